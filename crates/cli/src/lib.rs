@@ -1,0 +1,1 @@
+//! The unisono binary, and what an author of a custom agent needs.

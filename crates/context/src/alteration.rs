@@ -1,0 +1,140 @@
+//! Messages that stand in the context masked or cut. The raw message never changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::ids::{MessageId, Ordinal};
+use crate::message::{Message, Part};
+use crate::tokens::{Counts, Tokens};
+
+/// How a message is shortened in the context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Its tool results are replaced by a reference.
+    Masked {
+        /// Tokens of the message before.
+        tokens: Tokens,
+    },
+    /// Its longest part keeps head and tail.
+    Cut {
+        /// Length of the cut part in Unicode scalars, marker included.
+        target_chars: u32,
+    },
+}
+
+/// One shortened message. Journaled, and stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alteration {
+    /// The message.
+    pub message: MessageId,
+    /// Its position.
+    pub ordinal: Ordinal,
+    /// How it is shortened.
+    pub form: Form,
+    /// What it costs now, per encoding.
+    pub counts: Counts,
+}
+
+/// The parts of a message as they stand in the context in that form.
+pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
+    match form {
+        Form::Masked { tokens } => message
+            .parts
+            .iter()
+            .map(|part| match part {
+                Part::ToolResult {
+                    call_id, is_error, ..
+                } => Part::ToolResult {
+                    call_id: call_id.clone(),
+                    content: mask_text(tokens, message.ordinal).into(),
+                    is_error: *is_error,
+                },
+                other => other.clone(),
+            })
+            .collect(),
+        Form::Cut { target_chars } => {
+            let mut parts = message.parts.clone();
+            if let Some(part) = longest_text(&mut parts) {
+                *part = cut(part, target_chars as usize).into();
+            }
+            parts
+        }
+    }
+}
+
+/// The longest cuttable text of a message in Unicode scalars: what [`Form::Cut`] shortens.
+pub fn longest_chars(message: &Message) -> usize {
+    let mut parts = message.parts.clone();
+    longest_text(&mut parts).map_or(0, |text| text.chars().count())
+}
+
+/// The reference that stands for a masked tool result.
+pub fn mask_text(tokens: Tokens, ordinal: Ordinal) -> String {
+    format!("[tool result: {tokens} tokens, recall {ordinal}]")
+}
+
+fn longest_text(parts: &mut [Part]) -> Option<&mut Arc<str>> {
+    parts
+        .iter_mut()
+        .filter_map(|part| match part {
+            Part::Text(text) | Part::ToolResult { content: text, .. } => Some(text),
+            Part::ToolCall { .. } | Part::Attachment { .. } => None,
+        })
+        .max_by_key(|text| text.len())
+}
+
+/// Shortens a text to exactly `target` Unicode scalars: head and tail around `[...N...]`, where
+/// N is the number of scalars removed, the head longer by one when the rest is odd. A plain cut
+/// where the target leaves no room for the marker and one scalar each side; the text itself
+/// where it is short enough.
+pub fn cut(text: &str, target: usize) -> String {
+    let length = text.chars().count();
+    if length <= target {
+        return text.to_owned();
+    }
+    let Some((marker, kept)) = fit_marker(length, target) else {
+        return text.chars().take(target).collect();
+    };
+    let tail = kept / 2;
+    let head = kept - tail;
+    let mut out: String = text.chars().take(head).collect();
+    out.push_str(&marker);
+    out.extend(text.chars().skip(length - tail));
+    out
+}
+
+/// The marker and the number of scalars kept. The marker's own length depends on the number of
+/// scalars removed, so it is found by trying its digits, fewest first.
+fn fit_marker(length: usize, target: usize) -> Option<(String, usize)> {
+    (1..=20).find_map(|digits| {
+        let marker_length = "[......]".len() + digits;
+        let kept = target
+            .checked_sub(marker_length)
+            .filter(|kept| *kept >= 2)?;
+        let removed = (length - kept).to_string();
+        (removed.len() == digits).then(|| (format!("[...{removed}...]"), kept))
+    })
+}
+
+/// The altered messages of a session, by position.
+#[derive(Clone, Debug, Default)]
+pub struct Alterations(BTreeMap<Ordinal, Vec<Alteration>>);
+
+impl Alterations {
+    /// Adds one, or replaces the one its message had.
+    pub fn set(&mut self, alteration: Alteration) {
+        let slot = self.0.entry(alteration.ordinal).or_default();
+        slot.retain(|a| a.message != alteration.message);
+        slot.push(alteration);
+    }
+
+    /// How the message is shortened, if it is.
+    pub fn get(&self, ordinal: Ordinal, message: MessageId) -> Option<&Alteration> {
+        self.0.get(&ordinal)?.iter().find(|a| a.message == message)
+    }
+
+    /// Those of a range of ordinals, over all branches.
+    pub fn range(&self, first: Ordinal, last: Ordinal) -> impl Iterator<Item = &Alteration> {
+        self.0.range(first..=last).flat_map(|(_, slot)| slot)
+    }
+}

@@ -1,0 +1,87 @@
+//! How many tokens a turn may use.
+
+use crate::tokens::{Encoding, Ppm, Tokens};
+
+/// The limits of one model, from the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Context window: input and output together.
+    pub window: Tokens,
+    /// The longest answer it may give.
+    pub max_output: Tokens,
+    /// The encoding its tokens are counted in.
+    pub encoding: Encoding,
+    /// Tokens its dialect adds to each message.
+    pub per_message: Tokens,
+}
+
+/// What one model leaves for the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// The encoding the conversation is counted in.
+    pub encoding: Encoding,
+    /// The model's window.
+    pub window: Tokens,
+    /// What the conversation may use: window less output, safety, system text and tools.
+    pub usable: Tokens,
+    /// Tokens added to each message and summary.
+    pub per_message: Tokens,
+}
+
+impl Budget {
+    /// The budget of a model, given the tokens of the system text and tools (`fixed`) and the
+    /// safety margin as a share of the window (5 % by default). Usable is zero when they alone
+    /// fill the window.
+    pub fn new(limits: Limits, safety: Ppm, fixed: Tokens) -> Budget {
+        let usable = limits
+            .window
+            .minus(limits.max_output)
+            .minus(safety.of(limits.window))
+            .minus(fixed);
+        Budget {
+            encoding: limits.encoding,
+            window: limits.window,
+            usable,
+            per_message: limits.per_message,
+        }
+    }
+}
+
+/// The budgets a turn must keep at once: the smallest one per encoding, never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    first: Budget,
+    others: Vec<Budget>,
+}
+
+impl Budgets {
+    /// The budgets of the lead and of every agent it may delegate the snapshot to.
+    pub fn new(lead: Budget, delegates: impl IntoIterator<Item = Budget>) -> Budgets {
+        let mut budgets = Budgets {
+            first: lead,
+            others: Vec::new(),
+        };
+        for budget in delegates {
+            let slot = std::iter::once(&mut budgets.first)
+                .chain(budgets.others.iter_mut())
+                .find(|known| known.encoding == budget.encoding);
+            match slot {
+                Some(known) if known.usable <= budget.usable => {}
+                Some(known) => *known = budget,
+                None => budgets.others.push(budget),
+            }
+        }
+        budgets
+    }
+
+    /// Each of them, the lead's encoding first.
+    pub fn iter(&self) -> impl Iterator<Item = &Budget> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+impl From<Budget> for Budgets {
+    fn from(budget: Budget) -> Budgets {
+        Budgets::new(budget, [])
+    }
+}

@@ -1,0 +1,262 @@
+//! Stored summaries, the ranges they cover, and which of them are active on a branch.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::digest::Digest;
+use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
+use crate::policy::Preset;
+use crate::tokens::{Counts, Tokens};
+use crate::tree::Tree;
+
+/// A closed range of ordinals on a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// First message of the range.
+    pub first: Ordinal,
+    /// Last message of the range.
+    pub last: Ordinal,
+}
+
+impl Span {
+    /// A range; `first` must not be after `last`.
+    pub const fn new(first: Ordinal, last: Ordinal) -> Span {
+        Span { first, last }
+    }
+
+    /// How many messages it holds.
+    pub const fn len(self) -> u32 {
+        self.last.0 + 1 - self.first.0
+    }
+
+    /// Always false: a range holds at least one message.
+    pub const fn is_empty(self) -> bool {
+        false
+    }
+
+    /// Whether the two share a message.
+    pub fn overlaps(self, other: Span) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
+    /// Whether the message is in it.
+    pub fn contains(self, ordinal: Ordinal) -> bool {
+        self.first <= ordinal && ordinal <= self.last
+    }
+}
+
+/// Who asked for a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The session, because the trigger was exceeded.
+    Auto,
+    /// A person.
+    Manual,
+}
+
+/// What a checkpoint summarises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// The conversation so far.
+    Conversation,
+    /// One topic.
+    Topic,
+    /// Several old topics.
+    Bulk,
+}
+
+/// What stands in the context in place of the covered messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A summary.
+    Summary(Arc<str>),
+    /// Nothing but a note that the range was dropped on purpose.
+    Tombstone,
+}
+
+/// Who writes a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Writer {
+    /// A language model, which costs money; counted against the quota.
+    Model,
+    /// A deterministic program: extraction, truncation or nothing at all.
+    Deterministic,
+}
+
+/// Something carried verbatim from checkpoint to checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyFact {
+    /// The fact, quoted.
+    pub text: Arc<str>,
+    /// The message it was quoted from.
+    pub ordinal: Ordinal,
+}
+
+/// A stored summary. Immutable; a later one may supersede it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Its id.
+    pub id: CheckpointId,
+    /// Its number in the session, from 1.
+    pub number: u32,
+    /// The branch tip when it was made.
+    pub parent: MessageId,
+    /// The messages it stands for: disjoint ascending ranges, never empty.
+    pub covers: Vec<Span>,
+    /// The last ordinal it stands for.
+    pub cutoff: Ordinal,
+    /// Path digest at the cutoff: it applies to each branch whose path has the same there.
+    pub cutoff_digest: Digest,
+    /// Checkpoints whose content it took over.
+    pub supersedes: Vec<CheckpointId>,
+    /// Who asked for it.
+    pub kind: Kind,
+    /// What it summarises.
+    pub tier: Tier,
+    /// The preset that planned it.
+    pub preset: Preset,
+    /// Whether a language model wrote it.
+    pub writer: Writer,
+    /// What wrote it, as `provider/model`, `extractive`, `truncation` or `none`.
+    pub model: Arc<str>,
+    /// What stands in the context.
+    pub body: Body,
+    /// Tokens of what it replaced.
+    pub original: Tokens,
+    /// Tokens of what it puts in the context, per encoding.
+    pub counts: Counts,
+    /// How many messages it stands for.
+    pub messages_included: u32,
+    /// Facts carried verbatim.
+    pub key_facts: Vec<KeyFact>,
+    /// What making it cost, in millionths of a dollar; none where the price is unknown.
+    pub cost_micros: Option<u64>,
+    /// How long making it took.
+    pub duration_ms: u64,
+    /// True when a model should redo it.
+    pub degraded: bool,
+    /// When it was made.
+    pub at: Timestamp,
+}
+
+impl Checkpoint {
+    /// The first message it stands for.
+    pub fn first(&self) -> Ordinal {
+        self.covers.first().map_or(self.cutoff, |span| span.first)
+    }
+
+    /// The text that stands in the context: summary and key facts, or the tombstone's note.
+    pub fn context_text(&self) -> String {
+        block_text(&self.covers, &self.body, &self.key_facts)
+    }
+
+    /// Whether the two stand for a common message.
+    pub fn overlaps(&self, other: &Checkpoint) -> bool {
+        self.covers
+            .iter()
+            .any(|a| other.covers.iter().any(|b| a.overlaps(*b)))
+    }
+
+    /// Whether it stands for a prefix of the branch that ends in `head`.
+    pub fn applies_to(&self, tree: &Tree, head: MessageId) -> bool {
+        tree.path_digest(head, self.cutoff) == Some(self.cutoff_digest)
+    }
+}
+
+/// The context block of a summary of `covers`: marked as a summary, with its range.
+pub fn block_text(covers: &[Span], body: &Body, key_facts: &[KeyFact]) -> String {
+    let first = covers.first().map_or(Ordinal(0), |span| span.first);
+    let last = covers.last().map_or(Ordinal(0), |span| span.last);
+    match body {
+        Body::Tombstone => {
+            format!("[messages {first}–{last} were dropped from the context, recall #n reads them]")
+        }
+        Body::Summary(text) => {
+            let mut out = format!("[summary of {first}–{last}]\n{text}");
+            if !key_facts.is_empty() {
+                out.push_str("\n\n## Key facts\n");
+                for fact in key_facts {
+                    out.push_str(&format!("- {} ({})\n", fact.text, fact.ordinal));
+                }
+            }
+            out
+        }
+    }
+}
+
+/// All checkpoints of a session, in the order in which they were made.
+#[derive(Clone, Debug, Default)]
+pub struct Checkpoints {
+    all: Vec<Arc<Checkpoint>>,
+    retired: BTreeSet<CheckpointId>,
+}
+
+impl Checkpoints {
+    /// Adds one.
+    pub fn add(&mut self, checkpoint: Arc<Checkpoint>) {
+        self.all.push(checkpoint);
+    }
+
+    /// Takes one out of every active set; what it superseded applies again.
+    pub fn retire(&mut self, id: CheckpointId) {
+        self.retired.insert(id);
+    }
+
+    /// Whether it was taken out.
+    pub fn is_retired(&self, id: CheckpointId) -> bool {
+        self.retired.contains(&id)
+    }
+
+    /// The checkpoint of that id.
+    pub fn get(&self, id: CheckpointId) -> Option<&Arc<Checkpoint>> {
+        self.all.iter().rev().find(|c| c.id == id)
+    }
+
+    /// How many automatic checkpoints models wrote since `since`, repairs not counted.
+    pub fn model_made_since(&self, since: Timestamp) -> u32 {
+        let recent = self.all.iter().rev().take_while(|c| c.at > since);
+        let made = recent.filter(|c| {
+            let repair = c.supersedes.iter().any(|id| {
+                self.get(*id)
+                    .is_some_and(|old| old.degraded && old.covers == c.covers)
+            });
+            c.writer == Writer::Model && c.kind == Kind::Auto && !repair
+        });
+        made.count() as u32
+    }
+
+    /// All of them, oldest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Checkpoint>> {
+        self.all.iter()
+    }
+
+    /// The number the next checkpoint gets.
+    pub fn next_number(&self) -> u32 {
+        self.all.last().map_or(1, |c| c.number + 1)
+    }
+
+    /// The active set of the branch that ends in `head`: what applies, is not retired and not
+    /// superseded by another that applies; between two that overlap the furthest cutoff wins,
+    /// then the newest. Disjoint, ascending.
+    pub fn active(&self, tree: &Tree, head: MessageId) -> Vec<Arc<Checkpoint>> {
+        let mut candidates: Vec<&Arc<Checkpoint>> = self
+            .all
+            .iter()
+            .filter(|c| !self.retired.contains(&c.id) && c.applies_to(tree, head))
+            .collect();
+        let superseded: BTreeSet<CheckpointId> = candidates
+            .iter()
+            .flat_map(|c| c.supersedes.iter().copied())
+            .collect();
+        candidates.retain(|c| !superseded.contains(&c.id));
+        candidates.sort_by_key(|c| std::cmp::Reverse((c.cutoff, c.number)));
+        let mut active: Vec<Arc<Checkpoint>> = Vec::new();
+        for candidate in candidates {
+            if !active.iter().any(|kept| kept.overlaps(candidate)) {
+                active.push(candidate.clone());
+            }
+        }
+        active.sort_by_key(|c| c.first());
+        active
+    }
+}

@@ -1,0 +1,197 @@
+//! Planning a compaction: one step at a time, nothing left to choose when it is carried out.
+//!
+//! The caller loops: [`plan`] → carry out → recount → commit, until there is no further plan.
+//! Each step shrinks the context, so the loop ends; where no step can, there is no plan.
+
+mod accept;
+mod keep;
+mod steps;
+mod unit;
+
+use crate::budget::{Budget, Budgets};
+use crate::checkpoint::{Kind, Span, Writer};
+use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
+use crate::policy::{Keep, Method, Policy};
+use crate::tokens::{Count, Ppm, Tokens};
+use crate::view::View;
+
+pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, truncated};
+pub use unit::Unit;
+
+/// Why the planner is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Before a snapshot: start only above the trigger.
+    Check,
+    /// After a step of a compaction that is under way: go on until the target is reached.
+    Continue,
+    /// A person asked: start at any length. Without a `keep` of their own, all before the
+    /// newest user message goes.
+    Manual {
+        /// What stays instead.
+        keep: Option<Keep>,
+    },
+}
+
+impl Mode {
+    /// Who asked.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Mode::Manual { .. } => Kind::Manual,
+            Mode::Check | Mode::Continue => Kind::Auto,
+        }
+    }
+}
+
+/// A message to mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaskTarget {
+    /// The message.
+    pub message: MessageId,
+    /// Its position.
+    pub ordinal: Ordinal,
+    /// Its tokens now.
+    pub tokens: Tokens,
+}
+
+/// The messages that leave, and what stood for some of them before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cover {
+    /// All messages the new checkpoint stands for.
+    pub spans: Vec<Span>,
+    /// Those of them that were verbatim until now.
+    pub fresh: Vec<Span>,
+    /// The last of them.
+    pub cutoff: Ordinal,
+    /// The checkpoints whose place it takes.
+    pub supersedes: Vec<CheckpointId>,
+    /// Tokens of what it takes the place of.
+    pub original: Tokens,
+}
+
+/// One step of a compaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Replace the tool results of these messages by references.
+    Mask(Vec<MaskTarget>),
+    /// Shorten one message.
+    Cut {
+        /// The message.
+        message: MessageId,
+        /// Its position.
+        ordinal: Ordinal,
+        /// New length of its longest part, in Unicode scalars.
+        target_chars: u32,
+    },
+    /// Summarise.
+    Summarise {
+        /// What leaves.
+        cover: Cover,
+        /// The most tokens that may stand for it, key facts and marking included.
+        cap: Tokens,
+        /// Who may write it.
+        writer: Writer,
+    },
+    /// Leave nothing but a note.
+    Drop {
+        /// What leaves.
+        cover: Cover,
+    },
+}
+
+/// A step with the numbers that led to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What to do.
+    pub step: Step,
+    /// The budget it was made under.
+    pub budget: Budget,
+    /// Effective tokens before it.
+    pub before: Tokens,
+    /// The amount the compaction aims at.
+    pub target: Tokens,
+    /// Set where the preset's own result would not fit and less is kept than it asks for.
+    pub tightened: bool,
+}
+
+/// Why there can be no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// What may not be compacted does not fit.
+    #[error(
+        "context overflow: the pending input, pinned messages and what must stay need {needed} \
+         tokens, but only {usable} are usable of a window of {window}"
+    )]
+    Overflow {
+        /// Tokens of what must stay.
+        needed: Tokens,
+        /// Tokens there are.
+        usable: Tokens,
+        /// The model's window.
+        window: Tokens,
+    },
+    /// Some message has no count in an encoding of the turn.
+    #[error("the branch is not counted yet")]
+    Uncounted,
+}
+
+/// The next step, or none when nothing is due or no step would shrink the context.
+///
+/// # Errors
+/// The context cannot be made to fit, or a message is not counted.
+pub fn plan(
+    view: &View<'_>,
+    budgets: &Budgets,
+    policy: &Policy,
+    mode: Mode,
+    now: Timestamp,
+) -> Result<Option<Plan>, Error> {
+    let mut due: Option<(Budget, Count)> = None;
+    for budget in budgets.iter() {
+        let effective = view.effective(budget).ok_or(Error::Uncounted)?;
+        let fuller = |(other, count): (Budget, Count)| {
+            u128::from(effective.tokens.0) * u128::from(other.usable.0)
+                > u128::from(count.tokens.0) * u128::from(budget.usable.0)
+        };
+        if is_due(policy, mode, budget, effective) && due.is_none_or(fuller) {
+            due = Some((*budget, effective));
+        }
+    }
+    match due {
+        Some((budget, effective)) => steps::next(&steps::Situation::new(
+            view, budget, effective, policy, mode, now,
+        )),
+        None => Ok(None),
+    }
+}
+
+/// Whether a compaction starts (or goes on) under one budget. Estimated counts lower the
+/// trigger by a tenth; over what is usable it is always due.
+fn is_due(policy: &Policy, mode: Mode, budget: &Budget, effective: Count) -> bool {
+    if effective.at_most > budget.usable {
+        return true;
+    }
+    let Some(trigger) = policy.trigger_amount(budget) else {
+        return matches!(mode, Mode::Manual { .. });
+    };
+    match mode {
+        Mode::Manual { .. } => true,
+        Mode::Continue => effective.tokens > policy.target_amount(budget),
+        Mode::Check => {
+            let limit = if effective.is_approximate() {
+                Ppm::percent(90).of(trigger)
+            } else {
+                trigger
+            };
+            effective.tokens > limit && effective.tokens >= policy.minimum
+        }
+    }
+}
+
+/// The most a summary of this policy may have; zero for one that drops.
+const fn summary_cap(policy: &Policy) -> Tokens {
+    match policy.method {
+        Method::Summarise { cap } => cap,
+        Method::Drop => Tokens::ZERO,
+    }
+}

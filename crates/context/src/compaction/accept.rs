@@ -1,0 +1,124 @@
+//! Whether a summary may take the place of what it summarises.
+
+use crate::tokens::Tokens;
+
+/// The sections of a rolling summary, in order; empty ones are left out.
+pub const SECTIONS: [&str; 8] = [
+    "Context",
+    "Key points",
+    "Technical details",
+    "Decisions and outcomes",
+    "Work done",
+    "Pending work and next step",
+    "Constraints",
+    "Unresolved questions",
+];
+
+/// How the writer stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// By itself.
+    Complete,
+    /// At its output limit.
+    CutOff,
+    /// It declined.
+    Refused,
+}
+
+/// A summary as its writer handed it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// How the writer stopped.
+    pub stop: Stop,
+    /// Tokens of the whole block that would stand in the context.
+    pub tokens: Tokens,
+}
+
+/// Why a summary is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// Nothing in it.
+    #[error("the summary is empty")]
+    Empty,
+    /// Longer than allowed.
+    #[error("the summary has {tokens} tokens, over its cap of {cap}")]
+    OverCap {
+        /// Its tokens.
+        tokens: Tokens,
+        /// The most it may have.
+        cap: Tokens,
+    },
+    /// No smaller than what it would replace.
+    #[error("the summary has {tokens} tokens, no fewer than the {input} it would replace")]
+    NotSmaller {
+        /// Its tokens.
+        tokens: Tokens,
+        /// Tokens of what it would replace.
+        input: Tokens,
+    },
+    /// Ended at the writer's output limit.
+    #[error("the summary was cut off by the model")]
+    CutOff,
+    /// The writer declined.
+    #[error("the model refused to summarise")]
+    Refused,
+    /// None of its sections is there.
+    #[error("the summary has none of its sections")]
+    LacksHeadings,
+}
+
+/// Checks a rolling summary against its cap and its input.
+///
+/// # Errors
+/// The first reason not to take it.
+pub fn accept(draft: &Draft<'_>, cap: Tokens, input: Tokens) -> Result<(), Rejection> {
+    match draft.stop {
+        Stop::Refused => return Err(Rejection::Refused),
+        Stop::CutOff => return Err(Rejection::CutOff),
+        Stop::Complete => {}
+    }
+    if draft.text.trim().is_empty() {
+        return Err(Rejection::Empty);
+    }
+    if draft.tokens > cap {
+        return Err(Rejection::OverCap {
+            tokens: draft.tokens,
+            cap,
+        });
+    }
+    if draft.tokens >= input {
+        return Err(Rejection::NotSmaller {
+            tokens: draft.tokens,
+            input,
+        });
+    }
+    let has_section = draft
+        .text
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .any(|title| {
+            SECTIONS
+                .iter()
+                .any(|section| title.trim().starts_with(section))
+        });
+    if has_section {
+        Ok(())
+    } else {
+        Err(Rejection::LacksHeadings)
+    }
+}
+
+/// The last fallback of a failed summary: the first and last `keep` Unicode scalars around
+/// `[truncated]`; the text itself where that would not make it shorter.
+pub fn truncated(text: &str, keep: usize) -> String {
+    let length = text.chars().count();
+    if length <= 2 * keep + "[truncated]".len() {
+        return text.to_owned();
+    }
+    let head = text.chars().take(keep);
+    head.chain("[truncated]".chars())
+        .chain(text.chars().skip(length - keep))
+        .collect()
+}

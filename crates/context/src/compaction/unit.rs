@@ -1,0 +1,56 @@
+//! Units: what is kept or leaves as a whole.
+
+use crate::budget::Budget;
+use crate::checkpoint::Span;
+use crate::ids::Ordinal;
+use crate::message::Role;
+use crate::tokens::Tokens;
+use crate::view::{Item, View};
+
+/// A message, or an assistant message with its tool calls, all their results and whatever
+/// stands between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Its messages.
+    pub span: Span,
+    /// What it costs as it stands, the dialect's overhead included. An estimated count is taken
+    /// at its bound.
+    pub tokens: Tokens,
+    /// Whether it begins with a user message.
+    pub user: bool,
+    /// Whether one of its messages may not leave.
+    pub pinned: bool,
+}
+
+/// The uncovered messages of a view as units, oldest first.
+pub(super) fn units(view: &View<'_>, items: &[Item<'_>], budget: &Budget) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for item in items {
+        let ordinal = item.ordinal();
+        let mut unit = Unit {
+            span: Span::new(ordinal, ordinal),
+            tokens: item.count(budget.encoding).at_most + budget.per_message,
+            user: item.role() == Role::User,
+            pinned: view.is_pinned(ordinal),
+        };
+        while let Some(older) = units.pop_if(|older| older.span.last >= item.node.unit_start) {
+            unit = joined(older, unit);
+        }
+        units.push(unit);
+    }
+    units
+}
+
+fn joined(older: Unit, newer: Unit) -> Unit {
+    Unit {
+        span: Span::new(older.span.first, newer.span.last),
+        tokens: older.tokens + newer.tokens,
+        user: older.user,
+        pinned: older.pinned || newer.pinned,
+    }
+}
+
+/// The position of the unit that holds a message.
+pub(super) fn position(units: &[Unit], ordinal: Ordinal) -> Option<usize> {
+    units.iter().position(|unit| unit.span.contains(ordinal))
+}

@@ -1,0 +1,260 @@
+//! One immutable message of a conversation.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::digest::{Digest, Hasher};
+use crate::ids::{AgentId, MessageId, Ordinal, Timestamp};
+use crate::tokens::Tokens;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Instructions; the leading ones become the session's system text on import.
+    System,
+    /// A person, or the program that delegates.
+    User,
+    /// A model.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+impl Role {
+    /// The wire name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+
+    /// The role of that wire name.
+    pub fn from_name(name: &str) -> Option<Role> {
+        [Role::System, Role::User, Role::Assistant, Role::Tool]
+            .into_iter()
+            .find(|role| role.name() == name)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A piece of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Plain text.
+    Text(Arc<str>),
+    /// A request to run a tool.
+    ToolCall {
+        /// The provider's id. Real transcripts reuse ids, so results are paired by position.
+        id: Arc<str>,
+        /// The tool.
+        name: Arc<str>,
+        /// Arguments as JSON text.
+        arguments: Arc<str>,
+    },
+    /// What a tool answered.
+    ToolResult {
+        /// The id of the call it answers, as the provider wrote it.
+        call_id: Arc<str>,
+        /// The answer.
+        content: Arc<str>,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
+    /// A file the person attached: metadata only, never its content.
+    Attachment {
+        /// File name without a path.
+        filename: Arc<str>,
+        /// Media type.
+        mime: Arc<str>,
+        /// Size in bytes.
+        size_bytes: u64,
+    },
+}
+
+impl Part {
+    /// A text part.
+    pub fn text(text: impl Into<Arc<str>>) -> Part {
+        Part::Text(text.into())
+    }
+
+    /// The text a model would be charged for: text, tool JSON, attachment metadata.
+    pub fn countable_text(&self) -> Cow<'_, str> {
+        match self {
+            Part::Text(text) => Cow::Borrowed(text),
+            Part::ToolCall {
+                name, arguments, ..
+            } => Cow::Owned(format!("{name}({arguments})")),
+            Part::ToolResult { content, .. } => Cow::Borrowed(content),
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+            } => Cow::Owned(format!("[attachment {filename} {mime} {size_bytes} bytes]")),
+        }
+    }
+
+    /// Feeds what a model sees of this part; call ids are left out, position pairs them.
+    fn digest_into(&self, hasher: &mut Hasher) {
+        match self {
+            Part::Text(text) => hasher.u64(0).str(text),
+            Part::ToolCall {
+                name, arguments, ..
+            } => hasher.u64(1).str(name).str(arguments),
+            Part::ToolResult {
+                content, is_error, ..
+            } => hasher.u64(2).str(content).u64(u64::from(*is_error)),
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+            } => hasher.u64(3).str(filename).str(mime).u64(*size_bytes),
+        };
+    }
+}
+
+/// Tokens a provider reported for the response that produced a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportedUsage {
+    /// Input tokens.
+    pub input: Tokens,
+    /// Output tokens.
+    pub output: Tokens,
+}
+
+/// What is needed to append a message; the tree adds its position and digests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMessage {
+    /// Its id, unique within the session.
+    pub id: MessageId,
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub parts: Vec<Part>,
+    /// The agent that wrote it, if one did.
+    pub author: Option<AgentId>,
+    /// When it was said.
+    pub at: Timestamp,
+    /// Usage as the provider reported it.
+    pub usage: Option<ReportedUsage>,
+}
+
+impl NewMessage {
+    /// A message of one text part.
+    pub fn text(id: MessageId, role: Role, text: impl Into<Arc<str>>, at: Timestamp) -> Self {
+        NewMessage {
+            id,
+            role,
+            parts: vec![Part::text(text)],
+            author: None,
+            at,
+            usage: None,
+        }
+    }
+}
+
+/// A message in its place on the tree. Never changed once made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// The message before it; none for a root.
+    pub parent: Option<MessageId>,
+    /// Its position on every branch that contains it.
+    pub ordinal: Ordinal,
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub parts: Vec<Part>,
+    /// The agent that wrote it, if one did.
+    pub author: Option<AgentId>,
+    /// When it was said.
+    pub at: Timestamp,
+    /// Usage as the provider reported it.
+    pub usage: Option<ReportedUsage>,
+    /// Digest of what a model sees of it: role, author, parts. No ids, no times.
+    pub content_digest: Digest,
+    /// Digest of the content of the whole path from the root to here.
+    pub path_digest: Digest,
+}
+
+impl Message {
+    /// Places `new` after a parent with the given id, ordinal and path digest.
+    pub(crate) fn place(new: NewMessage, parent: Option<&Message>) -> Message {
+        let content_digest = content_digest(&new);
+        let mut hasher = Hasher::new("unisono/path", 1);
+        if let Some(parent) = parent {
+            hasher.digest(&parent.path_digest);
+        }
+        let path_digest = hasher.digest(&content_digest).finish();
+        Message {
+            id: new.id,
+            parent: parent.map(|p| p.id),
+            ordinal: parent.map_or(Ordinal::FIRST, |p| p.ordinal.next()),
+            role: new.role,
+            parts: new.parts,
+            author: new.author,
+            at: new.at,
+            usage: new.usage,
+            content_digest,
+            path_digest,
+        }
+    }
+
+    /// The values it was made from.
+    pub fn to_new(&self) -> NewMessage {
+        NewMessage {
+            id: self.id,
+            role: self.role,
+            parts: self.parts.clone(),
+            author: self.author.clone(),
+            at: self.at,
+            usage: self.usage,
+        }
+    }
+
+    /// Its tool calls in order: id, name, arguments.
+    pub fn tool_calls(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<str>)> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolCall {
+                id,
+                name,
+                arguments,
+            } => Some((id, name, arguments)),
+            _ => None,
+        })
+    }
+
+    /// True when the message answers a tool call.
+    pub fn is_tool_result(&self) -> bool {
+        self.parts
+            .iter()
+            .any(|part| matches!(part, Part::ToolResult { .. }))
+    }
+
+    /// All that a model would be charged for, parts joined by a newline.
+    pub fn countable_text(&self) -> String {
+        let pieces: Vec<_> = self.parts.iter().map(Part::countable_text).collect();
+        pieces.join("\n")
+    }
+}
+
+fn content_digest(new: &NewMessage) -> Digest {
+    let mut hasher = Hasher::new("unisono/message", 1);
+    hasher
+        .str(new.role.name())
+        .opt_str(new.author.as_ref().map(AgentId::as_str));
+    hasher.u64(new.parts.len() as u64);
+    for part in &new.parts {
+        part.digest_into(&mut hasher);
+    }
+    hasher.finish()
+}

@@ -1,0 +1,219 @@
+//! When to compact and what to keep: the presets, and every number one can set.
+
+use std::fmt;
+
+use crate::budget::Budget;
+use crate::tokens::{Ppm, Tokens};
+
+/// A named set of defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Preset {
+    /// Never compacts; a turn that does not fit fails.
+    Off,
+    /// Drops the oldest units, without a model.
+    Truncate,
+    /// Above a fixed amount, keeps the ten newest messages.
+    Checkpoint,
+    /// Near the window, keeps a fixed amount of tokens.
+    Retention,
+    /// Above a share of what is usable, keeps a share of the history.
+    Progressive,
+}
+
+impl Preset {
+    /// All presets.
+    pub const ALL: [Preset; 5] = [
+        Preset::Off,
+        Preset::Truncate,
+        Preset::Checkpoint,
+        Preset::Retention,
+        Preset::Progressive,
+    ];
+
+    /// The name used in configuration and on disk.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preset::Off => "off",
+            Preset::Truncate => "truncate",
+            Preset::Checkpoint => "checkpoint",
+            Preset::Retention => "retention",
+            Preset::Progressive => "progressive",
+        }
+    }
+
+    /// The preset of that name.
+    pub fn from_name(name: &str) -> Option<Preset> {
+        Preset::ALL.into_iter().find(|preset| preset.name() == name)
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The amount above which a compaction starts. Never more than what is usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A fixed amount.
+    Tokens(Tokens),
+    /// A share of the model's window.
+    OfWindow(Ppm),
+    /// A share of what is usable.
+    OfUsable(Ppm),
+}
+
+impl Trigger {
+    /// The amount under that budget.
+    pub fn amount(self, budget: &Budget) -> Tokens {
+        let amount = match self {
+            Trigger::Tokens(tokens) => tokens,
+            Trigger::OfWindow(share) => share.of(budget.window),
+            Trigger::OfUsable(share) => share.of(budget.usable),
+        };
+        amount.min(budget.usable)
+    }
+}
+
+/// Which newest messages stay verbatim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// A number of messages, the pending input included; a start inside a unit moves to the
+    /// unit's start; then oldest units leave until half the target is kept, never the newest.
+    Messages(u32),
+    /// Newest units up to an amount, the pending input not counted. When one of the first
+    /// `align` kept messages is a user's, the kept part starts there. The newest user message
+    /// stays, even over the amount.
+    Tokens {
+        /// The amount.
+        amount: Tokens,
+        /// How far into the kept part the start may move to reach a user message.
+        align: u32,
+    },
+    /// Newest units up to a share of the history, at least one; leading messages that are not
+    /// a user's leave; if none is left the part from the newest user message on is kept.
+    ShareOfHistory(Ppm),
+    /// As many newest units as the target allows.
+    UpToTarget,
+}
+
+/// What becomes of the messages that do not stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// One rolling summary, at most `cap` tokens.
+    Summarise {
+        /// The most tokens a summary may have.
+        cap: Tokens,
+    },
+    /// They leave the context; a note says so.
+    Drop,
+}
+
+/// Old tool results that are replaced by a reference before anything is summarised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Masking {
+    /// Only messages of more tokens than this.
+    pub over: Tokens,
+    /// Never the newest ones, this many.
+    pub keep_newest: u32,
+}
+
+/// How often a model may be asked for automatic checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelQuota {
+    /// At most this many…
+    pub checkpoints: u32,
+    /// …in this time.
+    pub per_ms: i64,
+}
+
+/// When to compact and what to keep. Presets fill it; configuration changes single numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The preset it came from.
+    pub preset: Preset,
+    /// Starts above this (strictly); none: never.
+    pub trigger: Option<Trigger>,
+    /// Never starts below this, unless over what is usable.
+    pub minimum: Tokens,
+    /// Ends at or below this share of the trigger.
+    pub target: Ppm,
+    /// What stays.
+    pub keep: Keep,
+    /// What becomes of the rest.
+    pub method: Method,
+    /// What is masked first; none: nothing.
+    pub masking: Option<Masking>,
+    /// How often models may be asked.
+    pub quota: Option<ModelQuota>,
+}
+
+impl Policy {
+    /// The defaults of a preset.
+    pub const fn of(preset: Preset) -> Policy {
+        let base = Policy {
+            preset,
+            trigger: Some(Trigger::Tokens(Tokens(80_000))),
+            minimum: Tokens::ZERO,
+            target: Ppm::percent(80),
+            keep: Keep::Messages(10),
+            method: Method::Summarise { cap: Tokens(2_048) },
+            masking: Some(Masking {
+                over: Tokens(1_000),
+                keep_newest: 3,
+            }),
+            quota: None,
+        };
+        match preset {
+            Preset::Off => Policy {
+                trigger: None,
+                masking: None,
+                ..base
+            },
+            Preset::Truncate => Policy {
+                method: Method::Drop,
+                keep: Keep::UpToTarget,
+                ..base
+            },
+            Preset::Checkpoint => Policy {
+                quota: Some(ModelQuota {
+                    checkpoints: 5,
+                    per_ms: 24 * 3_600_000,
+                }),
+                ..base
+            },
+            Preset::Retention => Policy {
+                trigger: Some(Trigger::OfWindow(Ppm::percent(95))),
+                minimum: Tokens(2_000),
+                keep: Keep::Tokens {
+                    amount: Tokens(1_000),
+                    align: 4,
+                },
+                ..base
+            },
+            Preset::Progressive => Policy {
+                trigger: Some(Trigger::OfUsable(Ppm::percent(75))),
+                keep: Keep::ShareOfHistory(Ppm::percent(20)),
+                ..base
+            },
+        }
+    }
+
+    /// The amount above which a compaction starts under that budget; none: never.
+    pub fn trigger_amount(&self, budget: &Budget) -> Option<Tokens> {
+        self.trigger.map(|trigger| trigger.amount(budget))
+    }
+
+    /// The amount a compaction reaches under that budget. Without a trigger, what is usable.
+    pub fn target_amount(&self, budget: &Budget) -> Tokens {
+        self.trigger_amount(budget)
+            .map_or(budget.usable, |trigger| self.target.of(trigger))
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy::of(Preset::Checkpoint)
+    }
+}

@@ -1,0 +1,405 @@
+//! The frozen context: immutable, content-addressed, handed to every agent as it is.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::alteration::{Form, altered_parts};
+use crate::checkpoint::{Checkpoint, Checkpoints, Span};
+use crate::digest::{Digest, Hasher};
+use crate::ids::{CheckpointId, MessageId, Ordinal};
+use crate::message::{Message, Part};
+use crate::tokens::{Count, Counts, Encoding};
+use crate::tree::Tree;
+use crate::view::View;
+
+/// Version of the canonical encoding that a snapshot's id is the digest of.
+pub const VERSION: u16 = 1;
+
+/// BLAKE3 of the canonical encoding of what a model sees: system text, tools, checkpoint texts,
+/// messages as they stand. No UUIDs and no times are in it: equal content has an equal id, on
+/// every machine and after every restart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnapshotId(pub Digest);
+
+impl SnapshotId {
+    /// The first 12 hex digits, for people.
+    pub fn short(&self) -> String {
+        self.0.short()
+    }
+}
+
+impl fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SnapshotId({})", self.short())
+    }
+}
+
+impl FromStr for SnapshotId {
+    type Err = <Digest as FromStr>::Err;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        s.parse().map(SnapshotId)
+    }
+}
+
+/// A tool as models are told of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolSpec {
+    /// Its name, unique within a list.
+    pub name: Arc<str>,
+    /// What it does.
+    pub description: Arc<str>,
+    /// JSON schema of its arguments, as text with stable key order.
+    pub input_schema: Arc<str>,
+}
+
+/// The instructions every agent of a turn shares: session text and the sorted union of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preamble {
+    system: Arc<str>,
+    tools: Arc<[ToolSpec]>,
+}
+
+impl Preamble {
+    /// Sorts the tools by name and keeps the first of each name.
+    pub fn new(system: impl Into<Arc<str>>, mut tools: Vec<ToolSpec>) -> Preamble {
+        tools.sort();
+        tools.dedup_by(|a, b| a.name == b.name);
+        Preamble {
+            system: system.into(),
+            tools: tools.into(),
+        }
+    }
+
+    /// The session's system text.
+    pub fn system(&self) -> &Arc<str> {
+        &self.system
+    }
+
+    /// The tools, sorted by name.
+    pub fn tools(&self) -> &Arc<[ToolSpec]> {
+        &self.tools
+    }
+
+    /// Its digest.
+    pub fn digest(&self) -> Digest {
+        let mut hasher = Hasher::new("unisono/preamble", 1);
+        hasher.str(&self.system).u64(self.tools.len() as u64);
+        for tool in self.tools.iter() {
+            hasher
+                .str(&tool.name)
+                .str(&tool.description)
+                .str(&tool.input_schema);
+        }
+        hasher.finish()
+    }
+}
+
+/// A message as it stands in the context.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    message: Arc<Message>,
+    form: Option<Form>,
+    unanswered: u16,
+}
+
+impl Entry {
+    /// The message as it was said.
+    pub fn message(&self) -> &Arc<Message> {
+        &self.message
+    }
+
+    /// How it is shortened, if it is.
+    pub fn form(&self) -> Option<Form> {
+        self.form
+    }
+
+    /// How many of its tool calls never got a result: they are shown as such.
+    pub fn unanswered(&self) -> u16 {
+        self.unanswered
+    }
+
+    /// Its parts as they stand in the context.
+    pub fn parts(&self) -> Cow<'_, [Part]> {
+        match self.form {
+            None => Cow::Borrowed(&self.message.parts),
+            Some(form) => Cow::Owned(altered_parts(&self.message, form)),
+        }
+    }
+}
+
+/// A summary as it stands in the context.
+#[derive(Clone, Debug)]
+pub struct Block {
+    checkpoint: Arc<Checkpoint>,
+    text: Arc<str>,
+}
+
+impl Block {
+    /// The checkpoint it shows.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        &self.checkpoint
+    }
+
+    /// The text a model sees, marked as a summary with its range.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+}
+
+/// What a snapshot is rebuilt from: ids and ranges, never bytes, so that what a turn writes does
+/// not depend on how long its context is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Version of the canonical encoding.
+    pub version: u16,
+    /// The branch tip.
+    pub head: MessageId,
+    /// The active checkpoints, oldest first.
+    pub checkpoints: Vec<CheckpointId>,
+    /// The messages no checkpoint covers.
+    pub spans: Vec<Span>,
+    /// Those of them that are shortened.
+    pub altered: Vec<(Ordinal, Form)>,
+    /// Digest of system text and tools.
+    pub preamble: Digest,
+}
+
+/// Why a snapshot could not be rebuilt from its manifest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RebuildError {
+    /// Written by another version of this program.
+    #[error("snapshot manifest has version {0}, this program renders version {VERSION}")]
+    Version(u16),
+    /// A message or range is missing.
+    #[error("snapshot manifest names messages that are not in the session")]
+    MissingMessages,
+    /// A checkpoint is missing.
+    #[error("snapshot manifest names checkpoint {0}, which is not in the session")]
+    MissingCheckpoint(CheckpointId),
+    /// System text or tools are others than then.
+    #[error("system text or tools differ from those the snapshot was frozen with")]
+    Preamble,
+    /// The content has another id than the recorded one.
+    #[error("snapshot mismatch: rebuilt {rebuilt}, recorded {recorded}")]
+    Mismatch {
+        /// The id of what was rebuilt.
+        rebuilt: SnapshotId,
+        /// The id in the journal.
+        recorded: SnapshotId,
+    },
+}
+
+/// The context as every agent of a turn sees it. Made once, shared by `Arc`, never changed:
+/// all fields are private and no method takes `&mut self`.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    id: SnapshotId,
+    preamble: Preamble,
+    blocks: Vec<Block>,
+    entries: Vec<Entry>,
+    counts: Counts,
+    manifest: Manifest,
+}
+
+impl Snapshot {
+    /// Freezes what a view shows. Costs the length of the active context, not of the history.
+    pub fn freeze(view: &View<'_>, preamble: Preamble) -> Snapshot {
+        let items = view.items();
+        let altered = items
+            .iter()
+            .filter_map(|i| i.alteration.map(|a| (a.ordinal, a.form)));
+        let manifest = Manifest {
+            version: VERSION,
+            head: view.head(),
+            checkpoints: view.active().iter().map(|c| c.id).collect(),
+            spans: view.uncovered().to_vec(),
+            altered: altered.collect(),
+            preamble: preamble.digest(),
+        };
+        let counts = Encoding::ALL.into_iter().filter_map(|encoding| {
+            let summaries: Option<Count> =
+                view.active().iter().map(|c| c.counts.get(encoding)).sum();
+            let messages: Count = items.iter().map(|item| item.count(encoding)).sum();
+            let counted = items
+                .iter()
+                .all(|item| item.node.counts.get(encoding).is_some());
+            counted.then_some(())?;
+            Some((encoding, summaries? + messages))
+        });
+        let entries = items
+            .iter()
+            .map(|item| (item.node.message.clone(), item.alteration.map(|a| a.form)))
+            .collect();
+        Snapshot::assemble(
+            view.tree(),
+            preamble,
+            view.active(),
+            entries,
+            counts.collect(),
+            manifest,
+        )
+    }
+
+    /// Rebuilds a frozen snapshot and checks that it is the one that was recorded.
+    ///
+    /// # Errors
+    /// Something the manifest names is missing, or the content has another id.
+    pub fn rebuild(
+        manifest: &Manifest,
+        recorded: SnapshotId,
+        tree: &Tree,
+        checkpoints: &Checkpoints,
+        preamble: Preamble,
+    ) -> Result<Snapshot, RebuildError> {
+        if manifest.version != VERSION {
+            return Err(RebuildError::Version(manifest.version));
+        }
+        if manifest.preamble != preamble.digest() {
+            return Err(RebuildError::Preamble);
+        }
+        let find = |id: &CheckpointId| {
+            checkpoints
+                .get(*id)
+                .cloned()
+                .ok_or(RebuildError::MissingCheckpoint(*id))
+        };
+        let active = manifest
+            .checkpoints
+            .iter()
+            .map(find)
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut entries = Vec::new();
+        for span in &manifest.spans {
+            let nodes = tree.range(manifest.head, span.first..=span.last);
+            if nodes.len() != span.len() as usize {
+                return Err(RebuildError::MissingMessages);
+            }
+            entries.extend(nodes.iter().map(|node| {
+                let at = manifest
+                    .altered
+                    .binary_search_by_key(&node.message.ordinal, |a| a.0);
+                (
+                    node.message.clone(),
+                    at.ok().map(|index| manifest.altered[index].1),
+                )
+            }));
+        }
+        let snapshot = Snapshot::assemble(
+            tree,
+            preamble,
+            &active,
+            entries,
+            Counts::default(),
+            manifest.clone(),
+        );
+        if snapshot.id == recorded {
+            Ok(snapshot)
+        } else {
+            Err(RebuildError::Mismatch {
+                rebuilt: snapshot.id,
+                recorded,
+            })
+        }
+    }
+
+    fn assemble(
+        tree: &Tree,
+        preamble: Preamble,
+        active: &[Arc<Checkpoint>],
+        messages: Vec<(Arc<Message>, Option<Form>)>,
+        counts: Counts,
+        manifest: Manifest,
+    ) -> Snapshot {
+        let blocks: Vec<Block> = active
+            .iter()
+            .map(|c| Block {
+                checkpoint: c.clone(),
+                text: c.context_text().into(),
+            })
+            .collect();
+        let open = |ordinal| tree.open_calls_at(manifest.head, ordinal) as u16;
+        let entries: Vec<Entry> = messages
+            .into_iter()
+            .map(|(message, form)| {
+                let calls = message.tool_calls().next().is_some();
+                let unanswered = if calls { open(message.ordinal) } else { 0 };
+                Entry {
+                    message,
+                    form,
+                    unanswered,
+                }
+            })
+            .collect();
+        let id = identity(&manifest.preamble, &blocks, &entries);
+        Snapshot {
+            id,
+            preamble,
+            blocks,
+            entries,
+            counts,
+            manifest,
+        }
+    }
+
+    /// Its id: equal for equal content.
+    pub fn id(&self) -> SnapshotId {
+        self.id
+    }
+
+    /// System text and tools.
+    pub fn preamble(&self) -> &Preamble {
+        &self.preamble
+    }
+
+    /// The summaries, oldest first.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The messages, oldest first.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Tokens of summaries and messages, per encoding; empty after a rebuild.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What it is rebuilt from.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+}
+
+/// The digest of the canonical encoding. Messages enter by their content digests, which are
+/// made once when a message is appended.
+fn identity(preamble: &Digest, blocks: &[Block], entries: &[Entry]) -> SnapshotId {
+    let mut hasher = Hasher::new("unisono/snapshot", VERSION);
+    hasher.digest(preamble).u64(blocks.len() as u64);
+    for block in blocks {
+        hasher.str(&block.text);
+    }
+    hasher.u64(entries.len() as u64);
+    for entry in entries {
+        hasher.digest(&entry.message.content_digest);
+        hasher
+            .u64(u64::from(entry.message.ordinal.0))
+            .u64(u64::from(entry.unanswered));
+        match entry.form {
+            None => hasher.u64(0),
+            Some(Form::Masked { tokens }) => hasher.u64(1).u64(tokens.0),
+            Some(Form::Cut { target_chars }) => hasher.u64(2).u64(u64::from(target_chars)),
+        };
+    }
+    SnapshotId(hasher.finish())
+}

@@ -1,0 +1,364 @@
+//! The append-only message tree and its branches.
+//!
+//! Every node carries the prefix sums of its path and a jump pointer, so that a fork costs
+//! O(1), a position is found in O(log n) and the cost of a range is a subtraction. The jump
+//! pointers are the skew-binary ones of E. W. Myers, "An applicative random-access stack"
+//! (Information Processing Letters 17, 1983).
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::digest::Digest;
+use crate::ids::{MessageId, Ordinal};
+use crate::message::{Message, NewMessage, Part};
+use crate::tokens::{Count, Counts, Encoding};
+
+/// Unanswered calls remembered per path; older ones are taken as never answered.
+const OPEN_CALLS_MAX: usize = 64;
+
+/// Why a message or branch was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The id is in use in this session.
+    #[error("message id {0} is already in use in this session")]
+    DuplicateId(MessageId),
+    /// The parent is not in the tree.
+    #[error("parent message {0} does not exist")]
+    UnknownParent(MessageId),
+    /// The message named is not in the tree.
+    #[error("message {0} does not exist")]
+    UnknownMessage(MessageId),
+    /// A message without any part.
+    #[error("message {0} has no content")]
+    Empty(MessageId),
+    /// A tool result with no unanswered call before it.
+    #[error("tool result for call {call_id:?} has no unanswered tool call before it")]
+    ResultWithoutCall {
+        /// The id the result carries.
+        call_id: String,
+    },
+    /// No branch of that name.
+    #[error("branch {0:?} does not exist")]
+    UnknownBranch(String),
+    /// A branch of that name exists.
+    #[error("branch {0:?} already exists")]
+    DuplicateBranch(String),
+}
+
+/// An unanswered tool call on a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenCall {
+    message: Ordinal,
+    /// Start of the unit the call belongs to.
+    unit: Ordinal,
+    id: Arc<str>,
+}
+
+/// A message with what is derived from its path.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The message.
+    pub message: Arc<Message>,
+    /// First message of the unit it belongs to: itself, or the call that its result answers.
+    pub unit_start: Ordinal,
+    /// What it costs, per encoding, once counted.
+    pub counts: Counts,
+    /// What the path from the root to here costs, where every message of it is counted.
+    prefix: Counts,
+    parent: Option<u32>,
+    jump: u32,
+    open_calls: Arc<[OpenCall]>,
+}
+
+/// The messages of a session, and its branches.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    by_id: HashMap<MessageId, u32>,
+    branches: BTreeMap<String, MessageId>,
+}
+
+impl Tree {
+    /// How many messages there are, over all branches.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// True before the first message.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Appends a message after `parent` (none: a root).
+    ///
+    /// # Errors
+    /// A used id, an unknown parent, an empty message, or a tool result without a call.
+    pub fn append(
+        &mut self,
+        parent: Option<MessageId>,
+        new: NewMessage,
+    ) -> Result<&Arc<Message>, Error> {
+        if self.by_id.contains_key(&new.id) {
+            return Err(Error::DuplicateId(new.id));
+        }
+        if new.parts.is_empty() {
+            return Err(Error::Empty(new.id));
+        }
+        let parent = parent
+            .map(|id| self.index(id).ok_or(Error::UnknownParent(id)))
+            .transpose()?;
+        let parent_node = parent.map(|ix| &self.nodes[ix as usize]);
+        let message = Message::place(new, parent_node.map(|n| &*n.message));
+        let (unit_start, open_calls) = pair_calls(&message, parent_node)?;
+        let ix = self.nodes.len() as u32;
+        self.by_id.insert(message.id, ix);
+        self.nodes.push(Node {
+            unit_start,
+            counts: Counts::default(),
+            prefix: Counts::default(),
+            parent,
+            jump: self.jump_for(parent, ix),
+            open_calls,
+            message: Arc::new(message),
+        });
+        Ok(&self.nodes[ix as usize].message)
+    }
+
+    /// Records the count of a message; a count once made stays. The prefix sum follows as soon
+    /// as the message before it has one, so count a path from its oldest message on.
+    ///
+    /// # Errors
+    /// An unknown message.
+    pub fn set_count(
+        &mut self,
+        id: MessageId,
+        encoding: Encoding,
+        count: Count,
+    ) -> Result<(), Error> {
+        let ix = self.index(id).ok_or(Error::UnknownMessage(id))? as usize;
+        let node = &self.nodes[ix];
+        let count = node.counts.get(encoding).unwrap_or(count);
+        let before = match node.parent {
+            None => Some(Count::default()),
+            Some(parent) => self.nodes[parent as usize].prefix.get(encoding),
+        };
+        let node = &mut self.nodes[ix];
+        node.counts.set(encoding, count);
+        if let Some(before) = before {
+            node.prefix.set(encoding, before + count);
+        }
+        Ok(())
+    }
+
+    /// The message of that id with what is derived from its path.
+    pub fn get(&self, id: MessageId) -> Option<&Node> {
+        self.index(id).map(|ix| &self.nodes[ix as usize])
+    }
+
+    /// All messages in the order in which they were appended.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
+    /// The message at `ordinal` on the path that ends in `head`, in O(log n).
+    pub fn at(&self, head: MessageId, ordinal: Ordinal) -> Option<&Node> {
+        let mut node = &self.nodes[self.index(head)? as usize];
+        if ordinal.0 == 0 || ordinal > node.message.ordinal {
+            return None;
+        }
+        while node.message.ordinal > ordinal {
+            let jump = &self.nodes[node.jump as usize];
+            let next = if jump.message.ordinal >= ordinal {
+                node.jump
+            } else {
+                node.parent?
+            };
+            node = &self.nodes[next as usize];
+        }
+        Some(node)
+    }
+
+    /// The messages of a range of the path that ends in `head`, oldest first; empty when the
+    /// range is. Costs the length of the range.
+    pub fn range(&self, head: MessageId, range: RangeInclusive<Ordinal>) -> Vec<&Node> {
+        let (first, last) = range.into_inner();
+        let mut nodes = Vec::new();
+        let mut next = if first > last {
+            None
+        } else {
+            self.at(head, last)
+        };
+        while let Some(node) = next.filter(|n| n.message.ordinal >= first) {
+            nodes.push(node);
+            next = node.parent.map(|ix| &self.nodes[ix as usize]);
+        }
+        nodes.reverse();
+        nodes
+    }
+
+    /// What the path up to and including `ordinal` costs; zero for ordinal 0, none while some
+    /// message of it is not counted.
+    pub fn prefix(&self, head: MessageId, ordinal: Ordinal, encoding: Encoding) -> Option<Count> {
+        if ordinal.0 == 0 {
+            return Some(Count::default());
+        }
+        self.at(head, ordinal)?.prefix.get(encoding)
+    }
+
+    /// What a range of a path costs, by one subtraction.
+    pub fn cost(
+        &self,
+        head: MessageId,
+        range: RangeInclusive<Ordinal>,
+        encoding: Encoding,
+    ) -> Option<Count> {
+        let (first, last) = range.into_inner();
+        if first > last {
+            return Some(Count::default());
+        }
+        let before = self.prefix(head, Ordinal(first.0 - 1), encoding)?;
+        Some(self.prefix(head, last, encoding)?.minus(before))
+    }
+
+    /// The messages of the path to `head` that are not counted in `encoding`, oldest first.
+    /// Costs their number.
+    pub fn uncounted(&self, head: MessageId, encoding: Encoding) -> Vec<&Arc<Message>> {
+        let mut missing = Vec::new();
+        let mut next = self.get(head);
+        while let Some(node) = next.filter(|n| n.prefix.get(encoding).is_none()) {
+            missing.push(&node.message);
+            next = node.parent.map(|ix| &self.nodes[ix as usize]);
+        }
+        missing.reverse();
+        missing
+    }
+
+    /// The path digest at `ordinal` on the path that ends in `head`.
+    pub fn path_digest(&self, head: MessageId, ordinal: Ordinal) -> Option<Digest> {
+        self.at(head, ordinal).map(|node| node.message.path_digest)
+    }
+
+    /// True when some tool call on the path to `head` at or after `from` has no result yet;
+    /// gives the first message with such a call.
+    pub fn first_open_call(&self, head: MessageId, from: Ordinal) -> Option<Ordinal> {
+        let calls = &self.get(head)?.open_calls;
+        calls
+            .iter()
+            .map(|call| call.unit)
+            .filter(|unit| *unit >= from)
+            .min()
+    }
+
+    /// How many of the calls made by the message at `ordinal` are unanswered at `head`.
+    pub fn open_calls_at(&self, head: MessageId, ordinal: Ordinal) -> usize {
+        self.get(head).map_or(0, |node| {
+            node.open_calls
+                .iter()
+                .filter(|c| c.message == ordinal)
+                .count()
+        })
+    }
+
+    /// Starts or moves a branch: its head becomes `head`. O(log branches), copies nothing.
+    ///
+    /// # Errors
+    /// An unknown message.
+    pub fn set_branch(&mut self, name: &str, head: MessageId) -> Result<(), Error> {
+        if self.index(head).is_none() {
+            return Err(Error::UnknownMessage(head));
+        }
+        match self.branches.get_mut(name) {
+            Some(slot) => *slot = head,
+            None => drop(self.branches.insert(name.to_owned(), head)),
+        }
+        Ok(())
+    }
+
+    /// The head of a branch.
+    pub fn head(&self, branch: &str) -> Option<MessageId> {
+        self.branches.get(branch).copied()
+    }
+
+    /// Branch names and heads, by name.
+    pub fn branches(&self) -> impl Iterator<Item = (&str, MessageId)> {
+        self.branches
+            .iter()
+            .map(|(name, head)| (name.as_str(), *head))
+    }
+
+    fn index(&self, id: MessageId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    fn jump_for(&self, parent: Option<u32>, own: u32) -> u32 {
+        let Some(parent) = parent else { return own };
+        let at = |ix: u32| &self.nodes[ix as usize];
+        let depth = |ix: u32| at(ix).message.ordinal.0;
+        let jump = at(parent).jump;
+        let double = at(jump).jump;
+        if depth(parent) - depth(jump) == depth(jump) - depth(double) {
+            double
+        } else {
+            parent
+        }
+    }
+}
+
+type Paired = (Ordinal, Arc<[OpenCall]>);
+
+/// Pairs tool results with calls by position: a result answers the newest unanswered call of
+/// its id, else the first unanswered call of the newest message that has one.
+fn pair_calls(message: &Message, parent: Option<&Node>) -> Result<Paired, Error> {
+    let inherited = parent.map(|node| &node.open_calls);
+    if !message
+        .parts
+        .iter()
+        .any(|p| matches!(p, Part::ToolCall { .. } | Part::ToolResult { .. }))
+    {
+        let open = inherited.cloned().unwrap_or_else(|| Arc::from([]));
+        return Ok((message.ordinal, open));
+    }
+    let mut open: Vec<OpenCall> = inherited.map(|calls| calls.to_vec()).unwrap_or_default();
+    let mut unit_start = message.ordinal;
+    for part in &message.parts {
+        if let Part::ToolResult { call_id, .. } = part {
+            let call = take_call(&mut open, call_id)?;
+            unit_start = unit_start.min(call.unit);
+        }
+    }
+    for (id, _, _) in message.tool_calls() {
+        open.push(OpenCall {
+            message: message.ordinal,
+            unit: unit_start,
+            id: id.clone(),
+        });
+    }
+    let surplus = open.len().saturating_sub(OPEN_CALLS_MAX);
+    open.drain(..surplus);
+    Ok((unit_start, open.into()))
+}
+
+fn take_call(open: &mut Vec<OpenCall>, call_id: &str) -> Result<OpenCall, Error> {
+    let newest_message = open.last().map(|call| call.message);
+    let by_id = open
+        .iter()
+        .rposition(|call| &*call.id == call_id)
+        .map(|at| {
+            let message = open[at].message;
+            let first = open
+                .iter()
+                .position(|c| c.message == message && &*c.id == call_id);
+            first.unwrap_or(at)
+        });
+    let by_position = || {
+        open.iter()
+            .position(|call| Some(call.message) == newest_message)
+    };
+    match by_id.or_else(by_position) {
+        Some(at) => Ok(open.remove(at)),
+        None => Err(Error::ResultWithoutCall {
+            call_id: call_id.to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,203 @@
+//! What is active on one branch: summaries, verbatim messages, the pending input.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::alteration::{Alteration, Alterations};
+use crate::budget::Budget;
+use crate::checkpoint::{Checkpoint, Checkpoints, Span};
+use crate::ids::{MessageId, Ordinal};
+use crate::message::Role;
+use crate::tokens::{Count, Encoding};
+use crate::tree::{Node, Tree};
+
+/// A branch as the planner and the freezer see it. Building one and asking for its cost is
+/// O(checkpoints · log n); nothing here walks the log.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    tree: &'a Tree,
+    checkpoints: &'a Checkpoints,
+    alterations: &'a Alterations,
+    head: MessageId,
+    len: Ordinal,
+    active: Vec<Arc<Checkpoint>>,
+    uncovered: Vec<Span>,
+    pinned: BTreeSet<Ordinal>,
+    pending: Option<Ordinal>,
+}
+
+/// A verbatim (or masked, or cut) message of a view.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// The message and what is derived from its path.
+    pub node: &'a Node,
+    /// How it is shortened, if it is.
+    pub alteration: Option<&'a Alteration>,
+}
+
+impl Item<'_> {
+    /// Its position.
+    pub fn ordinal(&self) -> Ordinal {
+        self.node.message.ordinal
+    }
+
+    /// Who speaks.
+    pub fn role(&self) -> Role {
+        self.node.message.role
+    }
+
+    /// What it costs as it stands, less the dialect's overhead; zero while not counted.
+    pub fn count(&self, encoding: Encoding) -> Count {
+        self.alteration
+            .and_then(|a| a.counts.get(encoding))
+            .or_else(|| self.node.counts.get(encoding))
+            .unwrap_or_default()
+    }
+}
+
+impl<'a> View<'a> {
+    /// The view of the branch that ends in `head`. `pending` says whether the head is an input
+    /// that waits for its answer; it is then never altered or covered.
+    ///
+    /// None when `head` is not in the tree.
+    pub fn new(
+        tree: &'a Tree,
+        checkpoints: &'a Checkpoints,
+        alterations: &'a Alterations,
+        pinned: &BTreeSet<MessageId>,
+        head: MessageId,
+        pending: bool,
+    ) -> Option<View<'a>> {
+        let len = tree.get(head)?.message.ordinal;
+        let active = checkpoints.active(tree, head);
+        let uncovered = complement(&active, len);
+        let on_branch = |id: &MessageId| {
+            let ordinal = tree.get(*id)?.message.ordinal;
+            (tree.at(head, ordinal)?.message.id == *id).then_some(ordinal)
+        };
+        Some(View {
+            tree,
+            checkpoints,
+            alterations,
+            head,
+            len,
+            active,
+            uncovered,
+            pinned: pinned.iter().filter_map(on_branch).collect(),
+            pending: pending.then_some(len),
+        })
+    }
+
+    /// The branch's tip.
+    pub fn head(&self) -> MessageId {
+        self.head
+    }
+
+    /// The ordinal of the tip: the number of messages on the branch.
+    pub fn len(&self) -> Ordinal {
+        self.len
+    }
+
+    /// Always false: a branch has a tip.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The tree it looks at.
+    pub fn tree(&self) -> &'a Tree {
+        self.tree
+    }
+
+    /// All checkpoints of the session.
+    pub fn checkpoints(&self) -> &'a Checkpoints {
+        self.checkpoints
+    }
+
+    /// The active checkpoints, oldest first.
+    pub fn active(&self) -> &[Arc<Checkpoint>] {
+        &self.active
+    }
+
+    /// The ranges that no checkpoint covers, ascending.
+    pub fn uncovered(&self) -> &[Span] {
+        &self.uncovered
+    }
+
+    /// The input that waits for its answer.
+    pub fn pending(&self) -> Option<Ordinal> {
+        self.pending
+    }
+
+    /// Whether the message may not be covered by a summary.
+    pub fn is_pinned(&self, ordinal: Ordinal) -> bool {
+        self.pinned.contains(&ordinal)
+    }
+
+    /// The uncovered messages in order. Costs their number.
+    pub fn items(&self) -> Vec<Item<'a>> {
+        let ranges = self.uncovered.iter();
+        let nodes = ranges.flat_map(|span| self.tree.range(self.head, span.first..=span.last));
+        nodes
+            .map(|node| Item {
+                node,
+                alteration: self.alteration(node),
+            })
+            .collect()
+    }
+
+    /// How the message is shortened on this branch, if it is.
+    fn alteration(&self, node: &Node) -> Option<&'a Alteration> {
+        self.alterations.get(node.message.ordinal, node.message.id)
+    }
+
+    /// Effective tokens under a budget: active checkpoints, uncovered messages and the pending
+    /// input, each with the dialect's overhead. None while some message is not counted.
+    pub fn effective(&self, budget: &Budget) -> Option<Count> {
+        let encoding = budget.encoding;
+        let summaries = self.active.iter().map(|c| c.counts.get(encoding));
+        let mut total: Count = summaries.sum::<Option<Count>>()?;
+        let mut blocks = self.active.len() as u64;
+        for span in &self.uncovered {
+            total += self
+                .tree
+                .cost(self.head, span.first..=span.last, encoding)?;
+            blocks += u64::from(span.len());
+            for alteration in self.alterations.range(span.first, span.last) {
+                let node = self.tree.at(self.head, alteration.ordinal)?;
+                if node.message.id == alteration.message {
+                    let full = node.counts.get(encoding)?;
+                    total = total.minus(full) + alteration.counts.get(encoding)?;
+                }
+            }
+        }
+        let overhead = budget.per_message.times(blocks);
+        Some(
+            total
+                + Count {
+                    tokens: overhead,
+                    at_most: overhead,
+                },
+        )
+    }
+}
+
+/// The ranges of `1..=len` that no checkpoint covers.
+fn complement(active: &[Arc<Checkpoint>], len: Ordinal) -> Vec<Span> {
+    let mut covered: Vec<Span> = active
+        .iter()
+        .flat_map(|c| c.covers.iter().copied())
+        .collect();
+    covered.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut next = Ordinal::FIRST;
+    for span in covered {
+        if next < span.first {
+            gaps.push(Span::new(next, Ordinal(span.first.0 - 1)));
+        }
+        next = next.max(span.last.next());
+    }
+    if next <= len {
+        gaps.push(Span::new(next, len));
+    }
+    gaps
+}

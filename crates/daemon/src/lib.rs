@@ -1,0 +1,1 @@
+//! Configuration, agent definitions, transcripts and the wiring of a running daemon.
