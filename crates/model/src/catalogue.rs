@@ -1,0 +1,316 @@
+//! The model catalogue: windows, encodings, prices and defaults, from `config/models.toml`.
+//!
+//! A user's file overrides the built-in one key by key. A model that neither names is given
+//! careful defaults and flagged [`Entry::assumed`]; a provider that neither names is an error.
+
+mod file;
+mod price;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use file::Error as FileError;
+pub use price::{Cost, Price};
+use unisono_context::{Encoding, Ppm, Tokens};
+
+/// The window of a model the catalogue does not know.
+pub const ASSUMED_WINDOW: Tokens = Tokens(128_000);
+/// The longest output of a model the catalogue does not know.
+pub const ASSUMED_MAX_OUTPUT: Tokens = Tokens(8_192);
+/// The offline model: a provider and a model of the same name.
+pub const EXTRACTIVE: &str = "extractive";
+
+const BUILT_IN: &str = include_str!("../../../config/models.toml");
+
+/// A model as people write it: `provider/model`, or `extractive`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelRef {
+    /// Who serves it.
+    pub provider: String,
+    /// Its name there; may contain slashes.
+    pub model: String,
+}
+
+impl ModelRef {
+    /// The offline model.
+    pub fn extractive() -> ModelRef {
+        ModelRef {
+            provider: EXTRACTIVE.to_owned(),
+            model: EXTRACTIVE.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.provider == EXTRACTIVE && self.model == EXTRACTIVE {
+            return f.write_str(EXTRACTIVE);
+        }
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// Prices of a model. One that is missing is unknown, not free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// Input tokens that were not cached.
+    pub input: Option<Price>,
+    /// Output tokens.
+    pub output: Option<Price>,
+    /// Input tokens read from the provider's prompt cache.
+    pub cache_read: Option<Price>,
+    /// Input tokens written to it.
+    pub cache_write: Option<Price>,
+}
+
+/// What is known of one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its reference.
+    pub model: ModelRef,
+    /// Context window: input and output together.
+    pub window: Tokens,
+    /// A larger window that has to be asked for with a provider's beta flag.
+    pub beta_window: Option<Tokens>,
+    /// Longest output.
+    pub max_output: Tokens,
+    /// The encoding it is counted in.
+    pub encoding: Encoding,
+    /// True where that encoding is only an estimate of the provider's own.
+    pub estimated: bool,
+    /// Prices per million tokens.
+    pub prices: Prices,
+    /// The shortest prefix its provider caches, if it caches.
+    pub cache_minimum: Option<Tokens>,
+    /// Default compaction trigger as a share of the window, where the policy asks for one.
+    pub trigger: Ppm,
+    /// Default tokens kept verbatim by the `retention` preset.
+    pub retention: Tokens,
+    /// The model that summarises for it.
+    pub summariser: ModelRef,
+    /// Tokens a message costs besides its text.
+    pub message_overhead: Tokens,
+    /// True when the catalogue does not know the model: say so.
+    pub assumed: bool,
+}
+
+/// Why a model cannot be looked up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No such provider.
+    #[error("unknown provider `{name}`{}; known are: {known}", did_you_mean(.similar.as_deref()))]
+    UnknownProvider {
+        /// What was asked for.
+        name: String,
+        /// The nearest known name.
+        similar: Option<String>,
+        /// All known names.
+        known: String,
+    },
+    /// A bare name that is not in the catalogue does not say who serves it.
+    #[error("model `{name}` names no provider{}; write it as provider/model", did_you_mean(.similar.as_deref()))]
+    NoProvider {
+        /// What was asked for.
+        name: String,
+        /// The nearest known reference.
+        similar: Option<String>,
+    },
+}
+
+fn did_you_mean(similar: Option<&str>) -> String {
+    similar
+        .map(|name| format!(", did you mean `{name}`?"))
+        .unwrap_or_default()
+}
+
+/// All known models and providers.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    providers: BTreeMap<String, file::Provider>,
+    /// By `provider/model`.
+    models: BTreeMap<String, file::Model>,
+}
+
+impl Catalogue {
+    /// The built-in catalogue.
+    ///
+    /// # Errors
+    /// Never for the file this crate was built and tested with.
+    pub fn built_in() -> Result<Catalogue, FileError> {
+        let (providers, models) = file::parse("config/models.toml", BUILT_IN)?.into_parts();
+        Ok(Catalogue { providers, models })
+    }
+
+    /// This catalogue with a user's file on top: its keys win, all others stay.
+    ///
+    /// # Errors
+    /// When the text is not a catalogue; the error names file, line and key.
+    pub fn with_file(mut self, name: &str, text: &str) -> Result<Catalogue, FileError> {
+        let (providers, models) = file::parse(name, text)?.into_parts();
+        for (key, provider) in providers {
+            self.providers
+                .entry(key)
+                .or_default()
+                .override_with(provider);
+        }
+        for (key, model) in models {
+            self.models.entry(key).or_default().override_with(model);
+        }
+        Ok(self)
+    }
+
+    /// Looks a model up. Without a provider the name may be `provider/model`, `extractive`, or
+    /// the bare name of a known model. A dated name (`gpt-4o-2024-08-06`) finds its undated entry.
+    ///
+    /// # Errors
+    /// When the provider is unknown, or none is named for an unknown model.
+    pub fn get(&self, provider: Option<&str>, name: &str) -> Result<Entry, Error> {
+        let model = match provider {
+            Some(provider) => ModelRef {
+                provider: provider.to_owned(),
+                model: name.to_owned(),
+            },
+            None => self.resolve(name)?,
+        };
+        let Some(defaults) = self.providers.get(&model.provider) else {
+            return Err(self.unknown_provider(&model.provider));
+        };
+        let known = self.find(&model.provider, &model.model).or_else(|| {
+            let other = defaults.models_of.as_deref()?;
+            // The other's limits hold; what it charges may not.
+            self.find(other, &model.model)
+                .map(file::Model::without_prices)
+        });
+        Ok(entry(model, known, defaults))
+    }
+
+    /// Reads a reference: `provider/model`, `extractive`, or the bare name of a known model.
+    ///
+    /// # Errors
+    /// When the provider is unknown, or none is named for an unknown model.
+    pub fn resolve(&self, reference: &str) -> Result<ModelRef, Error> {
+        if reference == EXTRACTIVE {
+            return Ok(ModelRef::extractive());
+        }
+        if let Some((provider, model)) = reference.split_once('/') {
+            if !self.providers.contains_key(provider) {
+                return Err(self.unknown_provider(provider));
+            }
+            return Ok(ModelRef {
+                provider: provider.to_owned(),
+                model: model.to_owned(),
+            });
+        }
+        self.providers
+            .keys()
+            .find(|provider| self.find(provider, reference).is_some())
+            .map(|provider| ModelRef {
+                provider: provider.clone(),
+                model: reference.to_owned(),
+            })
+            .ok_or_else(|| Error::NoProvider {
+                name: reference.to_owned(),
+                similar: nearest(reference, self.models.keys().map(String::as_str)),
+            })
+    }
+
+    /// The names of all providers, in order.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.providers.keys().map(String::as_str)
+    }
+
+    /// All known models, in order of provider and name.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.models.iter().filter_map(|(key, known)| {
+            let (provider, model) = key.split_once('/')?;
+            let defaults = self.providers.get(provider)?;
+            let model = ModelRef {
+                provider: provider.to_owned(),
+                model: model.to_owned(),
+            };
+            Some(entry(model, Some(known.clone()), defaults))
+        })
+    }
+
+    fn find(&self, provider: &str, model: &str) -> Option<file::Model> {
+        let exact = self.models.get(&format!("{provider}/{model}"));
+        exact
+            .or_else(|| self.models.get(&format!("{provider}/{}", undated(model)?)))
+            .cloned()
+    }
+
+    fn unknown_provider(&self, name: &str) -> Error {
+        let known: Vec<&str> = self.providers().collect();
+        Error::UnknownProvider {
+            name: name.to_owned(),
+            similar: nearest(name, self.providers()),
+            known: known.join(", "),
+        }
+    }
+}
+
+fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider) -> Entry {
+    let assumed = known.is_none();
+    let known = known.unwrap_or_default();
+    Entry {
+        window: known.window.unwrap_or(ASSUMED_WINDOW),
+        beta_window: known.beta_window,
+        max_output: known.max_output.unwrap_or(ASSUMED_MAX_OUTPUT),
+        encoding: known
+            .encoding
+            .or(defaults.encoding)
+            .unwrap_or(Encoding::O200kBase),
+        estimated: defaults.estimated.unwrap_or(true),
+        prices: known.prices,
+        cache_minimum: known.cache_minimum.or(defaults.cache_minimum),
+        trigger: known.trigger.unwrap_or(Ppm::percent(95)),
+        retention: known.retention.unwrap_or(Tokens(1_000)),
+        summariser: known.summariser.unwrap_or_else(|| {
+            defaults
+                .summariser
+                .clone()
+                .unwrap_or_else(ModelRef::extractive)
+        }),
+        message_overhead: known
+            .message_overhead
+            .or(defaults.message_overhead)
+            .unwrap_or(Tokens(4)),
+        assumed,
+        model,
+    }
+}
+
+/// The name without a trailing date or `latest`: `-2024-08-06`, `-20241022`, `-0613`, `-latest`.
+fn undated(name: &str) -> Option<&str> {
+    if let Some(stem) = name.strip_suffix("-latest") {
+        return Some(stem);
+    }
+    ["-0000-00-00", "-00000000", "-0000"]
+        .into_iter()
+        .find_map(|shape| {
+            let (stem, date) = name.split_at_checked(name.len().checked_sub(shape.len())?)?;
+            let fits = |(c, s): (u8, u8)| {
+                if s == b'0' {
+                    c.is_ascii_digit()
+                } else {
+                    c == s
+                }
+            };
+            date.bytes().zip(shape.bytes()).all(fits).then_some(stem)
+        })
+}
+
+/// The known name most like `name`, if one is like it at all.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let score = |candidate: &str| {
+        let bare = candidate
+            .split_once('/')
+            .map_or(candidate, |(_, bare)| bare);
+        strsim::jaro_winkler(name, candidate).max(strsim::jaro_winkler(name, bare))
+    };
+    known
+        .map(|candidate| (score(candidate), candidate))
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_owned())
+}

@@ -1,0 +1,239 @@
+//! The catalogue's file format. Every key is optional, so that a user's file can override one.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+use unisono_context::{Encoding, Ppm, Tokens};
+
+use super::price::Price;
+use super::{EXTRACTIVE, ModelRef, Prices};
+
+/// A catalogue file that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {}{reason}", key.as_ref().map(|k| format!("`{k}`: ")).unwrap_or_default())]
+pub struct Error {
+    /// The file's name.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The key on that line, where there is one.
+    pub key: Option<String>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Reads a file; `name` is for errors.
+pub(super) fn parse(name: &str, text: &str) -> Result<File, Error> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let reason = error.message().to_owned();
+        at(
+            name,
+            text,
+            error.span().map_or(0, |span| span.start),
+            reason,
+        )
+    })?;
+    match file.models.keys().find(|key| !key.contains('/')) {
+        Some(key) => {
+            let offset = text
+                .find(&format!("\"{key}\""))
+                .or_else(|| text.find(key.as_str()));
+            let reason = format!("model `{key}` must be named \"provider/model\"");
+            Err(at(name, text, offset.unwrap_or(0), reason))
+        }
+        None => Ok(file),
+    }
+}
+
+fn at(file: &str, text: &str, offset: usize, reason: String) -> Error {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let source = text.lines().nth(line - 1).unwrap_or_default();
+    let key = match source.split_once('=') {
+        Some((key, _)) => key.trim(),
+        None => source.trim().trim_matches(['[', ']']),
+    };
+    let key = (!key.is_empty()).then(|| key.to_owned());
+    Error {
+        file: file.to_owned(),
+        line,
+        key,
+        reason,
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(default)]
+    providers: BTreeMap<String, Provider>,
+    #[serde(default)]
+    models: BTreeMap<String, Model>,
+}
+
+impl File {
+    pub(super) fn into_parts(self) -> (BTreeMap<String, Provider>, BTreeMap<String, Model>) {
+        (self.providers, self.models)
+    }
+}
+
+/// Defaults for all models of a provider.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Provider {
+    #[serde(deserialize_with = "encoding")]
+    pub(super) encoding: Option<Encoding>,
+    pub(super) estimated: Option<bool>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "model_ref")]
+    pub(super) summariser: Option<ModelRef>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) message_overhead: Option<Tokens>,
+    /// Another provider whose models this one serves too.
+    pub(super) models_of: Option<String>,
+}
+
+impl Provider {
+    /// Takes every key that `over` has.
+    pub(super) fn override_with(&mut self, over: Provider) {
+        take(&mut self.encoding, over.encoding);
+        take(&mut self.estimated, over.estimated);
+        take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.summariser, over.summariser);
+        take(&mut self.message_overhead, over.message_overhead);
+        take(&mut self.models_of, over.models_of);
+    }
+}
+
+/// What a file says of one model.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Model {
+    #[serde(deserialize_with = "positive")]
+    pub(super) window: Option<Tokens>,
+    #[serde(deserialize_with = "positive")]
+    pub(super) beta_window: Option<Tokens>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) max_output: Option<Tokens>,
+    #[serde(deserialize_with = "encoding")]
+    pub(super) encoding: Option<Encoding>,
+    #[serde(rename = "price", deserialize_with = "prices")]
+    pub(super) prices: Prices,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "share")]
+    pub(super) trigger: Option<Ppm>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) retention: Option<Tokens>,
+    #[serde(deserialize_with = "model_ref")]
+    pub(super) summariser: Option<ModelRef>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) message_overhead: Option<Tokens>,
+}
+
+impl Model {
+    /// Takes every key that `over` has.
+    pub(super) fn override_with(&mut self, over: Model) {
+        take(&mut self.window, over.window);
+        take(&mut self.beta_window, over.beta_window);
+        take(&mut self.max_output, over.max_output);
+        take(&mut self.encoding, over.encoding);
+        take(&mut self.prices.input, over.prices.input);
+        take(&mut self.prices.output, over.prices.output);
+        take(&mut self.prices.cache_read, over.prices.cache_read);
+        take(&mut self.prices.cache_write, over.prices.cache_write);
+        take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.trigger, over.trigger);
+        take(&mut self.retention, over.retention);
+        take(&mut self.summariser, over.summariser);
+        take(&mut self.message_overhead, over.message_overhead);
+    }
+
+    /// The same model served by someone whose prices are not known.
+    pub(super) fn without_prices(self) -> Model {
+        Model {
+            prices: Prices::default(),
+            ..self
+        }
+    }
+}
+
+fn take<T>(value: &mut Option<T>, over: Option<T>) {
+    if over.is_some() {
+        *value = over;
+    }
+}
+
+fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tokens>, D::Error> {
+    u64::deserialize(from).map(|n| Some(Tokens(n)))
+}
+
+fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tokens>, D::Error> {
+    match u64::deserialize(from)? {
+        0 => Err(D::Error::custom("must be at least 1 token")),
+        n => Ok(Some(Tokens(n))),
+    }
+}
+
+fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ppm>, D::Error> {
+    let fraction = f64::deserialize(from)?;
+    match Ppm::from_fraction(fraction) {
+        Some(share) if share > Ppm(0) && share <= Ppm::ONE => Ok(Some(share)),
+        _ => Err(D::Error::custom("must be a share above 0, at most 1.0")),
+    }
+}
+
+fn encoding<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Encoding>, D::Error> {
+    let name = String::deserialize(from)?;
+    Encoding::from_name(&name).map(Some).ok_or_else(|| {
+        let known = Encoding::ALL.map(Encoding::name).join(", ");
+        D::Error::custom(format!("unknown encoding `{name}`; known are: {known}"))
+    })
+}
+
+fn model_ref<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ModelRef>, D::Error> {
+    let text = String::deserialize(from)?;
+    match text.split_once('/') {
+        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
+            Ok(Some(ModelRef {
+                provider: provider.to_owned(),
+                model: model.to_owned(),
+            }))
+        }
+        None if text == EXTRACTIVE => Ok(Some(ModelRef::extractive())),
+        _ => Err(D::Error::custom(format!(
+            "`{text}` must be provider/model, or {EXTRACTIVE}"
+        ))),
+    }
+}
+
+/// Dollars per million tokens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dollars {
+    input: Option<f64>,
+    output: Option<f64>,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+}
+
+fn prices<'de, D: Deserializer<'de>>(from: D) -> Result<Prices, D::Error> {
+    let dollars = Dollars::deserialize(from)?;
+    let exact = |key: &str, amount: Option<f64>| {
+        let Some(amount) = amount else {
+            return Ok(None);
+        };
+        Price::from_dollars(amount).map(Some).ok_or_else(|| {
+            let rule = "dollars per million tokens, at least 0, at most six decimal places";
+            D::Error::custom(format!("{key} = {amount} must be {rule}"))
+        })
+    };
+    Ok(Prices {
+        input: exact("input", dollars.input)?,
+        output: exact("output", dollars.output)?,
+        cache_read: exact("cache_read", dollars.cache_read)?,
+        cache_write: exact("cache_write", dollars.cache_write)?,
+    })
+}

@@ -1,0 +1,150 @@
+//! The offline model: deterministic, no key, no network. It quotes; it never invents.
+//!
+//! [`summarise`] condenses a conversation to the sections of a rolling summary, [`answer`]
+//! answers a task with ranked quotes, [`synthesise`] joins several agents' answers. All three
+//! are pure functions of their input: the same input gives the same bytes.
+//!
+//! Every quote carries its message's ordinal (`#12`); the day and the speaker are written once
+//! for the quotes under them.
+
+mod passage;
+
+use unisono_context::{Ordinal, Tokens};
+
+pub use passage::{Kind, Passage};
+
+/// Counts the tokens of a text.
+pub type CountTokens<'a> = &'a dyn Fn(&str) -> u64;
+
+/// The most key facts a summary carries.
+pub const MAX_KEY_FACTS: usize = 50;
+/// The most tokens all key facts have together.
+pub const MAX_KEY_FACT_TOKENS: Tokens = Tokens(1_000);
+
+/// How a summary is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Sections with headings: the running summary of a conversation.
+    #[default]
+    Rolling,
+    /// One paragraph: a topic, or several old topics.
+    Paragraph,
+}
+
+/// A fact that is carried from checkpoint to checkpoint word for word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFact {
+    /// The quote.
+    pub text: String,
+    /// The message it was said in.
+    pub ordinal: Ordinal,
+}
+
+/// What is to be summarised.
+#[derive(Clone, Copy)]
+pub struct SummaryInput<'a> {
+    /// The messages, oldest first; see [`Passage::of_message`].
+    pub passages: &'a [Passage<'a>],
+    /// The summary so far, as [`summarise`] or a model wrote it. Its lines compete with the new
+    /// messages for room.
+    pub prior: Option<&'a str>,
+    /// The key facts so far.
+    pub prior_facts: &'a [KeyFact],
+    /// The most tokens the text may have.
+    pub cap: Tokens,
+    /// Its layout.
+    pub style: Style,
+    /// What the reader asked to have kept, if anything.
+    pub instructions: Option<&'a str>,
+    /// The tokenizer of the model that will read it.
+    pub count: CountTokens<'a>,
+}
+
+/// A summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SummaryDraft {
+    /// Markdown, at most the cap. Empty when nothing could be said within the cap.
+    pub text: String,
+    /// What it costs.
+    pub tokens: Tokens,
+    /// At most [`MAX_KEY_FACTS`] and [`MAX_KEY_FACT_TOKENS`], oldest first.
+    pub key_facts: Vec<KeyFact>,
+    /// The messages it quotes, in order.
+    pub quoted: Vec<Ordinal>,
+}
+
+/// Condenses a conversation.
+pub fn summarise(_input: &SummaryInput<'_>) -> SummaryDraft {
+    SummaryDraft::default()
+}
+
+/// A summary that stands for older messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SummaryText<'a> {
+    /// The first message it covers.
+    pub first: Ordinal,
+    /// The last message it covers.
+    pub last: Ordinal,
+    /// Its text.
+    pub text: &'a str,
+}
+
+/// A task for an agent without a language model.
+#[derive(Clone, Copy)]
+pub struct AnswerInput<'a> {
+    /// The messages the agent sees, oldest first.
+    pub passages: &'a [Passage<'a>],
+    /// The summaries it sees in place of older ones.
+    pub summaries: &'a [SummaryText<'a>],
+    /// The agent's instructions; they say what it looks for (decisions, risks, actions …).
+    pub persona: &'a str,
+    /// The task.
+    pub task: &'a str,
+    /// The most tokens the answer may have.
+    pub cap: Tokens,
+    /// The tokenizer of the reader.
+    pub count: CountTokens<'a>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Markdown, at most the cap.
+    pub text: String,
+    /// What it costs.
+    pub tokens: Tokens,
+    /// The messages it quotes, in order.
+    pub quotes: Vec<Ordinal>,
+}
+
+/// Answers a task with quotes from the conversation.
+pub fn answer(_input: &AnswerInput<'_>) -> Answer {
+    Answer::default()
+}
+
+/// What one delegate brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delegated<'a> {
+    /// Its agent.
+    pub agent: &'a str,
+    /// Its answer, or why there is none.
+    pub result: Result<&'a str, &'a str>,
+}
+
+/// What a lead has to join to one answer.
+#[derive(Clone, Copy)]
+pub struct SynthesisInput<'a> {
+    /// The task that was delegated.
+    pub task: &'a str,
+    /// The results, in the order of delegation.
+    pub results: &'a [Delegated<'a>],
+    /// The most tokens the answer may have.
+    pub cap: Tokens,
+    /// The tokenizer of the reader.
+    pub count: CountTokens<'a>,
+}
+
+/// Joins the delegates' answers: each quote once, by agent, and what is missing.
+pub fn synthesise(_input: &SynthesisInput<'_>) -> Answer {
+    Answer::default()
+}

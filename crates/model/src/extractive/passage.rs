@@ -1,0 +1,174 @@
+//! What the extractive model reads: the parts of messages as plain lines of text.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use unisono_context::{Message, Ordinal, Part, Role, Timestamp};
+
+/// JSON objects and arrays shorter than this stay on one line.
+const INLINE_CHARS: usize = 200;
+
+/// What a passage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// What somebody said.
+    Text,
+    /// A request to run a tool.
+    ToolCall,
+    /// What a tool answered.
+    ToolResult,
+    /// A file's metadata.
+    Attachment,
+}
+
+/// One part of a message, flattened to text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage<'a> {
+    /// The message it is from.
+    pub ordinal: Ordinal,
+    /// Who speaks.
+    pub role: Role,
+    /// The agent or person by name, where known.
+    pub author: Option<Cow<'a, str>>,
+    /// When.
+    pub at: Timestamp,
+    /// What it is.
+    pub kind: Kind,
+    /// Its text. Quotes are substrings of it, white space aside.
+    pub text: Cow<'a, str>,
+}
+
+impl<'a> Passage<'a> {
+    /// A passage of plain text.
+    pub fn text(
+        ordinal: Ordinal,
+        role: Role,
+        at: Timestamp,
+        text: impl Into<Cow<'a, str>>,
+    ) -> Self {
+        Passage {
+            ordinal,
+            role,
+            author: None,
+            at,
+            kind: Kind::Text,
+            text: text.into(),
+        }
+    }
+
+    /// The passages of a message, one a part, empty ones left out.
+    pub fn of_message(message: &'a Message) -> Vec<Passage<'a>> {
+        let author = message.author.as_ref().map(|id| Cow::Borrowed(id.as_str()));
+        let parts = message.parts.iter().map(|part| {
+            let (kind, text) = flatten_part(part);
+            let (ordinal, role, at) = (message.ordinal, message.role, message.at);
+            Passage {
+                ordinal,
+                role,
+                author: author.clone(),
+                at,
+                kind,
+                text,
+            }
+        });
+        parts
+            .filter(|passage| !passage.text.trim().is_empty())
+            .collect()
+    }
+
+    /// The passages of a branch, oldest first.
+    pub fn of_messages<I: IntoIterator<Item = &'a Message>>(messages: I) -> Vec<Passage<'a>> {
+        messages.into_iter().flat_map(Passage::of_message).collect()
+    }
+
+    /// Who speaks, as a reader would say it.
+    pub fn speaker(&self) -> &str {
+        match (&self.author, self.role) {
+            (Some(author), _) => author,
+            (None, role) => role.name(),
+        }
+    }
+}
+
+fn flatten_part(part: &Part) -> (Kind, Cow<'_, str>) {
+    match part {
+        Part::Text(text) => (Kind::Text, Cow::Borrowed(text)),
+        Part::ToolCall {
+            name, arguments, ..
+        } => {
+            let arguments = flatten_json(arguments);
+            (Kind::ToolCall, Cow::Owned(format!("{name}: {arguments}")))
+        }
+        Part::ToolResult { content, .. } => (Kind::ToolResult, flatten_json(content)),
+        Part::Attachment { .. } => (Kind::Attachment, part.countable_text()),
+    }
+}
+
+/// JSON as `key: value` lines; a text that is not JSON stays as it is.
+fn flatten_json(text: &str) -> Cow<'_, str> {
+    let trimmed = text.trim_start();
+    if !trimmed.starts_with(['{', '[']) {
+        return Cow::Borrowed(text);
+    }
+    // serde_json bounds the nesting, so the recursion below is bounded too.
+    match serde_json::from_str::<Value>(trimmed) {
+        Ok(value) => {
+            let mut lines = String::new();
+            write_lines("", &value, &mut lines);
+            lines.truncate(lines.trim_end().len());
+            Cow::Owned(lines)
+        }
+        Err(_) => Cow::Borrowed(text),
+    }
+}
+
+fn write_lines(path: &str, value: &Value, out: &mut String) {
+    let inline = inline(value);
+    if inline.len() <= INLINE_CHARS || !(value.is_object() || value.is_array()) {
+        if !path.is_empty() {
+            out.push_str(path);
+            out.push_str(": ");
+        }
+        out.push_str(&inline);
+        out.push('\n');
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                write_lines(&join(path, key), value, out);
+            }
+        }
+        Value::Array(items) => {
+            for value in items {
+                write_lines(path, value, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// A value on one line: `key: value, key: value`.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(inline).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => {
+            let pairs = map.iter().map(|(key, value)| match value {
+                Value::Object(_) => format!("{key} ({})", inline(value)),
+                _ => format!("{key}: {}", inline(value)),
+            });
+            pairs.collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,19 @@
+//! Language models: tokenizers, the model catalogue, and the deterministic extractive model.
+//!
+//! - [`tokenizer`] counts tokens exactly, in parallel, and never panics on hostile text.
+//! - [`catalogue`] knows each model's window, prices and defaults.
+//! - [`extractive`] is the offline model: it summarises and answers by quoting.
+//! - [`retention`] measures which facts a kept text still holds.
+//! - [`redact`] removes credentials from text that is kept.
+//!
+//! Everything here is blocking and free of clocks and randomness; the runtime crate calls it
+//! on threads of its own.
+
+pub mod catalogue;
+pub mod extractive;
+pub mod redact;
+pub mod retention;
+pub mod tokenizer;
+
+pub use catalogue::{Catalogue, Entry, ModelRef};
+pub use tokenizer::Tokenizer;
