@@ -5,6 +5,7 @@
 
 mod accept;
 mod keep;
+mod outcome;
 mod steps;
 mod unit;
 
@@ -16,6 +17,7 @@ use crate::tokens::{Count, Ppm, Tokens};
 use crate::view::View;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, truncated};
+pub use outcome::Made;
 pub use unit::Unit;
 
 /// Why the planner is asked.

@@ -1,0 +1,103 @@
+//! What a planned step becomes once it is carried out.
+
+use std::sync::Arc;
+
+use crate::alteration::Form;
+use crate::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
+use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
+use crate::policy::Preset;
+use crate::tokens::Counts;
+use crate::view::View;
+
+use super::{Cover, Step};
+
+/// What a writer handed in for a [`Cover`], and what is known about making it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Id of the checkpoint to be.
+    pub id: CheckpointId,
+    /// Who wrote it, which may be another than the plan allows for: a fallback.
+    pub writer: Writer,
+    /// What wrote it, as `provider/model`, `extractive`, `truncation` or `none`.
+    pub model: Arc<str>,
+    /// What stands in the context.
+    pub body: Body,
+    /// Facts carried verbatim.
+    pub key_facts: Vec<KeyFact>,
+    /// Tokens of [`block_text`](crate::checkpoint::block_text), per encoding.
+    pub counts: Counts,
+    /// What making it cost, in millionths of a dollar; none where the price is unknown.
+    pub cost_micros: Option<u64>,
+    /// How long making it took.
+    pub duration_ms: u64,
+    /// True when a model should redo it.
+    pub degraded: bool,
+    /// When it was made.
+    pub at: Timestamp,
+}
+
+impl Checkpoint {
+    /// The checkpoint that carries out a cover planned on `view`, with the next number of its
+    /// session. None when the cover does not lie on that branch.
+    pub fn from_cover(
+        cover: &Cover,
+        view: &View<'_>,
+        kind: Kind,
+        preset: Preset,
+        made: Made,
+    ) -> Option<Checkpoint> {
+        Some(Checkpoint {
+            id: made.id,
+            number: view.checkpoints().next_number(),
+            parent: view.head(),
+            covers: cover.spans.clone(),
+            cutoff: cover.cutoff,
+            cutoff_digest: view.tree().path_digest(view.head(), cover.cutoff)?,
+            supersedes: cover.supersedes.clone(),
+            kind,
+            tier: Tier::Conversation,
+            preset,
+            writer: made.writer,
+            model: made.model,
+            body: made.body,
+            original: cover.original,
+            counts: made.counts,
+            messages_included: cover.spans.iter().copied().map(Span::len).sum(),
+            key_facts: made.key_facts,
+            cost_micros: made.cost_micros,
+            duration_ms: made.duration_ms,
+            degraded: made.degraded,
+            at: made.at,
+        })
+    }
+}
+
+impl Step {
+    /// The messages a step shortens, and how; empty for one that makes a checkpoint. What is
+    /// left to do is to count [`altered_parts`](crate::alteration::altered_parts) of each.
+    pub fn forms(&self) -> Vec<(MessageId, Ordinal, Form)> {
+        match self {
+            Step::Mask(targets) => targets
+                .iter()
+                .map(|t| (t.message, t.ordinal, Form::Masked { tokens: t.tokens }))
+                .collect(),
+            Step::Cut {
+                message,
+                ordinal,
+                target_chars,
+            } => {
+                let target_chars = *target_chars;
+                vec![(*message, *ordinal, Form::Cut { target_chars })]
+            }
+            Step::Summarise { .. } | Step::Drop { .. } => Vec::new(),
+        }
+    }
+
+    /// What a step makes a checkpoint of, if it makes one.
+    pub fn cover(&self) -> Option<&Cover> {
+        match self {
+            Step::Summarise { cover, .. } | Step::Drop { cover } => Some(cover),
+            Step::Mask(_) | Step::Cut { .. } => None,
+        }
+    }
+}
