@@ -1,0 +1,202 @@
+//! Moves whole sessions between engines, as one file of the envelopes the disk engine writes.
+//!
+//! `unisono archive, schema 1\n`, then for every session its events in order, its checkpoint if it has
+//! one, and its head, which closes it; then an end record with the number of records and a hash of
+//! everything before it. An import checks the whole file before it stores anything.
+
+mod read;
+mod write;
+
+use std::path::Path;
+
+use tokio::sync::mpsc;
+
+use crate::engine::{Append, Engine, SessionId};
+use crate::error::{Error, Result};
+use crate::row::{self, Head};
+
+use read::Item;
+use write::Section;
+
+/// Sessions listed, and events read, at a time.
+const PAGE: usize = 256;
+/// Sections or items between the engine's side and the file's, each at most a page.
+const QUEUE: usize = 4;
+
+/// What an export or import moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moved {
+    /// Sessions.
+    pub sessions: u64,
+    /// Events.
+    pub events: u64,
+    /// State checkpoints.
+    pub checkpoints: u64,
+}
+
+/// Writes all sessions of an engine into a new file.
+///
+/// # Errors
+/// The engine's, and `Io` for the file, which must not exist yet; an unfinished one is removed.
+pub async fn export(engine: &dyn Engine, path: &Path) -> Result<Moved> {
+    let (sender, sections) = mpsc::channel(QUEUE);
+    let to = path.to_path_buf();
+    let writing = tokio::task::spawn_blocking(move || write::file(&to, sections));
+    let sent = send_all(engine, sender).await;
+    // What stopped the file's side stopped this one, so its error is the one to tell.
+    writing.await.unwrap_or_else(|error| Err(stopped(&error)))?;
+    sent
+}
+
+async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Result<Moved> {
+    let mut moved = Moved::default();
+    let mut after = None;
+    loop {
+        let page = engine.sessions(after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.session);
+        for info in page {
+            send_session(engine, &sections, info.session, &mut moved).await?;
+        }
+    }
+    send(&sections, Section::End).await.map(|()| moved)
+}
+
+async fn send_session(
+    engine: &dyn Engine,
+    sections: &mpsc::Sender<Section>,
+    session: SessionId,
+    moved: &mut Moved,
+) -> Result<()> {
+    // Read before the events, so that it covers none that are not in the archive.
+    let checkpoint = engine.latest_checkpoint(session).await?;
+    let mut head = Head::claimed(session, None, 0);
+    loop {
+        let events = engine.read(session, head.last_seq + 1, PAGE).await?;
+        if events.is_empty() {
+            break;
+        }
+        moved.events += events.len() as u64;
+        let links = events
+            .into_iter()
+            .map(|event| (head.push(&event.payload), event.payload))
+            .collect();
+        send(sections, Section::Events { session, links }).await?;
+    }
+    if let Some(checkpoint) = checkpoint {
+        moved.checkpoints += 1;
+        send(
+            sections,
+            Section::Checkpoint {
+                session,
+                checkpoint,
+            },
+        )
+        .await?;
+    }
+    moved.sessions += 1;
+    send(sections, Section::Head { session, head }).await
+}
+
+async fn send(sections: &mpsc::Sender<Section>, section: Section) -> Result<()> {
+    sections.send(section).await.map_err(|_| Error::Closed)
+}
+
+fn stopped(error: &tokio::task::JoinError) -> Error {
+    Error::Engine {
+        doing: "work on an archive",
+        reason: error.to_string(),
+    }
+}
+
+/// Stores all sessions of an archive. Nothing is stored if any part of it is damaged, or if any of its
+/// sessions exists already; if the engine fails on the way, the sessions begun are deleted again.
+///
+/// # Errors
+/// `BadArchive`, `SessionExists`, `Io`, and the engine's.
+pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
+    let from = path.to_path_buf();
+    let checking = tokio::task::spawn_blocking(move || read::check(&from));
+    let sessions = checking
+        .await
+        .unwrap_or_else(|error| Err(stopped(&error)))?;
+    for &session in &sessions {
+        if engine.session(session).await?.is_some() {
+            return Err(Error::SessionExists { session });
+        }
+    }
+    let stored = store_all(engine, path).await;
+    if stored.is_err() {
+        for &session in &sessions {
+            // The cause is told; what cannot be taken back stays visible in the list of sessions.
+            if let Err(error) = engine.delete_session(session).await {
+                tracing::warn!(%session, %error, "cannot take an unfinished import back");
+            }
+        }
+    }
+    stored
+}
+
+async fn store_all(engine: &dyn Engine, path: &Path) -> Result<Moved> {
+    let (sender, mut items) = mpsc::channel(QUEUE);
+    let from = path.to_path_buf();
+    let reading = tokio::task::spawn_blocking(move || read::send(&from, &sender));
+    let mut moved = Moved::default();
+    let mut open: Option<(SessionId, u64, u64)> = None;
+    while let Some(item) = items.recv().await {
+        let session = item.session();
+        let (epoch, last_seq) = match open {
+            Some((current, epoch, last_seq)) if current == session => (epoch, last_seq),
+            _ => {
+                moved.sessions += 1;
+                (engine.claim(session).await?.epoch, 0)
+            }
+        };
+        open = Some((
+            session,
+            epoch,
+            store(engine, item, epoch, last_seq, &mut moved).await?,
+        ));
+    }
+    reading.await.unwrap_or_else(|error| Err(stopped(&error)))?;
+    Ok(moved)
+}
+
+/// Stores one item and gives the session's last event after it.
+async fn store(
+    engine: &dyn Engine,
+    item: Item,
+    epoch: u64,
+    last_seq: u64,
+    moved: &mut Moved,
+) -> Result<u64> {
+    match item {
+        Item::Events { session, payloads } => {
+            moved.events += payloads.len() as u64;
+            engine
+                .append(Append {
+                    session,
+                    epoch,
+                    expected_seq: last_seq,
+                    payloads,
+                })
+                .await
+        }
+        Item::Checkpoint {
+            session,
+            checkpoint,
+        } => {
+            moved.checkpoints += 1;
+            engine
+                .put_checkpoint(session, epoch, checkpoint)
+                .await
+                .map(|()| last_seq)
+        }
+        Item::Head { .. } => Ok(last_seq),
+    }
+}
+
+/// The key of the end record.
+fn end_key() -> crate::envelope::Key {
+    row::key(SessionId::from_u128(u128::MAX), u64::MAX)
+}

@@ -1,0 +1,150 @@
+//! The file's side of an export.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use tokio::sync::mpsc;
+
+use crate::archive::end_key;
+use crate::codec::{self, Block};
+use crate::engine::{Checkpoint, SessionId};
+use crate::envelope::{self, Key, Kind};
+use crate::error::{Error, Record, Result};
+use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Hash, Head};
+
+pub(super) const FIRST_LINE: &[u8] = b"unisono archive, schema 1\n";
+
+/// Records to be written.
+pub(super) enum Section {
+    /// Events, each with its number, the chain's hash before it, and its payload.
+    Events {
+        session: SessionId,
+        links: Vec<((u64, Hash), Vec<u8>)>,
+    },
+    Checkpoint {
+        session: SessionId,
+        checkpoint: Checkpoint,
+    },
+    Head {
+        session: SessionId,
+        head: Head,
+    },
+    End,
+}
+
+/// Writes sections until the end comes; without one, the file is removed.
+pub(super) fn file(path: &Path, mut sections: mpsc::Receiver<Section>) -> Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let file = file.map_err(|error| Error::io("create", path, error))?;
+    let mut archive = Archive {
+        out: BufWriter::new(file),
+        path,
+        hasher: blake3::Hasher::new(),
+        records: 0,
+    };
+    let result = archive.write_all(&mut sections);
+    if !matches!(result, Ok(true))
+        && let Err(error) = std::fs::remove_file(path)
+    {
+        tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished archive");
+    }
+    result.map(drop)
+}
+
+struct Archive<'a> {
+    out: BufWriter<File>,
+    path: &'a Path,
+    hasher: blake3::Hasher,
+    records: u64,
+}
+
+impl Archive<'_> {
+    /// Whether the archive was finished; if not, the sender knows why.
+    fn write_all(&mut self, sections: &mut mpsc::Receiver<Section>) -> Result<bool> {
+        self.write(FIRST_LINE)?;
+        while let Some(section) = sections.blocking_recv() {
+            if matches!(section, Section::End) {
+                return self.finish().map(|()| true);
+            }
+            self.section(section)?;
+        }
+        Ok(false)
+    }
+
+    fn section(&mut self, section: Section) -> Result<()> {
+        match section {
+            Section::Events { session, links } => {
+                links
+                    .into_iter()
+                    .try_for_each(|((seq, previous), payload)| {
+                        let row = EventRow {
+                            epoch: 1,
+                            previous,
+                            body: Body::Inline(Block(payload)),
+                        };
+                        self.record(
+                            Kind::Event,
+                            row::key(session, seq),
+                            &row,
+                            Record::Event { session, seq },
+                        )
+                    })
+            }
+            Section::Checkpoint {
+                session,
+                checkpoint,
+            } => {
+                let row = CheckpointRow {
+                    epoch: 1,
+                    body: Body::Inline(Block(checkpoint.state)),
+                };
+                self.record(
+                    Kind::Checkpoint,
+                    row::key(session, checkpoint.seq),
+                    &row,
+                    Record::Checkpoint { session },
+                )
+            }
+            Section::Head { session, head } => self.record(
+                Kind::Head,
+                row::key(session, 0),
+                &head,
+                Record::Head { session },
+            ),
+            Section::End => Ok(()),
+        }
+    }
+
+    fn record<T: serde::Serialize>(
+        &mut self,
+        kind: Kind,
+        key: Key,
+        row: &T,
+        record: Record,
+    ) -> Result<()> {
+        let body = codec::encode(row).map_err(|reason| Error::Encode { record, reason })?;
+        self.records += 1;
+        self.write(&envelope::seal(kind, key, &body))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let end = ArchiveEnd {
+            records: self.records,
+            digest: *self.hasher.finalize().as_bytes(),
+        };
+        self.record(Kind::ArchiveEnd, end_key(), &end, Record::SessionList)?;
+        let synced = self
+            .out
+            .flush()
+            .and_then(|()| self.out.get_ref().sync_all());
+        synced.map_err(|error| Error::io("write", self.path, error))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.out
+            .write_all(bytes)
+            .map_err(|error| Error::io("write", self.path, error))
+    }
+}

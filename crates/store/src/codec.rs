@@ -1,0 +1,69 @@
+//! The one place that turns rows into bytes and back: bincode 1.3.3, always with the same options.
+//!
+//! Fixed-width integers, a byte limit and a refusal of trailing bytes are part of the format: the
+//! golden files in the tests hold it still. Rows must not rely on self-description (no `flatten`,
+//! no untagged enums), because bincode writes fields in order and nothing else.
+
+use bincode::Options as _;
+use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// The codec number written into every envelope: bincode 1.3 with the options of this module.
+pub(crate) const BINCODE_FIXINT: u8 = 1;
+
+/// The most bytes one row may take, encoded or decoded: a payload of the largest size and its frame.
+pub(crate) const ROW_LIMIT_BYTES: u64 = 72 << 20;
+
+fn options() -> impl bincode::Options {
+    bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .with_limit(ROW_LIMIT_BYTES)
+        .reject_trailing_bytes()
+}
+
+/// Encodes a row.
+///
+/// # Errors
+/// The reason, as text, if the row is over the limit.
+pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
+    options().serialize(row).map_err(|error| error.to_string())
+}
+
+/// Decodes a row from exactly these bytes.
+///
+/// # Errors
+/// The reason, as text, if the bytes are not one whole row of this type.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    options()
+        .deserialize(bytes)
+        .map_err(|error| error.to_string())
+}
+
+/// Bytes that serde handles as one block, not as a sequence of numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Block(pub(crate) Vec<u8>);
+
+impl Serialize for Block {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Block {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Block;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a block of bytes")
+            }
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Block, E> {
+                Ok(Block(bytes.to_vec()))
+            }
+            fn visit_byte_buf<E: de::Error>(self, bytes: Vec<u8>) -> Result<Block, E> {
+                Ok(Block(bytes))
+            }
+        }
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+}

@@ -1,0 +1,161 @@
+//! Finds every whole record in a raw file, whatever state the file is in.
+//!
+//! Records carry a magic, their key and a checksum, and sled stores values as they are, in one piece;
+//! so they can be found without sled. Outdated and removed records are found too: which of them
+//! count is decided by [`super::salvage`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use memchr::memmem;
+use uuid::Uuid;
+
+use crate::codec;
+use crate::disk::keys::VALUE_LIMIT_BYTES;
+use crate::engine::SessionId;
+use crate::envelope::{self, Envelope, HEADER_BYTES, Kind, MAGIC};
+use crate::error::{Error, Result};
+use crate::row::{CheckpointRow, EventRow, Hash, Head};
+
+const WINDOW_BYTES: usize = 4 << 20;
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    file: usize,
+    offset: u64,
+    len: usize,
+    /// The claim it was written under.
+    pub(super) epoch: u64,
+    /// The event it is, or covers.
+    pub(super) seq: u64,
+}
+
+/// All whole records of some files.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    files: Vec<File>,
+    pub(super) heads: BTreeMap<SessionId, Head>,
+    pub(super) events: BTreeMap<(SessionId, u64), Vec<Spot>>,
+    pub(super) checkpoints: BTreeMap<SessionId, Vec<Spot>>,
+    chunks: HashMap<Hash, Spot>,
+}
+
+impl Index {
+    /// Adds what is in a file; one that does not exist holds nothing.
+    pub(super) fn add(&mut self, path: &Path) -> Result<()> {
+        let io = |error| Error::io("read", path, error);
+        let file = match File::open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(io)?,
+        };
+        let number = self.files.len();
+        let mut window = vec![0; WINDOW_BYTES + VALUE_LIMIT_BYTES];
+        let mut base = 0;
+        loop {
+            let got = fill(&file, &mut window, base).map_err(io)?;
+            let whole = got.min(WINDOW_BYTES);
+            for at in memmem::find_iter(&window[..got], &MAGIC).take_while(|at| *at < whole) {
+                if let Some((len, envelope)) = record_at(&window[at..got]) {
+                    let offset = base + at as u64;
+                    self.keep(
+                        envelope,
+                        Spot {
+                            file: number,
+                            offset,
+                            len,
+                            epoch: 0,
+                            seq: envelope.key.seq,
+                        },
+                    );
+                }
+            }
+            if got <= WINDOW_BYTES {
+                break;
+            }
+            base += WINDOW_BYTES as u64;
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    fn keep(&mut self, envelope: Envelope<'_>, spot: Spot) {
+        let session = SessionId(Uuid::from_bytes(envelope.key.session));
+        match envelope.kind {
+            Kind::Head => {
+                if let Ok(head) = codec::decode::<Head>(envelope.body) {
+                    let kept = self.heads.entry(session).or_insert_with(|| head.clone());
+                    if (kept.epoch, kept.last_seq) < (head.epoch, head.last_seq) {
+                        *kept = head;
+                    }
+                }
+            }
+            Kind::Event => {
+                if let Ok(row) = codec::decode::<EventRow>(envelope.body) {
+                    let spots = self.events.entry((session, spot.seq)).or_default();
+                    spots.push(Spot {
+                        epoch: row.epoch,
+                        ..spot
+                    });
+                }
+            }
+            Kind::Checkpoint => {
+                if let Ok(row) = codec::decode::<CheckpointRow>(envelope.body) {
+                    self.checkpoints.entry(session).or_default().push(Spot {
+                        epoch: row.epoch,
+                        ..spot
+                    });
+                }
+            }
+            Kind::Chunk => {
+                self.chunks
+                    .insert(*blake3::hash(envelope.body).as_bytes(), spot);
+            }
+            Kind::ArchiveEnd => {}
+        }
+    }
+
+    /// The body of the record at a spot, if it still reads.
+    fn body(&self, spot: &Spot) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; spot.len];
+        self.files
+            .get(spot.file)?
+            .read_exact_at(&mut bytes, spot.offset)
+            .ok()?;
+        envelope::open(&bytes)
+            .ok()
+            .map(|envelope| envelope.body.to_vec())
+    }
+
+    pub(super) fn event(&self, spot: &Spot) -> Option<EventRow> {
+        codec::decode(&self.body(spot)?).ok()
+    }
+
+    pub(super) fn checkpoint(&self, spot: &Spot) -> Option<CheckpointRow> {
+        codec::decode(&self.body(spot)?).ok()
+    }
+
+    pub(super) fn chunk(&self, hash: &Hash) -> Option<Vec<u8>> {
+        self.body(self.chunks.get(hash)?)
+    }
+}
+
+fn record_at(bytes: &[u8]) -> Option<(usize, Envelope<'_>)> {
+    let len = envelope::announced_len(bytes.first_chunk::<HEADER_BYTES>()?)?;
+    let envelope = envelope::open(bytes.get(..len)?).ok()?;
+    Some((len, envelope))
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64)? {
+            0 => break,
+            got => filled += got,
+        }
+    }
+    Ok(filled)
+}

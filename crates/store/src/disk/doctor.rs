@@ -1,0 +1,160 @@
+//! A check of every record of a store, and its repair.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::disk::salvage::{self, Salvage};
+use crate::disk::trees::{Log, Trees};
+use crate::disk::{ledger, open};
+use crate::engine::SessionId;
+use crate::error::{Error, Fault, Record, Result};
+use crate::row;
+
+/// Heads read at a time.
+const PAGE: usize = 256;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Checkup {
+    /// Sessions checked.
+    pub sessions: u64,
+    /// Events that are whole and in their chain.
+    pub events: u64,
+    /// Checkpoints that are whole.
+    pub checkpoints: u64,
+    /// Records that are not.
+    pub findings: Vec<Finding>,
+    /// What was repaired, at the opening or on demand.
+    pub salvage: Option<Salvage>,
+}
+
+/// A record that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which.
+    pub record: Record,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is damaged: {}", self.record, self.fault)
+    }
+}
+
+/// Checks every record of a closed store: envelope, checksum, key, chunks, chain. Blocking.
+///
+/// A store that does not open, or that lost something acknowledged, is repaired by the opening, and
+/// [`Checkup::salvage`] tells.
+///
+/// # Errors
+/// As [`crate::Disk::open`].
+pub fn doctor(path: impl AsRef<Path>) -> Result<Checkup> {
+    let (trees, salvage) = open::open(path.as_ref())?;
+    let mut checkup = check(&trees)?;
+    checkup.salvage = salvage;
+    Ok(checkup)
+}
+
+/// As [`doctor`], and if it finds something: saves all that is whole into a fresh log, keeps the
+/// damaged one under `quarantine/`, and tells in [`Checkup::salvage`] what is lost. Blocking.
+///
+/// # Errors
+/// As [`crate::Disk::open`].
+pub fn repair(path: impl AsRef<Path>) -> Result<Checkup> {
+    let root = path.as_ref();
+    let mut checkup = doctor(root)?;
+    if let Some(finding) = checkup.findings.first() {
+        let reason = finding.to_string();
+        let _lock = open::enter(root)?;
+        checkup.salvage = Some(salvage::salvage(root, &ledger::read(root)?, reason)?);
+    }
+    Ok(checkup)
+}
+
+fn check(trees: &Trees) -> Result<Checkup> {
+    let log = trees.log()?;
+    let mut checkup = Checkup::default();
+    let mut sessions: BTreeSet<SessionId> = ledger::read(&trees.root)?.into_keys().collect();
+    let mut after = None;
+    loop {
+        match log.heads(after, PAGE) {
+            Ok(heads) => {
+                sessions.extend(heads.iter().map(|(session, _)| *session));
+                let Some((last, _)) = heads.last() else { break };
+                after = Some(*last);
+            }
+            // The ledger knows the rest.
+            Err(error) => {
+                checkup.note(error)?;
+                break;
+            }
+        }
+    }
+    for session in sessions {
+        checkup.session(log, session)?;
+    }
+    checkup.findings.dedup();
+    Ok(checkup)
+}
+
+impl Checkup {
+    fn note(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Corrupt { record, fault } => self.findings.push(Finding { record, fault }),
+            error => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn session(&mut self, log: &Log, session: SessionId) -> Result<()> {
+        let head = match log.head(session) {
+            Ok(Some(head)) if !head.deleted => head,
+            Ok(_) => return Ok(()),
+            Err(error) => return self.note(error),
+        };
+        self.sessions += 1;
+        let mut expected = Some(row::genesis(session));
+        for seq in 1..=head.last_seq {
+            expected = self.event(log, session, seq, expected);
+        }
+        if expected.is_some_and(|hash| hash != head.last_hash) {
+            self.findings.push(Finding {
+                record: Record::Head { session },
+                fault: Fault::BrokenChain,
+            });
+        }
+        match log.checkpoint(session) {
+            Ok(checkpoint) => self.checkpoints += u64::from(checkpoint.is_some()),
+            Err(fault) => self.findings.push(Finding {
+                record: Record::Checkpoint { session },
+                fault,
+            }),
+        }
+        Ok(())
+    }
+
+    /// Checks an event and gives the chain's hash after it, if that is known.
+    fn event(
+        &mut self,
+        log: &Log,
+        session: SessionId,
+        seq: u64,
+        expected: Option<row::Hash>,
+    ) -> Option<row::Hash> {
+        let fault = match log.event(session, seq) {
+            Ok(event) if expected.is_none_or(|hash| hash == event.previous) => {
+                self.events += 1;
+                return Some(row::link(&event.previous, seq, &event.payload));
+            }
+            Ok(_) => Fault::BrokenChain,
+            Err(fault) => fault,
+        };
+        self.findings.push(Finding {
+            record: Record::Event { session, seq },
+            fault,
+        });
+        None
+    }
+}

@@ -1,0 +1,184 @@
+//! The ledger: how far every session was acknowledged, kept beside the log.
+//!
+//! Sled takes the first record it cannot read at the end of its log for the end of the log. The
+//! ledger is how a cut or changed log is told from a log that simply ends there. It is written after
+//! the log is synced and not synced itself, so it never claims too much: after a power cut it may
+//! claim too little, after anything else it is exact.
+//!
+//! A row is 40 bytes: session, epoch, last event, flags, CRC32C. The last whole row of a session
+//! counts; other rows are passed over.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::disk::files;
+use crate::engine::SessionId;
+use crate::error::{Error, Result};
+use crate::row::Head;
+
+const ROW_BYTES: usize = 40;
+const DELETED: u32 = 1;
+/// A ledger with fewer rows than this is never rewritten.
+const REWRITE_FROM_ROWS: usize = 4096;
+
+/// How far a session was acknowledged. Later states compare greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Extent {
+    pub(super) epoch: u64,
+    pub(super) last_seq: u64,
+    pub(super) deleted: bool,
+}
+
+impl Extent {
+    pub(super) fn of(head: &Head) -> Self {
+        Self {
+            epoch: head.epoch,
+            last_seq: head.last_seq,
+            deleted: head.deleted,
+        }
+    }
+}
+
+/// All extents of a store.
+pub(super) type Extents = BTreeMap<SessionId, Extent>;
+
+/// The ledger, open for writing.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    file: File,
+    path: PathBuf,
+    len: u64,
+}
+
+pub(super) fn path(root: &Path) -> PathBuf {
+    root.join("acknowledged")
+}
+
+/// Reads what was acknowledged; a missing ledger is an empty one.
+pub(super) fn read(root: &Path) -> Result<Extents> {
+    let path = path(root);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Extents::new()),
+        Err(error) => return Err(Error::io("read", &path, error)),
+    };
+    let mut extents = Extents::new();
+    for row in bytes.as_chunks::<ROW_BYTES>().0 {
+        if let Some((session, extent)) = decode(row) {
+            extents.insert(session, extent);
+        }
+    }
+    if bytes.len() / ROW_BYTES >= REWRITE_FROM_ROWS && bytes.len() / ROW_BYTES > 4 * extents.len() {
+        rewrite(root, &extents)?;
+    }
+    Ok(extents)
+}
+
+/// Puts a ledger of exactly these extents in place, durably.
+pub(super) fn rewrite(root: &Path, extents: &Extents) -> Result<()> {
+    let rows: Vec<u8> = extents
+        .iter()
+        .flat_map(|(session, extent)| encode(*session, *extent))
+        .collect();
+    files::replace(&path(root), &rows)
+}
+
+impl Ledger {
+    pub(super) fn open(root: &Path) -> Result<Self> {
+        let path = path(root);
+        let file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&path);
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let len = file
+            .metadata()
+            .map_err(|error| Error::io("read", &path, error))?
+            .len();
+        Ok(Self {
+            file,
+            path,
+            len: len.next_multiple_of(ROW_BYTES as u64),
+        })
+    }
+
+    /// Notes acknowledgements. A failure costs only the check at the next opening, so it is told and
+    /// not returned.
+    pub(super) fn note(&mut self, heads: impl Iterator<Item = (SessionId, Extent)>) {
+        let rows: Vec<u8> = heads
+            .flat_map(|(session, extent)| encode(session, extent))
+            .collect();
+        match self.file.write_all_at(&rows, self.len) {
+            Ok(()) => self.len += rows.len() as u64,
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "cannot note acknowledgements")
+            }
+        }
+    }
+}
+
+fn encode(session: SessionId, extent: Extent) -> [u8; ROW_BYTES] {
+    let mut row = [0; ROW_BYTES];
+    row[..16].copy_from_slice(session.0.as_bytes());
+    row[16..24].copy_from_slice(&extent.epoch.to_be_bytes());
+    row[24..32].copy_from_slice(&extent.last_seq.to_be_bytes());
+    row[32..36].copy_from_slice(&(if extent.deleted { DELETED } else { 0 }).to_be_bytes());
+    let crc = crc32c::crc32c(&row[..36]).to_be_bytes();
+    row[36..].copy_from_slice(&crc);
+    row
+}
+
+fn decode(row: &[u8; ROW_BYTES]) -> Option<(SessionId, Extent)> {
+    let (sealed, crc) = row.split_at(36);
+    if crc != crc32c::crc32c(sealed).to_be_bytes() {
+        return None;
+    }
+    let session = SessionId(Uuid::from_slice(&sealed[..16]).ok()?);
+    let epoch = u64::from_be_bytes(sealed[16..24].try_into().ok()?);
+    let last_seq = u64::from_be_bytes(sealed[24..32].try_into().ok()?);
+    let flags = u32::from_be_bytes(sealed[32..36].try_into().ok()?);
+    Some((
+        session,
+        Extent {
+            epoch,
+            last_seq,
+            deleted: flags & DELETED != 0,
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_whole_row_of_a_session_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (SessionId::from_u128(1), SessionId::from_u128(2));
+        let at = |last_seq| Extent {
+            epoch: 1,
+            last_seq,
+            deleted: false,
+        };
+        let mut ledger = Ledger::open(dir.path()).unwrap();
+        ledger.note([(a, at(1)), (b, at(7)), (a, at(2)), (a, at(3))].into_iter());
+        let file = OpenOptions::new()
+            .write(true)
+            .open(path(dir.path()))
+            .unwrap();
+        file.write_all_at(b"x", 3 * 40 + 20).unwrap();
+        file.set_len(4 * 40 + 11).unwrap();
+        assert_eq!(
+            read(dir.path()).unwrap(),
+            Extents::from([(a, at(2)), (b, at(7))])
+        );
+        let mut again = Ledger::open(dir.path()).unwrap();
+        again.note([(a, at(4))].into_iter());
+        assert_eq!(read(dir.path()).unwrap()[&a], at(4));
+    }
+}

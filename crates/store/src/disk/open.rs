@@ -1,0 +1,185 @@
+//! Opening a store: check, lock, keep the tail, open sled under guard, compare with the ledger, and
+//! repair if need be.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::disk::ledger::{self, Extent, Extents};
+use crate::disk::lock::Lock;
+use crate::disk::salvage::{self, Salvage};
+use crate::disk::trees::{Log, Trees, panic_text};
+use crate::disk::{files, tail};
+use crate::error::{Error, Result};
+
+/// sled's unit of space. With smaller ones a power cut was measured to lose data.
+pub(super) const SEGMENT_BYTES: usize = 8 << 20;
+const CACHE_BYTES: u64 = 64 << 20;
+/// An opening may take this long, and a second more for every 16 MiB of log.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why a log cannot be used as it is.
+enum Trouble {
+    /// It is damaged: salvage can help.
+    Damaged(String),
+    /// Something else: tell the user.
+    Error(Error),
+}
+
+/// Opens the store, repairing it if it is damaged.
+pub(super) fn open(root: &Path) -> Result<(Trees, Option<Salvage>)> {
+    let lock = enter(root)?;
+    let extents = ledger::read(root)?;
+    tail::keep(root)?;
+    let (log, salvage) = match open_whole(root, &extents) {
+        Ok(log) => (log, None),
+        Err(Trouble::Error(error)) => return Err(error),
+        Err(Trouble::Damaged(reason)) => {
+            tracing::error!(store = %root.display(), reason, "the store is damaged, saving what is whole");
+            let salvage = salvage::salvage(root, &extents, reason)?;
+            (open_log(&files::data(root))?, Some(salvage))
+        }
+    };
+    files::sync_data(&files::data(root))?;
+    files::sync_dir(root)?;
+    tail::release(root)?;
+    Ok((Trees::new(log, root.to_path_buf(), lock), salvage))
+}
+
+/// Checks the directory, takes its lock, and finishes what an earlier process began.
+pub(super) fn enter(root: &Path) -> Result<Lock> {
+    files::check(root)?;
+    let lock = Lock::take(root)?;
+    files::prepare(root)?;
+    Ok(lock)
+}
+
+fn open_whole(root: &Path, extents: &Extents) -> Result<Log, Trouble> {
+    let log = open_guarded(&files::data(root))?;
+    if files::has_blobs(&files::data(root)) {
+        close(log);
+        return Err(Trouble::Damaged(
+            "a value lies outside the log, where it is not synced".into(),
+        ));
+    }
+    match missing(&log, extents) {
+        None => Ok(log),
+        Some(what) => {
+            close(log);
+            Err(Trouble::Damaged(what))
+        }
+    }
+}
+
+/// The first acknowledged thing that the log does not have.
+fn missing(log: &Log, extents: &Extents) -> Option<String> {
+    for (session, extent) in extents {
+        match log.head(*session) {
+            Ok(Some(head)) if Extent::of(&head) >= *extent => {}
+            // A vacuum drops tombstones.
+            Ok(None) if extent.deleted => {}
+            Ok(head) => {
+                let last_seq = head.map_or(0, |head| head.last_seq);
+                return Some(format!(
+                    "session {session} was acknowledged up to event {}, the log has it up to {last_seq}",
+                    extent.last_seq
+                ));
+            }
+            Err(error) => return Some(error.to_string()),
+        }
+    }
+    None
+}
+
+/// Opens a log that was just written and so must be whole.
+pub(super) fn open_log(data: &Path) -> Result<Log> {
+    open_guarded(data).map_err(|trouble| match trouble {
+        Trouble::Error(error) => error,
+        Trouble::Damaged(reason) => Error::Engine {
+            doing: "open its log",
+            reason,
+        },
+    })
+}
+
+/// Opens sled on a thread of its own: on a damaged log it may panic or never end.
+fn open_guarded(data: &Path) -> Result<Log, Trouble> {
+    let log_bytes = std::fs::metadata(data.join("db")).map_or(0, |meta| meta.len());
+    let timeout = OPEN_TIMEOUT + Duration::from_secs(log_bytes >> 24);
+    let (sender, opened) = mpsc::sync_channel(1);
+    let path = data.to_path_buf();
+    let thread = std::thread::Builder::new()
+        .name("store-open".into())
+        .spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                open_sled(&path, Instant::now() + timeout)
+            }));
+            // Nobody listens any more if this came too late; the log closes then.
+            drop(sender.send(result));
+        });
+    thread.map_err(|error| Trouble::Error(Error::io("start a thread to open", data, error)))?;
+    match opened.recv_timeout(timeout) {
+        Ok(Ok(Ok(log))) => Ok(log),
+        Ok(Ok(Err(error))) => Err(trouble(data, error)),
+        Ok(Err(panic)) => Err(Trouble::Damaged(format!(
+            "the storage engine panicked: {}",
+            panic_text(panic.as_ref())
+        ))),
+        Err(_) => Err(Trouble::Damaged(format!(
+            "the storage engine did not open within {} s",
+            timeout.as_secs()
+        ))),
+    }
+}
+
+/// An error of the operating system is not damage; what sled itself finds wrong is.
+fn trouble(data: &Path, error: sled::Error) -> Trouble {
+    match error {
+        sled::Error::Io(source) if source.raw_os_error().is_some() => {
+            Trouble::Error(Error::io("open", data, source))
+        }
+        error => Trouble::Damaged(error.to_string()),
+    }
+}
+
+fn open_sled(data: &PathBuf, deadline: Instant) -> sled::Result<Log> {
+    loop {
+        match config(data).open() {
+            // The store's own lock is ours: a log closed a moment ago by this process still lets go.
+            Err(sled::Error::Io(error)) if is_lock(&error) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(error),
+            Ok(db) => {
+                let (journal, chunks) = (db.open_tree("journal")?, db.open_tree("chunks")?);
+                return Ok(Log {
+                    db,
+                    journal,
+                    chunks,
+                });
+            }
+        }
+    }
+}
+
+fn is_lock(error: &std::io::Error) -> bool {
+    error.to_string().starts_with("could not acquire lock")
+}
+
+fn config(data: &PathBuf) -> sled::Config {
+    sled::Config::new()
+        .path(data)
+        .segment_size(SEGMENT_BYTES)
+        .mode(sled::Mode::LowSpace)
+        .flush_every_ms(None)
+        .cache_capacity(CACHE_BYTES)
+        .use_compression(false)
+}
+
+/// Closes a log that may be damaged.
+pub(super) fn close(log: Log) {
+    if catch_unwind(AssertUnwindSafe(|| drop(log))).is_err() {
+        tracing::warn!("the storage engine panicked while it closed a log");
+    }
+}

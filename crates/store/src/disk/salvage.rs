@@ -1,0 +1,346 @@
+//! Saves every record that is whole into a fresh log, keeps the damaged one, and names what is lost.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::disk::batch::Batch;
+use crate::disk::carve::{Index, Spot};
+use crate::disk::ledger::{self, Extent, Extents};
+use crate::disk::trees::{Log, assemble};
+use crate::disk::{files, open, tail};
+use crate::engine::{Checkpoint, SessionId, now_unix_ms};
+use crate::error::{Error, Result};
+use crate::row::{self, EventRow, Head};
+
+/// A batch is written out when it is this large.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// What a repair saved and lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Salvage {
+    /// What was found wrong.
+    pub reason: String,
+    /// Where the damaged store is kept.
+    pub quarantine: PathBuf,
+    /// Sessions saved, whole or in part.
+    pub sessions: u64,
+    /// Events saved.
+    pub events: u64,
+    /// What could not be saved; empty if everything acknowledged is readable.
+    pub lost: Vec<Lost>,
+}
+
+/// Something a repair could not save.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// Events of a session, from the first damaged one to the last known one. Those behind a damaged
+    /// one may be whole, but cannot follow a gap; they stay in the quarantine.
+    Events {
+        /// The session.
+        session: SessionId,
+        /// The first event lost.
+        first: u64,
+        /// The last event that is known to have been there.
+        last: u64,
+    },
+    /// The state checkpoint of a session; its state is folded from its events again.
+    Checkpoint {
+        /// The session.
+        session: SessionId,
+    },
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Events {
+                session,
+                first,
+                last,
+            } if first == last => write!(f, "event {first} of session {session}"),
+            Self::Events {
+                session,
+                first,
+                last,
+            } => write!(f, "events {first} to {last} of session {session}"),
+            Self::Checkpoint { session } => write!(
+                f,
+                "the checkpoint of session {session} (rebuilt from its events)"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Salvage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the store was damaged: {}", self.reason)?;
+        writeln!(
+            f,
+            "saved {} events of {} sessions",
+            self.events, self.sessions
+        )?;
+        for lost in &self.lost {
+            writeln!(f, "lost {lost}")?;
+        }
+        if self.lost.is_empty() {
+            writeln!(f, "lost nothing")?;
+        }
+        write!(
+            f,
+            "the damaged store is kept in {}",
+            self.quarantine.display()
+        )
+    }
+}
+
+/// Replaces the store's log by a fresh one of all that is whole. The log must be closed and the
+/// store's lock held.
+pub(super) fn salvage(root: &Path, extents: &Extents, reason: String) -> Result<Salvage> {
+    let quarantine = files::quarantine(root)?;
+    let mut index = Index::default();
+    index.add(&files::data(root).join("db"))?;
+    index.add(&tail::path(root))?;
+    let fresh = Fresh::create(root)?;
+    let report = Salvage {
+        reason,
+        quarantine,
+        sessions: 0,
+        events: 0,
+        lost: Vec::new(),
+    };
+    let mut saving = Saving {
+        index: &index,
+        fresh,
+        report,
+        extents: Extents::new(),
+    };
+    for session in known_sessions(&index, extents) {
+        saving.session(session, extents.get(&session).copied())?;
+    }
+    let Saving {
+        fresh,
+        report,
+        extents,
+        ..
+    } = saving;
+    fresh.finish()?;
+    put_in_place(root, &report, &extents)?;
+    Ok(report)
+}
+
+fn known_sessions(index: &Index, extents: &Extents) -> BTreeSet<SessionId> {
+    let carved = index
+        .heads
+        .keys()
+        .copied()
+        .chain(index.events.keys().map(|(session, _)| *session));
+    carved.chain(extents.keys().copied()).collect()
+}
+
+/// Quarantines the damaged log with its tail and a report, and takes the fresh one.
+fn put_in_place(root: &Path, report: &Salvage, extents: &Extents) -> Result<()> {
+    let quarantine = &report.quarantine;
+    files::replace(
+        &quarantine.join("report.txt"),
+        format!("{report}\n").as_bytes(),
+    )?;
+    files::replace(
+        &quarantine.join("acknowledged"),
+        &std::fs::read(ledger::path(root)).unwrap_or_default(),
+    )?;
+    files::swap(root, &quarantine.join("data"))?;
+    if tail::path(root).exists() {
+        files::rename(&tail::path(root), &quarantine.join("tail"))?;
+    }
+    ledger::rewrite(root, extents)
+}
+
+struct Saving<'a> {
+    index: &'a Index,
+    fresh: Fresh,
+    report: Salvage,
+    extents: Extents,
+}
+
+impl Saving<'_> {
+    fn session(&mut self, session: SessionId, extent: Option<Extent>) -> Result<()> {
+        let known = self.index.heads.get(&session);
+        if is_deleted(known, extent) {
+            return Ok(());
+        }
+        let born_epoch = known.map_or(0, |head| head.born_epoch);
+        let mut head = fresh_head(session, known, extent);
+        self.events(session, born_epoch, &mut head)?;
+        let last = known
+            .map_or(0, |head| head.last_seq)
+            .max(extent.map_or(0, |extent| extent.last_seq));
+        if last > head.last_seq {
+            self.report.lost.push(Lost::Events {
+                session,
+                first: head.last_seq + 1,
+                last,
+            });
+        }
+        self.checkpoint(session, born_epoch, head.last_seq)?;
+        self.extents.insert(session, Extent::of(&head));
+        self.fresh.batch.put_head(session, &head)?;
+        self.report.sessions += 1;
+        self.fresh.write_if_large()
+    }
+
+    /// Follows the chain from its start for as long as it holds.
+    fn events(&mut self, session: SessionId, born_epoch: u64, head: &mut Head) -> Result<()> {
+        while let Some((row, payload)) = self.next_event(session, born_epoch, head) {
+            let (seq, previous) = head.push(&payload);
+            head.epoch = head.epoch.max(row.epoch);
+            self.fresh.batch.put_event(
+                &self.fresh.log,
+                session,
+                seq,
+                row.epoch,
+                previous,
+                payload,
+            )?;
+            self.report.events += 1;
+            self.fresh.write_if_large()?;
+        }
+        Ok(())
+    }
+
+    /// The record that follows the chain. Where several do, a write was lost in a crash before it was
+    /// acknowledged and its number used again: the later claim counts.
+    fn next_event(
+        &self,
+        session: SessionId,
+        born_epoch: u64,
+        head: &Head,
+    ) -> Option<(EventRow, Vec<u8>)> {
+        let spots = self.index.events.get(&(session, head.last_seq + 1))?;
+        let mut spots: Vec<&Spot> = spots
+            .iter()
+            .filter(|spot| spot.epoch >= born_epoch)
+            .collect();
+        spots.sort_by_key(|spot| std::cmp::Reverse(spot.epoch));
+        spots.into_iter().find_map(|spot| {
+            let row = self
+                .index
+                .event(spot)
+                .filter(|row| row.previous == head.last_hash)?;
+            let payload = assemble(row.body.clone(), |hash| self.index.chunk(hash)).ok()?;
+            Some((row, payload))
+        })
+    }
+
+    fn checkpoint(&mut self, session: SessionId, born_epoch: u64, last_seq: u64) -> Result<()> {
+        let Some(spots) = self.index.checkpoints.get(&session) else {
+            return Ok(());
+        };
+        let mut spots: Vec<&Spot> = spots
+            .iter()
+            .filter(|spot| spot.epoch >= born_epoch)
+            .collect();
+        spots.sort_by_key(|spot| std::cmp::Reverse((spot.epoch, spot.seq)));
+        let Some(newest) = spots.first().map(|spot| spot.seq) else {
+            return Ok(());
+        };
+        let saved = spots
+            .into_iter()
+            .filter(|spot| spot.seq <= last_seq)
+            .find_map(|spot| {
+                let row = self.index.checkpoint(spot)?;
+                let state = assemble(row.body, |hash| self.index.chunk(hash)).ok()?;
+                Some((
+                    row.epoch,
+                    Checkpoint {
+                        seq: spot.seq,
+                        state,
+                    },
+                ))
+            });
+        if saved
+            .as_ref()
+            .is_none_or(|(_, checkpoint)| checkpoint.seq < newest)
+        {
+            self.report.lost.push(Lost::Checkpoint { session });
+        }
+        match saved {
+            Some((epoch, checkpoint)) => {
+                self.fresh
+                    .batch
+                    .put_checkpoint(&self.fresh.log, session, epoch, checkpoint)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether the latest that is known of a session is that it was deleted.
+fn is_deleted(head: Option<&Head>, extent: Option<Extent>) -> bool {
+    let latest = head.map(Extent::of).max(extent);
+    latest.is_some_and(|latest| latest.deleted)
+}
+
+/// The head a salvaged session starts from, before its events are added.
+fn fresh_head(session: SessionId, known: Option<&Head>, extent: Option<Extent>) -> Head {
+    let now = now_unix_ms();
+    let epoch = known
+        .map_or(1, |head| head.epoch)
+        .max(extent.map_or(1, |extent| extent.epoch));
+    Head {
+        epoch,
+        born_epoch: known.map_or(1, |head| head.born_epoch),
+        last_seq: 0,
+        last_hash: row::genesis(session),
+        payload_bytes: 0,
+        created_unix_ms: known.map_or(now, |head| head.created_unix_ms),
+        updated_unix_ms: known.map_or(now, |head| head.updated_unix_ms),
+        deleted: false,
+    }
+}
+
+/// A log in the making, in `data.new`.
+pub(super) struct Fresh {
+    pub(super) log: Log,
+    pub(super) batch: Batch,
+    path: PathBuf,
+}
+
+impl Fresh {
+    pub(super) fn create(root: &Path) -> Result<Self> {
+        let path = files::data_new(root);
+        if path.exists() {
+            std::fs::remove_dir_all(&path).map_err(|error| Error::io("remove", &path, error))?;
+        }
+        Ok(Self {
+            log: open::open_log(&path)?,
+            batch: Batch::default(),
+            path,
+        })
+    }
+
+    pub(super) fn write_if_large(&mut self) -> Result<()> {
+        if self.batch.bytes() < BATCH_BYTES {
+            Ok(())
+        } else {
+            self.write()
+        }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let written = std::mem::take(&mut self.batch)
+            .apply(&self.log)
+            .and_then(|()| self.log.db.flush());
+        written.map(drop).map_err(|error| Error::Engine {
+            doing: "write a fresh log",
+            reason: error.to_string(),
+        })
+    }
+
+    /// Writes the rest, syncs everything, and closes the log.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.write()?;
+        open::close(self.log);
+        files::sync_data(&self.path)
+    }
+}

@@ -1,0 +1,141 @@
+//! A copy of the part of the log that an opening may cut.
+//!
+//! When sled opens, it reads its log from its last snapshot on; the first record that does not read
+//! ends the log, and everything behind it is overwritten. That is right after a crash and wrong after
+//! damage. So the segments behind the snapshot are copied (by the kernel, sharing blocks where the
+//! file system can) to `<store>/tail`, at their own offsets, until the opening is known to be good.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::disk::files;
+use crate::disk::open::SEGMENT_BYTES;
+use crate::error::{Error, Result};
+
+/// The copy; where it exists at the start, it belongs to an opening that was cut short.
+pub(super) fn path(root: &Path) -> PathBuf {
+    root.join("tail")
+}
+
+/// Keeps the tail, unless one is kept already or there is no log.
+pub(super) fn keep(root: &Path) -> Result<()> {
+    let (tail, log) = (path(root), files::data(root).join("db"));
+    if tail.exists() || !log.exists() {
+        return Ok(());
+    }
+    let partial = tail.with_extension("tmp");
+    let from = snapshot_lsn(&files::data(root));
+    copy(&log, &partial, from)
+        .map_err(|error| Error::io("keep a copy of the log's tail in", &partial, error))?;
+    std::fs::rename(&partial, &tail).map_err(|error| Error::io("rename", &partial, error))
+}
+
+/// Lets the copy go: the opening was good.
+pub(super) fn release(root: &Path) -> Result<()> {
+    match std::fs::remove_file(path(root)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", &path(root), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How far sled's newest snapshot goes; it is named after it.
+fn snapshot_lsn(data: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(data) else {
+        return 0;
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names
+        .filter_map(|name| u64::from_str_radix(name.to_str()?.strip_prefix("snap.")?, 16).ok())
+        .max()
+        .unwrap_or(0)
+}
+
+fn copy(log: &Path, to: &Path, from_lsn: u64) -> std::io::Result<()> {
+    let (log, to) = (File::open(log)?, File::create(to)?);
+    let len = log.metadata()?.len();
+    for base in (0..len).step_by(SEGMENT_BYTES) {
+        let ends_before =
+            segment_lsn(&log, base).is_some_and(|lsn| lsn + SEGMENT_BYTES as u64 <= from_lsn);
+        if !ends_before {
+            copy_range(&log, &to, base, len.min(base + SEGMENT_BYTES as u64))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a segment stands in the log, if its header is whole: CRC-32, then the position and the
+/// stable position, all masked, little-endian (sled 0.34).
+fn segment_lsn(log: &File, base: u64) -> Option<u64> {
+    let mut header = [0; 20];
+    log.read_exact_at(&mut header, base).ok()?;
+    let crc = u32::from_le_bytes(header[..4].try_into().ok()?);
+    let lsn = u64::from_le_bytes(header[4..12].try_into().ok()?) ^ 0x7FFF_FFFF_FFFF_FFFF;
+    (crc32(&header[4..]) == !crc).then_some(lsn)
+}
+
+/// CRC-32 (IEEE), bit by bit: it only ever sees sixteen bytes.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 {
+                (crc >> 1) ^ 0xEDB8_8320
+            } else {
+                crc >> 1
+            };
+        }
+    }
+    !crc
+}
+
+fn copy_range(from: &File, to: &File, start: u64, end: u64) -> std::io::Result<()> {
+    let (mut read_at, mut write_at) = (start, start);
+    while read_at < end {
+        let want = usize::try_from(end - read_at).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), want) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(
+                rustix::io::Errno::XDEV
+                | rustix::io::Errno::NOSYS
+                | rustix::io::Errno::OPNOTSUPP
+                | rustix::io::Errno::INVAL,
+            ) => {
+                return copy_through_memory(from, to, read_at, end);
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+fn copy_through_memory(from: &File, to: &File, start: u64, end: u64) -> std::io::Result<()> {
+    let mut block = vec![0; 1 << 20];
+    let mut at = start;
+    while at < end {
+        let want = block
+            .len()
+            .min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        let got = from.read_at(&mut block[..want], at)?;
+        if got == 0 {
+            break;
+        }
+        to.write_all_at(&block[..got], at)?;
+        at += got as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_crc_32() {
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+    }
+}

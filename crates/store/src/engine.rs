@@ -1,0 +1,156 @@
+//! The trait every store engine implements, and the values it speaks in.
+//!
+//! A store holds one append-only journal per session. Payloads are opaque here. Events are numbered
+//! from 1 without gaps. A writer first claims the session and gets an epoch; a later claim fences it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use uuid::Uuid;
+
+use crate::error::Result;
+
+/// The largest payload of one event or checkpoint, in bytes.
+pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
+
+/// The answer of an engine: a boxed future, so that `Arc<dyn Engine>` works.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// Names a session's journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub Uuid);
+
+impl SessionId {
+    /// The id with this value.
+    #[must_use]
+    pub const fn from_u128(value: u128) -> Self {
+        Self(Uuid::from_u128(value))
+    }
+}
+
+impl std::fmt::Display for SessionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The right to write to a session until somebody claims it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// To be given with every write.
+    pub epoch: u64,
+    /// The last event of the session; 0 if it has none.
+    pub last_seq: u64,
+}
+
+/// Events to append, all or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Append {
+    /// The session.
+    pub session: SessionId,
+    /// The epoch of the writer's claim.
+    pub epoch: u64,
+    /// The last event the writer knows of.
+    pub expected_seq: u64,
+    /// One payload per event, each at most [`MAX_PAYLOAD_BYTES`].
+    pub payloads: Vec<Vec<u8>>,
+}
+
+/// An event as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number in the session, from 1.
+    pub seq: u64,
+    /// Its bytes.
+    pub payload: Vec<u8>,
+}
+
+/// A state checkpoint: the fold of the events up to `seq`, so that a reader need not start at 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The last event it covers.
+    pub seq: u64,
+    /// Its bytes.
+    pub state: Vec<u8>,
+}
+
+/// What a store knows about a session without reading its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// The session.
+    pub session: SessionId,
+    /// Its last event; 0 if it has none.
+    pub last_seq: u64,
+    /// The epoch of its latest claim.
+    pub epoch: u64,
+    /// The sum of its payloads.
+    pub payload_bytes: u64,
+    /// When it was first claimed, in milliseconds since 1970 UTC.
+    pub created_unix_ms: u64,
+    /// When it was last written to, in milliseconds since 1970 UTC.
+    pub updated_unix_ms: u64,
+}
+
+/// Whether a store takes writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    Ok,
+    /// A write failed; reads still work.
+    ReadOnly {
+        /// What failed.
+        reason: String,
+    },
+}
+
+/// A durable, fenced journal per session.
+///
+/// An answer to a write is given only when the write is on disk. A reader sees acknowledged events
+/// only. Dropping an answer does not take the write back.
+pub trait Engine: Send + Sync + 'static {
+    /// Takes the session, which need not exist yet: all earlier claims are fenced from now on.
+    fn claim(&self, session: SessionId) -> Answer<'_, Claim>;
+
+    /// Appends events and answers with the number of the last of them.
+    ///
+    /// Fails with `Fenced` if the epoch is not the session's latest, with `Conflict` if
+    /// `expected_seq` is not its last event, and then nothing is written.
+    fn append(&self, append: Append) -> Answer<'_, u64>;
+
+    /// Reads at most `limit` events from number `from` on. Fewer come back at the end of the
+    /// journal, or where they would be over 64 MiB together.
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>>;
+
+    /// Keeps a state checkpoint in place of the one before it.
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Answer<'_, ()>;
+
+    /// The latest state checkpoint, if there is one.
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>>;
+
+    /// One session, if it exists.
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>>;
+
+    /// At most `limit` sessions in the order of their ids, those after `after` only.
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
+
+    /// Removes a session and fences its writers; answers whether there was one.
+    fn delete_session(&self, session: SessionId) -> Answer<'_, bool>;
+
+    /// Whether it takes writes.
+    fn health(&self) -> Health;
+
+    /// Ends the engine when all accepted writes are answered. Later calls fail with `Closed`.
+    fn close(&self) -> Answer<'_, ()>;
+}
+
+pub(crate) fn now_unix_ms() -> u64 {
+    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    elapsed.map_or(0, |elapsed| {
+        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+    })
+}

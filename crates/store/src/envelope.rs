@@ -1,0 +1,210 @@
+//! The frame around every record on disk, in an archive and in a log: it says what it is, for which
+//! key, and whether it is whole, so that a record can be trusted (or found again) on its own.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | magic `F5 55 6E 4A` |
+//! | 4 | 2 | schema, big-endian |
+//! | 6 | 1 | codec of the body |
+//! | 7 | 1 | kind of record |
+//! | 8 | 16 | session (for a chunk: the first half of its hash) |
+//! | 24 | 8 | sequence number, big-endian (for a chunk: the third quarter of its hash) |
+//! | 32 | 4 | length of the body, big-endian |
+//! | 36 | n | body |
+//! | 36 + n | 4 | CRC32C of all before it, big-endian |
+
+use crate::codec;
+use crate::error::Fault;
+
+/// The first bytes of every envelope. The first of them never occurs in UTF-8 text.
+pub(crate) const MAGIC: [u8; 4] = [0xF5, 0x55, 0x6E, 0x4A];
+/// The schema this build writes. It reads this one and all before it.
+pub(crate) const SCHEMA: u16 = 1;
+/// Bytes before the body.
+pub(crate) const HEADER_BYTES: usize = 36;
+/// Bytes an envelope adds to its body.
+pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + 4;
+
+/// What an envelope holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Head = 1,
+    Event = 2,
+    Checkpoint = 3,
+    Chunk = 4,
+    ArchiveEnd = 5,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [
+            Self::Head,
+            Self::Event,
+            Self::Checkpoint,
+            Self::Chunk,
+            Self::ArchiveEnd,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// The key repeated inside a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) session: [u8; 16],
+    pub(crate) seq: u64,
+}
+
+impl Key {
+    /// The key a chunk carries: the first 24 bytes of its hash.
+    pub(crate) fn of_chunk(hash: &[u8; 32]) -> Self {
+        let mut session = [0; 16];
+        session.copy_from_slice(&hash[..16]);
+        let mut seq = [0; 8];
+        seq.copy_from_slice(&hash[16..24]);
+        Self {
+            session,
+            seq: u64::from_be_bytes(seq),
+        }
+    }
+}
+
+/// A whole, checked envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) key: Key,
+    pub(crate) body: &'a [u8],
+}
+
+/// Frames a body. Bodies are far below 4 GiB: the codec's limit sees to it.
+pub(crate) fn seal(kind: Kind, key: Key, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len() + OVERHEAD_BYTES);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&SCHEMA.to_be_bytes());
+    bytes.push(codec::BINCODE_FIXINT);
+    bytes.push(kind as u8);
+    bytes.extend_from_slice(&key.session);
+    bytes.extend_from_slice(&key.seq.to_be_bytes());
+    bytes.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend_from_slice(body);
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_be_bytes());
+    bytes
+}
+
+/// The whole length of the envelope that starts here, read from its header alone.
+pub(crate) fn announced_len(header: &[u8; HEADER_BYTES]) -> Option<usize> {
+    let len = u32::from_be_bytes([header[32], header[33], header[34], header[35]]);
+    (header[..4] == MAGIC).then_some(len as usize + OVERHEAD_BYTES)
+}
+
+/// Opens an envelope that must fill these bytes exactly.
+///
+/// # Errors
+/// What is wrong with it. A newer schema is told from damage only where the checksum holds.
+pub(crate) fn open(bytes: &[u8]) -> Result<Envelope<'_>, Fault> {
+    let header = bytes
+        .first_chunk::<HEADER_BYTES>()
+        .ok_or(Fault::Truncated)?;
+    if header[..4] != MAGIC {
+        return Err(Fault::NotARecord);
+    }
+    let len = announced_len(header).ok_or(Fault::NotARecord)?;
+    if bytes.len() != len {
+        return Err(Fault::Truncated);
+    }
+    let (sealed, crc) = bytes.split_at(len - 4);
+    if crc != crc32c::crc32c(sealed).to_be_bytes() {
+        return Err(Fault::BadChecksum);
+    }
+    let schema = u16::from_be_bytes([header[4], header[5]]);
+    if schema > SCHEMA {
+        return Err(Fault::NewerSchema {
+            found: schema,
+            supported: SCHEMA,
+        });
+    }
+    if header[6] != codec::BINCODE_FIXINT {
+        return Err(Fault::UnknownCodec { found: header[6] });
+    }
+    let kind = Kind::from_byte(header[7]).ok_or(Fault::UnknownKind { found: header[7] })?;
+    let mut session = [0; 16];
+    session.copy_from_slice(&header[8..24]);
+    let mut seq = [0; 8];
+    seq.copy_from_slice(&header[24..32]);
+    let key = Key {
+        session,
+        seq: u64::from_be_bytes(seq),
+    };
+    Ok(Envelope {
+        kind,
+        key,
+        body: &sealed[HEADER_BYTES..],
+    })
+}
+
+/// Opens an envelope that must be of this kind and carry this key.
+///
+/// # Errors
+/// As [`open`], or that it is somebody else's record.
+pub(crate) fn open_as(bytes: &[u8], kind: Kind, key: Key) -> Result<&[u8], Fault> {
+    let envelope = open(bytes)?;
+    if envelope.kind != kind || envelope.key != key {
+        return Err(Fault::WrongKey);
+    }
+    Ok(envelope.body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key {
+        session: [7; 16],
+        seq: 9,
+    };
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let sealed = seal(Kind::Event, KEY, b"a body of some bytes");
+        assert_eq!(
+            open_as(&sealed, Kind::Event, KEY),
+            Ok(&b"a body of some bytes"[..])
+        );
+        for bit in 0..sealed.len() * 8 {
+            let mut flipped = sealed.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(open(&flipped).is_err(), "bit {bit}");
+        }
+        for len in 0..sealed.len() {
+            assert!(open(&sealed[..len]).is_err(), "length {len}");
+        }
+    }
+
+    #[test]
+    fn a_record_under_another_key_is_refused() {
+        let sealed = seal(Kind::Event, KEY, b"x");
+        let other = Key { seq: 10, ..KEY };
+        assert_eq!(open_as(&sealed, Kind::Event, other), Err(Fault::WrongKey));
+        assert_eq!(open_as(&sealed, Kind::Head, KEY), Err(Fault::WrongKey));
+    }
+
+    #[test]
+    fn a_newer_schema_is_named() {
+        let mut sealed = seal(Kind::Event, KEY, b"x");
+        sealed[5] = 9;
+        let end = sealed.len() - 4;
+        let crc = crc32c::crc32c(&sealed[..end]).to_be_bytes();
+        sealed[end..].copy_from_slice(&crc);
+        assert_eq!(
+            open(&sealed),
+            Err(Fault::NewerSchema {
+                found: 9,
+                supported: SCHEMA
+            })
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! What can go wrong, with the numbers and names a person needs to act on it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::engine::SessionId;
+
+/// The result of a store operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A store operation that did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Somebody else wrote first: read from `last_seq + 1` and decide again.
+    #[error(
+        "session {session} is at event {last_seq}, not at {expected_seq}: read the events after {expected_seq} and try again"
+    )]
+    Conflict {
+        /// The session.
+        session: SessionId,
+        /// Where the caller believed it to be.
+        expected_seq: u64,
+        /// Where it is.
+        last_seq: u64,
+    },
+    /// The caller's claim is over: a later claim owns the session.
+    #[error(
+        "session {session} was claimed again (epoch {current}, yours is {epoch}): stop writing, and claim it anew if it is to be yours"
+    )]
+    Fenced {
+        /// The session.
+        session: SessionId,
+        /// The caller's epoch.
+        epoch: u64,
+        /// The epoch that holds the session; 0 if it was never claimed or is deleted.
+        current: u64,
+    },
+    /// A write failed before; nothing is written any more until the process starts again.
+    #[error(
+        "the store is read-only since {reason}: nothing acknowledged is lost; mend the cause and start again"
+    )]
+    ReadOnly {
+        /// What failed.
+        reason: String,
+    },
+    /// A payload over the limit.
+    #[error("{what} of {size_bytes} bytes is over the store's limit of {limit_bytes}: split it")]
+    TooLarge {
+        /// Which value.
+        what: &'static str,
+        /// Its size.
+        size_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// An append of no events.
+    #[error("an append to session {session} carries no event")]
+    EmptyAppend {
+        /// The session.
+        session: SessionId,
+    },
+    /// A checkpoint of events that are not there.
+    #[error(
+        "a checkpoint of session {session} covers event {seq}, but its last event is {last_seq}"
+    )]
+    CheckpointAhead {
+        /// The session.
+        session: SessionId,
+        /// The event the checkpoint covers.
+        seq: u64,
+        /// The last event of the session.
+        last_seq: u64,
+    },
+    /// A record that is not what was written.
+    #[error("{record} is damaged: {fault}; run `unisono doctor` to see the extent and to repair")]
+    Corrupt {
+        /// Which record.
+        record: Record,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+    /// Another process has the store open.
+    #[error("the store {} is held by {}: stop it, or use another directory", path.display(), Holder(*pid))]
+    Held {
+        /// The store's directory.
+        path: PathBuf,
+        /// The process, where it is known.
+        pid: Option<u32>,
+    },
+    /// The store was written by a newer version.
+    #[error("the store {} has schema {found}, this version reads up to {supported}: nothing was touched; use the newer version", path.display())]
+    NewerSchema {
+        /// The store's directory.
+        path: PathBuf,
+        /// Its schema.
+        found: u16,
+        /// The newest schema this build reads.
+        supported: u16,
+    },
+    /// The directory holds something else.
+    #[error("{} is not a store ({why}): nothing was touched; give another directory", path.display())]
+    NotAStore {
+        /// The directory.
+        path: PathBuf,
+        /// How that was seen.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {doing} {}: {source}{}", path.display(), hint(source))]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The engine below refused or panicked.
+    #[error("the storage engine failed to {doing}: {reason}; run `unisono doctor`")]
+    Engine {
+        /// What was tried.
+        doing: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("no answer within {} s while trying to {doing}: the disk may be stuck", after.as_secs())]
+    TimedOut {
+        /// What was tried.
+        doing: &'static str,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// A record cannot be encoded.
+    #[error("cannot encode {record}: {reason}")]
+    Encode {
+        /// Which record.
+        record: Record,
+        /// Why.
+        reason: String,
+    },
+    /// An archive that cannot be imported; nothing of it was stored.
+    #[error(
+        "the archive is damaged at byte {offset}: {reason}; nothing of it was stored, take another copy"
+    )]
+    BadArchive {
+        /// Where.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An archive of sessions that are already here; nothing of it was stored.
+    #[error(
+        "session {session} of the archive is already in the store: nothing was stored; delete it first, or import into another store"
+    )]
+    SessionExists {
+        /// The first such session.
+        session: SessionId,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io {
+            doing,
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    pub(crate) fn corrupt(record: Record, fault: Fault) -> Self {
+        Self::Corrupt { record, fault }
+    }
+}
+
+/// What to do about an I/O error, where that is known.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; check the permissions of the directory, or use another one"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; the file system is mounted read-only, use another directory"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "; free some space and try again"
+        }
+        io::ErrorKind::NotADirectory => "; a part of the path is a file, give another directory",
+        _ => "",
+    }
+}
+
+struct Holder(Option<u32>);
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, "pid {pid}"),
+            None => f.write_str("another process"),
+        }
+    }
+}
+
+/// The name of a record, as a person would look for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Record {
+    /// An event of a session's journal.
+    Event {
+        /// The session.
+        session: SessionId,
+        /// Its number, from 1.
+        seq: u64,
+    },
+    /// The head of a session: its last event, its epoch.
+    Head {
+        /// The session.
+        session: SessionId,
+    },
+    /// The latest state checkpoint of a session.
+    Checkpoint {
+        /// The session.
+        session: SessionId,
+    },
+    /// The list of sessions.
+    SessionList,
+}
+
+impl std::fmt::Display for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Event { session, seq } => write!(f, "event {seq} of session {session}"),
+            Self::Head { session } => write!(f, "the head of session {session}"),
+            Self::Checkpoint { session } => write!(f, "the checkpoint of session {session}"),
+            Self::SessionList => f.write_str("the list of sessions"),
+        }
+    }
+}
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It is not there.
+    #[error("it is missing")]
+    Missing,
+    /// It does not start as a record does.
+    #[error("it is no record")]
+    NotARecord,
+    /// It ends early, or late.
+    #[error("its length is wrong")]
+    Truncated,
+    /// Its bytes changed.
+    #[error("its checksum does not hold")]
+    BadChecksum,
+    /// It was written by a newer version.
+    #[error("it has schema {found}, this version reads up to {supported}")]
+    NewerSchema {
+        /// The record's schema.
+        found: u16,
+        /// The newest schema this build reads.
+        supported: u16,
+    },
+    /// Its body is encoded in a way this version does not know.
+    #[error("its codec {found} is unknown")]
+    UnknownCodec {
+        /// The codec's number.
+        found: u8,
+    },
+    /// It is of a kind this version does not know.
+    #[error("its kind {found} is unknown")]
+    UnknownKind {
+        /// The kind's number.
+        found: u8,
+    },
+    /// It is whole, but another record.
+    #[error("it carries another record's key")]
+    WrongKey,
+    /// Its body is no row.
+    #[error("its body does not decode: {reason}")]
+    Undecodable {
+        /// What the decoder said.
+        reason: String,
+    },
+    /// It does not follow the record before it.
+    #[error("the hash chain breaks at it")]
+    BrokenChain,
+    /// A part of a large payload is not there or changed.
+    #[error("chunk {index} of its payload is missing or changed")]
+    BadChunk {
+        /// Which part, from 0.
+        index: usize,
+    },
+    /// The engine below cannot read it.
+    #[error("it cannot be read: {reason}")]
+    Unreadable {
+        /// What the engine said.
+        reason: String,
+    },
+}

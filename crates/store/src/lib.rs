@@ -1,0 +1,29 @@
+//! The durable journal: a trait, [`Engine`], a memory engine and a disk engine.
+//!
+//! A store holds an append-only journal of opaque payloads per session, fenced by claims, with a
+//! hash chain over each. It acknowledges a write only when the write is on disk. What it cannot read
+//! it names; it never answers with a wrong value.
+//!
+//! - [`Memory`] forgets, for tests and throw-away sessions.
+//! - [`Disk`] is sled 0.34.7 under the discipline described in its module; [`doctor`], [`repair`] and
+//!   [`vacuum`] work on the directory of a closed one.
+//! - [`archive`] moves whole sessions between any two engines.
+//!
+//! What belongs here: bytes on disk and their safety. What does not: what an event means.
+
+pub mod archive;
+mod codec;
+mod disk;
+mod engine;
+mod envelope;
+mod error;
+mod memory;
+mod row;
+
+pub use disk::{Checkup, Disk, Finding, Lost, Opened, Salvage, Vacuumed, doctor, repair, vacuum};
+pub use engine::{
+    Answer, Append, Checkpoint, Claim, Engine, Event, Health, MAX_PAYLOAD_BYTES, SessionId,
+    SessionInfo,
+};
+pub use error::{Error, Fault, Record, Result};
+pub use memory::Memory;

@@ -1,0 +1,194 @@
+//! The memory engine: the same contract as the sled engine, for tests and throw-away sessions.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::engine::{
+    Answer, Append, Checkpoint, Claim, Engine, Event, Health, MAX_PAYLOAD_BYTES, SessionId,
+    SessionInfo, now_unix_ms,
+};
+use crate::error::{Error, Result};
+use crate::row::{self, Head};
+
+/// A store that forgets everything when it is dropped.
+#[derive(Debug, Default)]
+pub struct Memory {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    journals: BTreeMap<SessionId, Journal>,
+}
+
+#[derive(Debug)]
+struct Journal {
+    head: Head,
+    payloads: Vec<Vec<u8>>,
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Memory {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The state behind its lock; no caller can leave it half-changed, so a poisoned lock is fine.
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
+            Err(Error::Closed)
+        } else {
+            Ok(state)
+        }
+    }
+}
+
+impl State {
+    fn head(&self, session: SessionId) -> Option<Head> {
+        self.journals
+            .get(&session)
+            .map(|journal| journal.head.clone())
+    }
+
+    fn claim(&mut self, session: SessionId) -> Claim {
+        let head = Head::claimed(session, self.head(session), now_unix_ms());
+        let claim = head.claim();
+        let journal = self.journals.entry(session).or_insert_with(|| Journal {
+            head: head.clone(),
+            payloads: Vec::new(),
+            checkpoint: None,
+        });
+        journal.head = head;
+        claim
+    }
+
+    fn append(&mut self, append: Append) -> Result<u64> {
+        let mut head = row::admit_append(&append, self.head(append.session))?;
+        for payload in &append.payloads {
+            head.push(payload);
+        }
+        head.updated_unix_ms = now_unix_ms();
+        let last_seq = head.last_seq;
+        if let Some(journal) = self.journals.get_mut(&append.session) {
+            journal.head = head;
+            journal.payloads.extend(append.payloads);
+        }
+        Ok(last_seq)
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Vec<Event> {
+        let Some(journal) = self.journals.get(&session) else {
+            return Vec::new();
+        };
+        let first = usize::try_from(from.max(1) - 1).unwrap_or(usize::MAX);
+        let mut room = MAX_PAYLOAD_BYTES;
+        let mut events = Vec::new();
+        for (index, payload) in journal.payloads.iter().enumerate().skip(first).take(limit) {
+            if payload.len() > room {
+                break;
+            }
+            room -= payload.len();
+            events.push(Event {
+                seq: index as u64 + 1,
+                payload: payload.clone(),
+            });
+        }
+        events
+    }
+
+    fn put_checkpoint(
+        &mut self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Result<()> {
+        row::admit_checkpoint(session, epoch, checkpoint.seq, self.head(session))?;
+        if let Some(journal) = self.journals.get_mut(&session) {
+            journal.checkpoint = Some(checkpoint);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, session: SessionId) -> bool {
+        let Some(journal) = self.journals.get_mut(&session) else {
+            return false;
+        };
+        if journal.head.deleted {
+            return false;
+        }
+        journal.head = journal.head.clone().deleted(session, now_unix_ms());
+        journal.payloads.clear();
+        journal.checkpoint = None;
+        true
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Vec<SessionInfo> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let journals = self.journals.range((from, Bound::Unbounded));
+        journals
+            .filter_map(|(&session, journal)| journal.head.info(session))
+            .take(limit)
+            .collect()
+    }
+}
+
+fn ready<'a, T: Send + 'a>(result: Result<T>) -> Answer<'a, T> {
+    Box::pin(std::future::ready(result))
+}
+
+impl Engine for Memory {
+    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+        ready(self.state().map(|mut state| state.claim(session)))
+    }
+
+    fn append(&self, append: Append) -> Answer<'_, u64> {
+        let checked = row::check_append(&append);
+        ready(checked.and_then(|()| self.state()?.append(append)))
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+        ready(self.state().map(|state| state.read(session, from, limit)))
+    }
+
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Answer<'_, ()> {
+        let checked = row::check_checkpoint(&checkpoint);
+        ready(checked.and_then(|()| self.state()?.put_checkpoint(session, epoch, checkpoint)))
+    }
+
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+        ready(
+            self.state()
+                .map(|state| state.journals.get(&session)?.checkpoint.clone()),
+        )
+    }
+
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+        ready(self.state().map(|state| state.head(session)?.info(session)))
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+        ready(self.state().map(|state| state.sessions(after, limit)))
+    }
+
+    fn delete_session(&self, session: SessionId) -> Answer<'_, bool> {
+        ready(self.state().map(|mut state| state.delete(session)))
+    }
+
+    fn health(&self) -> Health {
+        Health::Ok
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        ready(self.state().map(|mut state| state.closed = true))
+    }
+}

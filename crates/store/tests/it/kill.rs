@@ -1,0 +1,42 @@
+//! SIGKILL of a real process in the middle of its writes.
+
+use unisono_store::{Disk, Engine};
+
+use crate::child::{self, Acked};
+
+/// A small deterministic generator (splitmix64): a failing round can be run again.
+pub(crate) fn scramble(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// How often to repeat what is random: more under a soak.
+pub(crate) fn rounds(ordinary: u64) -> u64 {
+    std::env::var("UNISONO_SOAK_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(ordinary)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_event_survives_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut acked = Acked::new();
+    for round in 0..rounds(50) {
+        // A store that is killed over and over, and from time to time a new one.
+        let store = dir.path().join((round / 10).to_string());
+        if round % 10 == 0 {
+            acked.clear();
+        }
+        let acks = 1 + usize::try_from(scramble(round) % 60).unwrap();
+        acked.extend(child::kill_after(child::spawn(&store, 4, &[]), acks));
+        let opened = Disk::open(&store).unwrap();
+        assert_eq!(opened.salvage, None, "round {round}");
+        child::verify(&opened.disk, &acked)
+            .await
+            .unwrap_or_else(|error| panic!("round {round}: {error}"));
+        opened.disk.close().await.unwrap();
+    }
+}

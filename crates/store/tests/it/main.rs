@@ -1,0 +1,16 @@
+//! What a store promises, tested on real files, real processes and a simulated power cut.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends where something is not as it must be"
+)]
+
+//mod archive;
+mod child;
+mod conformance;
+//mod damage;
+//mod directory;
+//mod faults;
+mod kill;
+//mod power_cut;
+//mod shim;
