@@ -99,7 +99,7 @@ fn parse(line: &str) -> Option<(u128, u64)> {
 
 /// Checks that all that was acknowledged is there, and that every session is a clean prefix of what
 /// was written. Gives the number of events.
-pub async fn verify(engine: &dyn Engine, acked: &Acked) -> Result<u64, String> {
+pub(crate) async fn verify(engine: &dyn Engine, acked: &Acked) -> Result<u64, String> {
     let mut events = 0;
     for (&session, &seq) in acked {
         let last = engine

@@ -1,1 +1,65 @@
-//! Later.
+//! Builds `shim.c` and reads what it kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The compiled shim; built once per run.
+pub(crate) fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        // Named after this process: a test run beside this one builds its own.
+        let library = dir.join(format!("sync-shim-{}.so", std::process::id()));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/shim.c");
+        let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        cc.args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o"])
+            .arg(&library)
+            .arg(source);
+        let status = cc.args(["-ldl", "-lpthread"]).status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "the shim needs a C compiler as `cc`"
+        );
+        library
+    })
+}
+
+/// The environment of a child that runs under the shim.
+pub(crate) fn watch(root: &Path, shadow: &Path) -> Vec<(&'static str, String)> {
+    fs::create_dir_all(shadow).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    vec![
+        ("LD_PRELOAD", text(library())),
+        ("SHIM_ROOT", text(root)),
+        ("SHIM_SHADOW", text(shadow)),
+    ]
+}
+
+/// Lays out what a power cut would have left of a directory.
+pub(crate) fn restore(shadow: &Path, directory: &Path, to: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    let inode = fs::metadata(directory).unwrap().ino();
+    restore_inode(shadow, inode, to);
+}
+
+fn restore_inode(shadow: &Path, inode: u64, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    // A directory that was never synced has no names that are sure to stay.
+    let names = fs::read_to_string(shadow.join(format!("names-{inode}"))).unwrap_or_default();
+    for line in names.lines() {
+        let mut parts = line.splitn(3, ' ');
+        let (inode, kind, name) = (
+            parts.next().unwrap(),
+            parts.next().unwrap(),
+            parts.next().unwrap(),
+        );
+        if kind == "d" {
+            restore_inode(shadow, inode.parse().unwrap(), &to.join(name));
+        } else if fs::copy(shadow.join(format!("file-{inode}")), to.join(name)).is_err() {
+            // The name was synced, the bytes never were.
+            fs::write(to.join(name), b"").unwrap();
+        }
+    }
+}
