@@ -1,1 +1,34 @@
 //! The turn as a pure state machine: inputs in, journal events and effects out.
+//!
+//! ```text
+//! Input ─► Machine::handle ─► Reaction { events, effects }
+//!              │  each event is folded into the State as soon as it is decided
+//!              └─ effects are what the state is waiting for and nobody was asked yet
+//! ```
+//!
+//! Effects are never remembered, they are derived ([`due`]): what an open turn needs next
+//! follows from its state alone. A restarted session folds its journal and asks again, so the
+//! ordinary path and recovery are one code path. Ids are derived from the turn's id ([`ids`]),
+//! so a decision whose event was lost is made again with the same ids.
+//!
+//! No clock, no randomness, no I/O: time arrives with each input.
+
+pub mod agent;
+pub mod brief;
+pub mod due;
+pub mod event;
+mod fold;
+mod handle;
+pub mod ids;
+pub mod machine;
+pub mod outbox;
+pub mod run;
+pub mod state;
+pub mod turn;
+
+pub use agent::Definition;
+pub use due::Effect;
+pub use event::{Event, Fact};
+pub use machine::{Input, Machine, Reaction, Refusal};
+pub use outbox::Outbox;
+pub use state::State;

@@ -1,0 +1,177 @@
+//! Agent definitions as values, and the team of a turn.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::budget::Limits;
+use unisono_context::digest::Hasher;
+use unisono_context::{AgentId, Digest};
+
+/// What carries an agent out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A language model, the embedded extractive one included.
+    Llm,
+    /// A program: the brief as JSON on its standard input, its answer on standard output.
+    Command(Command),
+    /// A Rust type registered under this name.
+    Custom(Arc<str>),
+}
+
+/// How a program is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The program.
+    pub program: Arc<str>,
+    /// Its arguments.
+    pub args: Vec<Arc<str>>,
+    /// Variables set for it.
+    pub env: BTreeMap<Arc<str>, Arc<str>>,
+    /// Its working directory.
+    pub cwd: Option<Arc<str>>,
+}
+
+/// What an agent is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextMode {
+    /// The turn's snapshot and the task.
+    #[default]
+    Snapshot,
+    /// The task only.
+    TaskOnly,
+}
+
+/// Whether an agent's prompt begins with the bytes its siblings share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrefixMode {
+    /// The shared prefix first, persona and task after it.
+    #[default]
+    Shared,
+    /// Its own prompt, persona first.
+    Own,
+}
+
+/// What a failed delegate does to its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The others go on; the answer says what is missing.
+    #[default]
+    Continue,
+    /// The turn fails and the others are cancelled.
+    Fail,
+}
+
+/// An agent as it was loaded. Recorded with the turns that use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its name.
+    pub id: AgentId,
+    /// What it is for.
+    pub description: Arc<str>,
+    /// Its persona: what it is told before its task.
+    pub instructions: Arc<str>,
+    /// What carries it out.
+    pub kind: Kind,
+    /// The model, as `provider/model` or `extractive`.
+    pub model: Arc<str>,
+    /// The model's limits.
+    pub limits: Limits,
+    /// Tools it may call, sorted.
+    pub tools: Vec<Arc<str>>,
+    /// Model calls of one run at most.
+    pub max_turns: u32,
+    /// How long one attempt may take.
+    pub timeout_ms: u64,
+    /// Attempts after the first.
+    pub retries: u32,
+    /// Runs of this agent at one time.
+    pub max_concurrent: u32,
+    /// What it is given.
+    pub context: ContextMode,
+    /// How its prompt begins.
+    pub prefix: PrefixMode,
+    /// What its failure does to the turn.
+    pub on_failure: OnFailure,
+    /// Agents that always work before it answers.
+    pub delegates: Vec<AgentId>,
+    /// Free labels.
+    pub tags: Vec<Arc<str>>,
+}
+
+impl Definition {
+    /// BLAKE3 over every field that changes what the agent does or is sent.
+    pub fn digest(&self) -> Digest {
+        let mut h = Hasher::new("unisono/agent-definition", 1);
+        h.str(self.id.as_str())
+            .str(&self.description)
+            .str(&self.instructions);
+        match &self.kind {
+            Kind::Llm => h.u64(0),
+            Kind::Command(command) => command.digest_into(h.u64(1)),
+            Kind::Custom(name) => h.u64(2).str(name),
+        };
+        h.str(&self.model)
+            .u64(self.limits.window.0)
+            .u64(self.limits.max_output.0);
+        h.str(self.limits.encoding.name())
+            .u64(self.limits.per_message.0);
+        list(&mut h, &self.tools);
+        h.u64(self.max_turns.into())
+            .u64(self.timeout_ms)
+            .u64(self.retries.into());
+        h.u64(self.max_concurrent.into());
+        h.u64(self.context as u64)
+            .u64(self.prefix as u64)
+            .u64(self.on_failure as u64);
+        h.u64(self.delegates.len() as u64);
+        for delegate in &self.delegates {
+            h.str(delegate.as_str());
+        }
+        list(&mut h, &self.tags);
+        h.finish()
+    }
+}
+
+impl Command {
+    fn digest_into<'h>(&self, h: &'h mut Hasher) -> &'h mut Hasher {
+        h.str(&self.program);
+        list(h, &self.args);
+        h.u64(self.env.len() as u64);
+        for (name, value) in &self.env {
+            h.str(name).str(value);
+        }
+        h.opt_str(self.cwd.as_deref())
+    }
+}
+
+fn list(h: &mut Hasher, items: &[Arc<str>]) {
+    h.u64(items.len() as u64);
+    for item in items {
+        h.str(item);
+    }
+}
+
+/// One task for one agent of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The agent.
+    pub agent: Arc<Definition>,
+    /// What it is to do; none: the turn's own input.
+    pub task: Option<Arc<str>>,
+}
+
+/// The agents of a turn: who answers, and who works before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Team {
+    /// The agent that answers.
+    pub lead: Arc<Definition>,
+    /// The fan-out, in the order in which its results are given to the lead.
+    pub delegates: Vec<Assignment>,
+}
+
+impl Team {
+    /// Every definition, the lead's first; one may appear twice.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        std::iter::once(&self.lead).chain(self.delegates.iter().map(|d| &d.agent))
+    }
+}

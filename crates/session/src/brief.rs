@@ -1,0 +1,265 @@
+//! What a worker or the compactor is given: a value taken from the state, complete in itself.
+
+use std::sync::Arc;
+
+use unisono_context::checkpoint::Checkpoint;
+use unisono_context::compaction::{Plan, Step as PlanStep};
+use unisono_context::message::{Part, Role};
+use unisono_context::{
+    AgentId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId, Snapshot, TurnId,
+};
+
+use crate::agent::{ContextMode, Definition};
+use crate::event::{RunRole, Work};
+use crate::ids;
+use crate::run::{Ending, Run, Step};
+use crate::state::State;
+use crate::turn::Turn;
+
+/// Messages after the cutoff that a summariser is shown for context only.
+const RECENT_SHOWN: usize = 6;
+
+/// One attempt of a run.
+#[derive(Clone, Debug)]
+pub struct Brief {
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The run.
+    pub run: RunId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Its place in the turn.
+    pub role: RunRole,
+    /// The agent as it was recorded.
+    pub definition: Arc<Definition>,
+    /// What it is to do.
+    pub task: Arc<str>,
+    /// For a lead: what its delegates came back with, in the order of the fan-out.
+    pub results: Vec<Delivered>,
+    /// The frozen context; none for an agent that gets the task only.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Digest the shared prompt bytes must have.
+    pub prefix: Digest,
+    /// Steps of earlier attempts that are not repeated.
+    pub steps: Vec<Arc<Step>>,
+    /// Tip of the branch the context was frozen at: what `recall` reads from.
+    pub head: Option<MessageId>,
+}
+
+/// What a delegate came back with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The delegate.
+    pub agent: AgentId,
+    /// What it was asked.
+    pub task: Arc<str>,
+    /// How its run ended.
+    pub ending: Arc<Ending>,
+}
+
+/// One step of a compaction.
+#[derive(Clone, Debug)]
+pub struct CompactionJob {
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// Which step of the turn, from 1.
+    pub step: u32,
+    /// Failures of this step before.
+    pub failures: u32,
+    /// What to do.
+    pub plan: Plan,
+    /// The checkpoints whose place a summary takes, oldest first.
+    pub prior: Vec<Arc<Checkpoint>>,
+    /// The messages to summarise, mask or cut, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// What follows the cutoff, for context only.
+    pub recent: Vec<Arc<Message>>,
+    /// The encodings in which the result must be counted.
+    pub encodings: Vec<Encoding>,
+    /// What the writer is told by the person who asked.
+    pub instructions: Option<Arc<str>>,
+}
+
+impl State {
+    /// The brief of an open run; none while its turn's snapshot is not at hand.
+    pub fn brief(&self, run: RunId) -> Option<Brief> {
+        let run = self.runs.get(&run)?;
+        let turn = self.turns.get(&run.turn)?;
+        let definition = turn.definition(run.definition)?.clone();
+        let snapshot = turn.snapshot.0.as_ref()?;
+        let results = match run.role {
+            RunRole::Delegate { .. } => Vec::new(),
+            RunRole::Lead => self.delivered(turn),
+        };
+        Some(Brief {
+            session: self.id?,
+            turn: run.turn,
+            run: run.id,
+            attempt: run.attempt,
+            role: run.role,
+            task: task_of(turn, run.role),
+            results,
+            head: Some(snapshot.manifest().head),
+            snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
+            prefix: run.prefix,
+            steps: run.steps.clone(),
+            definition,
+        })
+    }
+
+    fn delivered(&self, turn: &Turn) -> Vec<Delivered> {
+        let mut runs: Vec<&Run> = self
+            .runs_of(turn)
+            .filter(|r| r.role != RunRole::Lead)
+            .collect();
+        runs.sort_by_key(|run| run.role);
+        let ended = runs.into_iter().filter_map(|run| {
+            Some(Delivered {
+                agent: run.agent.clone(),
+                task: task_of(turn, run.role),
+                ending: run.ending.clone()?,
+            })
+        });
+        ended.collect()
+    }
+
+    /// The compaction step under way in a turn, with all it needs.
+    pub fn compaction_job(&self, turn: TurnId) -> Option<CompactionJob> {
+        let plan = self.step_under_way(turn)?;
+        let turn = self.turns.get(&turn)?;
+        let head = self.tree.head(&turn.accepted.branch)?;
+        let (mut prior, mut messages, mut recent) = (Vec::new(), Vec::new(), Vec::new());
+        match &plan.step {
+            PlanStep::Summarise { cover, .. } | PlanStep::Drop { cover } => {
+                prior.extend(
+                    cover
+                        .supersedes
+                        .iter()
+                        .filter_map(|id| self.checkpoints.get(*id)),
+                );
+                for span in &cover.fresh {
+                    let nodes = self.tree.range(head, span.first..=span.last);
+                    messages.extend(nodes.into_iter().map(|node| node.message.clone()));
+                }
+                let last = cover.cutoff.0.saturating_add(RECENT_SHOWN as u32);
+                let end = self.tree.get(head)?.message.ordinal.0.min(last);
+                let after = cover.cutoff.next()..=unisono_context::Ordinal(end);
+                let nodes = self.tree.range(head, after);
+                recent.extend(nodes.into_iter().map(|node| node.message.clone()));
+            }
+            PlanStep::Mask(targets) => {
+                let nodes = targets
+                    .iter()
+                    .filter_map(|target| self.tree.get(target.message));
+                messages.extend(nodes.map(|node| node.message.clone()));
+            }
+            PlanStep::Cut { message, .. } => {
+                messages.push(self.tree.get(*message)?.message.clone())
+            }
+        }
+        let instructions = match &turn.accepted.work {
+            Work::Compact { instructions, .. } => instructions.clone(),
+            Work::Answer { .. } => None,
+        };
+        Some(CompactionJob {
+            session: self.id?,
+            turn: turn.accepted.id,
+            step: turn.steps_planned,
+            failures: turn.step_failures,
+            plan: plan.clone(),
+            prior: prior.into_iter().cloned().collect(),
+            messages,
+            recent,
+            encodings: turn.encodings(),
+            instructions,
+        })
+    }
+}
+
+impl CompactionJob {
+    /// The id of the checkpoint this step makes.
+    pub fn checkpoint_id(&self) -> CheckpointId {
+        ids::checkpoint(self.turn, self.step)
+    }
+}
+
+/// What the agent in that place of a turn is to do: its own task, or the turn's input.
+pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
+    let own = match role {
+        RunRole::Lead => None,
+        RunRole::Delegate { index } => turn
+            .team
+            .delegates
+            .get(index as usize)
+            .and_then(|delegate| delegate.task.clone()),
+    };
+    own.unwrap_or_else(|| match &turn.accepted.work {
+        Work::Answer { input } => {
+            let texts = input
+                .parts
+                .iter()
+                .map(Part::countable_text)
+                .collect::<Vec<_>>();
+            debug_assert_eq!(input.role, Role::User);
+            texts.join("\n").into()
+        }
+        Work::Compact { .. } => "".into(),
+    })
+}
+
+/// The id of the call that stands for the `index`th delegate.
+pub(crate) fn call_id(index: usize) -> String {
+    format!("delegate_{}", index + 1)
+}
+
+/// The arguments of a `delegate` call, as JSON.
+pub(crate) fn delegate_arguments(agent: &AgentId, task: &str) -> String {
+    format!(
+        r#"{{"agent":{},"task":{}}}"#,
+        json_string(agent.as_str()),
+        json_string(task)
+    )
+}
+
+/// What a run's result says on the branch, and whether it is an error.
+pub(crate) fn result_text(run: &Run) -> (Arc<str>, bool) {
+    match run.ending.as_deref() {
+        Some(Ending::Finished {
+            text,
+            partial: None,
+            ..
+        }) => (text.clone(), false),
+        Some(Ending::Finished {
+            text,
+            partial: Some(why),
+            ..
+        }) => (format!("{text}\n\n[incomplete: {why}]").into(), false),
+        Some(Ending::Failed { cause, reason, .. }) => {
+            (format!("[failed: {}: {reason}]", cause.code()).into(), true)
+        }
+        Some(Ending::Cancelled) | None => ("[cancelled]".into(), true),
+    }
+}
+
+/// A JSON string literal (RFC 8259, section 7).
+fn json_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,156 @@
+//! What a session is waiting for, derived from its state alone.
+
+use std::sync::Arc;
+
+use unisono_context::snapshot::Preamble;
+use unisono_context::{Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
+
+use crate::agent::Definition;
+use crate::brief::{Brief, CompactionJob};
+use crate::run::Run;
+use crate::state::State;
+use crate::turn::{Phase, Turn};
+
+/// Something somebody else is to do, or that is to happen.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Count texts; answer with [`crate::Input::Counted`].
+    Count(CountRequest),
+    /// Carry out a compaction step; answer with [`crate::Input::StepDone`] or `StepFailed`.
+    Compact(Box<CompactionJob>),
+    /// Render the shared prompt; answer with [`crate::Input::Rendered`].
+    Render(RenderRequest),
+    /// Start an attempt of a run; answer with [`crate::Input::RunEnded`].
+    Dispatch(Box<Brief>),
+    /// Stop working on a run; no answer is expected.
+    CancelRun(RunId),
+    /// Send [`crate::Input::Tick`] at that time.
+    Wake(Timestamp),
+}
+
+impl Effect {
+    /// Whether its intent must be on disk before it is carried out: it costs money, starts a
+    /// program or may be seen outside. The others only compute.
+    pub fn needs_durable_intent(&self) -> bool {
+        matches!(self, Effect::Compact(_) | Effect::Dispatch(_))
+    }
+}
+
+/// Texts to count.
+#[derive(Clone, Debug)]
+pub struct CountRequest {
+    /// For this turn.
+    pub turn: TurnId,
+    /// In this encoding.
+    pub encoding: Encoding,
+    /// Messages without a count, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// System text and tools, where they are not counted.
+    pub preamble: Option<Preamble>,
+}
+
+/// A snapshot to render once per kind of prompt.
+#[derive(Clone, Debug)]
+pub struct RenderRequest {
+    /// For this turn.
+    pub turn: TurnId,
+    /// The frozen context.
+    pub snapshot: Arc<Snapshot>,
+    /// The agents that will be sent it.
+    pub definitions: Vec<Arc<Definition>>,
+}
+
+/// Names an effect, so that it is asked for once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Count(TurnId, Encoding),
+    Compact(TurnId, u32, u32),
+    Render(TurnId),
+    Run(RunId, u32),
+    Wake(Timestamp),
+}
+
+/// What the open turns are waiting for. Costs the number of open turns and open runs.
+pub(crate) fn keys(state: &State, now: Timestamp) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for turn in state.turns.values() {
+        let id = turn.accepted.id;
+        match &turn.phase {
+            Phase::Queued => {}
+            Phase::Preparing => {
+                let missing = turn
+                    .encodings()
+                    .into_iter()
+                    .filter(|e| !counted(state, turn, *e));
+                keys.extend(missing.map(|encoding| Key::Count(id, encoding)));
+            }
+            Phase::Compacting(_) => {
+                keys.push(Key::Compact(id, turn.steps_planned, turn.step_failures));
+            }
+            Phase::Frozen { .. } if turn.prefixes.0.is_none() => keys.push(Key::Render(id)),
+            Phase::Frozen { .. } => {
+                let open = state.runs_of(turn).filter(|run| run.is_open());
+                keys.extend(open.map(|run| key_of(run, now)));
+            }
+        }
+    }
+    keys
+}
+
+fn key_of(run: &Run, now: Timestamp) -> Key {
+    if run.not_before <= now {
+        Key::Run(run.id, run.attempt)
+    } else {
+        Key::Wake(run.not_before)
+    }
+}
+
+/// The effect of that name; none if the state no longer asks for it.
+pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
+    Some(match key {
+        Key::Count(turn, encoding) => {
+            let turn = state.turns.get(&turn)?;
+            let head = state.tree.head(&turn.accepted.branch);
+            let uncounted = head.map(|head| state.tree.uncounted(head, encoding));
+            let known = state
+                .preamble_counts(&turn.preamble)
+                .get(encoding)
+                .is_some();
+            Effect::Count(CountRequest {
+                turn: turn.accepted.id,
+                encoding,
+                messages: uncounted.unwrap_or_default().into_iter().cloned().collect(),
+                preamble: (!known).then(|| turn.preamble.clone()),
+            })
+        }
+        Key::Compact(turn, ..) => Effect::Compact(Box::new(state.compaction_job(turn)?)),
+        Key::Render(turn) => {
+            let turn = state.turns.get(&turn)?;
+            Effect::Render(RenderRequest {
+                turn: turn.accepted.id,
+                snapshot: turn.snapshot.0.clone()?,
+                definitions: turn.team.definitions().cloned().collect(),
+            })
+        }
+        Key::Run(run, _) => Effect::Dispatch(Box::new(state.brief(run)?)),
+        Key::Wake(at) => Effect::Wake(at),
+    })
+}
+
+/// Whether the turn's branch and preamble are counted in an encoding.
+pub(crate) fn counted(state: &State, turn: &Turn, encoding: Encoding) -> bool {
+    let branch = state.tree.head(&turn.accepted.branch).is_none_or(|head| {
+        let node = state.tree.get(head);
+        node.is_some_and(|n| {
+            state
+                .tree
+                .prefix(head, n.message.ordinal, encoding)
+                .is_some()
+        })
+    });
+    branch
+        && state
+            .preamble_counts(&turn.preamble)
+            .get(encoding)
+            .is_some()
+}

@@ -1,0 +1,259 @@
+//! The journal's events: facts in the past tense, each with the time it was decided.
+//!
+//! A session is the fold of its events. Facts carry what was decided, not what follows from
+//! it: the messages a turn appends for its delegation and its answer are derived from its runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::alteration::Alteration;
+use unisono_context::checkpoint::Checkpoint;
+use unisono_context::compaction::Plan;
+use unisono_context::message::NewMessage;
+use unisono_context::policy::{Keep, Policy};
+use unisono_context::snapshot::{Manifest, ToolSpec};
+use unisono_context::tokens::{Count, Ppm};
+use unisono_context::{
+    AgentId, Digest, Encoding, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
+};
+
+use crate::agent::Definition;
+use crate::run::{Ending, Step};
+
+/// One entry of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What was decided.
+    pub fact: Fact,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// The session exists. Always the first.
+    Created {
+        /// Its id.
+        session: SessionId,
+        /// A title for people.
+        title: Arc<str>,
+        /// The system text every agent sees first.
+        system: Arc<str>,
+        /// Labels: platform, channel, owner.
+        labels: BTreeMap<Arc<str>, Arc<str>>,
+    },
+    /// A message was added after `parent`, and the branch moved to it.
+    Appended {
+        /// The branch that moves; none: no branch does.
+        branch: Option<Arc<str>>,
+        /// The message before it; none: it is a root.
+        parent: Option<MessageId>,
+        /// The message.
+        message: NewMessage,
+    },
+    /// A branch was started, or set to another head.
+    BranchSet {
+        /// Its name.
+        branch: Arc<str>,
+        /// Its head.
+        head: MessageId,
+    },
+    /// Messages were counted.
+    Counted {
+        /// In this encoding.
+        encoding: Encoding,
+        /// Each with what it costs.
+        counts: Vec<(MessageId, Count)>,
+    },
+    /// System text and tools were counted.
+    PreambleCounted {
+        /// Which they are.
+        preamble: Digest,
+        /// In this encoding.
+        encoding: Encoding,
+        /// What they cost.
+        count: Count,
+    },
+    /// An agent definition was first used in this session.
+    Defined {
+        /// The definition.
+        definition: Arc<Definition>,
+    },
+    /// An input was accepted. It waits until its branch is free.
+    TurnAccepted {
+        /// What is to be done.
+        turn: AcceptedTurn,
+    },
+    /// The turn's input was appended and its work began.
+    TurnStarted {
+        /// The turn.
+        turn: TurnId,
+    },
+    /// A compaction step was decided.
+    CompactionPlanned {
+        /// For this turn.
+        turn: TurnId,
+        /// The step.
+        plan: Plan,
+    },
+    /// Messages were masked or cut.
+    Altered {
+        /// For this turn.
+        turn: TurnId,
+        /// How.
+        alterations: Vec<Alteration>,
+    },
+    /// A checkpoint took the place of messages.
+    Compacted {
+        /// For this turn; none: it was imported with the session.
+        turn: Option<TurnId>,
+        /// The checkpoint.
+        checkpoint: Arc<Checkpoint>,
+    },
+    /// A compaction step could not be carried out.
+    CompactionFailed {
+        /// For this turn.
+        turn: TurnId,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// The context was frozen. Nothing changes it for the rest of the turn.
+    Frozen {
+        /// For this turn.
+        turn: TurnId,
+        /// What it is.
+        snapshot: SnapshotId,
+        /// What it is rebuilt from.
+        manifest: Manifest,
+    },
+    /// An agent was given a task.
+    RunOpened {
+        /// The run.
+        run: OpenedRun,
+    },
+    /// A step of a run was finished; it is not repeated.
+    RunStepped {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: Arc<Step>,
+    },
+    /// An attempt failed and another is to be made.
+    RunRetried {
+        /// The run.
+        run: RunId,
+        /// The attempt that comes next, from 1.
+        attempt: u32,
+        /// Not before this.
+        not_before: Timestamp,
+        /// Why the last one failed.
+        reason: Arc<str>,
+    },
+    /// A run ended.
+    RunEnded {
+        /// The run.
+        run: RunId,
+        /// How.
+        ending: Arc<Ending>,
+    },
+    /// A turn ended.
+    TurnEnded {
+        /// The turn.
+        turn: TurnId,
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// What a turn is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedTurn {
+    /// Its id.
+    pub id: TurnId,
+    /// The branch it works on.
+    pub branch: Arc<str>,
+    /// What it does.
+    pub work: Work,
+    /// When and how to compact.
+    pub policy: Policy,
+    /// Safety margin as a share of the window.
+    pub safety: Ppm,
+    /// The agent that answers; digest of its definition.
+    pub lead: Digest,
+    /// The fan-out: definition digests and tasks.
+    pub delegates: Vec<(Digest, Option<Arc<str>>)>,
+    /// The tools the agents are told of, sorted.
+    pub tools: Vec<ToolSpec>,
+}
+
+/// What a turn does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Answers an input.
+    Answer {
+        /// The input.
+        input: NewMessage,
+    },
+    /// Compacts the branch on a person's request.
+    Compact {
+        /// What stays; none: all from the newest user message on.
+        keep: Option<Keep>,
+        /// What the writer of the summary is told.
+        instructions: Option<Arc<str>>,
+    },
+}
+
+/// What a run's agent was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedRun {
+    /// Its id.
+    pub id: RunId,
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// Its place in the turn.
+    pub role: RunRole,
+    /// The agent.
+    pub agent: AgentId,
+    /// Digest of the agent's definition.
+    pub definition: Digest,
+    /// The frozen context; none for an agent that gets the task only.
+    pub snapshot: Option<SnapshotId>,
+    /// Digest of the prompt bytes it shares.
+    pub prefix: Digest,
+}
+
+/// A run's place in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunRole {
+    /// Works on one part.
+    Delegate {
+        /// Its position in the fan-out, from 0.
+        index: u32,
+    },
+    /// Answers.
+    Lead,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The lead's answer is the branch's newest message.
+    Answered,
+    /// A compaction on request was carried out (or there was nothing to do).
+    Compacted {
+        /// Effective tokens before.
+        before: Tokens,
+        /// Effective tokens after.
+        after: Tokens,
+    },
+    /// It failed.
+    Failed {
+        /// A stable code: `context_overflow`, `lead_failed`, …
+        code: Arc<str>,
+        /// What happened.
+        reason: Arc<str>,
+    },
+    /// Somebody cancelled it.
+    Cancelled,
+}

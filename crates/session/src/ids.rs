@@ -1,0 +1,62 @@
+//! Ids that follow from what they belong to.
+//!
+//! A derived id has UUIDv7's form: the time bits of the turn's own id, and bits of a digest in
+//! place of random ones. The same decision made twice gives the same id, so a decision that was
+//! lost in a crash before it was durable cannot show up under two names.
+
+use unisono_context::digest::Hasher;
+use unisono_context::{CheckpointId, MessageId, RunId, TurnId};
+
+fn derive(turn: TurnId, kind: &str, index: u32) -> u128 {
+    const TIME: u128 = !0 << 80;
+    const FIXED: u128 = (0xf << 76) | (0b11 << 62);
+    const VERSION_7: u128 = (0x7 << 76) | (0b10 << 62);
+    let mut hasher = Hasher::new("unisono/derived-id", 1);
+    let digest = hasher
+        .str(kind)
+        .bytes(&turn.as_u128().to_be_bytes())
+        .u64(index.into())
+        .finish();
+    let bits = digest.0[..16]
+        .iter()
+        .fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    (turn.as_u128() & TIME) | (bits & !TIME & !FIXED) | VERSION_7
+}
+
+/// The `index`th run of a turn.
+pub fn run(turn: TurnId, index: u32) -> RunId {
+    RunId::from_u128(derive(turn, "run", index))
+}
+
+/// The `index`th message a turn appends itself.
+pub fn message(turn: TurnId, index: u32) -> MessageId {
+    MessageId::from_u128(derive(turn, "message", index))
+}
+
+/// The checkpoint made by the `index`th compaction step of a turn.
+pub fn checkpoint(turn: TurnId, index: u32) -> CheckpointId {
+    CheckpointId::from_u128(derive(turn, "checkpoint", index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_ids_are_distinct_version_7_and_sort_with_their_turn() {
+        let turn = TurnId::from_u128(0x0192_0000_0000_7abc_8def_0123_4567_89ab);
+        let ids = [
+            run(turn, 0).as_u128(),
+            run(turn, 1).as_u128(),
+            message(turn, 0).as_u128(),
+        ];
+        for id in ids {
+            assert_eq!(id >> 80, turn.as_u128() >> 80);
+            assert_eq!((id >> 76) & 0xf, 7);
+            assert_eq!((id >> 62) & 0b11, 0b10);
+        }
+        assert_ne!(ids[0], ids[1]);
+        assert_ne!(ids[0], ids[2]);
+        assert_eq!(ids[0], run(turn, 0).as_u128());
+    }
+}

@@ -1,0 +1,259 @@
+//! One agent working on one task, as a pure machine: which call comes next follows from the
+//! steps that were recorded.
+
+use std::sync::Arc;
+
+use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
+
+use crate::event::{OpenedRun, RunRole};
+
+/// A finished step of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A model replied.
+    Model(Reply),
+    /// The tools a reply called have answered, in the order of the calls.
+    Tools(Vec<ToolResult>),
+    /// A named step of a custom agent.
+    Named {
+        /// Its name, unique within the run.
+        name: Arc<str>,
+        /// Its result as JSON text.
+        result: Arc<str>,
+    },
+}
+
+/// What a model replied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// Its text.
+    pub text: Arc<str>,
+    /// The tools it calls.
+    pub calls: Vec<ToolCall>,
+    /// What the call used.
+    pub usage: Usage,
+}
+
+/// A call a model made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The model's id for it.
+    pub id: Arc<str>,
+    /// The tool.
+    pub name: Arc<str>,
+    /// Arguments as JSON text.
+    pub arguments: Arc<str>,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The call's id.
+    pub call_id: Arc<str>,
+    /// The answer.
+    pub content: Arc<str>,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// Tokens and time a run used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Input tokens.
+    pub input: Tokens,
+    /// Output tokens.
+    pub output: Tokens,
+}
+
+impl std::ops::Add for Usage {
+    type Output = Usage;
+
+    fn add(self, other: Usage) -> Usage {
+        Usage {
+            input: self.input + other.input,
+            output: self.output + other.output,
+        }
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The worker panicked or was lost.
+    Panic,
+    /// The attempt took longer than its agent allows.
+    Timeout,
+    /// A program could not be started.
+    Spawn,
+    /// A program ended with a failure.
+    Exit,
+    /// What came back is not an answer.
+    BadOutput,
+    /// The model failed.
+    Model,
+    /// No worker could be had: the queue is full.
+    Busy,
+    /// The task or its context cannot be worked on.
+    BadInput,
+    /// The bytes to be sent are not those that were recorded.
+    SnapshotMismatch,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 9] = [
+        Cause::Panic,
+        Cause::Timeout,
+        Cause::Spawn,
+        Cause::Exit,
+        Cause::BadOutput,
+        Cause::Model,
+        Cause::Busy,
+        Cause::BadInput,
+        Cause::SnapshotMismatch,
+    ];
+
+    /// The stable code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Cause::Panic => "panic",
+            Cause::Timeout => "timeout",
+            Cause::Spawn => "spawn_failed",
+            Cause::Exit => "exit_failure",
+            Cause::BadOutput => "bad_output",
+            Cause::Model => "model_failed",
+            Cause::Busy => "busy",
+            Cause::BadInput => "bad_input",
+            Cause::SnapshotMismatch => "snapshot_mismatch",
+        }
+    }
+
+    /// Whether another attempt may end otherwise.
+    pub const fn is_retryable(self) -> bool {
+        !matches!(
+            self,
+            Cause::Spawn | Cause::BadInput | Cause::SnapshotMismatch
+        )
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With a result.
+    Finished {
+        /// The answer.
+        text: Arc<str>,
+        /// Set where it is not complete, saying why.
+        partial: Option<Arc<str>>,
+        /// What it used.
+        usage: Usage,
+        /// How long it took, all attempts.
+        duration_ms: u64,
+    },
+    /// Without one.
+    Failed {
+        /// Why the last attempt failed.
+        cause: Cause,
+        /// What happened.
+        reason: Arc<str>,
+        /// How long it took, all attempts.
+        duration_ms: u64,
+    },
+    /// Its turn ended before it did.
+    Cancelled,
+}
+
+/// A run and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Its turn.
+    pub turn: TurnId,
+    /// Its place in the turn.
+    pub role: RunRole,
+    /// The agent.
+    pub agent: AgentId,
+    /// Digest of the definition it was opened with.
+    pub definition: Digest,
+    /// The frozen context it was given.
+    pub snapshot: Option<SnapshotId>,
+    /// Digest of the prompt bytes it shares.
+    pub prefix: Digest,
+    /// The attempt under way, from 1.
+    pub attempt: u32,
+    /// The attempt may not start before this.
+    pub not_before: Timestamp,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// Finished steps, oldest first.
+    pub steps: Vec<Arc<Step>>,
+    /// How it ended, once it has.
+    pub ending: Option<Arc<Ending>>,
+}
+
+impl Run {
+    pub(crate) fn new(opened: &OpenedRun, at: Timestamp) -> Run {
+        Run {
+            id: opened.id,
+            turn: opened.turn,
+            role: opened.role,
+            agent: opened.agent.clone(),
+            definition: opened.definition,
+            snapshot: opened.snapshot,
+            prefix: opened.prefix,
+            attempt: 1,
+            not_before: at,
+            opened_at: at,
+            steps: Vec::new(),
+            ending: None,
+        }
+    }
+
+    /// Whether it is still to be worked on.
+    pub fn is_open(&self) -> bool {
+        self.ending.is_none()
+    }
+}
+
+/// What a model-driven run does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask the model, with all steps so far after the task.
+    CallModel,
+    /// Run these tools.
+    CallTools(Vec<ToolCall>),
+    /// It is done.
+    Done {
+        /// The answer.
+        text: Arc<str>,
+        /// Set where the agent was stopped.
+        partial: Option<Arc<str>>,
+    },
+}
+
+/// The next move of a model-driven run: call the model, run the tools it asks for, until it
+/// answers without a call or has used its `max_turns` model calls.
+pub fn next(steps: &[Arc<Step>], max_turns: u32) -> Next {
+    let replies = steps
+        .iter()
+        .filter(|step| matches!(***step, Step::Model(_)))
+        .count();
+    let last = steps
+        .iter()
+        .rev()
+        .find(|step| !matches!(***step, Step::Named { .. }));
+    match last.map(|step| &**step) {
+        Some(Step::Model(reply)) if reply.calls.is_empty() => Next::Done {
+            text: reply.text.clone(),
+            partial: None,
+        },
+        Some(Step::Model(reply)) if replies >= max_turns as usize => Next::Done {
+            text: reply.text.clone(),
+            partial: Some(format!("stopped after {max_turns} model calls").into()),
+        },
+        Some(Step::Model(reply)) => Next::CallTools(reply.calls.clone()),
+        Some(Step::Tools(_) | Step::Named { .. }) | None => Next::CallModel,
+    }
+}

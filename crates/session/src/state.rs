@@ -1,0 +1,177 @@
+//! A session as the fold of its journal.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use unisono_context::alteration::Alterations;
+use unisono_context::checkpoint::Checkpoints;
+use unisono_context::compaction::Plan;
+use unisono_context::snapshot::Preamble;
+use unisono_context::tokens::Counts;
+use unisono_context::view::View;
+use unisono_context::{Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId};
+
+use crate::agent::Definition;
+use crate::event::Outcome;
+use crate::run::Run;
+use crate::turn::{Phase, Turn};
+
+/// The name of the branch a session starts with.
+pub const MAIN: &str = "main";
+
+/// Everything that follows from a session's journal. Changed only by folding events.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Its id; none before it was created.
+    pub(crate) id: Option<SessionId>,
+    pub(crate) title: Arc<str>,
+    pub(crate) system: Arc<str>,
+    pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+    pub(crate) tree: Tree,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) alterations: Alterations,
+    pub(crate) pinned: BTreeSet<MessageId>,
+    pub(crate) preambles: HashMap<Digest, Counts>,
+    pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
+    /// Turns that have not ended.
+    pub(crate) turns: BTreeMap<TurnId, Turn>,
+    /// Runs of those turns.
+    pub(crate) runs: BTreeMap<RunId, Run>,
+    /// Per branch, the turns that have not ended; the first one works.
+    pub(crate) queues: BTreeMap<Arc<str>, VecDeque<TurnId>>,
+    pub(crate) ended: BTreeMap<TurnId, EndedTurn>,
+    pub(crate) events: u64,
+}
+
+/// What is remembered of a turn that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedTurn {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The message with the answer.
+    pub answer: Option<MessageId>,
+}
+
+impl State {
+    /// Its id; none before the first event.
+    pub fn id(&self) -> Option<SessionId> {
+        self.id
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The system text every agent sees first.
+    pub fn system(&self) -> &Arc<str> {
+        &self.system
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> &BTreeMap<Arc<str>, Arc<str>> {
+        &self.labels
+    }
+
+    /// All its messages and branches.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// All its checkpoints.
+    pub fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
+    }
+
+    /// Its masked and cut messages.
+    pub fn alterations(&self) -> &Alterations {
+        &self.alterations
+    }
+
+    /// Messages that may not be summarised.
+    pub fn pinned(&self) -> &BTreeSet<MessageId> {
+        &self.pinned
+    }
+
+    /// How many events it is the fold of.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Turns that have not ended, oldest first.
+    pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
+        self.turns.values()
+    }
+
+    /// A turn that has not ended.
+    pub fn turn(&self, id: TurnId) -> Option<&Turn> {
+        self.turns.get(&id)
+    }
+
+    /// A run of a turn that has not ended.
+    pub fn run(&self, id: RunId) -> Option<&Run> {
+        self.runs.get(&id)
+    }
+
+    /// How a turn ended.
+    pub fn ended(&self, id: TurnId) -> Option<&EndedTurn> {
+        self.ended.get(&id)
+    }
+
+    /// The turns that ended, oldest first.
+    pub fn ended_turns(&self) -> impl Iterator<Item = (TurnId, &EndedTurn)> {
+        self.ended.iter().map(|(id, turn)| (*id, turn))
+    }
+
+    /// The definition of that digest, if a turn of this session used it.
+    pub fn definition(&self, digest: Digest) -> Option<&Arc<Definition>> {
+        self.definitions.get(&digest)
+    }
+
+    /// What a preamble costs, as far as it was counted.
+    pub fn preamble_counts(&self, preamble: &Preamble) -> Counts {
+        self.preambles
+            .get(&preamble.digest())
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The active context of the branch that ends in `head`; `pending` says that the head is an
+    /// input that waits for its answer.
+    pub fn view(&self, head: MessageId, pending: bool) -> Option<View<'_>> {
+        View::new(
+            &self.tree,
+            &self.checkpoints,
+            &self.alterations,
+            &self.pinned,
+            head,
+            pending,
+        )
+    }
+
+    /// The runs of a turn, in the order in which they were opened.
+    pub fn runs_of(&self, turn: &Turn) -> impl Iterator<Item = &Run> {
+        turn.runs.iter().filter_map(|id| self.runs.get(id))
+    }
+
+    /// The turn that works on a branch.
+    pub fn active_turn(&self, branch: &str) -> Option<&Turn> {
+        self.queues
+            .get(branch)?
+            .front()
+            .and_then(|id| self.turns.get(id))
+    }
+
+    /// The compaction step under way in a turn.
+    pub fn step_under_way(&self, turn: TurnId) -> Option<&Plan> {
+        match &self.turns.get(&turn)?.phase {
+            Phase::Compacting(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// The frozen context of a turn; rebuilt by the machine after a restart.
+    pub fn snapshot(&self, turn: TurnId) -> Option<&Arc<Snapshot>> {
+        self.turns.get(&turn)?.snapshot.0.as_ref()
+    }
+}
