@@ -77,6 +77,16 @@ pub(crate) fn kill_after(mut child: Child, acks: usize) -> Acked {
     acked
 }
 
+/// Waits until a child has written something, and leaves it running.
+pub(crate) fn await_ack(child: &mut Child) {
+    let out = BufReader::new(child.stdout.as_mut().unwrap());
+    assert!(
+        out.lines()
+            .map_while(Result::ok)
+            .any(|line| parse(&line).is_some())
+    );
+}
+
 /// Waits for a child that ends by itself; gives its acknowledgements and its other lines.
 pub(crate) fn finish(child: Child) -> (Acked, Vec<String>) {
     let output = child.wait_with_output().unwrap();

@@ -1,1 +1,295 @@
-//! Later.
+//! Copies of a store with a bit flipped or the end cut off. Each must end in every acknowledged
+//! record readable, or in an error or a report that names what is lost: never in a panic, a hang or a
+//! wrong value.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use unisono_store::{Append, Checkpoint, Disk, Engine, Error, Lost, Record, Salvage, SessionId};
+
+use crate::child::{Acked, payload};
+use crate::kill::{rounds, scramble};
+use crate::power_cut::copy_dir;
+
+/// A store of six sessions; what was acknowledged of it.
+struct Original {
+    path: PathBuf,
+    acked: Acked,
+    _dir: tempfile::TempDir,
+}
+
+/// Some sessions deleted, some checkpoints, large payloads; opened and closed `lives` times, so that
+/// a part of the log lies before the engine's snapshot and a part behind it.
+async fn original(lives: u64) -> Original {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let mut acked = Acked::new();
+    for life in 1..=lives {
+        let disk = Disk::open(&path).unwrap().disk;
+        for session in 1..=6 {
+            let id = SessionId::from_u128(session);
+            let claim = disk.claim(id).await.unwrap();
+            for seq in claim.last_seq + 1..=life * 20 {
+                let append = Append {
+                    session: id,
+                    epoch: claim.epoch,
+                    expected_seq: seq - 1,
+                    payloads: vec![payload(session, seq)],
+                };
+                acked.insert(session, disk.append(append).await.unwrap());
+            }
+            let checkpoint = Checkpoint {
+                seq: life * 20,
+                state: payload(session, 37),
+            };
+            disk.put_checkpoint(id, claim.epoch, checkpoint)
+                .await
+                .unwrap();
+        }
+        disk.delete_session(SessionId::from_u128(6)).await.unwrap();
+        disk.close().await.unwrap();
+    }
+    acked.remove(&6);
+    Original {
+        path,
+        acked,
+        _dir: dir,
+    }
+}
+
+/// What became of one record.
+#[derive(Debug, Default)]
+struct Fate {
+    readable: usize,
+    lost: usize,
+}
+
+/// Reads every acknowledged event on its own and holds it against what was written and what was
+/// reported lost.
+async fn check(disk: &Disk, acked: &Acked, salvage: Option<&Salvage>, what: &str) -> Fate {
+    let mut fate = Fate::default();
+    let lost = salvage.map_or(&[][..], |salvage| &salvage.lost);
+    for (&session, &last) in acked {
+        let id = SessionId::from_u128(session);
+        for seq in 1..=last {
+            let named = lost.iter().any(|lost| matches!(lost, Lost::Events { session, first, last } if *session == id && (*first..=*last).contains(&seq)));
+            match disk.read(id, seq, 1).await {
+                Ok(events) if events.is_empty() => {
+                    assert!(
+                        named,
+                        "{what}: event {seq} of session {session} is silently gone: {lost:?}"
+                    );
+                    fate.lost += 1;
+                }
+                Ok(events) => {
+                    assert!(
+                        events[0].seq == seq && events[0].payload == payload(session, seq),
+                        "{what}: event {seq} of session {session} is wrong"
+                    );
+                    assert!(
+                        !named,
+                        "{what}: event {seq} of session {session} is readable and reported lost"
+                    );
+                    fate.readable += 1;
+                }
+                Err(Error::Corrupt { record, .. }) => {
+                    let near = matches!(record, Record::Event { session, seq: at } if session == id && at.abs_diff(seq) <= 1);
+                    assert!(
+                        near || record == Record::Head { session: id },
+                        "{what}: {record}"
+                    );
+                    fate.lost += 1;
+                }
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
+    let deleted = disk.read(SessionId::from_u128(6), 1, 1).await;
+    assert!(
+        deleted.as_ref().is_ok_and(Vec::is_empty) || matches!(deleted, Err(Error::Corrupt { .. })),
+        "{what}: {deleted:?}"
+    );
+    fate
+}
+
+/// Opens a damaged copy, checks it, repairs it, and checks it again.
+async fn survive(path: &Path, acked: &Acked, what: &str) -> Fate {
+    let opened = Disk::open(path).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let fate = check(&opened.disk, acked, opened.salvage.as_ref(), what).await;
+    opened.disk.close().await.unwrap();
+    let lost_before = opened
+        .salvage
+        .as_ref()
+        .map_or(0, |salvage| salvage.lost.len());
+    drop(opened);
+    let path = path.to_path_buf();
+    let repairing = path.clone();
+    let checkup = tokio::task::spawn_blocking(move || unisono_store::repair(repairing))
+        .await
+        .unwrap()
+        .unwrap();
+    if fate.lost > 0 && lost_before == 0 {
+        assert!(
+            !checkup.findings.is_empty(),
+            "{what}: the doctor finds nothing"
+        );
+    }
+    if !checkup.findings.is_empty() {
+        let opened = Disk::open(&path).unwrap();
+        assert_eq!(opened.salvage, None, "{what}");
+        let repaired = check(&opened.disk, acked, checkup.salvage.as_ref(), what).await;
+        opened.disk.close().await.unwrap();
+        drop(opened);
+        let again = unisono_store::doctor(&path).unwrap();
+        assert_eq!(
+            (again.findings.len(), again.events),
+            (0, repaired.readable as u64),
+            "{what}"
+        );
+        return repaired;
+    }
+    fate
+}
+
+fn files(store: &Path) -> BTreeMap<String, u64> {
+    let mut files = BTreeMap::from([("acknowledged".to_owned(), 0)]);
+    for entry in fs::read_dir(store.join("data")).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            files.insert(format!("data/{}", entry.file_name().to_str().unwrap()), 0);
+        }
+    }
+    for (name, len) in &mut files {
+        *len = fs::metadata(store.join(name)).unwrap().len();
+    }
+    files
+}
+
+async fn damaged(lives: u64, seed: u64, name: &str, damage: impl Fn(&Path, u64)) {
+    let original = original(lives).await;
+    let len = files(&original.path)[name];
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..rounds(24) {
+        let at = scramble(seed + round) % len;
+        let copy = dir.path().join(round.to_string());
+        copy_dir(&original.path, &copy);
+        damage(&copy.join(name), at);
+        let what = format!("{name} of {len} bytes, {lives} lives, at {at}");
+        let fate = survive(&copy, &original.acked, &what).await;
+        assert!(fate.readable + fate.lost >= 100, "{what}: {fate:?}");
+        fs::remove_dir_all(copy).unwrap();
+    }
+}
+
+fn flip(file: &Path, at: u64) {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(file)
+        .unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ (1 << (at % 8))], at).unwrap();
+}
+
+fn cut(file: &Path, at: u64) {
+    OpenOptions::new()
+        .write(true)
+        .open(file)
+        .unwrap()
+        .set_len(at)
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_bit_in_a_fresh_log() {
+    damaged(1, 100, "data/db", flip).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_bit_in_an_older_log() {
+    damaged(3, 200, "data/db", flip).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_fresh_log() {
+    damaged(1, 300, "data/db", cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_older_log() {
+    damaged(3, 400, "data/db", cut).await;
+}
+
+/// The engine's own small files. Without damage to the log itself, nothing may be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_small_files() {
+    let original = original(2).await;
+    let dir = tempfile::tempdir().unwrap();
+    let names = files(&original.path)
+        .into_iter()
+        .filter(|(name, _)| name != "data/db");
+    for (name, len) in names {
+        for round in 0..8 {
+            let damage: fn(&Path, u64) = if round % 2 == 0 { flip } else { cut };
+            let at = if round == 1 { 0 } else { scramble(round) % len };
+            let copy = dir.path().join("copy");
+            copy_dir(&original.path, &copy);
+            damage(&copy.join(&name), at);
+            let what = format!("{name} of {len} bytes, round {round}, at {at}");
+            let fate = survive(&copy, &original.acked, &what).await;
+            assert_eq!((fate.readable, fate.lost), (200, 0), "{what}");
+            fs::remove_dir_all(copy).unwrap();
+        }
+    }
+}
+
+/// Everything is gone but the ledger: every session is named, with its extent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_gone_is_named() {
+    let original = original(1).await;
+    fs::remove_dir_all(original.path.join("data")).unwrap();
+    let opened = Disk::open(&original.path).unwrap();
+    let salvage = opened.salvage.unwrap();
+    let all = (1..=5).map(|n| Lost::Events {
+        session: SessionId::from_u128(n),
+        first: 1,
+        last: 20,
+    });
+    assert_eq!(salvage.lost, all.collect::<Vec<_>>());
+    let text = salvage.to_string();
+    let line = "lost events 1 to 20 of session 00000000-0000-0000-0000-000000000005";
+    assert!(text.contains(line), "{text}");
+    assert_eq!(
+        fs::read_to_string(salvage.quarantine.join("report.txt"))
+            .unwrap()
+            .trim_end(),
+        text
+    );
+}
+
+/// The damaged store is kept, not deleted, and the next opening finds nothing to repair.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_damaged_is_kept() {
+    let original = original(1).await;
+    let db = original.path.join("data/db");
+    cut(&db, fs::metadata(&db).unwrap().len() / 4);
+    let opened = Disk::open(&original.path).unwrap();
+    let salvage = opened.salvage.unwrap();
+    assert!(
+        salvage.quarantine.join("data/db").exists() && salvage.quarantine.join("tail").exists()
+    );
+    let claim = opened.disk.claim(SessionId::from_u128(1)).await.unwrap();
+    let payloads = vec![b"on".to_vec()];
+    let append = Append {
+        session: SessionId::from_u128(1),
+        epoch: claim.epoch,
+        expected_seq: claim.last_seq,
+        payloads,
+    };
+    opened.disk.append(append).await.unwrap();
+    opened.disk.close().await.unwrap();
+    drop(opened.disk);
+    assert_eq!(Disk::open(&original.path).unwrap().salvage, None);
+}

@@ -1,1 +1,227 @@
-//! Later.
+//! The directory of a store: who may open it, and what an opening refuses.
+
+use std::fs;
+use std::path::Path;
+
+use unisono_store::{Append, Checkpoint, Disk, Engine, Error, SessionId, vacuum};
+
+use crate::child::{self, payload};
+
+fn refused(path: impl AsRef<Path>) -> Error {
+    match Disk::open(path) {
+        Ok(_) => panic!("the store opened"),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_is_told_who_holds_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = child::spawn(dir.path(), 1, &[]);
+    child::await_ack(&mut child);
+    let pid = child.id();
+    let error = refused(dir.path());
+    assert!(
+        matches!(&error, Error::Held { pid: Some(holder), .. } if *holder == pid),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains(&format!("is held by pid {pid}")),
+        "{error}"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(Disk::open(dir.path()).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_held_once_within_a_process_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = Disk::open(dir.path()).unwrap();
+    assert!(matches!(refused(dir.path()), Error::Held { .. }));
+    drop(opened);
+    for _ in 0..5 {
+        drop(Disk::open(dir.path()).unwrap());
+    }
+}
+
+#[test]
+fn a_newer_schema_is_refused_untouched() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Disk::open(dir.path()).unwrap());
+    fs::write(dir.path().join("FORMAT"), "unisono store, schema 7\n").unwrap();
+    let before = listing(dir.path());
+    let error = refused(dir.path());
+    assert!(
+        matches!(
+            error,
+            Error::NewerSchema {
+                found: 7,
+                supported: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(listing(dir.path()), before);
+}
+
+/// Every file with its length and time of change.
+fn listing(dir: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let meta = entry.metadata().unwrap();
+        lines.push(format!(
+            "{} {} {:?}",
+            entry.path().display(),
+            meta.len(),
+            meta.modified().unwrap()
+        ));
+        if meta.is_dir() {
+            lines.extend(listing(&entry.path()));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_directory_of_something_else_is_refused_untouched() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("thesis.tex"), "years of work").unwrap();
+    let before = listing(dir.path());
+    let error = refused(dir.path());
+    assert!(
+        matches!(&error, Error::NotAStore { why, .. } if why == "it holds thesis.tex"),
+        "{error}"
+    );
+    fs::write(dir.path().join("FORMAT"), "who knows").unwrap();
+    assert!(matches!(refused(dir.path()), Error::NotAStore { .. }));
+    fs::remove_file(dir.path().join("FORMAT")).unwrap();
+    assert_eq!(listing(dir.path()).len(), before.len());
+}
+
+/// Works as root too, whom permissions do not stop.
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    for path in [
+        dir.path().join("file/store"),
+        dir.path().join("file"),
+        "/proc/self/store".into(),
+    ] {
+        let error = refused(&path);
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_making_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("LOCK"), "1\n").unwrap();
+    fs::write(dir.path().join("FORMAT.tmp"), "unis").unwrap();
+    assert!(Disk::open(dir.path()).unwrap().salvage.is_none());
+}
+
+/// A vacuum drops what is outdated or deleted and keeps everything else, bit for bit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vacuum_reclaims_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::open(dir.path()).unwrap().disk;
+    let (kept, deleted) = (SessionId::from_u128(1), SessionId::from_u128(2));
+    for session in [kept, deleted] {
+        let epoch = disk.claim(session).await.unwrap().epoch;
+        for seq in 0..60 {
+            let payloads = vec![
+                payload(session.0.as_u128(), seq + 1),
+                vec![7; 200_000 * usize::from(session == deleted)],
+            ];
+            disk.append(Append {
+                session,
+                epoch,
+                expected_seq: seq * 2,
+                payloads,
+            })
+            .await
+            .unwrap();
+            let state = payload(9, seq * 37);
+            disk.put_checkpoint(session, epoch, Checkpoint { seq, state })
+                .await
+                .unwrap();
+        }
+    }
+    disk.delete_session(deleted).await.unwrap();
+    let before = (
+        disk.read(kept, 1, 999).await.unwrap(),
+        disk.latest_checkpoint(kept).await.unwrap(),
+        disk.session(kept).await.unwrap(),
+    );
+    disk.close().await.unwrap();
+    drop(disk);
+    let vacuumed = vacuum(dir.path()).unwrap();
+    assert_eq!((vacuumed.sessions, vacuumed.events), (1, 120));
+    assert!(
+        vacuumed.after_bytes * 4 < vacuumed.before_bytes,
+        "{vacuumed:?}"
+    );
+    let opened = Disk::open(dir.path()).unwrap();
+    assert_eq!(opened.salvage, None);
+    let disk = opened.disk;
+    let after = (
+        disk.read(kept, 1, 999).await.unwrap(),
+        disk.latest_checkpoint(kept).await.unwrap(),
+        disk.session(kept).await.unwrap(),
+    );
+    assert!(before == after);
+    assert_eq!(disk.session(deleted).await.unwrap(), None);
+    let claim = disk.claim(kept).await.unwrap();
+    disk.append(Append {
+        session: kept,
+        epoch: claim.epoch,
+        expected_seq: 120,
+        payloads: vec![vec![1]],
+    })
+    .await
+    .unwrap();
+}
+
+/// A vacuum or repair cut at any of its renames leaves one whole store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_swap_is_finished_or_undone() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::open(dir.path()).unwrap().disk;
+    let session = SessionId::from_u128(1);
+    let epoch = disk.claim(session).await.unwrap().epoch;
+    disk.append(Append {
+        session,
+        epoch,
+        expected_seq: 0,
+        payloads: vec![vec![1]],
+    })
+    .await
+    .unwrap();
+    disk.close().await.unwrap();
+    drop(disk);
+    let (data, new, old) = (
+        dir.path().join("data"),
+        dir.path().join("data.new"),
+        dir.path().join("data.old"),
+    );
+    let check = || {
+        let opened = Disk::open(dir.path()).unwrap();
+        assert_eq!(opened.salvage, None);
+        assert!(!new.exists() && !old.exists());
+        opened.disk
+    };
+    fs::create_dir(&new).unwrap();
+    fs::write(new.join("db"), "half a log").unwrap();
+    assert_eq!(check().read(session, 1, 9).await.unwrap().len(), 1);
+    fs::rename(&data, &new).unwrap();
+    fs::create_dir(&old).unwrap();
+    assert_eq!(check().read(session, 1, 9).await.unwrap().len(), 1);
+}

@@ -5,11 +5,11 @@
     reason = "a test ends where something is not as it must be"
 )]
 
-//mod archive;
+mod archive;
 mod child;
 mod conformance;
-//mod damage;
-//mod directory;
+mod damage;
+mod directory;
 mod faults;
 mod kill;
 mod power_cut;
