@@ -1,7 +1,6 @@
 //! Messages that stand in the context masked or cut. The raw message never changes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::ids::{MessageId, Ordinal};
 use crate::message::{Message, Part};
@@ -15,9 +14,9 @@ pub enum Form {
         /// Tokens of the message before.
         tokens: Tokens,
     },
-    /// Its longest part keeps head and tail.
+    /// Its long texts and tool results keep head and tail.
     Cut {
-        /// Length of the cut part in Unicode scalars, marker included.
+        /// The length each longer one is cut to, in Unicode scalars, marker included.
         target_chars: u32,
     },
 }
@@ -37,50 +36,43 @@ pub struct Alteration {
 
 /// The parts of a message as they stand in the context in that form.
 pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
-    match form {
-        Form::Masked { tokens } => message
-            .parts
-            .iter()
-            .map(|part| match part {
-                Part::ToolResult {
-                    call_id, is_error, ..
-                } => Part::ToolResult {
-                    call_id: call_id.clone(),
-                    content: mask_text(tokens, message.ordinal).into(),
-                    is_error: *is_error,
-                },
-                other => other.clone(),
-            })
-            .collect(),
-        Form::Cut { target_chars } => {
-            let mut parts = message.parts.clone();
-            if let Some(part) = longest_text(&mut parts) {
-                *part = cut(part, target_chars as usize).into();
+    let mut parts = message.parts.clone();
+    for part in &mut parts {
+        match (form, part) {
+            (Form::Masked { tokens }, Part::ToolResult { content, .. }) => {
+                *content = mask_text(tokens, message.ordinal).into();
             }
-            parts
+            (
+                Form::Cut { target_chars },
+                Part::Text(text) | Part::ToolResult { content: text, .. },
+            ) => {
+                *text = cut(text, target_chars as usize).into();
+            }
+            _ => {}
         }
     }
+    parts
 }
 
-/// The longest cuttable text of a message in Unicode scalars: what [`Form::Cut`] shortens.
-pub fn longest_chars(message: &Message) -> usize {
-    let mut parts = message.parts.clone();
-    longest_text(&mut parts).map_or(0, |text| text.chars().count())
+/// The lengths of the texts of a message that [`Form::Cut`] may shorten, in Unicode scalars, as
+/// they stand in that form.
+pub fn cuttable_chars(message: &Message, form: Option<Form>) -> Vec<u64> {
+    let limit = match form {
+        Some(Form::Cut { target_chars }) => u64::from(target_chars),
+        Some(Form::Masked { .. }) | None => u64::MAX,
+    };
+    let texts = message.parts.iter().filter_map(|part| match part {
+        Part::Text(text) | Part::ToolResult { content: text, .. } => Some(text),
+        Part::ToolCall { .. } | Part::Attachment { .. } => None,
+    });
+    texts
+        .map(|text| (text.chars().count() as u64).min(limit))
+        .collect()
 }
 
 /// The reference that stands for a masked tool result.
 pub fn mask_text(tokens: Tokens, ordinal: Ordinal) -> String {
     format!("[tool result: {tokens} tokens, recall {ordinal}]")
-}
-
-fn longest_text(parts: &mut [Part]) -> Option<&mut Arc<str>> {
-    parts
-        .iter_mut()
-        .filter_map(|part| match part {
-            Part::Text(text) | Part::ToolResult { content: text, .. } => Some(text),
-            Part::ToolCall { .. } | Part::Attachment { .. } => None,
-        })
-        .max_by_key(|text| text.len())
 }
 
 /// Shortens a text to exactly `target` Unicode scalars: head and tail around `[...N...]`, where
@@ -135,6 +127,7 @@ impl Alterations {
 
     /// Those of a range of ordinals, over all branches.
     pub fn range(&self, first: Ordinal, last: Ordinal) -> impl Iterator<Item = &Alteration> {
-        self.0.range(first..=last).flat_map(|(_, slot)| slot)
+        let range = (first <= last).then(|| self.0.range(first..=last));
+        range.into_iter().flatten().flat_map(|(_, slot)| slot)
     }
 }

@@ -45,9 +45,17 @@ impl Budget {
             per_message: limits.per_message,
         }
     }
+
+    /// Takes the tighter of each number: what keeps the result keeps both budgets.
+    fn tighten(&mut self, other: &Budget) {
+        self.window = self.window.min(other.window);
+        self.usable = self.usable.min(other.usable);
+        self.per_message = self.per_message.max(other.per_message);
+    }
 }
 
-/// The budgets a turn must keep at once: the smallest one per encoding, never empty.
+/// The budgets a turn must keep at once, never empty: one per encoding, in each number as tight
+/// as the tightest of its models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budgets {
     first: Budget,
@@ -66,8 +74,7 @@ impl Budgets {
                 .chain(budgets.others.iter_mut())
                 .find(|known| known.encoding == budget.encoding);
             match slot {
-                Some(known) if known.usable <= budget.usable => {}
-                Some(known) => *known = budget,
+                Some(known) => known.tighten(&budget),
                 None => budgets.others.push(budget),
             }
         }

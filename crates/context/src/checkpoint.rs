@@ -1,6 +1,6 @@
 //! Stored summaries, the ranges they cover, and which of them are active on a branch.
 
-use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::digest::Digest;
@@ -8,6 +8,10 @@ use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
 use crate::policy::Preset;
 use crate::tokens::{Counts, Tokens};
 use crate::tree::Tree;
+
+mod set;
+
+pub use set::Checkpoints;
 
 /// A closed range of ordinals on a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +46,16 @@ impl Span {
     /// Whether the message is in it.
     pub fn contains(self, ordinal: Ordinal) -> bool {
         self.first <= ordinal && ordinal <= self.last
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}–{}", self.first, self.last)
+        }
     }
 }
 
@@ -181,82 +195,5 @@ pub fn block_text(covers: &[Span], body: &Body, key_facts: &[KeyFact]) -> String
             }
             out
         }
-    }
-}
-
-/// All checkpoints of a session, in the order in which they were made.
-#[derive(Clone, Debug, Default)]
-pub struct Checkpoints {
-    all: Vec<Arc<Checkpoint>>,
-    retired: BTreeSet<CheckpointId>,
-}
-
-impl Checkpoints {
-    /// Adds one.
-    pub fn add(&mut self, checkpoint: Arc<Checkpoint>) {
-        self.all.push(checkpoint);
-    }
-
-    /// Takes one out of every active set; what it superseded applies again.
-    pub fn retire(&mut self, id: CheckpointId) {
-        self.retired.insert(id);
-    }
-
-    /// Whether it was taken out.
-    pub fn is_retired(&self, id: CheckpointId) -> bool {
-        self.retired.contains(&id)
-    }
-
-    /// The checkpoint of that id.
-    pub fn get(&self, id: CheckpointId) -> Option<&Arc<Checkpoint>> {
-        self.all.iter().rev().find(|c| c.id == id)
-    }
-
-    /// How many automatic checkpoints models wrote since `since`, repairs not counted.
-    pub fn model_made_since(&self, since: Timestamp) -> u32 {
-        let recent = self.all.iter().rev().take_while(|c| c.at > since);
-        let made = recent.filter(|c| {
-            let repair = c.supersedes.iter().any(|id| {
-                self.get(*id)
-                    .is_some_and(|old| old.degraded && old.covers == c.covers)
-            });
-            c.writer == Writer::Model && c.kind == Kind::Auto && !repair
-        });
-        made.count() as u32
-    }
-
-    /// All of them, oldest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Checkpoint>> {
-        self.all.iter()
-    }
-
-    /// The number the next checkpoint gets.
-    pub fn next_number(&self) -> u32 {
-        self.all.last().map_or(1, |c| c.number + 1)
-    }
-
-    /// The active set of the branch that ends in `head`: what applies, is not retired and not
-    /// superseded by another that applies; between two that overlap the furthest cutoff wins,
-    /// then the newest. Disjoint, ascending.
-    pub fn active(&self, tree: &Tree, head: MessageId) -> Vec<Arc<Checkpoint>> {
-        let mut candidates: Vec<&Arc<Checkpoint>> = self
-            .all
-            .iter()
-            .filter(|c| !self.retired.contains(&c.id) && c.applies_to(tree, head))
-            .collect();
-        let superseded: BTreeSet<CheckpointId> = candidates
-            .iter()
-            .flat_map(|c| c.supersedes.iter().copied())
-            .collect();
-        candidates.retain(|c| !superseded.contains(&c.id));
-        candidates.sort_by_key(|c| std::cmp::Reverse((c.cutoff, c.number)));
-        let mut active: Vec<Arc<Checkpoint>> = Vec::new();
-        for candidate in candidates {
-            if !active.iter().any(|kept| kept.overlaps(candidate)) {
-                active.push(candidate.clone());
-            }
-        }
-        active.sort_by_key(|c| c.first());
-        active
     }
 }

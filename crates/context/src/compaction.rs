@@ -4,10 +4,16 @@
 //! Each step shrinks the context, so the loop ends; where no step can, there is no plan.
 
 mod accept;
+mod cover;
 mod keep;
 mod outcome;
+mod shorten;
+mod show;
+mod situation;
 mod steps;
 mod unit;
+
+use std::cmp::Reverse;
 
 use crate::budget::{Budget, Budgets};
 use crate::checkpoint::{Kind, Span, Writer};
@@ -15,6 +21,8 @@ use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
 use crate::policy::{Keep, Method, Policy};
 use crate::tokens::{Count, Ppm, Tokens};
 use crate::view::View;
+
+use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, truncated};
 pub use outcome::Made;
@@ -28,7 +36,7 @@ pub enum Mode {
     /// After a step of a compaction that is under way: go on until the target is reached.
     Continue,
     /// A person asked: start at any length. Without a `keep` of their own, all before the
-    /// newest user message goes.
+    /// newest user message goes. Asked again after each step until there is no further plan.
     Manual {
         /// What stays instead.
         keep: Option<Keep>,
@@ -67,7 +75,7 @@ pub struct Cover {
     pub cutoff: Ordinal,
     /// The checkpoints whose place it takes.
     pub supersedes: Vec<CheckpointId>,
-    /// Tokens of what it takes the place of.
+    /// Tokens of what it takes the place of, the dialect's overhead included.
     pub original: Tokens,
 }
 
@@ -148,23 +156,27 @@ pub fn plan(
     mode: Mode,
     now: Timestamp,
 ) -> Result<Option<Plan>, Error> {
-    let mut due: Option<(Budget, Count)> = None;
+    let mut due: Vec<(Budget, Count)> = Vec::new();
     for budget in budgets.iter() {
         let effective = view.effective(budget).ok_or(Error::Uncounted)?;
-        let fuller = |(other, count): (Budget, Count)| {
-            u128::from(effective.tokens.0) * u128::from(other.usable.0)
-                > u128::from(count.tokens.0) * u128::from(budget.usable.0)
-        };
-        if is_due(policy, mode, budget, effective) && due.is_none_or(fuller) {
-            due = Some((*budget, effective));
+        if is_due(policy, mode, budget, effective) {
+            due.push((*budget, effective));
         }
     }
-    match due {
-        Some((budget, effective)) => steps::next(&steps::Situation::new(
-            view, budget, effective, policy, mode, now,
-        )),
-        None => Ok(None),
+    // The budget that is over by most comes first: it decides how small a step has to make it.
+    due.sort_by_key(|(budget, effective)| Reverse(occupancy(budget, *effective)));
+    for (budget, effective) in due {
+        let situation = Situation::new(view, budget, effective, policy, mode, now);
+        if let Some(plan) = steps::next(&situation)? {
+            return Ok(Some(plan));
+        }
     }
+    Ok(None)
+}
+
+/// The bound of the effective tokens in millionths of what is usable.
+fn occupancy(budget: &Budget, effective: Count) -> u128 {
+    u128::from(effective.at_most.0) * 1_000_000 / u128::from(budget.usable.0.max(1))
 }
 
 /// Whether a compaction starts (or goes on) under one budget. Estimated counts lower the

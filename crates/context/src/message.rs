@@ -102,7 +102,7 @@ impl Part {
         }
     }
 
-    /// Feeds what a model sees of this part; call ids are left out, position pairs them.
+    /// Feeds what a model sees of this part; call ids are left out, [`CallRef`]s pair them.
     fn digest_into(&self, hasher: &mut Hasher) {
         match self {
             Part::Text(text) => hasher.u64(0).str(text),
@@ -119,6 +119,15 @@ impl Part {
             } => hasher.u64(3).str(filename).str(mime).u64(*size_bytes),
         };
     }
+}
+
+/// A tool call by position: what a tool result answers, whatever ids the provider wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallRef {
+    /// The message that made the call.
+    pub message: Ordinal,
+    /// Which of its calls, from 0.
+    pub index: u16,
 }
 
 /// Tokens a provider reported for the response that produced a message.
@@ -180,16 +189,24 @@ pub struct Message {
     pub at: Timestamp,
     /// Usage as the provider reported it.
     pub usage: Option<ReportedUsage>,
-    /// Digest of what a model sees of it: role, author, parts. No ids, no times.
+    /// The calls that its tool results answer, one for each result, in order.
+    pub answers: Vec<CallRef>,
+    /// Digest of what a model sees of it: role, author, parts, and how far back the calls are
+    /// that it answers. No ids, no times.
     pub content_digest: Digest,
     /// Digest of the content of the whole path from the root to here.
     pub path_digest: Digest,
 }
 
 impl Message {
-    /// Places `new` after a parent with the given id, ordinal and path digest.
-    pub(crate) fn place(new: NewMessage, parent: Option<&Message>) -> Message {
-        let content_digest = content_digest(&new);
+    /// Places `new` after its parent; `answers` has one entry for each of its tool results.
+    pub(crate) fn place(
+        new: NewMessage,
+        parent: Option<&Message>,
+        answers: Vec<CallRef>,
+    ) -> Message {
+        let ordinal = parent.map_or(Ordinal::FIRST, |p| p.ordinal.next());
+        let content_digest = content_digest(&new, ordinal, &answers);
         let mut hasher = Hasher::new("unisono/path", 1);
         if let Some(parent) = parent {
             hasher.digest(&parent.path_digest);
@@ -198,12 +215,13 @@ impl Message {
         Message {
             id: new.id,
             parent: parent.map(|p| p.id),
-            ordinal: parent.map_or(Ordinal::FIRST, |p| p.ordinal.next()),
+            ordinal,
             role: new.role,
             parts: new.parts,
             author: new.author,
             at: new.at,
             usage: new.usage,
+            answers,
             content_digest,
             path_digest,
         }
@@ -247,7 +265,7 @@ impl Message {
     }
 }
 
-fn content_digest(new: &NewMessage) -> Digest {
+fn content_digest(new: &NewMessage, ordinal: Ordinal, answers: &[CallRef]) -> Digest {
     let mut hasher = Hasher::new("unisono/message", 1);
     hasher
         .str(new.role.name())
@@ -255,6 +273,11 @@ fn content_digest(new: &NewMessage) -> Digest {
     hasher.u64(new.parts.len() as u64);
     for part in &new.parts {
         part.digest_into(&mut hasher);
+    }
+    for call in answers {
+        hasher
+            .u64(u64::from(ordinal.0 - call.message.0))
+            .u64(u64::from(call.index));
     }
     hasher.finish()
 }

@@ -82,9 +82,9 @@ pub enum Keep {
     /// A number of messages, the pending input included; a start inside a unit moves to the
     /// unit's start; then oldest units leave until half the target is kept, never the newest.
     Messages(u32),
-    /// Newest units up to an amount, the pending input not counted. When one of the first
-    /// `align` kept messages is a user's, the kept part starts there. The newest user message
-    /// stays, even over the amount.
+    /// Newest units up to an amount, the pending input not counted. Where a user message is at
+    /// most `align` messages into the kept part, the kept part starts there. The newest user
+    /// message stays, even over the amount.
     Tokens {
         /// The amount.
         amount: Tokens,

@@ -1,18 +1,23 @@
 //! The frozen context: immutable, content-addressed, handed to every agent as it is.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::alteration::{Form, altered_parts};
+use crate::alteration::Form;
 use crate::checkpoint::{Checkpoint, Checkpoints, Span};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{CheckpointId, MessageId, Ordinal};
-use crate::message::{Message, Part};
+use crate::message::Message;
 use crate::tokens::{Count, Counts, Encoding};
 use crate::tree::Tree;
 use crate::view::View;
+
+mod preamble;
+mod shown;
+
+pub use preamble::{Preamble, ToolSpec};
+pub use shown::{Block, Entry};
 
 /// Version of the canonical encoding that a snapshot's id is the digest of.
 pub const VERSION: u16 = 1;
@@ -47,111 +52,6 @@ impl FromStr for SnapshotId {
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         s.parse().map(SnapshotId)
-    }
-}
-
-/// A tool as models are told of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ToolSpec {
-    /// Its name, unique within a list.
-    pub name: Arc<str>,
-    /// What it does.
-    pub description: Arc<str>,
-    /// JSON schema of its arguments, as text with stable key order.
-    pub input_schema: Arc<str>,
-}
-
-/// The instructions every agent of a turn shares: session text and the sorted union of tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preamble {
-    system: Arc<str>,
-    tools: Arc<[ToolSpec]>,
-}
-
-impl Preamble {
-    /// Sorts the tools by name and keeps the first of each name.
-    pub fn new(system: impl Into<Arc<str>>, mut tools: Vec<ToolSpec>) -> Preamble {
-        tools.sort();
-        tools.dedup_by(|a, b| a.name == b.name);
-        Preamble {
-            system: system.into(),
-            tools: tools.into(),
-        }
-    }
-
-    /// The session's system text.
-    pub fn system(&self) -> &Arc<str> {
-        &self.system
-    }
-
-    /// The tools, sorted by name.
-    pub fn tools(&self) -> &Arc<[ToolSpec]> {
-        &self.tools
-    }
-
-    /// Its digest.
-    pub fn digest(&self) -> Digest {
-        let mut hasher = Hasher::new("unisono/preamble", 1);
-        hasher.str(&self.system).u64(self.tools.len() as u64);
-        for tool in self.tools.iter() {
-            hasher
-                .str(&tool.name)
-                .str(&tool.description)
-                .str(&tool.input_schema);
-        }
-        hasher.finish()
-    }
-}
-
-/// A message as it stands in the context.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    message: Arc<Message>,
-    form: Option<Form>,
-    unanswered: u16,
-}
-
-impl Entry {
-    /// The message as it was said.
-    pub fn message(&self) -> &Arc<Message> {
-        &self.message
-    }
-
-    /// How it is shortened, if it is.
-    pub fn form(&self) -> Option<Form> {
-        self.form
-    }
-
-    /// How many of its tool calls never got a result: they are shown as such.
-    pub fn unanswered(&self) -> u16 {
-        self.unanswered
-    }
-
-    /// Its parts as they stand in the context.
-    pub fn parts(&self) -> Cow<'_, [Part]> {
-        match self.form {
-            None => Cow::Borrowed(&self.message.parts),
-            Some(form) => Cow::Owned(altered_parts(&self.message, form)),
-        }
-    }
-}
-
-/// A summary as it stands in the context.
-#[derive(Clone, Debug)]
-pub struct Block {
-    checkpoint: Arc<Checkpoint>,
-    text: Arc<str>,
-}
-
-impl Block {
-    /// The checkpoint it shows.
-    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
-        &self.checkpoint
-    }
-
-    /// The text a model sees, marked as a summary with its range.
-    pub fn text(&self) -> &Arc<str> {
-        &self.text
     }
 }
 
@@ -319,25 +219,10 @@ impl Snapshot {
         counts: Counts,
         manifest: Manifest,
     ) -> Snapshot {
-        let blocks: Vec<Block> = active
-            .iter()
-            .map(|c| Block {
-                checkpoint: c.clone(),
-                text: c.context_text().into(),
-            })
-            .collect();
-        let open = |ordinal| tree.open_calls_at(manifest.head, ordinal) as u16;
+        let blocks: Vec<Block> = active.iter().cloned().map(Block::new).collect();
         let entries: Vec<Entry> = messages
             .into_iter()
-            .map(|(message, form)| {
-                let calls = message.tool_calls().next().is_some();
-                let unanswered = if calls { open(message.ordinal) } else { 0 };
-                Entry {
-                    message,
-                    form,
-                    unanswered,
-                }
-            })
+            .map(|(message, form)| Entry::new(message, form, tree, manifest.head, &manifest.spans))
             .collect();
         let id = identity(&manifest.preamble, &blocks, &entries);
         Snapshot {
@@ -381,25 +266,16 @@ impl Snapshot {
     }
 }
 
-/// The digest of the canonical encoding. Messages enter by their content digests, which are
-/// made once when a message is appended.
+/// The digest of the canonical encoding.
 fn identity(preamble: &Digest, blocks: &[Block], entries: &[Entry]) -> SnapshotId {
     let mut hasher = Hasher::new("unisono/snapshot", VERSION);
     hasher.digest(preamble).u64(blocks.len() as u64);
     for block in blocks {
-        hasher.str(&block.text);
+        hasher.str(block.text());
     }
     hasher.u64(entries.len() as u64);
     for entry in entries {
-        hasher.digest(&entry.message.content_digest);
-        hasher
-            .u64(u64::from(entry.message.ordinal.0))
-            .u64(u64::from(entry.unanswered));
-        match entry.form {
-            None => hasher.u64(0),
-            Some(Form::Masked { tokens }) => hasher.u64(1).u64(tokens.0),
-            Some(Form::Cut { target_chars }) => hasher.u64(2).u64(u64::from(target_chars)),
-        };
+        entry.digest_into(&mut hasher);
     }
     SnapshotId(hasher.finish())
 }

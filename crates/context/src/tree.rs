@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::ids::{MessageId, Ordinal};
-use crate::message::{Message, NewMessage, Part};
+use crate::message::{Message, NewMessage};
 use crate::tokens::{Count, Counts, Encoding};
 
-/// Unanswered calls remembered per path; older ones are taken as never answered.
-const OPEN_CALLS_MAX: usize = 64;
+mod calls;
+
+use calls::OpenCall;
 
 /// Why a message or branch was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,15 +45,6 @@ pub enum Error {
     /// A branch of that name exists.
     #[error("branch {0:?} already exists")]
     DuplicateBranch(String),
-}
-
-/// An unanswered tool call on a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OpenCall {
-    message: Ordinal,
-    /// Start of the unit the call belongs to.
-    unit: Ordinal,
-    id: Arc<str>,
 }
 
 /// A message with what is derived from its path.
@@ -109,17 +101,17 @@ impl Tree {
             .map(|id| self.index(id).ok_or(Error::UnknownParent(id)))
             .transpose()?;
         let parent_node = parent.map(|ix| &self.nodes[ix as usize]);
-        let message = Message::place(new, parent_node.map(|n| &*n.message));
-        let (unit_start, open_calls) = pair_calls(&message, parent_node)?;
+        let calls = calls::pair(&new.parts, parent_node)?;
+        let message = Message::place(new, parent_node.map(|n| &*n.message), calls.answers);
         let ix = self.nodes.len() as u32;
         self.by_id.insert(message.id, ix);
         self.nodes.push(Node {
-            unit_start,
+            unit_start: calls.unit_start,
             counts: Counts::default(),
             prefix: Counts::default(),
             parent,
             jump: self.jump_for(parent, ix),
-            open_calls,
+            open_calls: calls.open,
             message: Arc::new(message),
         });
         Ok(&self.nodes[ix as usize].message)
@@ -180,7 +172,7 @@ impl Tree {
     }
 
     /// The messages of a range of the path that ends in `head`, oldest first; empty when the
-    /// range is. Costs the length of the range.
+    /// range is or when it ends after the head. Costs the length of the range.
     pub fn range(&self, head: MessageId, range: RangeInclusive<Ordinal>) -> Vec<&Node> {
         let (first, last) = range.into_inner();
         let mut nodes = Vec::new();
@@ -217,12 +209,12 @@ impl Tree {
         if first > last {
             return Some(Count::default());
         }
-        let before = self.prefix(head, Ordinal(first.0 - 1), encoding)?;
+        let before = self.prefix(head, Ordinal(first.0.saturating_sub(1)), encoding)?;
         Some(self.prefix(head, last, encoding)?.minus(before))
     }
 
-    /// The messages of the path to `head` that are not counted in `encoding`, oldest first.
-    /// Costs their number.
+    /// The messages of the path to `head` that have no prefix sum in `encoding`, oldest first:
+    /// those to count, in the order to record them in. Costs their number.
     pub fn uncounted(&self, head: MessageId, encoding: Encoding) -> Vec<&Arc<Message>> {
         let mut missing = Vec::new();
         let mut next = self.get(head);
@@ -239,25 +231,21 @@ impl Tree {
         self.at(head, ordinal).map(|node| node.message.path_digest)
     }
 
-    /// True when some tool call on the path to `head` at or after `from` has no result yet;
-    /// gives the first message with such a call.
+    /// Where the first unit begins that has a tool call without a result on the path to `head`,
+    /// made at or after `from`.
     pub fn first_open_call(&self, head: MessageId, from: Ordinal) -> Option<Ordinal> {
-        let calls = &self.get(head)?.open_calls;
+        let calls = self.get(head)?.open_calls.iter();
         calls
-            .iter()
+            .filter(|call| call.message >= from)
             .map(|call| call.unit)
-            .filter(|unit| *unit >= from)
             .min()
     }
 
-    /// How many of the calls made by the message at `ordinal` are unanswered at `head`.
-    pub fn open_calls_at(&self, head: MessageId, ordinal: Ordinal) -> usize {
-        self.get(head).map_or(0, |node| {
-            node.open_calls
-                .iter()
-                .filter(|c| c.message == ordinal)
-                .count()
-        })
+    /// Which of the calls made by the message at `ordinal` are unanswered at `head`, from 0.
+    pub fn open_calls_at(&self, head: MessageId, ordinal: Ordinal) -> Vec<u16> {
+        let calls = self.get(head).map(|node| node.open_calls.iter());
+        let own = calls.into_iter().flatten().filter(|c| c.message == ordinal);
+        own.map(|call| call.index).collect()
     }
 
     /// Starts or moves a branch: its head becomes `head`. O(log branches), copies nothing.
@@ -268,10 +256,7 @@ impl Tree {
         if self.index(head).is_none() {
             return Err(Error::UnknownMessage(head));
         }
-        match self.branches.get_mut(name) {
-            Some(slot) => *slot = head,
-            None => drop(self.branches.insert(name.to_owned(), head)),
-        }
+        self.branches.insert(name.to_owned(), head);
         Ok(())
     }
 
@@ -302,63 +287,5 @@ impl Tree {
         } else {
             parent
         }
-    }
-}
-
-type Paired = (Ordinal, Arc<[OpenCall]>);
-
-/// Pairs tool results with calls by position: a result answers the newest unanswered call of
-/// its id, else the first unanswered call of the newest message that has one.
-fn pair_calls(message: &Message, parent: Option<&Node>) -> Result<Paired, Error> {
-    let inherited = parent.map(|node| &node.open_calls);
-    if !message
-        .parts
-        .iter()
-        .any(|p| matches!(p, Part::ToolCall { .. } | Part::ToolResult { .. }))
-    {
-        let open = inherited.cloned().unwrap_or_else(|| Arc::from([]));
-        return Ok((message.ordinal, open));
-    }
-    let mut open: Vec<OpenCall> = inherited.map(|calls| calls.to_vec()).unwrap_or_default();
-    let mut unit_start = message.ordinal;
-    for part in &message.parts {
-        if let Part::ToolResult { call_id, .. } = part {
-            let call = take_call(&mut open, call_id)?;
-            unit_start = unit_start.min(call.unit);
-        }
-    }
-    for (id, _, _) in message.tool_calls() {
-        open.push(OpenCall {
-            message: message.ordinal,
-            unit: unit_start,
-            id: id.clone(),
-        });
-    }
-    let surplus = open.len().saturating_sub(OPEN_CALLS_MAX);
-    open.drain(..surplus);
-    Ok((unit_start, open.into()))
-}
-
-fn take_call(open: &mut Vec<OpenCall>, call_id: &str) -> Result<OpenCall, Error> {
-    let newest_message = open.last().map(|call| call.message);
-    let by_id = open
-        .iter()
-        .rposition(|call| &*call.id == call_id)
-        .map(|at| {
-            let message = open[at].message;
-            let first = open
-                .iter()
-                .position(|c| c.message == message && &*c.id == call_id);
-            first.unwrap_or(at)
-        });
-    let by_position = || {
-        open.iter()
-            .position(|call| Some(call.message) == newest_message)
-    };
-    match by_id.or_else(by_position) {
-        Some(at) => Ok(open.remove(at)),
-        None => Err(Error::ResultWithoutCall {
-            call_id: call_id.to_owned(),
-        }),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::alteration::{Alteration, Alterations};
+use crate::alteration::{Alteration, Alterations, Form};
 use crate::budget::Budget;
 use crate::checkpoint::{Checkpoint, Checkpoints, Span};
 use crate::ids::{MessageId, Ordinal};
@@ -44,6 +44,11 @@ impl Item<'_> {
     /// Who speaks.
     pub fn role(&self) -> Role {
         self.node.message.role
+    }
+
+    /// How it is shortened, if it is.
+    pub fn form(&self) -> Option<Form> {
+        self.alteration.map(|alteration| alteration.form)
     }
 
     /// What it costs as it stands, less the dialect's overhead; zero while not counted.

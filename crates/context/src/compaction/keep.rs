@@ -4,7 +4,7 @@ use crate::ids::Ordinal;
 use crate::policy::Keep;
 use crate::tokens::Tokens;
 
-use super::steps::Situation;
+use super::situation::Situation;
 use super::unit::{Unit, position};
 
 /// The index of the first unit that stays, when the amount kept is halved `halvings` times.
@@ -20,9 +20,9 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
         Keep::ShareOfHistory(share) => {
             share_of_history(s, Tokens(half(share.of(s.effective.tokens).0)))?
         }
-        Keep::UpToTarget => while_within(&s.units, Tokens(half(s.target.minus(s.note).0))),
+        Keep::UpToTarget => while_within(&s.units, Tokens(half(s.target.minus(s.note()).0))),
     };
-    Some(start.min(s.latest_start()))
+    Some(start.min(s.latest_start))
 }
 
 /// The lowest index from which the units cost at most `amount`.
@@ -30,7 +30,7 @@ fn while_within(units: &[Unit], amount: Tokens) -> usize {
     let mut sum = Tokens::ZERO;
     let mut start = units.len();
     for (index, unit) in units.iter().enumerate().rev() {
-        sum += unit.tokens;
+        sum += unit.count.tokens;
         if sum > amount {
             break;
         }
@@ -43,9 +43,7 @@ fn newest_messages(s: &Situation<'_>, count: u64, amount: Tokens) -> usize {
     let first = u64::from(s.view.len().0).saturating_sub(count) + 1;
     let by_count = s
         .units
-        .iter()
-        .position(|unit| u64::from(unit.span.last.0) >= first)
-        .unwrap_or(s.units.len());
+        .partition_point(|unit| u64::from(unit.span.last.0) < first);
     by_count.max(while_within(&s.units, amount))
 }
 
@@ -56,10 +54,8 @@ fn newest_tokens(s: &Situation<'_>, amount: Tokens, align: u32) -> usize {
     if let Some(first) = before_pending.get(start).map(|unit| unit.span.first) {
         let reach = Ordinal(first.0.saturating_add(align));
         let within = |unit: &&Unit| unit.span.first <= reach;
-        let kept = before_pending[start..].iter().take_while(within);
-        if let Some(skip) = kept.into_iter().position(|unit| unit.user) {
-            start += skip;
-        }
+        let mut kept = before_pending[start..].iter().take_while(within);
+        start += kept.position(|unit| unit.user).unwrap_or(0);
     }
     let newest_user = s.units.iter().rposition(|unit| unit.user);
     newest_user.map_or(start, |user| start.min(user))

@@ -4,7 +4,7 @@ use crate::budget::Budget;
 use crate::checkpoint::Span;
 use crate::ids::Ordinal;
 use crate::message::Role;
-use crate::tokens::Tokens;
+use crate::tokens::Count;
 use crate::view::{Item, View};
 
 /// A message, or an assistant message with its tool calls, all their results and whatever
@@ -13,9 +13,8 @@ use crate::view::{Item, View};
 pub struct Unit {
     /// Its messages.
     pub span: Span,
-    /// What it costs as it stands, the dialect's overhead included. An estimated count is taken
-    /// at its bound.
-    pub tokens: Tokens,
+    /// What it costs as it stands, the dialect's overhead included.
+    pub count: Count,
     /// Whether it begins with a user message.
     pub user: bool,
     /// Whether one of its messages may not leave.
@@ -29,12 +28,15 @@ pub(super) fn units(view: &View<'_>, items: &[Item<'_>], budget: &Budget) -> Vec
         let ordinal = item.ordinal();
         let mut unit = Unit {
             span: Span::new(ordinal, ordinal),
-            tokens: item.count(budget.encoding).at_most + budget.per_message,
+            count: item.count(budget.encoding) + Count::exact(budget.per_message.0),
             user: item.role() == Role::User,
             pinned: view.is_pinned(ordinal),
         };
-        while let Some(older) = units.pop_if(|older| older.span.last >= item.node.unit_start) {
-            unit = joined(older, unit);
+        // A result that came after its call was covered has nothing left to stay together with.
+        if position(&units, item.node.unit_start).is_some() {
+            while let Some(older) = units.pop_if(|older| older.span.last >= item.node.unit_start) {
+                unit = joined(older, unit);
+            }
         }
         units.push(unit);
     }
@@ -44,13 +46,17 @@ pub(super) fn units(view: &View<'_>, items: &[Item<'_>], budget: &Budget) -> Vec
 fn joined(older: Unit, newer: Unit) -> Unit {
     Unit {
         span: Span::new(older.span.first, newer.span.last),
-        tokens: older.tokens + newer.tokens,
+        count: older.count + newer.count,
         user: older.user,
         pinned: older.pinned || newer.pinned,
     }
 }
 
-/// The position of the unit that holds a message.
+/// The position of the unit that holds a message. Units are ascending and disjoint.
 pub(super) fn position(units: &[Unit], ordinal: Ordinal) -> Option<usize> {
-    units.iter().position(|unit| unit.span.contains(ordinal))
+    let at = units.partition_point(|unit| unit.span.last < ordinal);
+    units
+        .get(at)
+        .filter(|unit| unit.span.contains(ordinal))
+        .map(|_| at)
 }

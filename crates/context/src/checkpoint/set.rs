@@ -1,0 +1,135 @@
+//! All checkpoints of a session, and which of them are active on a branch.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::ids::{CheckpointId, MessageId, Timestamp};
+use crate::tree::Tree;
+
+use super::{Checkpoint, Kind, Writer};
+
+/// All checkpoints of a session, in the order in which they were made.
+///
+/// Each rolling summary supersedes the one before it, so a long session has many checkpoints of
+/// which few matter. `tips` are those that nothing supersedes; the active set is found from them
+/// and costs their number, not the history's length.
+#[derive(Clone, Debug, Default)]
+pub struct Checkpoints {
+    all: Vec<Arc<Checkpoint>>,
+    by_id: HashMap<CheckpointId, usize>,
+    retired: BTreeSet<CheckpointId>,
+    /// For each checkpoint, how many that are not retired supersede it.
+    superseders: Vec<u32>,
+    tips: BTreeSet<usize>,
+}
+
+impl Checkpoints {
+    /// Adds one. What it supersedes must have been added before.
+    pub fn add(&mut self, checkpoint: Arc<Checkpoint>) {
+        let at = self.all.len();
+        for old in self.indexes(&checkpoint.supersedes) {
+            self.superseders[old] += 1;
+            self.tips.remove(&old);
+        }
+        self.by_id.insert(checkpoint.id, at);
+        self.superseders.push(0);
+        self.tips.insert(at);
+        self.all.push(checkpoint);
+    }
+
+    /// Takes one out of every active set; what it superseded applies again.
+    pub fn retire(&mut self, id: CheckpointId) {
+        let Some(&at) = self.by_id.get(&id) else {
+            return;
+        };
+        if !self.retired.insert(id) {
+            return;
+        }
+        self.tips.remove(&at);
+        for old in self.indexes(&self.all[at].supersedes) {
+            self.superseders[old] -= 1;
+            if self.superseders[old] == 0 && !self.retired.contains(&self.all[old].id) {
+                self.tips.insert(old);
+            }
+        }
+    }
+
+    /// Whether it was taken out.
+    pub fn is_retired(&self, id: CheckpointId) -> bool {
+        self.retired.contains(&id)
+    }
+
+    /// The checkpoint of that id.
+    pub fn get(&self, id: CheckpointId) -> Option<&Arc<Checkpoint>> {
+        self.by_id.get(&id).map(|at| &self.all[*at])
+    }
+
+    /// How many automatic checkpoints models wrote since `since`, repairs not counted.
+    pub fn model_made_since(&self, since: Timestamp) -> u32 {
+        let recent = self.all.iter().rev().take_while(|c| c.at > since);
+        let counted = |c: &&Arc<Checkpoint>| {
+            c.writer == Writer::Model && c.kind == Kind::Auto && !self.is_repair(c)
+        };
+        recent.filter(counted).count() as u32
+    }
+
+    /// Whether it takes the place of a degraded one that stood for the same messages.
+    fn is_repair(&self, checkpoint: &Checkpoint) -> bool {
+        let mut replaced = checkpoint.supersedes.iter().filter_map(|id| self.get(*id));
+        replaced.any(|old| old.degraded && old.covers == checkpoint.covers)
+    }
+
+    /// All of them, oldest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Checkpoint>> {
+        self.all.iter()
+    }
+
+    /// The number the next checkpoint gets.
+    pub fn next_number(&self) -> u32 {
+        self.all.last().map_or(1, |c| c.number + 1)
+    }
+
+    /// The active set of the branch that ends in `head`: what applies, is not retired and not
+    /// superseded by another that applies; between two that overlap the furthest cutoff wins,
+    /// then the newest. Disjoint, ascending.
+    pub fn active(&self, tree: &Tree, head: MessageId) -> Vec<Arc<Checkpoint>> {
+        let mut candidates = self.candidates(tree, head);
+        candidates.sort_by_key(|c| std::cmp::Reverse((c.cutoff, c.number)));
+        let mut active: Vec<Arc<Checkpoint>> = Vec::new();
+        for candidate in candidates {
+            if !active.iter().any(|kept| kept.overlaps(candidate)) {
+                active.push(candidate.clone());
+            }
+        }
+        active.sort_by_key(|c| c.first());
+        active
+    }
+
+    /// What applies and is not superseded by another that applies, newest first. What a
+    /// checkpoint supersedes is only looked at where that one does not apply.
+    fn candidates(&self, tree: &Tree, head: MessageId) -> Vec<&Arc<Checkpoint>> {
+        let mut open = self.tips.clone();
+        let mut superseded: BTreeSet<usize> = BTreeSet::new();
+        let mut candidates = Vec::new();
+        while let Some(at) = open.pop_last() {
+            let checkpoint = &self.all[at];
+            if superseded.contains(&at) || self.retired.contains(&checkpoint.id) {
+                continue;
+            }
+            let older = self.indexes(&checkpoint.supersedes);
+            if checkpoint.applies_to(tree, head) {
+                superseded.extend(older);
+                candidates.push(checkpoint);
+            } else {
+                open.extend(older);
+            }
+        }
+        candidates
+    }
+
+    fn indexes(&self, ids: &[CheckpointId]) -> Vec<usize> {
+        ids.iter()
+            .filter_map(|id| self.by_id.get(id).copied())
+            .collect()
+    }
+}

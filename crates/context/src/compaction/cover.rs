@@ -1,0 +1,185 @@
+//! Steps that make a checkpoint: summarise or drop what is older than the kept part.
+
+use crate::checkpoint::{Checkpoint, Span, Writer};
+use crate::policy::Method;
+use crate::tokens::Tokens;
+
+use super::situation::{NOTE, Situation, replaced};
+use super::unit::Unit;
+use super::{Cover, Mode, Plan, Step, keep, summary_cap};
+
+/// No summary is asked for below this.
+const SMALLEST_SUMMARY: Tokens = Tokens(32);
+
+/// What a step has to reach.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The target of the compaction, and what is usable.
+    Target,
+    /// Only what is usable.
+    Usable,
+}
+
+/// Summarises or drops what is older than the kept part. Where the preset's kept part leaves no
+/// room for a summary it is halved until one unit is left, then the summary's cap is halved
+/// twice. Where the target cannot be reached at all, as little as possible is kept.
+pub(super) fn cover(s: &Situation<'_>) -> Option<Plan> {
+    let starts = starts(s);
+    let takes_fresh = |at: usize, reach| {
+        let plan = before(s, starts[at], reach, at > 0)?;
+        let fresh = plan.step.cover().is_some_and(|c| !c.fresh.is_empty());
+        fresh.then_some(plan)
+    };
+    let last = starts.len().checked_sub(1)?;
+    let fresh = (0..starts.len()).find_map(|at| takes_fresh(at, Reach::Target));
+    if fresh.is_some() || !s.over_target() {
+        return fresh;
+    }
+    // The summary alone is redone, smaller, only where nothing verbatim can give way.
+    before(s, starts[last], Reach::Target, true)
+        .or_else(|| takes_fresh(last, Reach::Usable))
+        .or_else(|| until_it_fits(s, starts[last]))
+}
+
+/// The starts to try: the preset's own, then with less and less kept, each once. Less is kept
+/// only where the context would be over its target.
+fn starts(s: &Situation<'_>) -> Vec<usize> {
+    let halvings = if s.over_target() { u64::BITS } else { 0 };
+    let mut starts: Vec<usize> = Vec::new();
+    for start in (0..=halvings).map_while(|halvings| keep::start(s, halvings)) {
+        if starts.last().is_none_or(|last| start > *last) {
+            starts.push(start);
+        }
+        if start == s.latest_start {
+            break;
+        }
+    }
+    starts
+}
+
+/// Over what is usable even messages leave that the preset always keeps.
+fn until_it_fits(s: &Situation<'_>, from: usize) -> Option<Plan> {
+    if !s.over_usable() {
+        return None;
+    }
+    let mut start = from;
+    loop {
+        if let Some(plan) = before(s, start, Reach::Usable, true) {
+            return Some(plan);
+        }
+        if start >= s.latest_start {
+            return None;
+        }
+        start += (s.latest_start - start).div_ceil(2);
+    }
+}
+
+/// The step that covers all before `start`, if it shrinks and what it has to reach allows it.
+fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Option<Plan> {
+    let Method::Summarise { .. } = s.policy.method else {
+        let room = room(s, start, reach, true);
+        return (room >= NOTE).then(|| dropped(s, start, tightened))?;
+    };
+    let cover = coverage(s, start, false)?;
+    let room = room(s, start, reach, false);
+    let largest = summary_cap(s.policy);
+    let smallest = Tokens(largest.0 / 4)
+        .min(Tokens(s.target.0 / 8))
+        .max(SMALLEST_SUMMARY)
+        .min(largest);
+    let shrinking = cover.original.minus(s.budget.per_message + Tokens(1));
+    let cap = largest.min(room).min(shrinking);
+    (room >= smallest.min(shrinking) && cap >= SMALLEST_SUMMARY.min(largest)).then(|| {
+        let writer = writer(s);
+        s.plan(Step::Summarise { cover, cap, writer }, tightened)
+    })
+}
+
+/// The step that leaves only a note of all before `start`, if that shrinks.
+pub(super) fn dropped(s: &Situation<'_>, start: usize, tightened: bool) -> Option<Plan> {
+    let cover = coverage(s, start, true)?;
+    (cover.original > s.note()).then(|| s.plan(Step::Drop { cover }, tightened))
+}
+
+/// Tokens that a block for all before `start` may have. An estimated count is taken as it is
+/// for the target, and at its bound for what is usable.
+fn room(s: &Situation<'_>, start: usize, reach: Reach, notes_too: bool) -> Tokens {
+    let staying = s.staying(start, notes_too);
+    let usable = s.budget.usable.minus(staying.at_most);
+    let room = match reach {
+        Reach::Target => usable.min(s.target.minus(staying.tokens)),
+        Reach::Usable => usable,
+    };
+    room.minus(s.budget.per_message)
+}
+
+/// Models write until the quota is used up; a person's own request is not counted.
+fn writer(s: &Situation<'_>) -> Writer {
+    let used_up = s.policy.quota.is_some_and(|quota| {
+        let since = s.now.plus_ms(-quota.per_ms);
+        s.view.checkpoints().model_made_since(since) >= quota.checkpoints
+    });
+    if used_up && !matches!(s.mode, Mode::Manual { .. }) {
+        Writer::Deterministic
+    } else {
+        Writer::Model
+    }
+}
+
+/// All before the unit at `start` except pinned units: what the replaced blocks stand for, and
+/// what is verbatim now. None when that is nothing.
+fn coverage(s: &Situation<'_>, start: usize, notes_too: bool) -> Option<Cover> {
+    let old: Vec<&Checkpoint> = s
+        .view
+        .active()
+        .iter()
+        .map(|c| &**c)
+        .filter(|c| replaced(c, notes_too))
+        .collect();
+    let leaving: Vec<&Unit> = s.units[..start]
+        .iter()
+        .filter(|unit| !unit.pinned)
+        .collect();
+    let fresh = merged(leaving.iter().map(|unit| unit.span).collect());
+    let fresh = common(&fresh, s.view.uncovered());
+    let covered = old.iter().flat_map(|c| c.covers.iter().copied());
+    let spans = merged(covered.chain(fresh.iter().copied()).collect());
+    let blocks: Tokens = old.iter().map(|c| s.block(c).tokens).sum();
+    let messages: Tokens = leaving.iter().map(|unit| unit.count.tokens).sum();
+    Some(Cover {
+        cutoff: spans.last()?.last,
+        spans,
+        fresh,
+        supersedes: old.iter().map(|c| c.id).collect(),
+        original: messages + blocks,
+    })
+}
+
+/// Sorted, with neighbours joined.
+fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match out.last_mut() {
+            Some(last) if span.first <= last.last.next() => last.last = last.last.max(span.last),
+            _ => out.push(span),
+        }
+    }
+    out
+}
+
+/// What is in both; each list is ascending and disjoint. A unit may reach over a covered range
+/// when a result came late.
+fn common(spans: &[Span], others: &[Span]) -> Vec<Span> {
+    let mut out = Vec::new();
+    for span in spans {
+        let from = others.partition_point(|other| other.last < span.first);
+        let touching = others[from..]
+            .iter()
+            .take_while(|other| other.first <= span.last);
+        out.extend(
+            touching.map(|other| Span::new(other.first.max(span.first), other.last.min(span.last))),
+        );
+    }
+    out
+}

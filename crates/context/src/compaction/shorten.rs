@@ -1,0 +1,119 @@
+//! Steps that shorten single messages: mask old tool results, cut what is too large.
+
+use std::cmp::Reverse;
+
+use crate::alteration::{Form, cuttable_chars};
+use crate::message::{Message, Part};
+use crate::tokens::Tokens;
+use crate::view::Item;
+
+use super::situation::Situation;
+use super::{MaskTarget, Plan, Step};
+
+/// What the reference that stands for a masked tool result costs, generously: a mask below it
+/// would not shrink anything.
+const REFERENCE: Tokens = Tokens(32);
+/// A cut leaves at least this many Unicode scalars of a text.
+const SMALLEST_CUT: u64 = 64;
+
+/// Masks every old, large tool result that stands in full.
+pub(super) fn mask(s: &Situation<'_>) -> Option<Plan> {
+    let masking = s.policy.masking?;
+    let results = s.items.iter().filter(|i| i.node.message.is_tool_result());
+    let old = results.rev().skip(masking.keep_newest as usize);
+    let mut targets: Vec<MaskTarget> = old
+        .filter(|item| item.alteration.is_none() && !s.is_protected(item.ordinal()))
+        .map(|item| (item, item.count(s.budget.encoding).tokens))
+        .filter(|(_, tokens)| *tokens > masking.over)
+        .filter(|(item, tokens)| shrinks_when_masked(&item.node.message, *tokens))
+        .map(|(item, tokens)| MaskTarget {
+            message: item.node.message.id,
+            ordinal: item.ordinal(),
+            tokens,
+        })
+        .collect();
+    targets.reverse();
+    (!targets.is_empty()).then(|| s.plan(Step::Mask(targets), false))
+}
+
+/// Whether the results' share of a message is more than their references would cost.
+fn shrinks_when_masked(message: &Message, tokens: Tokens) -> bool {
+    let (mut references, mut results, mut all) = (0, 0_u64, 0_u64);
+    for part in &message.parts {
+        let bytes = part.countable_text().len() as u64;
+        all += bytes;
+        if matches!(part, Part::ToolResult { .. }) {
+            references += 1;
+            results += bytes;
+        }
+    }
+    let share = u128::from(tokens.0) * u128::from(results) / u128::from(all.max(1));
+    share > u128::from(REFERENCE.times(references).0)
+}
+
+/// Cuts the largest message that can be cut, as far as it takes to reach the target. Only over
+/// what is usable.
+pub(super) fn cut(s: &Situation<'_>) -> Option<Plan> {
+    if !s.over_usable() {
+        return None;
+    }
+    let masked = |item: &Item<'_>| matches!(item.form(), Some(Form::Masked { .. }));
+    let free = s
+        .items
+        .iter()
+        .filter(|item| !s.is_protected(item.ordinal()) && !masked(item));
+    let mut by_size: Vec<&Item<'_>> = free.collect();
+    by_size.sort_by_key(|item| Reverse(item.count(s.budget.encoding).at_most));
+    let (item, target_chars) = by_size
+        .into_iter()
+        .find_map(|item| cut_length(s, item).map(|length| (item, length)))?;
+    let step = Step::Cut {
+        message: item.node.message.id,
+        ordinal: item.ordinal(),
+        target_chars,
+    };
+    Some(s.plan(step, true))
+}
+
+/// The length to cut the texts of a message to, in proportion to the tokens it must lose; none
+/// where that does not shorten it. A message that was cut before is cut to half at least, so
+/// that texts of uneven density come to an end soon.
+fn cut_length(s: &Situation<'_>, item: &Item<'_>) -> Option<u32> {
+    let now = item.count(s.budget.encoding).at_most;
+    let excess = s.effective.at_most.minus(s.target).0;
+    let texts = cuttable_chars(&item.node.message, item.form());
+    let longest = texts.iter().copied().max()?;
+    let uncuttable = item.node.message.parts.iter().filter(|part| !is_text(part));
+    let fixed: u64 = uncuttable
+        .map(|p| p.countable_text().chars().count() as u64)
+        .sum();
+    let text: u64 = texts.iter().sum();
+    let per_excess = u128::from(excess) * u128::from(text + fixed);
+    let lost = per_excess.div_ceil(u128::from(now.0.max(1)));
+    let allowed = text.saturating_sub(u64::try_from(lost).unwrap_or(u64::MAX));
+    let length = match item.form() {
+        Some(_) => level(texts, allowed).min(longest / 2),
+        None => level(texts, allowed),
+    };
+    let length = length.max(SMALLEST_CUT);
+    (length < longest).then(|| u32::try_from(length).unwrap_or(u32::MAX))
+}
+
+fn is_text(part: &Part) -> bool {
+    matches!(part, Part::Text(_) | Part::ToolResult { .. })
+}
+
+/// The greatest level at which lengths that are cut to it sum to at most `allowed`.
+fn level(mut lengths: Vec<u64>, allowed: u64) -> u64 {
+    lengths.sort_unstable();
+    let mut left = allowed;
+    let mut remaining = lengths.len() as u64;
+    for length in lengths {
+        if length > left / remaining {
+            return left / remaining;
+        }
+        left -= length;
+        remaining -= 1;
+    }
+    u64::MAX
+}

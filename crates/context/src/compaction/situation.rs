@@ -1,0 +1,168 @@
+//! All that a planning decision depends on, computed once.
+
+use crate::budget::Budget;
+use crate::checkpoint::{Body, Checkpoint};
+use crate::ids::{Ordinal, Timestamp};
+use crate::message::Role;
+use crate::policy::{Keep, Policy};
+use crate::tokens::{Count, Tokens};
+use crate::view::{Item, View};
+
+use super::unit::{self, Unit, position};
+use super::{Error, Mode, Plan, Step};
+
+/// Tokens taken for the note that stands for a dropped range.
+pub(super) const NOTE: Tokens = Tokens(32);
+
+pub(super) struct Situation<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) budget: Budget,
+    pub(super) effective: Count,
+    pub(super) policy: &'a Policy,
+    pub(super) keep: Keep,
+    pub(super) target: Tokens,
+    pub(super) mode: Mode,
+    pub(super) now: Timestamp,
+    pub(super) items: Vec<Item<'a>>,
+    pub(super) units: Vec<Unit>,
+    /// The last index a kept part may start at: the newest unit stays, and so does an unanswered
+    /// call of the open turn with all after it.
+    pub(super) latest_start: usize,
+    /// From here on all is verbatim: an unanswered call of the open turn.
+    open_from: Option<Ordinal>,
+    /// For each start of the kept part, the tokens of it and of older pinned units.
+    staying: Vec<Count>,
+}
+
+impl<'a> Situation<'a> {
+    pub(super) fn new(
+        view: &'a View<'a>,
+        budget: Budget,
+        effective: Count,
+        policy: &'a Policy,
+        mode: Mode,
+        now: Timestamp,
+    ) -> Self {
+        let items = view.items();
+        let units = unit::units(view, &items, &budget);
+        let keep = match mode {
+            Mode::Manual { keep } => keep.unwrap_or(Keep::Tokens {
+                amount: Tokens::ZERO,
+                align: 0,
+            }),
+            Mode::Check | Mode::Continue => policy.keep,
+        };
+        let open_from = open_from(view, &items);
+        let newest = units.len().saturating_sub(1);
+        let open_unit = open_from.and_then(|call| position(&units, call));
+        Situation {
+            latest_start: open_unit.map_or(newest, |at| at.min(newest)),
+            staying: staying(&units),
+            target: policy.target_amount(&budget),
+            view,
+            budget,
+            effective,
+            policy,
+            keep,
+            mode,
+            now,
+            items,
+            units,
+            open_from,
+        }
+    }
+
+    pub(super) fn over_usable(&self) -> bool {
+        self.effective.at_most > self.budget.usable
+    }
+
+    pub(super) fn over_target(&self) -> bool {
+        self.effective.tokens > self.target || self.over_usable()
+    }
+
+    /// What the note of a dropped range costs, the dialect's overhead included.
+    pub(super) fn note(&self) -> Tokens {
+        NOTE + self.budget.per_message
+    }
+
+    /// What a context block costs, the dialect's overhead included.
+    pub(super) fn block(&self, checkpoint: &Checkpoint) -> Count {
+        let count = checkpoint.counts.get(self.budget.encoding);
+        count.unwrap_or_default() + Count::exact(self.budget.per_message.0)
+    }
+
+    /// Tokens that stay when the kept part starts at `start`: it, older pinned units, and the
+    /// blocks that are not replaced. A summary replaces summaries, a note replaces all: a
+    /// dropped range is no part of a summary.
+    pub(super) fn staying(&self, start: usize, notes_too: bool) -> Count {
+        let kept = self
+            .view
+            .active()
+            .iter()
+            .filter(|c| !replaced(c, notes_too));
+        let blocks: Count = kept.map(|c| self.block(c)).sum();
+        self.staying.get(start).copied().unwrap_or_default() + blocks
+    }
+
+    /// Whether a message may neither be masked nor cut.
+    pub(super) fn is_protected(&self, ordinal: Ordinal) -> bool {
+        Some(ordinal) == self.view.pending()
+            || self.view.is_pinned(ordinal)
+            || self.open_from.is_some_and(|open| ordinal >= open)
+    }
+
+    /// The tokens that no step can take away, at their bound.
+    pub(super) fn unavoidable(&self) -> Tokens {
+        let fixed = self.items.iter().filter(|i| self.is_protected(i.ordinal()));
+        fixed
+            .map(|item| item.count(self.budget.encoding).at_most + self.budget.per_message)
+            .sum()
+    }
+
+    pub(super) fn overflow(&self, needed: Tokens) -> Error {
+        Error::Overflow {
+            needed,
+            usable: self.budget.usable,
+            window: self.budget.window,
+        }
+    }
+
+    pub(super) fn plan(&self, step: Step, tightened: bool) -> Plan {
+        Plan {
+            step,
+            budget: self.budget,
+            before: self.effective.tokens,
+            target: self.target,
+            tightened,
+        }
+    }
+}
+
+/// Whether a block gives way to a new summary, or to a new note.
+pub(super) fn replaced(checkpoint: &Checkpoint, notes_too: bool) -> bool {
+    notes_too || matches!(checkpoint.body, Body::Summary(_))
+}
+
+/// Where the first unit begins that has an unanswered call of the open turn: one made after the
+/// newest user message. Once an input is pending, all turns before it are closed.
+fn open_from(view: &View<'_>, items: &[Item<'_>]) -> Option<Ordinal> {
+    let last_user = items.iter().rfind(|item| item.role() == Role::User);
+    let last_covered = view.active().iter().map(|c| c.cutoff.next()).max();
+    let turn = last_user.map(Item::ordinal).max(last_covered);
+    let from = turn.unwrap_or(Ordinal::FIRST);
+    view.tree().first_open_call(view.head(), from)
+}
+
+fn staying(units: &[Unit]) -> Vec<Count> {
+    let all: Count = units.iter().map(|unit| unit.count).sum();
+    let mut free_before = Count::default();
+    let mut staying = Vec::with_capacity(units.len() + 1);
+    staying.push(all);
+    for unit in units {
+        if !unit.pinned {
+            free_before += unit.count;
+        }
+        staying.push(all.minus(free_before));
+    }
+    staying
+}

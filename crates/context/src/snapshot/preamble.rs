@@ -1,0 +1,58 @@
+//! What stands before the conversation: system text and tools.
+
+use std::sync::Arc;
+
+use crate::digest::{Digest, Hasher};
+
+/// A tool as models are told of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolSpec {
+    /// Its name, unique within a list.
+    pub name: Arc<str>,
+    /// What it does.
+    pub description: Arc<str>,
+    /// JSON schema of its arguments, as text with stable key order.
+    pub input_schema: Arc<str>,
+}
+
+/// The instructions every agent of a turn shares: session text and the sorted union of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preamble {
+    system: Arc<str>,
+    tools: Arc<[ToolSpec]>,
+}
+
+impl Preamble {
+    /// Sorts the tools by name and keeps the first of each name.
+    pub fn new(system: impl Into<Arc<str>>, mut tools: Vec<ToolSpec>) -> Preamble {
+        tools.sort();
+        tools.dedup_by(|a, b| a.name == b.name);
+        Preamble {
+            system: system.into(),
+            tools: tools.into(),
+        }
+    }
+
+    /// The session's system text.
+    pub fn system(&self) -> &Arc<str> {
+        &self.system
+    }
+
+    /// The tools, sorted by name.
+    pub fn tools(&self) -> &Arc<[ToolSpec]> {
+        &self.tools
+    }
+
+    /// Its digest.
+    pub fn digest(&self) -> Digest {
+        let mut hasher = Hasher::new("unisono/preamble", 1);
+        hasher.str(&self.system).u64(self.tools.len() as u64);
+        for tool in self.tools.iter() {
+            hasher
+                .str(&tool.name)
+                .str(&tool.description)
+                .str(&tool.input_schema);
+        }
+        hasher.finish()
+    }
+}

@@ -1,0 +1,124 @@
+//! What a snapshot shows: messages as they stand, and the blocks of summaries.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::alteration::{Form, altered_parts};
+use crate::checkpoint::{Checkpoint, Span};
+use crate::digest::Hasher;
+use crate::ids::MessageId;
+use crate::message::{CallRef, Message, Part};
+use crate::tree::Tree;
+
+/// A message as it stands in the context.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    message: Arc<Message>,
+    form: Option<Form>,
+    unanswered: Vec<u16>,
+    detached: bool,
+}
+
+impl Entry {
+    /// The message as it stands in the context of `head` that holds the messages of `spans`.
+    pub(super) fn new(
+        message: Arc<Message>,
+        form: Option<Form>,
+        tree: &Tree,
+        head: MessageId,
+        spans: &[Span],
+    ) -> Entry {
+        let calls = message.tool_calls().next().is_some();
+        let ordinal = message.ordinal;
+        let shown = |call: &CallRef| {
+            let at = spans.partition_point(|span| span.last < call.message);
+            spans
+                .get(at)
+                .is_some_and(|span| span.contains(call.message))
+        };
+        Entry {
+            unanswered: if calls {
+                tree.open_calls_at(head, ordinal)
+            } else {
+                Vec::new()
+            },
+            detached: !message.answers.iter().all(shown),
+            message,
+            form,
+        }
+    }
+
+    /// The message as it was said.
+    pub fn message(&self) -> &Arc<Message> {
+        &self.message
+    }
+
+    /// How it is shortened, if it is.
+    pub fn form(&self) -> Option<Form> {
+        self.form
+    }
+
+    /// Which of its tool calls never got a result, from 0: they are shown as such.
+    pub fn unanswered(&self) -> &[u16] {
+        &self.unanswered
+    }
+
+    /// True for a tool result that came after its call was summarised. No model accepts a result
+    /// without its call, so it is shown as text.
+    pub fn is_detached(&self) -> bool {
+        self.detached
+    }
+
+    /// Feeds what a model sees of it. The message enters by its content digest, which is made
+    /// once when a message is appended.
+    pub(super) fn digest_into(&self, hasher: &mut Hasher) {
+        hasher
+            .digest(&self.message.content_digest)
+            .u64(u64::from(self.message.ordinal.0))
+            .u64(u64::from(self.detached))
+            .u64(self.unanswered.len() as u64);
+        for index in &self.unanswered {
+            hasher.u64(u64::from(*index));
+        }
+        match self.form {
+            None => hasher.u64(0),
+            Some(Form::Masked { tokens }) => hasher.u64(1).u64(tokens.0),
+            Some(Form::Cut { target_chars }) => hasher.u64(2).u64(u64::from(target_chars)),
+        };
+    }
+
+    /// Its parts as they stand in the context.
+    pub fn parts(&self) -> Cow<'_, [Part]> {
+        match self.form {
+            None => Cow::Borrowed(&self.message.parts),
+            Some(form) => Cow::Owned(altered_parts(&self.message, form)),
+        }
+    }
+}
+
+/// A summary as it stands in the context.
+#[derive(Clone, Debug)]
+pub struct Block {
+    checkpoint: Arc<Checkpoint>,
+    text: Arc<str>,
+}
+
+impl Block {
+    /// The block that stands for a checkpoint.
+    pub(super) fn new(checkpoint: Arc<Checkpoint>) -> Block {
+        Block {
+            text: checkpoint.context_text().into(),
+            checkpoint,
+        }
+    }
+
+    /// The checkpoint it shows.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        &self.checkpoint
+    }
+
+    /// The text a model sees, marked as a summary with its range.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+}

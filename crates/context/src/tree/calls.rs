@@ -1,0 +1,96 @@
+//! Which tool call a tool result answers: by position, because real transcripts reuse call ids.
+
+use std::sync::Arc;
+
+use crate::ids::Ordinal;
+use crate::message::{CallRef, Part};
+
+use super::{Error, Node};
+
+/// Unanswered calls of older messages that are remembered; those before are taken as never
+/// answered. Bounds what each message on a path carries.
+const OPEN_CALLS_MAX: usize = 64;
+
+/// A tool call on a path that has no result yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OpenCall {
+    pub(super) message: Ordinal,
+    /// Start of the unit the call belongs to.
+    pub(super) unit: Ordinal,
+    pub(super) index: u16,
+    id: Arc<str>,
+}
+
+/// What a message does to the calls of its path.
+pub(super) struct Pairing {
+    /// Start of the unit the message belongs to.
+    pub(super) unit_start: Ordinal,
+    /// The calls that have no result after it.
+    pub(super) open: Arc<[OpenCall]>,
+    /// The calls it answers, one for each of its results.
+    pub(super) answers: Vec<CallRef>,
+}
+
+/// Pairs the results among `parts` with calls, and adds its own calls.
+pub(super) fn pair(parts: &[Part], parent: Option<&Node>) -> Result<Pairing, Error> {
+    let ordinal = parent.map_or(Ordinal::FIRST, |node| node.message.ordinal.next());
+    let inherited = parent.map(|node| &node.open_calls);
+    let has_tools = |p: &Part| matches!(p, Part::ToolCall { .. } | Part::ToolResult { .. });
+    let mut pairing = Pairing {
+        unit_start: ordinal,
+        open: inherited.cloned().unwrap_or_else(|| Arc::from([])),
+        answers: Vec::new(),
+    };
+    if !parts.iter().any(has_tools) {
+        return Ok(pairing);
+    }
+    let mut open = pairing.open.to_vec();
+    for part in parts {
+        if let Part::ToolResult { call_id, .. } = part {
+            let call = take(&mut open, call_id)?;
+            pairing.unit_start = pairing.unit_start.min(call.unit);
+            pairing.answers.push(CallRef {
+                message: call.message,
+                index: call.index,
+            });
+        }
+    }
+    forget_oldest(&mut open);
+    let calls = parts.iter().filter_map(|part| match part {
+        Part::ToolCall { id, .. } => Some(id),
+        _ => None,
+    });
+    open.extend(calls.enumerate().map(|(index, id)| OpenCall {
+        message: ordinal,
+        unit: pairing.unit_start,
+        index: index as u16,
+        id: id.clone(),
+    }));
+    pairing.open = open.into();
+    Ok(pairing)
+}
+
+/// Keeps the calls of the newest message that has any, however many: their results are to come.
+fn forget_oldest(open: &mut Vec<OpenCall>) {
+    let newest = open.last().map(|call| call.message);
+    let older = open.partition_point(|call| Some(call.message) < newest);
+    open.drain(..open.len().saturating_sub(OPEN_CALLS_MAX).min(older));
+}
+
+/// Takes the call a result answers: of the newest message with an unanswered call of that id the
+/// first such, else the first unanswered call of the newest message that has one.
+fn take(open: &mut Vec<OpenCall>, call_id: &str) -> Result<OpenCall, Error> {
+    let same_id = open.iter().rfind(|call| &*call.id == call_id);
+    let by_id = same_id.map(|call| call.message).and_then(|message| {
+        open.iter()
+            .position(|call| call.message == message && &*call.id == call_id)
+    });
+    let newest = open.last().map(|call| call.message);
+    let by_position = || open.iter().position(|call| Some(call.message) == newest);
+    match by_id.or_else(by_position) {
+        Some(at) => Ok(open.remove(at)),
+        None => Err(Error::ResultWithoutCall {
+            call_id: call_id.to_owned(),
+        }),
+    }
+}
