@@ -25,26 +25,23 @@ enum Reach {
 /// twice. Where the target cannot be reached at all, as little as possible is kept.
 pub(super) fn cover(s: &Situation<'_>) -> Option<Plan> {
     let starts = starts(s);
-    let takes_fresh = |at: usize, reach| {
-        let plan = before(s, starts[at], reach, at > 0)?;
+    let last = *starts.last()?;
+    let fresh = |start: usize, reach| {
+        let plan = before(s, start, reach, start > starts[0])?;
         let fresh = plan.step.cover().is_some_and(|c| !c.fresh.is_empty());
         fresh.then_some(plan)
     };
-    let last = starts.len().checked_sub(1)?;
-    let fresh = (0..starts.len()).find_map(|at| takes_fresh(at, Reach::Target));
-    if fresh.is_some() || !s.over_target() {
-        return fresh;
-    }
-    // The summary alone is redone, smaller, only where nothing verbatim can give way.
-    before(s, starts[last], Reach::Target, true)
-        .or_else(|| takes_fresh(last, Reach::Usable))
-        .or_else(|| until_it_fits(s, starts[last]))
+    // A summary alone is redone, smaller, only where nothing verbatim can give way.
+    let redone = || before(s, last, Reach::Target, true).filter(|_| s.may_keep_less());
+    (starts.iter().find_map(|start| fresh(*start, Reach::Target)))
+        .or_else(redone)
+        .or_else(|| fresh(last, Reach::Usable))
+        .or_else(|| until_it_fits(s, last))
 }
 
-/// The starts to try: the preset's own, then with less and less kept, each once. Less is kept
-/// only where the context would be over its target.
+/// The starts to try: the preset's own, then with less and less kept, each once.
 fn starts(s: &Situation<'_>) -> Vec<usize> {
-    let halvings = if s.over_target() { u64::BITS } else { 0 };
+    let halvings = if s.may_keep_less() { u64::BITS } else { 0 };
     let mut starts: Vec<usize> = Vec::new();
     for start in (0..=halvings).map_while(|halvings| keep::start(s, halvings)) {
         if starts.last().is_none_or(|last| start > *last) {

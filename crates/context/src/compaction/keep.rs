@@ -4,6 +4,7 @@ use crate::ids::Ordinal;
 use crate::policy::Keep;
 use crate::tokens::Tokens;
 
+use super::Mode;
 use super::situation::Situation;
 use super::unit::{Unit, position};
 
@@ -13,8 +14,13 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
     let half = |amount: u64| amount.checked_shr(halvings).unwrap_or(0);
     let start = match s.keep {
         Keep::Messages(count) => {
+            let amount = if matches!(s.mode, Mode::Manual { .. }) {
+                s.budget.usable // a person's number is taken at its word
+            } else {
+                s.target.half()
+            };
             let count = half(u64::from(count)).max(1);
-            newest_messages(s, count, Tokens(half(s.target.half().0)))
+            newest_messages(s, count, Tokens(half(amount.0)))
         }
         Keep::Tokens { amount, align } => newest_tokens(s, Tokens(half(amount.0)), align),
         Keep::ShareOfHistory(share) => {

@@ -76,8 +76,11 @@ impl<'a> Situation<'a> {
         self.effective.at_most > self.budget.usable
     }
 
-    pub(super) fn over_target(&self) -> bool {
-        self.effective.tokens > self.target || self.over_usable()
+    /// Whether less may be kept than the preset, or a person, asks for: to reach the target, but
+    /// against a person's word only to fit.
+    pub(super) fn may_keep_less(&self) -> bool {
+        let manual = matches!(self.mode, Mode::Manual { .. });
+        self.over_usable() || (!manual && self.effective.tokens > self.target)
     }
 
     /// What the note of a dropped range costs, the dialect's overhead included.

@@ -1,0 +1,817 @@
+//! The specification's case table, and the tables of its sources, for the rolling presets.
+
+#[path = "support/chat.rs"]
+mod chat;
+
+use chat::{Chain, Chat, Fallback, GOOD, Summariser, ordinals, usable};
+use unisono_context::alteration::{Form, cut};
+use unisono_context::budget::{Budget, Budgets, Limits};
+use unisono_context::checkpoint::{Body, Writer};
+use unisono_context::compaction::{Draft, Error, Mode, Rejection, Step, Stop, accept, truncated};
+use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
+use unisono_context::{Encoding, Ordinal, Ppm, Tokens};
+
+const CHECKPOINT: Policy = Policy::of(Preset::Checkpoint);
+const RETENTION: Policy = Policy::of(Preset::Retention);
+const PROGRESSIVE: Policy = Policy::of(Preset::Progressive);
+const TRUNCATE: Policy = Policy::of(Preset::Truncate);
+const OFF: Policy = Policy::of(Preset::Off);
+
+fn model(window: u64, max_output: u64) -> Budget {
+    let limits = Limits {
+        window: Tokens(window),
+        max_output: Tokens(max_output),
+        encoding: Encoding::O200kBase,
+        per_message: Tokens::ZERO,
+    };
+    Budget::new(limits, Ppm::percent(5), Tokens::ZERO)
+}
+
+/// A policy that starts at once and keeps what it is told, with room for small numbers.
+fn keeping(keep: Keep) -> Policy {
+    Policy {
+        trigger: Some(Trigger::Tokens(Tokens(100))),
+        target: Ppm::ONE,
+        minimum: Tokens::ZERO,
+        keep,
+        masking: None,
+        ..CHECKPOINT
+    }
+}
+
+fn keep_tokens(amount: u64) -> Keep {
+    Keep::Tokens {
+        amount: Tokens(amount),
+        align: 4,
+    }
+}
+
+/// What a manual compaction with that `keep` leaves verbatim: the kept part as the preset has
+/// it, without being tightened.
+fn kept(chat: &Chat, keep: Keep) -> Vec<u32> {
+    let mode = Mode::Manual { keep: Some(keep) };
+    let plan = chat.plan(usable(1_000_000), &keeping(keep), mode);
+    let plan = plan.expect("fits").map(|plan| plan.step);
+    let gone = match &plan {
+        Some(Step::Summarise { cover, .. }) => ordinals(&cover.fresh),
+        Some(other) => panic!("{other}"),
+        None => Vec::new(),
+    };
+    let all = 1..=chat.view().len().0;
+    all.filter(|ordinal| !gone.contains(ordinal)).collect()
+}
+
+#[test]
+fn triggers_are_strict() {
+    let model_200k = model(200_000, 0);
+    let ten_thousand = Budget {
+        window: Tokens(10_000),
+        ..usable(8_000)
+    };
+    for (policy, budget, tokens, starts) in [
+        (CHECKPOINT, model_200k, 79_999, false),
+        (CHECKPOINT, model_200k, 80_000, false),
+        (CHECKPOINT, model_200k, 80_001, true),
+        (CHECKPOINT, model(50_000, 10_000), 37_500, false),
+        (CHECKPOINT, model(50_000, 10_000), 37_501, true),
+        (RETENTION, model(128_000, 0), 121_600, false),
+        (RETENTION, model(128_000, 0), 121_601, true),
+        (RETENTION, model(128_000, 16_000), 105_600, false),
+        (RETENTION, model(128_000, 16_000), 105_601, true),
+        (PROGRESSIVE, ten_thousand, 6_000, false),
+        (PROGRESSIVE, ten_thousand, 6_001, true),
+        (TRUNCATE, model_200k, 80_000, false),
+        (TRUNCATE, model_200k, 80_001, true),
+        (OFF, model_200k, 190_000, false),
+    ] {
+        let chat = Chat::asked(&format!("U500 A{} U500", tokens - 1_000));
+        let plan = chat.check(budget, &policy);
+        assert_eq!(plan.is_some(), starts, "{} {tokens}", policy.preset);
+    }
+}
+
+#[test]
+fn trigger_amounts_of_retention() {
+    for (window, max_output, trigger) in [
+        (128_000, 0, 121_600),
+        (128_000, 16_000, 105_600),
+        (128_000, 4_000, 117_600),
+    ] {
+        let amount = RETENTION.trigger_amount(&model(window, max_output));
+        assert_eq!(amount, Some(Tokens(trigger)), "{window} {max_output}");
+    }
+}
+
+#[test]
+fn retention_waits_for_its_minimum_unless_over_usable() {
+    let small = Budget {
+        window: Tokens(1_000),
+        ..usable(2_500)
+    };
+    for (tokens, starts) in [(1_999, false), (2_000, true)] {
+        let chat = Chat::asked(&format!("U100 A{} U100", tokens - 200));
+        assert_eq!(chat.check(small, &RETENTION).is_some(), starts, "{tokens}");
+    }
+    let chat = Chat::asked("U100 A1700 U100");
+    assert!(chat.check(usable(1_800), &RETENTION).is_some());
+}
+
+#[test]
+fn retention_keeps_the_newest_units_up_to_its_amount() {
+    let chat = Chat::of("U200 U200 U300 U300 U300");
+    assert_eq!(kept(&chat, keep_tokens(1_000)), [3, 4, 5]);
+    let chat = Chat::of("U100 U300 U300 U300");
+    assert_eq!(kept(&chat, keep_tokens(1_000)), [1, 2, 3, 4]);
+}
+
+#[test]
+fn retention_moves_its_start_to_a_user_message_not_too_far_in() {
+    let table = [
+        ("U A A A A A U A", 600, vec![7, 8]),
+        ("U A A A A A A U A", 600, vec![8, 9]),
+        ("U A A A A A A A U A", 700, vec![4, 5, 6, 7, 8, 9, 10]),
+        ("U A U A", 200, vec![3, 4]),
+    ];
+    for (letters, amount, expected) in table {
+        assert_eq!(
+            kept(&Chat::of(letters), keep_tokens(amount)),
+            expected,
+            "{letters}"
+        );
+    }
+}
+
+#[test]
+fn retention_always_keeps_the_newest_user_message() {
+    let chat = Chat::of("U A U5000 A100");
+    assert_eq!(kept(&chat, keep_tokens(1_000)), [3, 4]);
+}
+
+#[test]
+fn the_pending_input_counts_for_the_trigger_and_not_for_retention() {
+    let chat = Chat::asked("U500 A500 U500 A500 U5000");
+    assert_eq!(kept(&chat, keep_tokens(1_000)), [3, 4, 5]);
+    let budget = model(8_000, 1_000);
+    assert_eq!(budget.usable, Tokens(6_600));
+    assert!(chat.check(budget, &RETENTION).is_some());
+}
+
+#[test]
+fn starts_of_short_conversations() {
+    let share = |percent| Keep::ShareOfHistory(Ppm::percent(percent));
+    let table = [
+        // Recent 60: the newest message alone, then back to its user message.
+        ("U100 A100 U100 A50", keep_tokens(60), vec![3, 4]),
+        ("U100 A100 U100 A50", share(18), vec![3, 4]),
+        // Recent 300: the start is no user message and leaves.
+        ("U A T A U A", keep_tokens(300), vec![5, 6]),
+        ("U A T A U A", share(50), vec![5, 6]),
+        // A unit is kept as a whole or not at all.
+        ("U A T T A U", share(50), vec![6]),
+        ("U A U A T T", share(34), vec![3, 4, 5, 6]),
+        ("U A U A T T", share(90), vec![3, 4, 5, 6]),
+    ];
+    for (letters, keep, expected) in table {
+        assert_eq!(
+            kept(&Chat::of(letters), keep),
+            expected,
+            "{letters} {keep:?}"
+        );
+    }
+}
+
+#[test]
+fn progressive_keeps_a_fifth_of_the_history() {
+    let letters = "U100 ".repeat(60) + "U1";
+    let chat = Chat::asked(&letters);
+    let budget = Budget {
+        window: Tokens(10_000),
+        ..usable(8_000)
+    };
+    let plan = chat.check(budget, &PROGRESSIVE).expect("due");
+    let cover = plan.step.cover().expect("a summary");
+    // 1,200 are recent: 1 and eleven times 100; a twelfth would be 1,201.
+    assert_eq!(cover.cutoff, Ordinal(49));
+    assert_eq!(cover.original, Tokens(4_900));
+}
+
+#[test]
+fn progressive_summarises_nothing_where_no_user_speaks() {
+    let chat = Chat::of(&"A500 ".repeat(14));
+    let budget = usable(8_000);
+    assert_eq!(chat.check(budget, &PROGRESSIVE), None);
+    let chat = Chat::of(&"A500 ".repeat(17));
+    let plan = chat.check(budget, &PROGRESSIVE).expect("over usable");
+    assert!(matches!(plan.step, Step::Summarise { .. }), "{plan}");
+}
+
+#[test]
+fn checkpoint_keeps_ten_messages_the_pending_one_included() {
+    let chat = Chat::long(101, 800);
+    let plan = chat.check(model(200_000, 0), &CHECKPOINT).expect("due");
+    assert_eq!(plan.step.cover().expect("a summary").cutoff, Ordinal(91));
+}
+
+#[test]
+fn checkpoint_moves_a_start_inside_a_unit_to_its_start() {
+    // The tenth newest message is the second of three results.
+    let letters = "U4000 ".repeat(20) + "A10 T10 T10 T10 A10 U10 A10 U10 A10 U10 A10 U10";
+    let chat = Chat::asked(&letters);
+    let policy = Policy {
+        keep: Keep::Messages(10),
+        ..CHECKPOINT
+    };
+    let plan = chat.check(model(200_000, 0), &policy).expect("due");
+    assert_eq!(plan.step.cover().expect("a summary").cutoff, Ordinal(20));
+}
+
+#[test]
+fn checkpoint_keeps_at_most_half_the_target_but_always_the_newest() {
+    // Target 64,000: of ten messages of 9,000 three fit 32,000.
+    let chat = Chat::long(11, 9_000);
+    let plan = chat.check(model(200_000, 0), &CHECKPOINT).expect("due");
+    assert_eq!(plan.step.cover().expect("a summary").cutoff, Ordinal(8));
+    let chat = Chat::asked("U40000 A10000 U40000");
+    let plan = chat.check(model(200_000, 0), &CHECKPOINT).expect("due");
+    assert_eq!(plan.step.cover().expect("a summary").cutoff, Ordinal(2));
+}
+
+#[test]
+fn a_summary_is_capped_by_what_the_verbatim_part_leaves() {
+    let chat = Chat::asked("U40000 A40000 U63000");
+    let plan = chat.check(model(200_000, 0), &CHECKPOINT).expect("due");
+    match plan.step {
+        Step::Summarise { cap, .. } => assert_eq!(cap, Tokens(1_000)),
+        other => panic!("{other}"),
+    }
+    assert_eq!(plan.target, Tokens(64_000));
+}
+
+#[test]
+fn off_never_compacts_and_says_what_does_not_fit() {
+    let chat = Chat::long(100, 1_000);
+    assert_eq!(chat.check(usable(100_000), &OFF), None);
+    let error = chat.plan(usable(99_999), &OFF, Mode::Check).unwrap_err();
+    let expected = Error::Overflow {
+        needed: Tokens(100_000),
+        usable: Tokens(99_999),
+        window: Tokens(99_999),
+    };
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn truncate_drops_oldest_units_and_leaves_a_note() {
+    let mut chat = Chat::long(101, 800);
+    let budgets = Budgets::from(model(200_000, 0));
+    let plans = chat
+        .compact(&budgets, &TRUNCATE, Mode::Check, GOOD)
+        .unwrap();
+    assert_eq!(plans.len(), 1);
+    let active = chat.view().active().to_vec();
+    assert_eq!(active.len(), 1);
+    assert_eq!(active[0].body, Body::Tombstone);
+    assert_eq!(active[0].cutoff, Ordinal(22));
+    assert_eq!(active[0].writer, Writer::Deterministic);
+    assert!(chat.freeze().blocks()[0].text().contains("#1–#22"));
+}
+
+#[test]
+fn a_summary_does_not_claim_what_was_dropped() {
+    let mut chat = Chat::long(101, 800);
+    let budgets = Budgets::from(model(200_000, 0));
+    chat.compact(&budgets, &TRUNCATE, Mode::Check, GOOD)
+        .unwrap();
+    chat.say(&"A800 U800 ".repeat(20));
+    chat.pending = true;
+    chat.compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
+        .unwrap();
+    let active = chat.view().active().to_vec();
+    let bodies: Vec<bool> = active.iter().map(|c| c.body == Body::Tombstone).collect();
+    assert_eq!(bodies, [true, false]);
+    assert_eq!(ordinals(&active[0].covers), (1..=22).collect::<Vec<_>>());
+    assert_eq!(ordinals(&active[1].covers), (23..=131).collect::<Vec<_>>());
+}
+
+#[test]
+fn cuts_are_never_longer_than_asked() {
+    let text = "a".repeat(1_000);
+    for (target, expected) in [
+        (40, "aaaaaaaaaaaaaaa[...971...]aaaaaaaaaaaaaa"),
+        (20, "aaaaa[...991...]aaaa"),
+        (13, "a[...998...]a"),
+        (12, "aaaaaaaaaaaa"),
+        (10, "aaaaaaaaaa"),
+        (0, ""),
+    ] {
+        assert_eq!(cut(&text, target), expected);
+        assert_eq!(expected.chars().count(), target);
+    }
+    assert_eq!(cut("short", 5), "short");
+    assert_eq!(cut(&"é".repeat(30), 20), "ééééé[...20...]ééééé");
+}
+
+#[test]
+fn truncation_is_only_where_it_shortens() {
+    let shorter = "a".repeat(4_011);
+    assert_eq!(truncated(&shorter, 2_000), shorter);
+    let longer = truncated(&"ä".repeat(4_012), 2_000);
+    assert_eq!(longer.chars().count(), 4_011);
+    assert!(longer.contains("ä[truncated]ä"));
+}
+
+#[test]
+fn a_checkpoint_is_used_where_the_path_up_to_its_cutoff_is_the_same() {
+    let mut chat = Chat::of("U A U A U A");
+    let keep = Keep::Messages(2);
+    let budgets = Budgets::from(usable(1_000_000));
+    let manual = Mode::Manual { keep: Some(keep) };
+    chat.compact(&budgets, &keeping(keep), manual, GOOD)
+        .unwrap();
+    let trunk = chat.head();
+    assert_eq!(chat.verbatim(), [5, 6]);
+
+    // Branch [1, 2, 6, 7], the checkpoint covers up to 4: not used.
+    chat.fork_at(2);
+    chat.say("U90 A90");
+    assert_eq!(chat.verbatim(), [1, 2, 3, 4]);
+
+    // Forked after the cutoff, before the tip: used, nothing new to summarise.
+    chat.head = Some(trunk);
+    chat.fork_at(5);
+    chat.say("A90");
+    assert_eq!(chat.verbatim(), [5, 6]);
+    assert_eq!(
+        chat.plan(usable(1_000_000), &keeping(keep), manual),
+        Ok(None)
+    );
+
+    // Forked exactly at the cutoff: used as well.
+    chat.head = Some(trunk);
+    chat.fork_at(4);
+    chat.say("U90");
+    assert_eq!(chat.verbatim(), [5]);
+}
+
+#[test]
+fn an_edit_that_comes_to_the_same_content_reuses_the_checkpoint() {
+    let mut chat = Chat::of("U A U A U A");
+    let keep = Keep::Messages(2);
+    let manual = Mode::Manual { keep: Some(keep) };
+    let budgets = Budgets::from(usable(1_000_000));
+    chat.compact(&budgets, &keeping(keep), manual, GOOD)
+        .unwrap();
+    let part = chat
+        .tree
+        .at(chat.head(), Ordinal(3))
+        .unwrap()
+        .message
+        .parts
+        .clone();
+    let next = chat
+        .tree
+        .at(chat.head(), Ordinal(4))
+        .unwrap()
+        .message
+        .parts
+        .clone();
+    chat.fork_at(2);
+    chat.append(unisono_context::Role::User, part);
+    chat.append(unisono_context::Role::Assistant, next);
+    assert_eq!(chat.view().active().len(), 1);
+}
+
+#[test]
+fn retiring_a_checkpoint_restores_the_context_before_it() {
+    let mut chat = Chat::long(101, 800);
+    let budgets = Budgets::from(model(200_000, 0));
+    chat.compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
+        .unwrap();
+    let first = chat.freeze().id();
+    chat.say(&"A800 U800 ".repeat(50));
+    chat.pending = true;
+    let before = chat.freeze().id();
+    chat.compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
+        .unwrap();
+    assert_ne!(chat.freeze().id(), before);
+    let newest = chat.view().active()[0].id;
+    chat.checkpoints.retire(newest);
+    assert_eq!(chat.freeze().id(), before);
+    chat.fork_at(101);
+    assert_eq!(chat.freeze().id(), first);
+}
+
+#[test]
+fn summaries_that_are_not_taken() {
+    let good = "## Context\nall is well";
+    let table = [
+        (good, Stop::Complete, 50, Ok(())),
+        (good, Stop::Complete, 101, Err("over its cap")),
+        (good, Stop::Complete, 90, Err("no fewer than")),
+        ("", Stop::Complete, 0, Err("empty")),
+        (" \n\t", Stop::Complete, 1, Err("empty")),
+        ("all is well", Stop::Complete, 3, Err("sections")),
+        ("## Weather\nfine", Stop::Complete, 3, Err("sections")),
+        (good, Stop::CutOff, 50, Err("cut off")),
+        (good, Stop::Refused, 50, Err("refused")),
+    ];
+    for (text, stop, tokens, expected) in table {
+        let tokens = Tokens(tokens);
+        let got: Result<(), Rejection> =
+            accept(&Draft { text, stop, tokens }, Tokens(100), Tokens(90));
+        match (got, expected) {
+            (Ok(()), Ok(())) => {}
+            (Err(reason), Err(word)) => assert!(reason.to_string().contains(word), "{reason}"),
+            (got, expected) => panic!("{text:?} {stop:?}: {got:?}, expected {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn whatever_the_summariser_does_the_turn_goes_on_under_target() {
+    for summariser in [
+        Summariser::Good,
+        Summariser::Growing,
+        Summariser::NeverShrinking,
+        Summariser::Empty,
+        Summariser::Failing,
+        Summariser::Refusing,
+        Summariser::CutOff,
+        Summariser::Shapeless,
+    ] {
+        for fallback in [Fallback::Extractive, Fallback::Truncation] {
+            let mut chat = Chat::long(101, 800);
+            let budget = model(200_000, 0);
+            let chain = Chain(summariser, fallback);
+            let plans = chat.compact(&budget.into(), &CHECKPOINT, Mode::Check, chain);
+            assert_eq!(plans.unwrap().len(), 1, "{chain:?}");
+            assert!(chat.effective(&budget).tokens <= Tokens(64_000));
+            assert_eq!(chat.check(budget, &CHECKPOINT), None);
+            let checkpoint = chat.view().active()[0].clone();
+            assert_eq!(checkpoint.degraded, summariser != Summariser::Good);
+        }
+    }
+}
+
+#[test]
+fn no_message_is_lost_between_two_compactions() {
+    let mut chat = Chat::long(101, 800);
+    let budgets = Budgets::from(model(200_000, 0));
+    chat.compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
+        .unwrap();
+    chat.say(&"A800 U800 ".repeat(50));
+    chat.pending = true;
+    let plan = chat.check(budgets.clone(), &CHECKPOINT).expect("due again");
+    let cover = plan.step.cover().expect("a summary");
+    assert_eq!(ordinals(&cover.fresh), (92..=191).collect::<Vec<_>>());
+    assert_eq!(ordinals(&cover.spans), (1..=191).collect::<Vec<_>>());
+    assert_eq!(cover.supersedes.len(), 1);
+}
+
+#[test]
+fn one_message_larger_than_every_budget_is_masked_or_cut() {
+    let budget = usable(10_000);
+    for (letters, policy) in [
+        ("U100 A100 T50000 T10 T10 T10 A100 U100", CHECKPOINT),
+        ("U100 A100 T50000 A100 U100", CHECKPOINT),
+        ("U50000 A100", PROGRESSIVE),
+        ("U50000 A100", RETENTION),
+        ("U50000", CHECKPOINT),
+        ("U50000", TRUNCATE),
+        ("U100 A50000 U100", TRUNCATE),
+    ] {
+        let mut chat = Chat::of(letters);
+        let plans = chat.compact(&budget.into(), &policy, Mode::Check, GOOD);
+        assert!(!plans.unwrap().is_empty(), "{letters}");
+        assert!(
+            chat.effective(&budget).at_most <= budget.usable,
+            "{letters}"
+        );
+    }
+    let mut chat = Chat::of("U50000");
+    chat.compact(&budget.into(), &CHECKPOINT, Mode::Check, GOOD)
+        .unwrap();
+    let form = chat.freeze().entries()[0].form();
+    assert!(matches!(form, Some(Form::Cut { .. })), "{form:?}");
+}
+
+#[test]
+fn a_cut_takes_from_every_long_text_and_spares_the_short_ones() {
+    use unisono_context::{Part, Role};
+    let mut chat = Chat::default();
+    let parts = [200, 40_000, 30_000].map(|chars| Part::text("p".repeat(chars)));
+    chat.append(Role::User, parts.to_vec());
+    let budget = usable(10_000);
+    chat.compact(&budget.into(), &CHECKPOINT, Mode::Check, GOOD)
+        .unwrap();
+    let snapshot = chat.freeze();
+    let lengths: Vec<usize> = snapshot.entries()[0]
+        .parts()
+        .iter()
+        .map(|part| part.countable_text().chars().count())
+        .collect();
+    assert_eq!(lengths[0], 200);
+    assert_eq!(lengths[1], lengths[2]);
+    assert!((15_000..=16_000).contains(&lengths[1]), "{lengths:?}");
+}
+
+#[test]
+fn the_current_input_is_never_cut() {
+    let chat = Chat::asked("U100 A100 U50000");
+    for policy in [CHECKPOINT, RETENTION, PROGRESSIVE, TRUNCATE] {
+        let error = chat.plan(usable(10_000), &policy, Mode::Check).unwrap_err();
+        let expected = Error::Overflow {
+            needed: Tokens(50_000),
+            usable: Tokens(10_000),
+            window: Tokens(10_000),
+        };
+        assert_eq!(error, expected, "{}", policy.preset);
+    }
+}
+
+#[test]
+fn pinned_messages_count_towards_an_overflow_and_stay() {
+    let chat = Chat::asked("U6000! A100 U5000");
+    let error = chat
+        .plan(usable(10_000), &CHECKPOINT, Mode::Check)
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Overflow {
+                needed: Tokens(11_000),
+                ..
+            }
+        ),
+        "{error}"
+    );
+
+    let mut chat = Chat::asked("U500! A33000 U20000! A33000 U500");
+    let budgets = Budgets::from(model(200_000, 0));
+    chat.compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
+        .unwrap();
+    assert_eq!(chat.verbatim(), [1, 3, 5]);
+}
+
+#[test]
+fn large_old_tool_results_are_masked_before_a_model_is_asked() {
+    let letters = "A100 T1001 ".repeat(5) + "A100 T1000 A100 T9000 A100 T9000 A100 T9000";
+    let chat = Chat::asked(&format!("{letters} A50000 U100"));
+    let plan = chat.check(model(200_000, 0), &CHECKPOINT).expect("due");
+    match &plan.step {
+        Step::Mask(targets) => {
+            let masked: Vec<u32> = targets.iter().map(|t| t.ordinal.0).collect();
+            assert_eq!(masked, [2, 4, 6, 8, 10]);
+        }
+        other => panic!("{other}"),
+    }
+    let mut chat = chat;
+    chat.carry_out(&plan, Mode::Check, &CHECKPOINT, GOOD);
+    let text = chat.freeze().entries()[3].parts()[0]
+        .countable_text()
+        .into_owned();
+    assert_eq!(text, "[tool result: 1001 tokens, recall #4]");
+}
+
+#[test]
+fn a_mask_that_would_not_shrink_is_not_made() {
+    let chat = Chat::asked("U100 A100 T20 A100 T20 A100 T20 U100");
+    let policy = Policy {
+        masking: Some(Masking {
+            over: Tokens::ZERO,
+            keep_newest: 0,
+        }),
+        ..keeping(Keep::Messages(1))
+    };
+    let plan = chat.check(usable(10_000), &policy).expect("due");
+    assert!(matches!(plan.step, Step::Summarise { .. }), "{plan}");
+}
+
+#[test]
+fn an_unanswered_call_of_the_open_turn_stays_with_all_after_it() {
+    let open = Chat::of("U1000 A1000 U1000 C100 A5000 A100");
+    assert_eq!(kept(&open, Keep::Messages(1)), [4, 5, 6]);
+    // Once the next input is there the call is old: it never got a result.
+    let closed = Chat::asked("U1000 A1000 U1000 C100 A5000 A100 U100");
+    assert_eq!(kept(&closed, Keep::Messages(1)), [7]);
+    let entry = &closed.freeze().entries()[3].clone();
+    assert_eq!(entry.unanswered(), [0]);
+}
+
+#[test]
+fn an_unanswered_call_stays_when_the_user_message_of_its_turn_is_covered() {
+    let mut chat = Chat::of("U1000 A1000 U1000 A5000");
+    let budgets = Budgets::from(usable(1_000_000));
+    let keep = Keep::Messages(1);
+    let manual = Mode::Manual { keep: Some(keep) };
+    chat.compact(&budgets, &keeping(keep), manual, GOOD)
+        .unwrap();
+    assert_eq!(chat.verbatim(), [4]);
+    chat.say("C100 A100 A100");
+    chat.compact(&budgets, &keeping(keep), manual, GOOD)
+        .unwrap();
+    assert_eq!(chat.verbatim(), [5, 6, 7]);
+}
+
+#[test]
+fn a_result_that_comes_after_its_call_was_summarised_stands_alone() {
+    let mut chat = Chat::asked("U1000 C1000 U100");
+    let budgets = Budgets::from(usable(1_000_000));
+    let keep = Keep::Messages(1);
+    let manual = Mode::Manual { keep: Some(keep) };
+    chat.compact(&budgets, &keeping(keep), manual, GOOD)
+        .unwrap();
+    chat.say("A100 T100 A100");
+    chat.tree.get(chat.head()).expect("known");
+    chat.say("T100");
+    let snapshot = chat.freeze();
+    let detached: Vec<bool> = snapshot.entries().iter().map(|e| e.is_detached()).collect();
+    assert_eq!(detached, [false, false, false, false, true]);
+    assert_eq!(kept(&chat, Keep::Messages(1)), [1, 2, 7]);
+}
+
+#[test]
+fn manual_compaction_takes_all_before_the_newest_user_message() {
+    let mut chat = Chat::of("U100 A100 U100 A100 T100 A100");
+    let budgets = Budgets::from(usable(1_000_000));
+    let manual = Mode::Manual { keep: None };
+    let plans = chat.compact(&budgets, &CHECKPOINT, manual, GOOD).unwrap();
+    assert_eq!(plans.len(), 1);
+    assert_eq!(chat.verbatim(), [3, 4, 5, 6]);
+    assert_eq!(chat.plan(budgets, &CHECKPOINT, manual), Ok(None));
+}
+
+#[test]
+fn manual_compaction_keeps_what_it_is_told_to() {
+    let chat = Chat::of("U100 A100 U100 A100 U100 A100");
+    assert_eq!(kept(&chat, Keep::Messages(4)), [3, 4, 5, 6]);
+    assert_eq!(kept(&chat, Keep::Messages(100)), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn estimated_counts_lower_the_trigger_by_a_tenth() {
+    for (tokens, approximate, starts) in [
+        (72_000, true, false),
+        (72_001, true, true),
+        (72_001, false, false),
+    ] {
+        let mut chat = Chat {
+            approximate,
+            ..Chat::default()
+        };
+        chat.say(&format!("U500 A{} U500", tokens - 1_000));
+        chat.pending = true;
+        let plan = chat.check(usable(1_000_000), &CHECKPOINT);
+        assert_eq!(plan.is_some(), starts, "{tokens} {approximate}");
+    }
+}
+
+#[test]
+fn estimated_counts_must_fit_by_their_bytes() {
+    let mut chat = Chat {
+        approximate: true,
+        ..Chat::default()
+    };
+    chat.say("U500 A9000 U500");
+    chat.pending = true;
+    // 10,000 tokens by estimate, 40,000 at most.
+    assert_eq!(chat.check(usable(40_000), &CHECKPOINT), None);
+    let plan = chat.check(usable(39_999), &CHECKPOINT).expect("due");
+    assert_eq!(plan.before, Tokens(10_000));
+}
+
+#[test]
+fn the_encoding_with_the_least_room_decides() {
+    let o200k = usable(200_000);
+    let cl100k = Budget {
+        encoding: Encoding::Cl100kBase,
+        ..usable(100_000)
+    };
+    let mut chat = Chat {
+        chars_per_token: [4, 2],
+        ..Chat::default()
+    };
+    chat.say(&"U500 A500 ".repeat(45));
+    chat.say("U500");
+    chat.pending = true;
+    assert_eq!(chat.check(o200k, &RETENTION), None);
+    let budgets = Budgets::new(o200k, [cl100k]);
+    assert_eq!(chat.check(budgets.clone(), &RETENTION), None);
+    chat.say("A2500 A2500 U500");
+    chat.pending = true;
+    let plan = chat.check(budgets.clone(), &RETENTION).expect("due");
+    assert_eq!(plan.budget, cl100k);
+    assert_eq!(plan.target, Tokens(76_000));
+    chat.compact(&budgets, &RETENTION, Mode::Check, GOOD)
+        .unwrap();
+    assert!(chat.effective(&cl100k).tokens <= Tokens(76_000));
+}
+
+#[test]
+fn budgets_of_one_encoding_are_as_tight_as_the_tightest() {
+    let wide = Budget {
+        per_message: Tokens(7),
+        ..usable(9_000)
+    };
+    let budgets = Budgets::new(wide, [usable(5_000), usable(8_000)]);
+    let all: Vec<Budget> = budgets.iter().copied().collect();
+    let expected = Budget {
+        per_message: Tokens(7),
+        ..usable(5_000)
+    };
+    assert_eq!(all, [expected]);
+}
+
+#[test]
+fn the_sixth_automatic_checkpoint_of_a_day_is_made_without_a_model() {
+    let mut chat = Chat::long(101, 800);
+    let budgets = Budgets::from(model(200_000, 0));
+    let hour = 3_600_000;
+    let mut writers = Vec::new();
+    for _ in 0..8 {
+        let plans = chat
+            .compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
+            .unwrap();
+        assert_eq!(plans.len(), 1);
+        writers.push(chat.checkpoints.iter().last().unwrap().writer);
+        chat.say(&"A800 U800 ".repeat(50));
+        chat.pending = true;
+        chat.now = chat.now.plus_ms(4 * hour);
+    }
+    // Made at 0, 4, 8, 12 and 16 hours; the one of hour 0 is a day old at hour 24.
+    let mut expected = [Writer::Model; 8];
+    expected[5] = Writer::Deterministic;
+    assert_eq!(writers, expected);
+}
+
+#[test]
+fn manual_checkpoints_and_repairs_are_not_counted() {
+    let mut chat = Chat::long(101, 800);
+    let budgets = Budgets::from(model(200_000, 0));
+    let manual = Mode::Manual { keep: None };
+    for _ in 0..6 {
+        chat.compact(&budgets, &CHECKPOINT, manual, GOOD).unwrap();
+        assert_eq!(
+            chat.checkpoints.iter().last().unwrap().writer,
+            Writer::Model
+        );
+        chat.say("A800 U800");
+        chat.pending = true;
+    }
+    let since = chat.now.plus_ms(-1);
+    assert_eq!(chat.checkpoints.model_made_since(since), 0);
+
+    let failing = Chain(Summariser::Failing, Fallback::Extractive);
+    chat.say(&"A800 U800 ".repeat(50));
+    chat.pending = true;
+    chat.compact(&budgets, &CHECKPOINT, Mode::Check, failing)
+        .unwrap();
+    let degraded = chat.view().active()[0].clone();
+    assert!(degraded.degraded);
+    let mut repair = (*degraded).clone();
+    repair.id = unisono_context::CheckpointId::from_u128(77);
+    repair.number += 1;
+    repair.writer = Writer::Model;
+    repair.degraded = false;
+    repair.supersedes = vec![degraded.id];
+    chat.checkpoints.add(repair.into());
+    assert_eq!(
+        chat.view().active()[0].id,
+        unisono_context::CheckpointId::from_u128(77)
+    );
+    assert_eq!(chat.checkpoints.model_made_since(since), 0);
+}
+
+#[test]
+fn where_the_preset_keeps_too_much_less_is_kept() {
+    // Retention 1,000, but only 1,200 are usable and the newest unit has 700.
+    let policy = Policy {
+        method: Method::Summarise { cap: Tokens(400) },
+        ..RETENTION
+    };
+    let mut chat = Chat::asked("U300 A200 U300 A200 U700");
+    let budget = usable(1_200);
+    let plans = chat
+        .compact(&budget.into(), &policy, Mode::Check, GOOD)
+        .unwrap();
+    assert!(plans[0].tightened, "{}", plans[0]);
+    assert_eq!(chat.verbatim(), [5]);
+    assert!(chat.effective(&budget).tokens <= plans[0].target);
+}
+
+#[test]
+fn an_uncounted_branch_has_no_plan() {
+    let mut chat = Chat::asked("U100 A100 U100");
+    let new = unisono_context::message::NewMessage::text(
+        unisono_context::MessageId::from_u128(99),
+        unisono_context::Role::User,
+        "hello",
+        chat.now,
+    );
+    let id = chat.tree.append(chat.head, new).unwrap().id;
+    chat.head = Some(id);
+    let error = chat.plan(usable(1_000), &CHECKPOINT, Mode::Check);
+    assert_eq!(error, Err(Error::Uncounted));
+    let missing = chat.tree.uncounted(id, Encoding::O200kBase);
+    assert_eq!(missing.iter().map(|m| m.id).collect::<Vec<_>>(), [id]);
+}
