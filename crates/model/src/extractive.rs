@@ -7,7 +7,19 @@
 //! Every quote carries its message's ordinal (`#12`); the day and the speaker are written once
 //! for the quotes under them.
 
+pub(crate) mod baseline;
+mod cues;
+mod facts;
 mod passage;
+mod pool;
+mod prior;
+mod render;
+mod score;
+mod section;
+mod select;
+mod split;
+mod summary;
+mod terms;
 
 use unisono_context::{Ordinal, Tokens};
 
@@ -74,8 +86,8 @@ pub struct SummaryDraft {
 }
 
 /// Condenses a conversation.
-pub fn summarise(_input: &SummaryInput<'_>) -> SummaryDraft {
-    SummaryDraft::default()
+pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
+    summary::summarise(input)
 }
 
 /// A summary that stands for older messages.

@@ -1,5 +1,6 @@
 //! The model catalogue: the built-in file, overrides, lookups and errors.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use unisono_context::{Encoding, Ppm, Tokens};
 use unisono_model::catalogue::{Catalogue, Error, ModelRef, Price};
 

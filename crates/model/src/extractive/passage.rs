@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use unisono_context::{Message, Ordinal, Part, Role, Timestamp};
+use unisono_context::{AgentId, Message, Ordinal, Part, Role, Timestamp};
 
 /// JSON objects and arrays shorter than this stay on one line.
 const INLINE_CHARS: usize = 200;
@@ -58,22 +58,31 @@ impl<'a> Passage<'a> {
 
     /// The passages of a message, one a part, empty ones left out.
     pub fn of_message(message: &'a Message) -> Vec<Passage<'a>> {
-        let author = message.author.as_ref().map(|id| Cow::Borrowed(id.as_str()));
-        let parts = message.parts.iter().map(|part| {
-            let (kind, text) = flatten_part(part);
-            let (ordinal, role, at) = (message.ordinal, message.role, message.at);
-            Passage {
-                ordinal,
-                role,
-                author: author.clone(),
-                at,
-                kind,
-                text,
-            }
-        });
-        parts
-            .filter(|passage| !passage.text.trim().is_empty())
-            .collect()
+        let author = message.author.as_ref().map(AgentId::as_str);
+        let passage =
+            |part| Passage::of_part(message.ordinal, message.role, author, message.at, part);
+        message.parts.iter().filter_map(passage).collect()
+    }
+
+    /// The passage of one part; none when it is empty.
+    pub fn of_part(
+        ordinal: Ordinal,
+        role: Role,
+        author: Option<&'a str>,
+        at: Timestamp,
+        part: &'a Part,
+    ) -> Option<Passage<'a>> {
+        let (kind, text) = flatten_part(part);
+        let author = author.map(Cow::Borrowed);
+        let passage = Passage {
+            ordinal,
+            role,
+            author,
+            at,
+            kind,
+            text,
+        };
+        (!passage.text.trim().is_empty()).then_some(passage)
     }
 
     /// The passages of a branch, oldest first.

@@ -1,0 +1,177 @@
+//! Phrases that tell what a sentence does: decide, forbid, promise, report, ask.
+//!
+//! Cue phrases are the oldest evidence used for extracts (H. P. Edmundson, "New Methods in
+//! Automatic Extracting", Journal of the ACM 16, 1969). Here they weigh a unit and also place
+//! it in a section.
+
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// A set of cues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cues(u16);
+
+impl Cues {
+    pub(super) const NONE: Cues = Cues(0);
+    pub(super) const DECISION: Cues = Cues(1);
+    pub(super) const CONSTRAINT: Cues = Cues(1 << 1);
+    pub(super) const DONE: Cues = Cues(1 << 2);
+    pub(super) const PENDING: Cues = Cues(1 << 3);
+    pub(super) const OPEN: Cues = Cues(1 << 4);
+    pub(super) const GOAL: Cues = Cues(1 << 5);
+    pub(super) const DATE: Cues = Cues(1 << 6);
+    pub(super) const CAUSE: Cues = Cues(1 << 7);
+    pub(super) const RISK: Cues = Cues(1 << 8);
+    pub(super) const FILLER: Cues = Cues(1 << 9);
+    pub(super) const QUESTION: Cues = Cues(1 << 10);
+
+    /// Whether it has any of `others`.
+    pub(super) const fn any(self, others: Cues) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Both together.
+    #[must_use]
+    pub(super) const fn with(self, other: Cues) -> Cues {
+        Cues(self.0 | other.0)
+    }
+
+    /// How many there are of `others`.
+    pub(super) const fn count(self, others: Cues) -> u32 {
+        (self.0 & others.0).count_ones()
+    }
+
+    /// The cues of one unit.
+    pub(super) fn of(text: &str) -> Cues {
+        let mut cues = Cues::NONE;
+        if let Some((matcher, meanings)) = matcher() {
+            for found in matcher.find_iter(text) {
+                if whole_words(text, found.start(), found.end()) {
+                    cues = cues.with(meanings[found.pattern().as_usize()]);
+                }
+            }
+        }
+        let end = text.trim_end_matches(['"', ')', '*', '_', '”', ' ']);
+        if end.ends_with(['?', '？']) {
+            cues.with(Cues::QUESTION)
+        } else {
+            cues
+        }
+    }
+}
+
+/// Finds all phrases at once, each with the cue that it stands for.
+fn matcher() -> Option<&'static (AhoCorasick, Vec<Cues>)> {
+    static MATCHER: OnceLock<Option<(AhoCorasick, Vec<Cues>)>> = OnceLock::new();
+    let build = || {
+        let phrases = || {
+            PHRASES
+                .iter()
+                .flat_map(|&(cue, bars)| bars.split('|').map(move |text| (text, cue)))
+        };
+        let matcher = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(phrases().map(|(text, _)| text))
+            .ok()?;
+        Some((matcher, phrases().map(|(_, cue)| cue).collect()))
+    };
+    MATCHER.get_or_init(build).as_ref()
+}
+
+fn whole_words(text: &str, start: usize, end: usize) -> bool {
+    let letter = |at: usize| {
+        text.as_bytes()
+            .get(at)
+            .is_some_and(u8::is_ascii_alphanumeric)
+    };
+    let joined = |at: usize| at > 0 && letter(at - 1) && letter(at);
+    !joined(start) && !joined(end)
+}
+
+/// The phrases of each cue, separated by bars.
+const PHRASES: [(Cues, &str); 10] = [
+    (
+        Cues::DECISION,
+        "decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
+         agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
+         let's keep|let's go|chose|chosen|choose|picked|instead of|rather than|replaces|\
+         replaced by|settled|approved|approves|signed off|rejected|ruled out|dropped|\
+         we drop|stays|confirmed|confirm|final|reversed|reversing|changed my mind|\
+         switch to|switching to|we're going|preferred|prefer|we won't|leave it|\
+         in favour of|in favor of|plan is|correction|no longer",
+    ),
+    (
+        Cues::CONSTRAINT,
+        "must|must not|mustn't|may not|cannot|can't|never|always|at most|at least|\
+         no more than|not more than|no later than|not allowed|not permitted|forbidden|\
+         required|requires|requirement|require|mandatory|only|maximum|minimum|limit|cap|\
+         budget|deadline|policy|constraint|rule|freeze|contractual|non-negotiable|\
+         no exceptions|out of scope|within|unless|except|has to|have to|do not|don't|\
+         without|per cent|allergic|at the latest",
+    ),
+    (
+        Cues::DONE,
+        "done|fixed|created|deployed|merged|finished|completed|ran|passed|updated|added|\
+         removed|renamed|moved|booked|cancelled|sent|installed|implemented|wrote|verified|\
+         tested|measured|restarted|rolled back|released|succeeded|shipped|found|resolved|\
+         closed|recorded|changed|paid",
+    ),
+    (
+        Cues::PENDING,
+        "todo|to do|next step|next steps|due|i'll|will|needs to|need to|assigned|owner|\
+         takes|takes over|remaining|follow up|follow-up|planned|scheduled|by tomorrow|\
+         in progress|pending|blocks|blocked|waiting|responsible|should|before|until|\
+         deliver|is going to|remind|action|asks",
+    ),
+    (
+        Cues::OPEN,
+        "open question|open points|unclear|unknown|not sure|undecided|tbd|to be decided|\
+         don't know|do not know|nobody knows|no idea|still open|unresolved|open:|not yet|\
+         whether|wonder",
+    ),
+    (
+        Cues::GOAL,
+        "goal|purpose|objective|aim|i want|we want|i need|we need|i'd like|i would like|\
+         background|we have to|the idea is|called|my name is|i am",
+    ),
+    (
+        Cues::DATE,
+        "monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|\
+         april|june|july|august|september|october|november|december|tomorrow|today|tonight|\
+         next week|o'clock|a.m.|p.m.|weekend|noon|midnight",
+    ),
+    (
+        Cues::CAUSE,
+        "because|since|due to|caused by|root cause|the reason|the cause|therefore|so that|\
+         turns out|turned out|means|that's why|explains|in total",
+    ),
+    (
+        Cues::RISK,
+        "risk|danger|warning|failed|fails|failure|error|broken|bug|incident|outage|leak|\
+         problem|issue|wrong|vulnerable|worries|concern|careful|regression|timeout|crash|\
+         lost|slow",
+    ),
+    (
+        Cues::FILLER,
+        "thanks|thank you|you're welcome|good morning|morning|haha|lol|sounds good|\
+         happy to help|great|no problem|let me know|shall i|would you like|sorry|\
+         is there anything else|have a great day|please hold|good point|of course|sure|\
+         feel free|hope|wow|i understand|one moment|good question|fair enough|never mind",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cues_need_whole_words() {
+        assert!(Cues::of("We decided to keep it").any(Cues::DECISION));
+        assert!(Cues::of("It MUST NOT run on Friday").any(Cues::CONSTRAINT));
+        assert!(!Cues::of("mustard is undecidedly fine").any(Cues::CONSTRAINT));
+        assert!(Cues::of("who owns it?)").any(Cues::QUESTION));
+        assert_eq!(Cues::of("plain words here"), Cues::NONE);
+    }
+}

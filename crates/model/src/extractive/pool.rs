@@ -1,0 +1,172 @@
+//! The units that compete for room: those of the messages, and the lines of an earlier summary.
+
+use unisono_context::{Ordinal, Role, Timestamp};
+
+use super::cues::Cues;
+use super::passage::{Kind, Passage};
+use super::section::Section;
+use super::split::{Block, split};
+use super::terms::{Term, Vocabulary};
+
+/// Something that can be quoted.
+#[derive(Clone, Debug)]
+pub(super) struct Unit<'a> {
+    pub(super) text: &'a str,
+    /// Units of one source are neighbours in a text and can share a line.
+    pub(super) source: usize,
+    /// Its position among the units of its source.
+    pub(super) place: usize,
+    /// Whether it begins a line of its source.
+    pub(super) starts_line: bool,
+    /// The message; none for a line of an earlier summary that names none.
+    pub(super) ordinal: Option<Ordinal>,
+    pub(super) at: Option<Timestamp>,
+    pub(super) role: Role,
+    pub(super) speaker: &'a str,
+    pub(super) kind: Kind,
+    pub(super) block: Block,
+    pub(super) cues: Cues,
+    /// True for a line of an earlier summary, and the section it stood in.
+    pub(super) prior: bool,
+    pub(super) section: Option<Section>,
+    /// Estimated tokens.
+    pub(super) tokens: f32,
+    terms: (u32, u32),
+}
+
+/// What all units of a source have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) ordinal: Option<Ordinal>,
+    pub(super) at: Option<Timestamp>,
+    pub(super) role: Role,
+    pub(super) speaker: &'a str,
+    pub(super) kind: Kind,
+    pub(super) prior: bool,
+    pub(super) section: Option<Section>,
+}
+
+/// All units with their terms.
+pub(super) struct Pool<'a> {
+    pub(super) units: Vec<Unit<'a>>,
+    pub(super) vocabulary: Vocabulary,
+    pub(super) sources: usize,
+    terms: Vec<Term>,
+}
+
+impl<'a> Pool<'a> {
+    pub(super) fn new() -> Pool<'a> {
+        Pool {
+            units: Vec::new(),
+            vocabulary: Vocabulary::new(),
+            sources: 0,
+            terms: Vec::new(),
+        }
+    }
+
+    /// Adds the units of a passage, whose text may have been redacted.
+    pub(super) fn add_passage(&mut self, passage: &'a Passage<'_>, text: &'a str) {
+        let source = Source {
+            ordinal: Some(passage.ordinal),
+            at: Some(passage.at),
+            role: passage.role,
+            speaker: passage.speaker(),
+            kind: passage.kind,
+            prior: false,
+            section: None,
+        };
+        self.add(source, &[text]);
+    }
+
+    /// Adds a source: stretches of text that are not next to each other.
+    pub(super) fn add(&mut self, source: Source<'a>, stretches: &[&'a str]) {
+        let mut place = 0;
+        for &stretch in stretches {
+            for span in split(stretch) {
+                let text = &stretch[span.range];
+                let terms = self.read(text);
+                self.units.push(Unit {
+                    text,
+                    source: self.sources,
+                    place,
+                    starts_line: span.starts_line,
+                    ordinal: source.ordinal,
+                    at: source.at,
+                    role: source.role,
+                    speaker: source.speaker,
+                    kind: source.kind,
+                    block: span.block,
+                    cues: Cues::of(text),
+                    prior: source.prior,
+                    section: source.section,
+                    tokens: estimate_tokens(text),
+                    terms,
+                });
+                place += 1;
+            }
+            place += 1;
+        }
+        self.sources += 1;
+    }
+
+    /// Stores the distinct terms of a text, sorted.
+    fn read(&mut self, text: &str) -> (u32, u32) {
+        let from = self.terms.len();
+        self.vocabulary.read(text, &mut self.terms);
+        self.terms[from..].sort_unstable();
+        let mut kept = from;
+        for index in from..self.terms.len() {
+            if kept == from || self.terms[index] != self.terms[kept - 1] {
+                self.terms[kept] = self.terms[index];
+                kept += 1;
+            }
+        }
+        self.terms.truncate(kept);
+        (from as u32, kept as u32)
+    }
+
+    /// The distinct terms of a unit, sorted.
+    pub(super) fn terms(&self, unit: usize) -> &[Term] {
+        let (from, to) = self.units[unit].terms;
+        &self.terms[from as usize..to as usize]
+    }
+
+    /// The terms of a text that the pool knows.
+    pub(super) fn known(&mut self, text: &str) -> Vec<Term> {
+        let known = self.vocabulary.len() as Term;
+        let mut terms = Vec::new();
+        self.vocabulary.look_up(text, &mut terms);
+        terms.retain(|&term| term < known);
+        terms.sort_unstable();
+        terms.dedup();
+        terms
+    }
+}
+
+/// Tokens of a text, roughly: enough to compare units; what is kept is counted exactly.
+pub(super) fn estimate_tokens(text: &str) -> f32 {
+    let (mut tokens, mut letters, mut digits) = (0.0_f32, 0_u32, 0_u32);
+    let mut wide = 0_u32;
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' => letters += 1,
+            b'0'..=b'9' => digits += 1,
+            0x80.. => wide += 1,
+            _ => {
+                tokens += word_tokens(letters, digits);
+                (letters, digits) = (0, 0);
+                tokens += if byte == b' ' { 0.0 } else { 0.8 };
+            }
+        }
+    }
+    tokens + word_tokens(letters, digits) + wide as f32 * 0.35
+}
+
+fn word_tokens(letters: u32, digits: u32) -> f32 {
+    let letters = if letters == 0 {
+        0.0
+    } else {
+        0.85 + letters.saturating_sub(4) as f32 * 0.08
+    };
+    letters + digits.div_ceil(3) as f32
+}

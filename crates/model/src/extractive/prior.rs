@@ -1,0 +1,103 @@
+//! Reading an earlier summary back, so that its lines can compete with new messages.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use unisono_context::{Ordinal, Role, Timestamp};
+
+use super::passage::Kind;
+use super::pool::{Pool, Source};
+use super::render::{DAYS, GAP, LINE_BREAK, RANGE};
+use super::section::Section;
+
+/// Adds the lines of a summary to a pool and returns the first message it covers, if it says so.
+pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> {
+    let (mut first, mut days) = (None, Vec::new());
+    let mut section = None;
+    let mut speaker = "";
+    for line in summary
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
+        if let Some(title) = line
+            .strip_prefix('#')
+            .map(|rest| rest.trim_start_matches('#'))
+            && title.starts_with(' ')
+        {
+            (section, speaker) = (Section::from_title(title), "");
+        } else if let Some(rest) = line.strip_prefix(RANGE) {
+            first = rest.split('–').next().and_then(ordinal);
+            days = rest
+                .split_once(DAYS)
+                .map(|(_, days)| parse_days(days))
+                .unwrap_or_default();
+        } else if let Some(name) = line.strip_suffix(':').filter(|name| is_name(name)) {
+            speaker = name;
+        } else {
+            let item = line.strip_prefix("- ").unwrap_or(line);
+            let (number, quote) = match item.split_once(' ') {
+                Some((head, quote)) if ordinal(head).is_some() => (ordinal(head), quote),
+                _ => (None, item),
+            };
+            let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
+            let at = number.and_then(|n| day_of(&days, n));
+            let kind = if role == Role::Tool {
+                Kind::ToolResult
+            } else {
+                Kind::Text
+            };
+            let source = Source {
+                ordinal: number,
+                at,
+                role,
+                speaker,
+                kind,
+                prior: true,
+                section,
+            };
+            let stretches: Vec<&str> = quote
+                .split(GAP)
+                .flat_map(|part| part.split(LINE_BREAK))
+                .collect();
+            pool.add(source, &stretches);
+        }
+    }
+    first
+}
+
+/// `#12` → 12, with nothing but the digits after the sign.
+pub(super) fn ordinal(text: &str) -> Option<Ordinal> {
+    text.trim().strip_prefix('#')?.parse().ok().map(Ordinal)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 64
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// `2026-03-02 #1, 03-03 #27`: from which message each day begins.
+fn parse_days(text: &str) -> Vec<(Ordinal, Date)> {
+    let mut days: Vec<(Ordinal, Date)> = Vec::new();
+    for entry in text.trim().trim_end_matches('.').split(", ") {
+        let (day, from) = entry.split_once(' ').unwrap_or((entry, "#1"));
+        let year = days.last().map_or(0, |(_, date)| date.year());
+        let full = if day.len() == 5 {
+            format!("{year:04}-{day}")
+        } else {
+            day.to_owned()
+        };
+        if let (Some(from), Ok(date)) = (ordinal(from), full.parse()) {
+            days.push((from, date));
+        }
+    }
+    days
+}
+
+fn day_of(days: &[(Ordinal, Date)], message: Ordinal) -> Option<Timestamp> {
+    let (_, date) = days.iter().rfind(|(from, _)| *from <= message)?;
+    let midnight = date.to_zoned(TimeZone::UTC).ok()?;
+    Some(Timestamp(midnight.timestamp().as_millisecond()))
+}

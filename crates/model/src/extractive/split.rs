@@ -1,0 +1,312 @@
+//! Splitting a text into units: sentences, list items, table rows, and lines of code and logs.
+//!
+//! Every unit is a byte range of its text, so that a quote is always a piece of what was said.
+
+use std::ops::Range;
+
+/// Longer units are cut; a quote stays readable and the work per unit bounded.
+const MAX_UNIT_BYTES: usize = 360;
+
+/// What a unit was cut from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Block {
+    /// A sentence of running text.
+    Prose,
+    /// A list item, or a sentence of one.
+    Item,
+    /// A heading: never quoted by itself.
+    Heading,
+    /// A row of a table.
+    Row,
+    /// A line inside a code fence.
+    Code,
+}
+
+/// A unit's place in its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) range: Range<usize>,
+    pub(super) block: Block,
+    /// Whether it begins a line.
+    pub(super) starts_line: bool,
+}
+
+/// The units of a text, in order.
+pub(super) fn split(text: &str) -> Vec<Span> {
+    let mut out = Vec::new();
+    let mut fence: Option<&str> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let range = trim(text, at..at + line.len());
+        at += line.len();
+        let line = &text[range.clone()];
+        if let Some(marker) = ["```", "~~~"].into_iter().find(|m| line.starts_with(m)) {
+            fence = if fence.is_some() { None } else { Some(marker) };
+        } else if fence.is_some() {
+            push_pieces(text, range, Block::Code, true, &mut out);
+        } else if !line.is_empty() {
+            split_line(text, range, &mut out);
+        }
+    }
+    out.retain(|span| has_content(&text[span.range.clone()]));
+    out
+}
+
+fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
+    let line = &text[range.clone()];
+    if line.starts_with('#') && line.trim_start_matches('#').starts_with(' ') {
+        let range = cut_to(text, range);
+        out.push(Span {
+            range,
+            block: Block::Heading,
+            starts_line: true,
+        });
+        return;
+    }
+    if line.bytes().filter(|&b| b == b'|').count() >= 2 || line.contains(" | ") {
+        push_pieces(text, range, Block::Row, true, out);
+        return;
+    }
+    let marker = item_marker(line);
+    let block = if marker > 0 {
+        Block::Item
+    } else {
+        Block::Prose
+    };
+    let body = trim(text, range.start + marker..range.end);
+    for (index, sentence) in sentences(text, body).into_iter().enumerate() {
+        push_pieces(text, sentence, block, index == 0, out);
+    }
+}
+
+/// The length of a list marker: `- `, `* `, `3. `, `b) `, `- [x] `, `> `.
+fn item_marker(line: &str) -> usize {
+    let bytes = line.as_bytes();
+    let mut at = match bytes {
+        [b'-' | b'*' | b'+' | b'>', b' ', ..] => 2,
+        [c, b'.' | b')', b' ', ..] if c.is_ascii_digit() => 3,
+        [c, b')', b' ', ..] if c.is_ascii_lowercase() => 3,
+        [a, b, b'.' | b')', b' ', ..] if a.is_ascii_digit() && b.is_ascii_digit() => 4,
+        _ if line.starts_with("• ") => "• ".len(),
+        _ => return 0,
+    };
+    let rest = &bytes[at.min(bytes.len())..];
+    if let [b'[', b' ' | b'x' | b'X', b']', b' ', ..] = rest {
+        at += 4;
+    }
+    at
+}
+
+/// The sentences of a stretch of text.
+fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = range.start;
+    let mut chars = text[range.clone()].char_indices().peekable();
+    while let Some((offset, c)) = chars.next() {
+        let end = range.start + offset + c.len_utf8();
+        let ends = match c {
+            '。' | '！' | '？' => true,
+            '.' | '!' | '?' | '…' => {
+                let closed = skip_closers(text, end, range.end);
+                sentence_ends(text, start..end, closed..range.end)
+            }
+            _ => false,
+        };
+        if ends {
+            let end = skip_closers(text, end, range.end);
+            while chars
+                .peek()
+                .is_some_and(|(next, _)| range.start + next < end)
+            {
+                chars.next();
+            }
+            found.push(trim(text, start..end));
+            start = end;
+        }
+    }
+    found.push(trim(text, start..range.end));
+    found.retain(|sentence| !sentence.is_empty());
+    found
+}
+
+/// Past closing quotes, brackets and emphasis that belong to the sentence before.
+fn skip_closers(text: &str, from: usize, to: usize) -> usize {
+    let closers = [
+        '"', '\'', ')', ']', '*', '_', '”', '’', '»', '.', '!', '?', '」', '』',
+    ];
+    let rest = &text[from..to];
+    to - rest.trim_start_matches(closers).len()
+}
+
+fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool {
+    let rest = &text[after];
+    let Some(first) = rest.chars().next() else {
+        return true;
+    };
+    if !first.is_whitespace() {
+        return false;
+    }
+    let before = &text[before];
+    if !before.ends_with('.') || before.ends_with("..") {
+        return true;
+    }
+    let word = before
+        .trim_end_matches('.')
+        .rsplit([' ', '(', '\t'])
+        .next()
+        .unwrap_or_default();
+    let next = rest.trim_start().chars().next().unwrap_or(' ');
+    if is_abbreviation(word) {
+        return false;
+    }
+    // In chats sentences often start small; after a short word it is rather an abbreviation.
+    !next.is_lowercase() || word.len() > 3
+}
+
+fn is_abbreviation(word: &str) -> bool {
+    const KNOWN: [&str; 34] = [
+        "e.g", "i.e", "eg", "ie", "etc", "vs", "cf", "ca", "approx", "incl", "excl", "resp", "no",
+        "nr", "fig", "sec", "ch", "vol", "pp", "mr", "mrs", "ms", "dr", "prof", "st", "inc", "ltd",
+        "co", "corp", "jr", "sr", "dept", "max", "min",
+    ];
+    let mut letters = word.chars();
+    let initial = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_uppercase());
+    initial || (word.len() <= 6 && KNOWN.contains(&word.to_ascii_lowercase().as_str()))
+}
+
+/// Adds a unit, cut into pieces where it is too long.
+fn push_pieces(
+    text: &str,
+    range: Range<usize>,
+    block: Block,
+    mut starts_line: bool,
+    out: &mut Vec<Span>,
+) {
+    let mut rest = range;
+    while rest.len() > MAX_UNIT_BYTES {
+        let piece = cut_to(text, rest.clone());
+        rest = trim(text, piece.end..rest.end);
+        out.push(Span {
+            range: trim(text, piece),
+            block,
+            starts_line,
+        });
+        starts_line = false;
+    }
+    if !rest.is_empty() {
+        out.push(Span {
+            range: rest,
+            block,
+            starts_line,
+        });
+    }
+}
+
+/// The longest good beginning of a range: to a clause, else a word, else a character.
+fn cut_to(text: &str, range: Range<usize>) -> Range<usize> {
+    if range.len() <= MAX_UNIT_BYTES {
+        return range;
+    }
+    let limit = (0..=range.start + MAX_UNIT_BYTES)
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(range.end);
+    let window = &text[range.start..limit];
+    let least = window.len() / 3;
+    let clause = ["; ", " — ", " – ", ": ", ", ", "，", "、"]
+        .into_iter()
+        .filter_map(|mark| window.rfind(mark).map(|at| at + mark.trim_end().len()))
+        .find(|&at| at > least);
+    let end = clause.or_else(|| window.rfind(char::is_whitespace).filter(|&at| at > least));
+    range.start..range.start + end.unwrap_or(window.len())
+}
+
+/// The range without white space at its ends.
+fn trim(text: &str, range: Range<usize>) -> Range<usize> {
+    let piece = &text[range.clone()];
+    let start = range.start + (piece.len() - piece.trim_start().len());
+    start..start + piece.trim().len()
+}
+
+/// False for rulers, lone brackets and the like.
+fn has_content(unit: &str) -> bool {
+    unit.chars().any(char::is_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(text: &str) -> Vec<&str> {
+        split(text)
+            .into_iter()
+            .map(|span| &text[span.range])
+            .collect()
+    }
+
+    #[test]
+    fn sentences_survive_abbreviations_numbers_and_lower_case() {
+        let rows: [(&str, &[&str]); 9] = [
+            ("One. Two! Three?", &["One.", "Two!", "Three?"]),
+            (
+                "Use e.g. v2.3 here. Done.",
+                &["Use e.g. v2.3 here.", "Done."],
+            ),
+            (
+                "ask Dr. Who at 10.5 km. ok",
+                &["ask Dr. Who at 10.5 km. ok"],
+            ),
+            ("it works. then we left", &["it works.", "then we left"]),
+            (
+                "(He said \"no.\") Next one.",
+                &["(He said \"no.\")", "Next one."],
+            ),
+            ("Wait... what? yes", &["Wait...", "what?", "yes"]),
+            (
+                "会议推迟了。下周二再开！好",
+                &["会议推迟了。", "下周二再开！", "好"],
+            ),
+            ("see a.b.c and foo.rs now", &["see a.b.c and foo.rs now"]),
+            ("J. Smith agreed. Fine.", &["J. Smith agreed.", "Fine."]),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(units(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_told_apart() {
+        let text = "# Plan\n- [x] first. item\n2) second\n| a | b |\n|---|---|\n```rs\nlet x = 1;\n}\n```\nend";
+        let blocks: Vec<_> = split(text)
+            .into_iter()
+            .map(|s| (&text[s.range], s.block))
+            .collect();
+        assert_eq!(
+            blocks,
+            [
+                ("# Plan", Block::Heading),
+                ("first.", Block::Item),
+                ("item", Block::Item),
+                ("second", Block::Item),
+                ("| a | b |", Block::Row),
+                ("let x = 1;", Block::Code),
+                ("end", Block::Prose),
+            ]
+        );
+    }
+
+    #[test]
+    fn long_units_are_cut_at_clauses() {
+        let clause = "a clause of some length that goes on, ";
+        let text = clause.repeat(40);
+        let pieces = units(&text);
+        assert!(pieces.iter().all(|piece| piece.len() <= MAX_UNIT_BYTES));
+        assert!(pieces.iter().all(|piece| piece.starts_with("a clause")));
+        assert!(units(&"x".repeat(10_000)).len() > 20);
+        assert!(
+            units(&"語".repeat(10_000))
+                .iter()
+                .all(|p| p.len() <= MAX_UNIT_BYTES)
+        );
+    }
+}

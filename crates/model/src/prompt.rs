@@ -1,0 +1,84 @@
+//! The prompt an agent is sent: a prefix rendered once and shared, and its own tail.
+//!
+//! ```text
+//! prefix  {"unisono":1,"context":{"snapshot":"…","system":"…","tools":[…],"summaries":[…],"messages":[…]}
+//! tail    ,"agent":{…},"task":"…","results":[…],"run":"…","attempt":1}
+//! ```
+//!
+//! The two, one after the other, are one JSON document. The prefix depends on the snapshot and
+//! the [`Group`] alone: no ids that a provider or this program invented, no times. It is
+//! rendered once per turn and group; every run of the group holds the same [`Bytes`].
+
+mod json;
+mod native;
+mod tail;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use unisono_context::{AgentId, Digest, Snapshot};
+
+pub use tail::{Delegated, Outcome, Tail};
+
+/// Version of the rendering. The same snapshot gives other bytes under another version.
+pub const VERSION: u16 = 1;
+
+/// Who an agent is, as it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Persona {
+    /// Its name.
+    pub agent: AgentId,
+    /// What it is for.
+    pub description: Arc<str>,
+    /// What it is told before its task.
+    pub instructions: Arc<str>,
+}
+
+/// What runs have in common that share a prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// The context; each agent's persona is in its tail.
+    Shared,
+    /// One agent's persona, then the context.
+    Own(Persona),
+    /// No context.
+    TaskOnly,
+}
+
+/// The rendered start of a request, shared by every run of its group: reference-counted, never
+/// copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    bytes: Bytes,
+    digest: Digest,
+}
+
+impl Prefix {
+    /// Wraps rendered bytes and remembers their digest.
+    pub fn new(bytes: impl Into<Bytes>) -> Prefix {
+        let bytes = bytes.into();
+        Prefix {
+            digest: Digest::of_bytes(&bytes),
+            bytes,
+        }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Their digest, made when they were rendered.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
+/// Renders what the runs of a group share: JSON whose outermost object is left open for
+/// [`Tail::render`] to close. `snapshot` is left out for [`Group::TaskOnly`].
+pub fn render(snapshot: Option<&Snapshot>, group: &Group) -> Prefix {
+    Prefix::new(native::render(snapshot, group))
+}
+
+#[cfg(test)]
+mod tests;

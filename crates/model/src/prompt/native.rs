@@ -1,0 +1,223 @@
+//! The native rendering of a context: what programs and the embedded model are given.
+
+use unisono_context::message::{CallRef, Message};
+use unisono_context::snapshot::{Block, Entry, ToolSpec};
+use unisono_context::{Part, Snapshot};
+
+use super::json::Json;
+use super::{Group, Persona, VERSION};
+
+/// What stands for the result of a call that never got one.
+const NO_RESULT: &str = "[no result recorded]";
+
+/// Deeper schemas are written as text: JSON readers bound the nesting of a whole document, and
+/// a tool must not make the context unreadable.
+const MAX_SCHEMA_NESTING: usize = 64;
+
+/// The document up to where a tail goes on.
+pub(super) fn render(snapshot: Option<&Snapshot>, group: &Group) -> Vec<u8> {
+    let snapshot = snapshot.filter(|_| *group != Group::TaskOnly);
+    let mut json = Json::with_capacity(snapshot.map_or(64, expected_bytes));
+    json.raw(r#"{"unisono":"#).number(VERSION.into());
+    if let Group::Own(own) = group {
+        persona(&mut json, own);
+    }
+    if let Some(snapshot) = snapshot {
+        context(&mut json, snapshot);
+    }
+    json.into_bytes()
+}
+
+/// `,"agent":{…}`
+pub(super) fn persona(json: &mut Json, persona: &Persona) {
+    json.raw(r#","agent":{"id":"#)
+        .string(persona.agent.as_str());
+    json.raw(r#","description":"#).string(&persona.description);
+    json.raw(r#","instructions":"#)
+        .string(&persona.instructions);
+    json.raw("}");
+}
+
+fn context(json: &mut Json, snapshot: &Snapshot) {
+    json.raw(r#","context":{"snapshot":"#)
+        .string(&snapshot.id().to_string());
+    let preamble = snapshot.preamble();
+    json.raw(r#","system":"#).string(preamble.system());
+    json.raw(r#","tools":"#)
+        .list(preamble.tools().iter(), tool);
+    json.raw(r#","summaries":"#)
+        .list(snapshot.blocks(), summary);
+    json.raw(r#","messages":"#)
+        .list(snapshot.entries(), message);
+    json.raw("}");
+}
+
+fn tool(json: &mut Json, tool: &ToolSpec) {
+    json.raw(r#"{"name":"#).string(&tool.name);
+    json.raw(r#","description":"#).string(&tool.description);
+    json.raw(r#","input_schema":"#);
+    if is_plain_object(&tool.input_schema) {
+        json.raw(&tool.input_schema);
+    } else {
+        json.string(&tool.input_schema);
+    }
+    json.raw("}");
+}
+
+/// Whether the schema can stand in the document as it is: a JSON object, nothing around it.
+fn is_plain_object(schema: &str) -> bool {
+    schema.starts_with('{')
+        && schema.ends_with('}')
+        && nesting(schema) <= MAX_SCHEMA_NESTING
+        && serde_json::from_str::<serde::de::IgnoredAny>(schema).is_ok()
+}
+
+/// How deep brackets go, those in strings counted too.
+fn nesting(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    for byte in json.bytes() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+fn summary(json: &mut Json, block: &Block) {
+    let checkpoint = block.checkpoint();
+    let last = checkpoint
+        .covers
+        .last()
+        .map_or(checkpoint.cutoff, |span| span.last);
+    json.raw(r#"{"from":"#).number(checkpoint.first().0.into());
+    json.raw(r#","to":"#).number(last.0.into());
+    json.raw(r#","text":"#).string(block.text()).raw("}");
+}
+
+fn message(json: &mut Json, entry: &Entry) {
+    let said = entry.message();
+    json.raw(r#"{"n":"#).number(said.ordinal.0.into());
+    json.raw(r#","role":"#).string(said.role.name());
+    if let Some(author) = &said.author {
+        json.raw(r#","author":"#).string(author.as_str());
+    }
+    let written = entry.parts();
+    let mut parts = Parts {
+        said,
+        detached: entry.is_detached(),
+        calls: 0,
+        results: 0,
+    };
+    let spoken = written.iter().map(Piece::Part);
+    let missing = entry.unanswered().iter().map(|index| {
+        Piece::Missing(CallRef {
+            message: said.ordinal,
+            index: *index,
+        })
+    });
+    json.raw(r#","parts":"#)
+        .list(spoken.chain(missing), |json, piece| match piece {
+            Piece::Part(part) => parts.write(json, part),
+            Piece::Missing(call) => result(json, call, NO_RESULT, true),
+        });
+    json.raw("}");
+}
+
+enum Piece<'a> {
+    Part(&'a Part),
+    Missing(CallRef),
+}
+
+/// Writes the parts of one message. Calls are named by their place, whatever the provider
+/// called them: real transcripts use an id twice.
+struct Parts<'a> {
+    said: &'a Message,
+    detached: bool,
+    calls: u16,
+    results: usize,
+}
+
+impl Parts<'_> {
+    fn write(&mut self, json: &mut Json, part: &Part) {
+        match part {
+            Part::Text(text) => {
+                json.raw(r#"{"type":"text","text":"#).string(text).raw("}");
+            }
+            Part::ToolCall {
+                name, arguments, ..
+            } => {
+                let call = CallRef {
+                    message: self.said.ordinal,
+                    index: self.calls,
+                };
+                self.calls += 1;
+                json.raw(r#"{"type":"tool_call","id":"#);
+                call_id(json, call).raw(r#","name":"#).string(name);
+                json.raw(r#","arguments":"#).string(arguments).raw("}");
+            }
+            Part::ToolResult {
+                content, is_error, ..
+            } => self.tool_result(json, content, *is_error),
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+            } => {
+                json.raw(r#"{"type":"attachment","filename":"#)
+                    .string(filename);
+                json.raw(r#","mime":"#).string(mime);
+                json.raw(r#","size_bytes":"#).number(*size_bytes).raw("}");
+            }
+        }
+    }
+
+    /// A result beside its call, or as text where its call is not in the context any more.
+    fn tool_result(&mut self, json: &mut Json, content: &str, is_error: bool) {
+        let answers = self.said.answers.get(self.results).copied();
+        self.results += 1;
+        if let Some(call) = answers.filter(|_| !self.detached) {
+            return result(json, call, content, is_error);
+        }
+        let what = if is_error { "tool error" } else { "tool result" };
+        json.raw(r#"{"type":"text","text":"#)
+            .string(&format!("[{what}]\n{content}"))
+            .raw("}");
+    }
+}
+
+fn result(json: &mut Json, call: CallRef, content: &str, is_error: bool) {
+    json.raw(r#"{"type":"tool_result","call":"#);
+    call_id(json, call).raw(r#","content":"#).string(content);
+    json.raw(r#","is_error":"#).bool(is_error).raw("}");
+}
+
+/// `"c<ordinal>_<index>"`
+fn call_id(json: &mut Json, call: CallRef) -> &mut Json {
+    json.raw("\"c").number(call.message.0.into());
+    json.raw("_").number(call.index.into()).raw("\"")
+}
+
+/// Room for the text, a sixteenth more for escapes, and what surrounds each piece.
+fn expected_bytes(snapshot: &Snapshot) -> usize {
+    let preamble = snapshot.preamble();
+    let tool = |t: &ToolSpec| t.name.len() + t.description.len() + t.input_schema.len() + 64;
+    let part = |part: &Part| match part {
+        Part::Text(text) | Part::ToolResult { content: text, .. } => text.len() + 80,
+        Part::ToolCall {
+            name, arguments, ..
+        } => name.len() + arguments.len() + 80,
+        Part::Attachment { filename, mime, .. } => filename.len() + mime.len() + 80,
+    };
+    let entry = |entry: &Entry| {
+        let message = entry.message();
+        64 + 80 * entry.unanswered().len() + message.parts.iter().map(part).sum::<usize>()
+    };
+    let text = preamble.system().len()
+        + preamble.tools().iter().map(tool).sum::<usize>()
+        + snapshot.blocks().iter().map(|b| b.text().len() + 64).sum::<usize>()
+        + snapshot.entries().iter().map(entry).sum::<usize>();
+    256 + text + text / 16
+}

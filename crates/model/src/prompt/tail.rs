@@ -1,0 +1,98 @@
+//! What follows the shared prefix in one agent's prompt.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use unisono_context::{AgentId, RunId};
+
+use super::json::Json;
+use super::{Group, Persona, native};
+
+/// What a delegate came back with, as its lead is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delegated {
+    /// The delegate.
+    pub agent: AgentId,
+    /// What it was asked.
+    pub task: Arc<str>,
+    /// Its answer, or why there is none.
+    pub outcome: Outcome,
+}
+
+/// How a delegate's work ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A complete answer.
+    Complete(Arc<str>),
+    /// An answer that is not complete.
+    Partial {
+        /// The answer.
+        text: Arc<str>,
+        /// What it lacks.
+        missing: Arc<str>,
+    },
+    /// Why there is no answer.
+    Failed(Arc<str>),
+}
+
+/// One attempt's own part of the prompt.
+#[derive(Clone, Copy, Debug)]
+pub struct Tail<'a> {
+    /// The agent. Left out where the prefix has it ([`Group::Own`]).
+    pub persona: &'a Persona,
+    /// What it is to do.
+    pub task: &'a str,
+    /// For a lead: what its delegates came back with.
+    pub results: &'a [Delegated],
+    /// The run.
+    pub run: RunId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+}
+
+impl Tail<'_> {
+    /// The bytes that close a prefix of that group.
+    pub fn render(&self, group: &Group) -> Bytes {
+        let mut json = Json::with_capacity(self.expected_bytes());
+        if !matches!(group, Group::Own(_)) {
+            native::persona(&mut json, self.persona);
+        }
+        json.raw(r#","task":"#).string(self.task);
+        json.raw(r#","results":"#).list(self.results, delegated);
+        json.raw(r#","run":"#).string(&self.run.to_string());
+        json.raw(r#","attempt":"#)
+            .number(self.attempt.into())
+            .raw("}");
+        json.into_bytes().into()
+    }
+
+    fn expected_bytes(&self) -> usize {
+        let result = |delegated: &Delegated| {
+            let text = match &delegated.outcome {
+                Outcome::Complete(text) | Outcome::Failed(text) => text.len(),
+                Outcome::Partial { text, missing } => text.len() + missing.len() + 16,
+            };
+            64 + delegated.agent.as_str().len() + delegated.task.len() + text
+        };
+        let text = self.persona.agent.as_str().len()
+            + self.persona.description.len()
+            + self.persona.instructions.len()
+            + self.task.len()
+            + self.results.iter().map(result).sum::<usize>();
+        160 + text + text / 16
+    }
+}
+
+fn delegated(json: &mut Json, delegated: &Delegated) {
+    json.raw(r#"{"agent":"#).string(delegated.agent.as_str());
+    json.raw(r#","task":"#).string(&delegated.task);
+    match &delegated.outcome {
+        Outcome::Complete(text) => json.raw(r#","text":"#).string(text),
+        Outcome::Partial { text, missing } => {
+            json.raw(r#","text":"#).string(text);
+            json.raw(r#","partial":"#).string(missing)
+        }
+        Outcome::Failed(reason) => json.raw(r#","error":"#).string(reason),
+    };
+    json.raw("}");
+}

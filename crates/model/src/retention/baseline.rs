@@ -1,0 +1,106 @@
+//! What a summary has to beat: simple ways to keep as many tokens of a conversation.
+//!
+//! Each takes whole messages (or sentences) and fills what is left of the size with as many
+//! lines of the next one as fit, so that none of them wastes room.
+
+use crate::extractive::CountTokens;
+use crate::extractive::baseline as model;
+
+/// A way to choose what to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The last messages.
+    Tail,
+    /// Half the size from the start, half from the end.
+    HeadTail,
+    /// Messages drawn at random with this seed.
+    Random(u64),
+    /// Sentences by LexRank (G. Erkan and D. Radev, JAIR 22, 2004).
+    LexRank,
+    /// Whole messages by TF-IDF with maximal marginal relevance (J. Carbonell and J. Goldstein,
+    /// SIGIR 1998).
+    TfIdfMmr,
+}
+
+/// The text of at most `cap` tokens that a baseline keeps of the messages, in their order.
+pub fn keep(baseline: Baseline, messages: &[&str], cap: u64, count: CountTokens<'_>) -> String {
+    match baseline {
+        Baseline::Tail => tail(messages, cap, count),
+        Baseline::HeadTail => {
+            let head = fill(messages, 0..messages.len(), cap / 2, count);
+            let used = count(&head);
+            let tail = tail(messages, cap - used.min(cap), count);
+            format!("{head}\n{tail}")
+        }
+        Baseline::Random(seed) => fill(messages, shuffled(messages.len(), seed), cap, count),
+        Baseline::LexRank => {
+            let (sentences, order) = model::lexrank(messages);
+            fill(&sentences, order, cap, count)
+        }
+        Baseline::TfIdfMmr => fill(messages, model::tf_idf_mmr(messages), cap, count),
+    }
+}
+
+/// The last lines that fit.
+fn tail(messages: &[&str], cap: u64, count: CountTokens<'_>) -> String {
+    let mut lines = Vec::new();
+    let mut left = cap;
+    'all: for message in messages.iter().rev() {
+        for line in message.lines().rev() {
+            let tokens = count(line) + 1;
+            if tokens > left {
+                break 'all;
+            }
+            left -= tokens;
+            lines.push(line);
+        }
+    }
+    lines.reverse();
+    lines.join("\n")
+}
+
+/// Takes texts in the given order until the size is reached; the last one is cut at a line.
+fn fill(
+    texts: &[&str],
+    order: impl IntoIterator<Item = usize>,
+    cap: u64,
+    count: CountTokens<'_>,
+) -> String {
+    let mut kept: Vec<(usize, String)> = Vec::new();
+    let mut left = cap;
+    for index in order {
+        let tokens = count(texts[index]) + 1;
+        if tokens <= left {
+            left -= tokens;
+            kept.push((index, texts[index].to_owned()));
+            continue;
+        }
+        let mut lines = Vec::new();
+        for line in texts[index].lines() {
+            let tokens = count(line) + 1;
+            if tokens > left {
+                break;
+            }
+            left -= tokens;
+            lines.push(line);
+        }
+        kept.push((index, lines.join("\n")));
+        break;
+    }
+    kept.sort_unstable_by_key(|(index, _)| *index);
+    let texts: Vec<String> = kept.into_iter().map(|(_, text)| text).collect();
+    texts.join("\n")
+}
+
+/// A permutation drawn by a xorshift generator (G. Marsaglia, 2003): the same for a seed forever.
+fn shuffled(len: usize, seed: u64) -> Vec<usize> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut order: Vec<usize> = (0..len).collect();
+    for at in (1..len).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        order.swap(at, (state >> 11) as usize % (at + 1));
+    }
+    order
+}

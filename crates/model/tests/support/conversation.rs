@@ -1,0 +1,85 @@
+//! Reads a conversation file: a session line, then one message a line.
+
+use unisono_context::{Ordinal, Part, Role, Timestamp};
+use unisono_model::extractive::Passage;
+
+/// A message as it stands in the file.
+pub(crate) struct Line {
+    pub(crate) ordinal: Ordinal,
+    pub(crate) role: Role,
+    pub(crate) at: Timestamp,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Line {
+    /// All its text, as a model is charged for it.
+    pub(crate) fn text(&self) -> String {
+        let parts: Vec<_> = self.parts.iter().map(Part::countable_text).collect();
+        parts.join("\n")
+    }
+}
+
+/// The messages of a file's text.
+pub(crate) fn read(text: &str) -> Vec<Line> {
+    let values = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let messages = values.filter(|value| value["type"] == "message");
+    messages
+        .enumerate()
+        .map(|(index, value)| Line {
+            ordinal: Ordinal(index as u32 + 1),
+            role: Role::from_name(value["role"].as_str().unwrap()).unwrap(),
+            at: Timestamp(
+                value["at"]
+                    .as_str()
+                    .unwrap()
+                    .parse::<jiff::Timestamp>()
+                    .unwrap()
+                    .as_millisecond(),
+            ),
+            parts: value["parts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(part)
+                .collect(),
+        })
+        .collect()
+}
+
+fn part(value: &serde_json::Value) -> Part {
+    let text = |key: &str| match &value[key] {
+        serde_json::Value::String(text) => text.as_str().into(),
+        other => other.to_string().into(),
+    };
+    match value["type"].as_str().unwrap() {
+        "text" => Part::Text(text("text")),
+        "tool_call" => Part::ToolCall {
+            id: text("id"),
+            name: text("name"),
+            arguments: text("arguments"),
+        },
+        "tool_result" => Part::ToolResult {
+            call_id: text("call_id"),
+            content: text("content"),
+            is_error: value["is_error"] == true,
+        },
+        "attachment" => Part::Attachment {
+            filename: text("filename"),
+            mime: text("mime"),
+            size_bytes: value["size_bytes"].as_u64().unwrap_or(0),
+        },
+        other => panic!("unknown part {other}"),
+    }
+}
+
+/// What the extractive model reads of them.
+pub(crate) fn passages(lines: &[Line]) -> Vec<Passage<'_>> {
+    let parts = lines
+        .iter()
+        .flat_map(|line| line.parts.iter().map(move |part| (line, part)));
+    parts
+        .filter_map(|(line, part)| Passage::of_part(line.ordinal, line.role, None, line.at, part))
+        .collect()
+}
