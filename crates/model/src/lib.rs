@@ -5,12 +5,16 @@
 //! - [`extractive`] is the offline model: it summarises and answers by quoting.
 //! - [`retention`] measures which facts a kept text still holds.
 //! - [`redact`] removes credentials from text that is kept.
+//! - [`prompt`] renders the context that agents share, once, and what each is sent besides.
+//! - [`language`] is what a model is to its caller: a request in, a reply out.
 //!
-//! Everything here is blocking and free of clocks and randomness; the runtime crate calls it
-//! on threads of its own.
+//! All but [`language`] is blocking and free of clocks and randomness; the runtime crate calls
+//! it on threads of its own.
 
 pub mod catalogue;
 pub mod extractive;
+pub mod language;
+pub mod prompt;
 pub mod redact;
 pub mod retention;
 pub mod tokenizer;

@@ -43,8 +43,7 @@ fn context(json: &mut Json, snapshot: &Snapshot) {
         .string(&snapshot.id().to_string());
     let preamble = snapshot.preamble();
     json.raw(r#","system":"#).string(preamble.system());
-    json.raw(r#","tools":"#)
-        .list(preamble.tools().iter(), tool);
+    json.raw(r#","tools":"#).list(preamble.tools().iter(), tool);
     json.raw(r#","summaries":"#)
         .list(snapshot.blocks(), summary);
     json.raw(r#","messages":"#)
@@ -181,7 +180,11 @@ impl Parts<'_> {
         if let Some(call) = answers.filter(|_| !self.detached) {
             return result(json, call, content, is_error);
         }
-        let what = if is_error { "tool error" } else { "tool result" };
+        let what = if is_error {
+            "tool error"
+        } else {
+            "tool result"
+        };
         json.raw(r#"{"type":"text","text":"#)
             .string(&format!("[{what}]\n{content}"))
             .raw("}");
@@ -217,7 +220,11 @@ fn expected_bytes(snapshot: &Snapshot) -> usize {
     };
     let text = preamble.system().len()
         + preamble.tools().iter().map(tool).sum::<usize>()
-        + snapshot.blocks().iter().map(|b| b.text().len() + 64).sum::<usize>()
+        + snapshot
+            .blocks()
+            .iter()
+            .map(|b| b.text().len() + 64)
+            .sum::<usize>()
         + snapshot.entries().iter().map(entry).sum::<usize>();
     256 + text + text / 16
 }

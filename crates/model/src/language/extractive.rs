@@ -1,0 +1,222 @@
+//! The embedded model behind [`LanguageModel`]: it answers by quoting the context, and joins
+//! what delegates brought back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+use unisono_context::snapshot::{Block, Entry};
+use unisono_context::tokens::Count;
+use unisono_context::{AgentId, Encoding, Part, Snapshot, Tokens};
+
+use super::{Completion, Error, LanguageModel, Reply, Request, Stop, Usage};
+use crate::catalogue::EXTRACTIVE;
+use crate::extractive::{self, AnswerInput, Passage, SummaryText, SynthesisInput};
+use crate::prompt::{Delegated, Outcome};
+use crate::tokenizer::Tokenizer;
+
+/// The longest answer to a task: quotes beyond this are seldom about it.
+const ANSWER_CAP: Tokens = Tokens(900);
+/// The longest synthesis of several answers.
+const SYNTHESIS_CAP: Tokens = Tokens(2_400);
+/// What is said when the context holds nothing about the task.
+const NOTHING: &str = "Nothing in the context bears on this task.";
+
+/// The deterministic model that needs no key and no network. It writes nothing of its own: all
+/// it says are quotes.
+#[derive(Clone, Copy, Debug)]
+pub struct Extractive;
+
+impl LanguageModel for Extractive {
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(async move {
+            // Ranking and counting block; a panic in them is the caller's to see.
+            let work = spawn_blocking(move || reply(&request)).await;
+            work.map_err(|error| match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => Error::Failed {
+                    model: EXTRACTIVE.into(),
+                    reason: error.to_string().into(),
+                },
+            })
+        })
+    }
+}
+
+fn reply(request: &Request) -> Reply {
+    let counter = Counter::new();
+    let succeeded = |d: &Delegated| !matches!(d.outcome, Outcome::Failed(_));
+    let text = if request.results.iter().any(succeeded) {
+        synthesise(request, &counter)
+    } else {
+        answer(request, &counter)
+    };
+    let output = counter.tokens(&text);
+    Reply {
+        text: text.into(),
+        calls: Vec::new(),
+        usage: Usage {
+            input: counter.input(request),
+            output,
+        },
+        stop: Stop::Complete,
+    }
+}
+
+/// Quotes from the context that are about the task, and what is missing.
+fn answer(request: &Request, counter: &Counter) -> String {
+    let missing = missing(request.results.iter());
+    let cap = request.max_output.min(ANSWER_CAP);
+    let entries = request
+        .snapshot
+        .as_deref()
+        .map_or(&[][..], Snapshot::entries);
+    let parts: Vec<Cow<'_, [Part]>> = entries.iter().map(Entry::parts).collect();
+    let blocks = request
+        .snapshot
+        .as_deref()
+        .map_or(&[][..], Snapshot::blocks);
+    let persona = &request.persona;
+    let answer = extractive::answer(&AnswerInput {
+        passages: &passages(entries, &parts),
+        summaries: &blocks.iter().map(summary).collect::<Vec<_>>(),
+        persona: &format!("{}\n{}", persona.description, persona.instructions),
+        task: &request.task,
+        cap: cap.minus(counter.tokens(&missing)),
+        count: &|text| counter.tokens(text).0,
+    });
+    with_note(answer.text, &missing)
+}
+
+/// The delegates' answers as one, and what is missing. Failed ones are told by the synthesis.
+fn synthesise(request: &Request, counter: &Counter) -> String {
+    let partial = |d: &&Delegated| matches!(d.outcome, Outcome::Partial { .. });
+    let missing = missing(request.results.iter().filter(partial));
+    let results: Vec<_> = request.results.iter().map(delegated).collect();
+    let cap = request.max_output.min(SYNTHESIS_CAP);
+    let answer = extractive::synthesise(&SynthesisInput {
+        task: &request.task,
+        results: &results,
+        cap: cap.minus(counter.tokens(&missing)),
+        count: &|text| counter.tokens(text).0,
+    });
+    with_note(answer.text, &missing)
+}
+
+fn with_note(mut text: String, missing: &str) -> String {
+    if text.trim().is_empty() {
+        text = NOTHING.to_owned();
+    }
+    if !missing.is_empty() {
+        text.truncate(text.trim_end().len());
+        text.push_str("\n\n");
+        text.push_str(missing);
+    }
+    text
+}
+
+/// One line for each delegate whose answer is not complete, or that gave none.
+fn missing<'a>(results: impl Iterator<Item = &'a Delegated>) -> String {
+    let line = |delegated: &Delegated| match &delegated.outcome {
+        Outcome::Complete(_) => None,
+        Outcome::Partial { missing, .. } => {
+            Some(format!("- {}: incomplete ({missing})", delegated.agent))
+        }
+        Outcome::Failed(reason) => Some(format!("- {}: no answer ({reason})", delegated.agent)),
+    };
+    let lines: Vec<String> = results.filter_map(line).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("Missing:\n{}", lines.join("\n"))
+}
+
+fn delegated(delegated: &Delegated) -> extractive::Delegated<'_> {
+    extractive::Delegated {
+        agent: delegated.agent.as_str(),
+        result: match &delegated.outcome {
+            Outcome::Complete(text) | Outcome::Partial { text, .. } => Ok(text),
+            Outcome::Failed(reason) => Err(reason),
+        },
+    }
+}
+
+fn passages<'a>(entries: &'a [Entry], parts: &'a [Cow<'a, [Part]>]) -> Vec<Passage<'a>> {
+    let of_entry = |(entry, parts): (&'a Entry, &'a Cow<'a, [Part]>)| {
+        let message = entry.message();
+        let author = message.author.as_ref().map(AgentId::as_str);
+        parts.iter().filter_map(move |part| {
+            Passage::of_part(message.ordinal, message.role, author, message.at, part)
+        })
+    };
+    entries.iter().zip(parts).flat_map(of_entry).collect()
+}
+
+fn summary(block: &Block) -> SummaryText<'_> {
+    let checkpoint = block.checkpoint();
+    SummaryText {
+        first: checkpoint.first(),
+        last: checkpoint.cutoff,
+        text: block.text(),
+    }
+}
+
+/// Counts in the model's own encoding.
+struct Counter(Option<Tokenizer>);
+
+impl Counter {
+    const ENCODING: Encoding = Encoding::O200kBase;
+
+    /// Loads the encoding the first time; a quarter of the bytes stands in where it cannot be.
+    fn new() -> Counter {
+        Counter(Tokenizer::load(Self::ENCODING).ok())
+    }
+
+    fn count(&self, text: &str) -> Count {
+        match &self.0 {
+            Some(tokenizer) => tokenizer.count(text),
+            None => Count::approximate(text.len() as u64),
+        }
+    }
+
+    fn tokens(&self, text: &str) -> Tokens {
+        self.count(text).tokens
+    }
+
+    /// What the request is: the context, counted when it was frozen, and the agent's own part.
+    fn input(&self, request: &Request) -> Tokens {
+        let persona = &request.persona;
+        let own = [&persona.description, &persona.instructions, &request.task];
+        let results = request.results.iter().map(|d| match &d.outcome {
+            Outcome::Complete(text) | Outcome::Failed(text) | Outcome::Partial { text, .. } => text,
+        });
+        let texts = own.into_iter().chain(results);
+        let own: Tokens = texts.map(|text: &Arc<str>| self.tokens(text)).sum();
+        own + request
+            .snapshot
+            .as_deref()
+            .map_or(Tokens::ZERO, |s| self.context(s))
+    }
+
+    fn context(&self, snapshot: &Snapshot) -> Tokens {
+        let system = self.tokens(snapshot.preamble().system());
+        let known = snapshot.counts().get(Self::ENCODING);
+        system + known.map_or_else(|| self.recount(snapshot), |count| count.tokens)
+    }
+
+    /// A snapshot that was rebuilt from its manifest carries no counts.
+    fn recount(&self, snapshot: &Snapshot) -> Tokens {
+        let blocks = snapshot.blocks().iter().map(|b| Cow::Borrowed(&**b.text()));
+        let parts: Vec<_> = snapshot.entries().iter().map(Entry::parts).collect();
+        let texts = parts.iter().flat_map(|parts| parts.iter());
+        let texts: Vec<_> = blocks.chain(texts.map(Part::countable_text)).collect();
+        match &self.0 {
+            Some(tokenizer) => tokenizer
+                .count_many(&texts)
+                .into_iter()
+                .map(|c| c.tokens)
+                .sum(),
+            None => texts.iter().map(|text| self.tokens(text)).sum(),
+        }
+    }
+}
