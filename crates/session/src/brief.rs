@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::{Plan, Step as PlanStep};
-use unisono_context::message::{Part, Role};
+use unisono_context::message::Part;
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId, Snapshot, TurnId,
 };
@@ -78,7 +78,8 @@ pub struct CompactionJob {
     pub messages: Vec<Arc<Message>>,
     /// What follows the cutoff, for context only.
     pub recent: Vec<Arc<Message>>,
-    /// The encodings in which the result must be counted.
+    /// The encodings in which the result must be counted: all there are, because a later turn's
+    /// agents may count in another one than this turn's.
     pub encodings: Vec<Encoding>,
     /// What the writer is told by the person who asked.
     pub instructions: Option<Arc<str>>,
@@ -89,7 +90,7 @@ impl State {
     pub fn brief(&self, run: RunId) -> Option<Brief> {
         let run = self.runs.get(&run)?;
         let turn = self.turns.get(&run.turn)?;
-        let definition = turn.definition(run.definition)?.clone();
+        let (definition, _) = turn.agent(run.role)?;
         let snapshot = turn.snapshot.0.as_ref()?;
         let results = match run.role {
             RunRole::Delegate { .. } => Vec::new(),
@@ -107,17 +108,13 @@ impl State {
             snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
             prefix: run.prefix,
             steps: run.steps.clone(),
-            definition,
+            definition: definition.clone(),
         })
     }
 
     fn delivered(&self, turn: &Turn) -> Vec<Delivered> {
-        let mut runs: Vec<&Run> = self
-            .runs_of(turn)
-            .filter(|r| r.role != RunRole::Lead)
-            .collect();
-        runs.sort_by_key(|run| run.role);
-        let ended = runs.into_iter().filter_map(|run| {
+        let delegates = self.runs_of(turn).filter(|run| run.role != RunRole::Lead);
+        let ended = delegates.filter_map(|run| {
             Some(Delivered {
                 agent: run.agent.clone(),
                 task: task_of(turn, run.role),
@@ -174,7 +171,7 @@ impl State {
             prior: prior.into_iter().cloned().collect(),
             messages,
             recent,
-            encodings: turn.encodings(),
+            encodings: Encoding::ALL.to_vec(),
             instructions,
         })
     }
@@ -204,7 +201,6 @@ pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
                 .iter()
                 .map(Part::countable_text)
                 .collect::<Vec<_>>();
-            debug_assert_eq!(input.role, Role::User);
             texts.join("\n").into()
         }
         Work::Compact { .. } => "".into(),
@@ -226,8 +222,8 @@ pub(crate) fn delegate_arguments(agent: &AgentId, task: &str) -> String {
 }
 
 /// What a run's result says on the branch, and whether it is an error.
-pub(crate) fn result_text(run: &Run) -> (Arc<str>, bool) {
-    match run.ending.as_deref() {
+pub(crate) fn result_text(run: Option<&Run>) -> (Arc<str>, bool) {
+    match run.and_then(|run| run.ending.as_deref()) {
         Some(Ending::Finished {
             text,
             partial: None,

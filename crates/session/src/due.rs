@@ -1,5 +1,6 @@
 //! What a session is waiting for, derived from its state alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::snapshot::Preamble;
@@ -24,6 +25,8 @@ pub enum Effect {
     Dispatch(Box<Brief>),
     /// Stop working on a run; no answer is expected.
     CancelRun(RunId),
+    /// Stop the compaction step of a turn that has ended; no answer is expected.
+    CancelCompaction(TurnId),
     /// Send [`crate::Input::Tick`] at that time.
     Wake(Timestamp),
 }
@@ -56,7 +59,7 @@ pub struct RenderRequest {
     pub turn: TurnId,
     /// The frozen context.
     pub snapshot: Arc<Snapshot>,
-    /// The agents that will be sent it.
+    /// The agents that will be sent it, each once.
     pub definitions: Vec<Arc<Definition>>,
 }
 
@@ -70,10 +73,15 @@ pub(crate) enum Key {
     Wake(Timestamp),
 }
 
-/// What the open turns are waiting for. Costs the number of open turns and open runs.
-pub(crate) fn keys(state: &State, now: Timestamp) -> Vec<Key> {
+/// The longest a new attempt is ever put off. A time further ahead means that the clock was set
+/// back since, and is not waited for.
+pub(crate) const BACKOFF_MAX_MS: u64 = 30_000;
+
+/// What the open turns are waiting for, each turn's in the order of its runs; `asked` is what
+/// somebody was asked for before. Costs the number of turns at work and of their runs.
+pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<Key> {
     let mut keys = Vec::new();
-    for turn in state.turns.values() {
+    for turn in state.turns_at_work() {
         let id = turn.accepted.id;
         match &turn.phase {
             Phase::Queued => {}
@@ -90,18 +98,31 @@ pub(crate) fn keys(state: &State, now: Timestamp) -> Vec<Key> {
             Phase::Frozen { .. } if turn.prefixes.0.is_none() => keys.push(Key::Render(id)),
             Phase::Frozen { .. } => {
                 let open = state.runs_of(turn).filter(|run| run.is_open());
-                keys.extend(open.map(|run| key_of(run, now)));
+                keys.extend(open.map(|run| key_of(run, asked, now)));
             }
         }
     }
     keys
 }
 
-fn key_of(run: &Run, now: Timestamp) -> Key {
-    if run.not_before <= now {
-        Key::Run(run.id, run.attempt)
-    } else {
+/// An attempt that was started stays started, wherever the clock goes.
+fn key_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> Key {
+    let attempt = Key::Run(run.id, run.attempt);
+    let wait = run.not_before.ms_since(now);
+    let waits = run.attempt > 1 && wait > 0 && wait <= BACKOFF_MAX_MS as i64;
+    if waits && !asked.contains(&attempt) {
         Key::Wake(run.not_before)
+    } else {
+        attempt
+    }
+}
+
+/// What undoes an effect that is no longer asked for.
+pub(crate) fn cancellation(key: Key) -> Option<Effect> {
+    match key {
+        Key::Run(run, _) => Some(Effect::CancelRun(run)),
+        Key::Compact(turn, ..) => Some(Effect::CancelCompaction(turn)),
+        Key::Count(..) | Key::Render(_) | Key::Wake(_) => None,
     }
 }
 
@@ -129,7 +150,7 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
             Effect::Render(RenderRequest {
                 turn: turn.accepted.id,
                 snapshot: turn.snapshot.0.clone()?,
-                definitions: turn.team.definitions().cloned().collect(),
+                definitions: turn.distinct_definitions(),
             })
         }
         Key::Run(run, _) => Effect::Dispatch(Box::new(state.brief(run)?)),

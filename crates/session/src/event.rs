@@ -20,6 +20,8 @@ use unisono_context::{
 use crate::agent::Definition;
 use crate::run::{Ending, Step};
 
+mod summary;
+
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {

@@ -2,21 +2,26 @@
 
 mod accept;
 mod advance;
+mod cancel;
 mod counted;
 mod fork;
 mod import;
 mod rendered;
 mod run_ended;
+mod run_stepped;
 mod step_done;
+mod work;
 
 use std::sync::Arc;
 
 use unisono_context::snapshot::RebuildError;
-use unisono_context::{Timestamp, TurnId};
+use unisono_context::tokens::{Count, Counts};
+use unisono_context::{Encoding, RunId, Timestamp, TurnId};
 
 use crate::event::{Event, Fact, Outcome};
+use crate::fold;
 use crate::machine::{Input, Refusal};
-use crate::run::Ending;
+use crate::run::{Ending, Run};
 use crate::state::State;
 
 pub(crate) use advance::advance;
@@ -27,15 +32,30 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         Input::Import(import) => import::handle(tx, import),
         Input::Accept(turn) => accept::handle(tx, turn),
         Input::Fork { branch, at } => fork::handle(tx, branch, at),
-        Input::Counted(counted) => counted::handle(tx, counted),
-        Input::StepDone { turn, step, result } => step_done::done(tx, turn, step, result),
-        Input::StepFailed { turn, step, reason } => step_done::failed(tx, turn, step, reason),
-        Input::Rendered { turn, prefixes } => rendered::handle(tx, turn, prefixes),
-        Input::RunStepped { run, attempt, step } => run_ended::stepped(tx, run, attempt, step),
-        Input::RunEnded { run, attempt, end } => run_ended::ended(tx, run, attempt, end),
-        Input::Cancel { turn } => tx.end_turn(turn, Outcome::Cancelled),
+        Input::Counted(counted) => Ok(counted::handle(tx, counted)?),
+        Input::StepDone { turn, step, result } => Ok(step_done::done(tx, turn, step, result)?),
+        Input::StepFailed { turn, step, reason } => Ok(step_done::failed(tx, turn, step, reason)?),
+        Input::Rendered { turn, prefixes } => {
+            rendered::handle(tx, turn, prefixes);
+            Ok(())
+        }
+        Input::RunStepped { run, attempt, step } => {
+            Ok(run_stepped::handle(tx, run, attempt, step)?)
+        }
+        Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
+        Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::Tick => Ok(()),
     }
+}
+
+/// The counts of a text with one for every encoding, by the text's bytes where there is none.
+fn completed(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
+    let count = |encoding| {
+        let known = counts.get(encoding);
+        known.unwrap_or_else(|| Count::approximate(bytes() as u64))
+    };
+    let all = Encoding::ALL.into_iter();
+    all.map(|encoding| (encoding, count(encoding))).collect()
 }
 
 /// Decisions in the making: each is folded into the state as soon as it is taken.
@@ -58,36 +78,41 @@ impl<'m> Tx<'m> {
         self.events
     }
 
-    fn record(&mut self, fact: Fact) -> Result<(), Refusal> {
+    /// Whether nothing was decided that changes what is due: a step of a run is only kept.
+    pub(crate) fn leaves_all_as_it_was(&self) -> bool {
+        let kept = |event: &Event| matches!(event.fact, Fact::RunStepped { .. });
+        self.events.iter().all(kept)
+    }
+
+    fn record(&mut self, fact: Fact) -> Result<(), fold::Error> {
         let event = Event { at: self.now, fact };
         self.state.apply(&event)?;
         self.events.push(event);
         Ok(())
     }
 
-    /// Ends a turn: its open runs first, so that every run ends in a recorded state.
-    fn end_turn(&mut self, turn: TurnId, outcome: Outcome) -> Result<(), Refusal> {
-        let open = self
-            .state
-            .turns
-            .get(&turn)
-            .ok_or(Refusal::UnknownTurn(turn))?;
-        let runs: Vec<_> = self
-            .state
-            .runs_of(open)
-            .filter(|run| run.is_open())
-            .map(|run| run.id)
-            .collect();
-        for run in runs {
-            self.record(Fact::RunEnded {
-                run,
-                ending: Arc::new(Ending::Cancelled),
-            })?;
-        }
-        self.record(Fact::TurnEnded { turn, outcome })
+    /// The run, if that attempt of it is under way.
+    fn attempt(&self, run: RunId, attempt: u32) -> Option<&Run> {
+        let run = self.state.runs.get(&run)?;
+        (run.is_open() && run.attempt == attempt).then_some(run)
     }
 
-    fn fail_turn(&mut self, turn: TurnId, code: &str, reason: String) -> Result<(), Refusal> {
+    /// Ends a turn: its open runs first, so that every run ends in a recorded state. One that is
+    /// not open is left alone.
+    fn end_turn(&mut self, id: TurnId, outcome: Outcome) -> Result<(), fold::Error> {
+        let Some(turn) = self.state.turns.get(&id) else {
+            return Ok(());
+        };
+        let open = self.state.runs_of(turn).filter(|run| run.is_open());
+        let open: Vec<_> = open.map(|run| run.id).collect();
+        for run in open {
+            let ending = Arc::new(Ending::Cancelled);
+            self.record(Fact::RunEnded { run, ending })?;
+        }
+        self.record(Fact::TurnEnded { turn: id, outcome })
+    }
+
+    fn fail_turn(&mut self, turn: TurnId, code: &str, reason: String) -> Result<(), fold::Error> {
         let outcome = Outcome::Failed {
             code: code.into(),
             reason: reason.into(),
@@ -99,7 +124,7 @@ impl<'m> Tx<'m> {
         &mut self,
         turn: TurnId,
         error: &RebuildError,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), fold::Error> {
         self.fail_turn(turn, "snapshot_mismatch", error.to_string())
     }
 }

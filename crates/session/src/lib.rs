@@ -20,6 +20,7 @@ pub mod event;
 mod fold;
 mod handle;
 pub mod ids;
+mod input;
 pub mod machine;
 pub mod outbox;
 pub mod run;

@@ -20,15 +20,21 @@ impl Outbox {
         }
     }
 
-    /// Takes the effects decided together with the journal's events up to `seq`; gives back
-    /// those that may be carried out at once.
+    /// Takes the effects decided together with the journal's events up to `seq`, which never
+    /// goes down; gives back those that may be carried out at once. A cancellation of what still
+    /// waits takes it out: carried out in that order, it would come too early.
     pub fn put(&mut self, seq: u64, effects: Vec<Effect>) -> Vec<Effect> {
-        let free = seq <= self.durable && self.waiting.is_empty();
-        let (held, now): (Vec<_>, Vec<_>) = effects
-            .into_iter()
-            .partition(|e| !free && e.needs_durable_intent());
-        self.waiting
-            .extend(held.into_iter().map(|effect| (seq, effect)));
+        let mut now = Vec::new();
+        for effect in effects {
+            if self.withdraw(&effect) {
+                continue;
+            }
+            if effect.needs_durable_intent() && seq > self.durable {
+                self.waiting.push_back((seq, effect));
+            } else {
+                now.push(effect);
+            }
+        }
         now
     }
 
@@ -49,5 +55,19 @@ impl Outbox {
     /// Up to where the journal is known to be on disk.
     pub fn durable(&self) -> u64 {
         self.durable
+    }
+
+    fn withdraw(&mut self, cancellation: &Effect) -> bool {
+        let waiting = self.waiting.iter();
+        let at = match cancellation {
+            Effect::CancelRun(run) => waiting
+                .map(|(_, effect)| effect)
+                .position(|effect| matches!(effect, Effect::Dispatch(brief) if brief.run == *run)),
+            Effect::CancelCompaction(turn) => waiting
+                .map(|(_, effect)| effect)
+                .position(|effect| matches!(effect, Effect::Compact(job) if job.turn == *turn)),
+            _ => None,
+        };
+        at.and_then(|at| self.waiting.remove(at)).is_some()
     }
 }

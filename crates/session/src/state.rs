@@ -154,6 +154,12 @@ impl State {
         turn.runs.iter().filter_map(|id| self.runs.get(id))
     }
 
+    /// The turns that work on their branches: the first of each queue.
+    pub(crate) fn turns_at_work(&self) -> impl Iterator<Item = &Turn> {
+        let first = self.queues.values().filter_map(|queue| queue.front());
+        first.filter_map(|id| self.turns.get(id))
+    }
+
     /// The turn that works on a branch.
     pub fn active_turn(&self, branch: &str) -> Option<&Turn> {
         self.queues

@@ -1,6 +1,6 @@
 //! One open turn: what it is to do, and how far it has come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::budget::{Budget, Budgets};
@@ -10,7 +10,7 @@ use unisono_context::tokens::Counts;
 use unisono_context::{Digest, Encoding, RunId, Snapshot, SnapshotId, Timestamp, Tokens};
 
 use crate::agent::{ContextMode, Definition, Team};
-use crate::event::{AcceptedTurn, Work};
+use crate::event::{AcceptedTurn, RunRole, Work};
 
 /// Something that follows from the journal and is kept only so as not to work it out again.
 /// Two states that differ in such a value are equal.
@@ -44,8 +44,12 @@ pub struct Turn {
     pub step_failures: u32,
     /// Effective tokens when it was first planned.
     pub tokens_before: Option<Tokens>,
+    /// The budget they were counted under.
+    pub measured_by: Option<Budget>,
     /// Its runs in the order in which they were opened.
     pub runs: Vec<RunId>,
+    /// How many of them have not ended.
+    pub open_runs: u32,
     /// Messages it appended itself.
     pub messages_appended: u32,
     /// The frozen context.
@@ -75,15 +79,44 @@ pub enum Phase {
 }
 
 impl Turn {
-    /// The definition of that digest among the team's.
-    pub fn definition(&self, digest: Digest) -> Option<&Arc<Definition>> {
-        let lead = (self.accepted.lead == digest).then_some(&self.team.lead);
-        let at = self
-            .accepted
-            .delegates
-            .iter()
-            .position(|(known, _)| *known == digest);
-        lead.or_else(|| at.map(|index| &self.team.delegates[index].agent))
+    /// The agent in that place, and the digest of its definition.
+    pub fn agent(&self, role: RunRole) -> Option<(&Arc<Definition>, Digest)> {
+        match role {
+            RunRole::Lead => Some((&self.team.lead, self.accepted.lead)),
+            RunRole::Delegate { index } => {
+                let agent = &self.team.delegates.get(index as usize)?.agent;
+                let (digest, _) = self.accepted.delegates.get(index as usize)?;
+                Some((agent, *digest))
+            }
+        }
+    }
+
+    /// The run in that place, once it is opened: the fan-out comes first and in order.
+    pub fn run(&self, role: RunRole) -> Option<RunId> {
+        let at = match role {
+            RunRole::Lead => self.team.delegates.len(),
+            RunRole::Delegate { index } => index as usize,
+        };
+        self.runs.get(at).copied()
+    }
+
+    /// The places of its agents, in the order in which their runs are opened.
+    pub fn roles(&self) -> impl Iterator<Item = RunRole> + use<> {
+        let fan_out = 0..self.team.delegates.len() as u32;
+        fan_out
+            .map(|index| RunRole::Delegate { index })
+            .chain([RunRole::Lead])
+    }
+
+    /// The definitions of its agents, the lead's first, each once.
+    pub fn distinct_definitions(&self) -> Vec<Arc<Definition>> {
+        let digests = self.accepted.delegates.iter().map(|(digest, _)| *digest);
+        let digests = std::iter::once(self.accepted.lead).chain(digests);
+        let mut seen = BTreeSet::new();
+        let each = self.team.definitions().zip(digests);
+        each.filter(|(_, digest)| seen.insert(*digest))
+            .map(|(definition, _)| definition.clone())
+            .collect()
     }
 
     /// The encodings in which the branch must be counted: those of every agent that gets it.

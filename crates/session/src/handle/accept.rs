@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use unisono_context::TurnId;
-use unisono_context::message::Part;
+use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::{Digest, MessageId, TurnId, tree};
 
 use crate::agent::Definition;
 use crate::event::{AcceptedTurn, Fact, Work};
+use crate::ids;
 use crate::machine::{NewTurn, Refusal};
 use crate::state::MAIN;
 
@@ -23,36 +24,31 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
     for delegate in &new.team.delegates {
         delegates.push((define(tx, &delegate.agent)?, delegate.task.clone()));
     }
-    tx.record(Fact::TurnAccepted {
-        turn: AcceptedTurn {
-            id: new.id,
-            branch: new.branch,
-            work: new.work,
-            policy: new.policy,
-            safety: new.safety,
-            lead,
-            delegates,
-            tools: new.tools,
-        },
-    })
+    let turn = AcceptedTurn {
+        id: new.id,
+        branch: new.branch,
+        work: new.work,
+        policy: new.policy,
+        safety: new.safety,
+        lead,
+        delegates,
+        tools: new.tools,
+    };
+    Ok(tx.record(Fact::TurnAccepted { turn })?)
 }
 
 fn is_known(tx: &Tx<'_>, turn: TurnId) -> bool {
     tx.state.turns.contains_key(&turn) || tx.state.ended.contains_key(&turn)
 }
 
+/// Everything that could keep the turn from starting later is refused now.
 fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
     let exists = tx.state.tree.head(&new.branch).is_some();
     let first_of_session = tx.state.tree.is_empty() && &*new.branch == MAIN;
     match &new.work {
         Work::Answer { input } => {
-            let blank = |part: &Part| part.countable_text().trim().is_empty();
-            if input.parts.iter().all(blank) {
-                return Err(Refusal::EmptyTask);
-            }
-            if tx.state.tree.get(input.id).is_some() {
-                return Err(unisono_context::tree::Error::DuplicateId(input.id).into());
-            }
+            check_input(input)?;
+            check_ids(tx, new.id, input.id)?;
             if exists || first_of_session {
                 return Ok(());
             }
@@ -63,10 +59,39 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
     Err(Refusal::UnknownBranch(new.branch.clone()))
 }
 
-fn define(
-    tx: &mut Tx<'_>,
-    definition: &Arc<Definition>,
-) -> Result<unisono_context::Digest, Refusal> {
+fn check_input(input: &NewMessage) -> Result<(), Refusal> {
+    let said = |part: &Part| matches!(part, Part::Text(_) | Part::Attachment { .. });
+    if input.role != Role::User || !input.parts.iter().all(said) {
+        return Err(Refusal::NotAnInput(input.id));
+    }
+    let blank = |part: &Part| part.countable_text().trim().is_empty();
+    if input.parts.iter().all(blank) {
+        return Err(Refusal::EmptyTask);
+    }
+    Ok(())
+}
+
+/// Neither the input's id nor those of the messages the turn will append may be in use, in the
+/// tree or by an input that waits.
+fn check_ids(tx: &Tx<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal> {
+    let in_tree = |id| tx.state.tree.get(id).is_some();
+    let own = ids::message(turn, 0);
+    let taken = [input, own].into_iter().find(|id| in_tree(*id));
+    let waits = tx
+        .state
+        .turns
+        .values()
+        .any(|turn| match &turn.accepted.work {
+            Work::Answer { input: other } => other.id == input,
+            Work::Compact { .. } => false,
+        });
+    match taken.or(waits.then_some(input)) {
+        Some(id) => Err(tree::Error::DuplicateId(id).into()),
+        None => Ok(()),
+    }
+}
+
+fn define(tx: &mut Tx<'_>, definition: &Arc<Definition>) -> Result<Digest, Refusal> {
     let digest = definition.digest();
     if !tx.state.definitions.contains_key(&digest) {
         tx.record(Fact::Defined {

@@ -1,12 +1,13 @@
 //! Counts came back. Those of a turn that has ended meanwhile are kept all the same.
 
 use crate::event::Fact;
-use crate::machine::{Counted, Refusal};
+use crate::fold;
+use crate::machine::Counted;
 
 use super::Tx;
 
 /// Records what is new.
-pub(super) fn handle(tx: &mut Tx<'_>, counted: Counted) -> Result<(), Refusal> {
+pub(super) fn handle(tx: &mut Tx<'_>, counted: Counted) -> Result<(), fold::Error> {
     let encoding = counted.encoding;
     if let Some((preamble, count)) = counted.preamble {
         let known = tx
@@ -22,10 +23,13 @@ pub(super) fn handle(tx: &mut Tx<'_>, counted: Counted) -> Result<(), Refusal> {
             })?;
         }
     }
+    // A message may be counted while the path to it is not: it is then counted again.
     let tree = &tx.state.tree;
     let is_new = |id| {
-        tree.get(id)
-            .is_some_and(|node| node.counts.get(encoding).is_none())
+        tree.get(id).is_some_and(|node| {
+            let ordinal = node.message.ordinal;
+            tree.prefix(id, ordinal, encoding).is_none()
+        })
     };
     let counts: Vec<_> = counted
         .messages

@@ -17,5 +17,5 @@ pub(super) fn handle(tx: &mut Tx<'_>, branch: Arc<str>, at: MessageId) -> Result
     if tx.state.active_turn(&branch).is_some() {
         return Err(Refusal::BranchBusy(branch));
     }
-    tx.record(Fact::BranchSet { branch, head: at })
+    Ok(tx.record(Fact::BranchSet { branch, head: at })?)
 }

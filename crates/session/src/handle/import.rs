@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use unisono_context::Tree;
+use unisono_context::checkpoint::Checkpoint;
+use unisono_context::{MessageId, Tree};
 
 use crate::event::Fact;
 use crate::machine::{Import, Refusal};
 use crate::state::MAIN;
 
-use super::Tx;
+use super::{Tx, completed};
 
 /// Checks the whole conversation before anything of it is recorded.
 pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
@@ -32,25 +33,30 @@ pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
         tx.record(Fact::BranchSet { branch, head })?;
     }
     for checkpoint in import.checkpoints {
-        tx.record(Fact::Compacted {
-            turn: None,
-            checkpoint,
-        })?;
+        let checkpoint = counted(checkpoint);
+        let turn = None;
+        tx.record(Fact::Compacted { turn, checkpoint })?;
     }
     Ok(())
 }
 
-fn heads(import: &Import) -> Vec<(Arc<str>, unisono_context::MessageId)> {
+/// With a count in every encoding: one that lacks any could never be part of a context.
+fn counted(mut checkpoint: Arc<Checkpoint>) -> Arc<Checkpoint> {
+    let counts = completed(checkpoint.counts, || checkpoint.context_text().len());
+    if counts != checkpoint.counts {
+        Arc::make_mut(&mut checkpoint).counts = counts;
+    }
+    checkpoint
+}
+
+fn heads(import: &Import) -> Vec<(Arc<str>, MessageId)> {
     match import.messages.last() {
         Some((_, last)) if import.branches.is_empty() => vec![(MAIN.into(), last.id)],
         _ => import.branches.clone(),
     }
 }
 
-fn check(
-    import: &Import,
-    branches: &[(Arc<str>, unisono_context::MessageId)],
-) -> Result<(), Refusal> {
+fn check(import: &Import, branches: &[(Arc<str>, MessageId)]) -> Result<(), Refusal> {
     let mut tree = Tree::default();
     for (parent, message) in &import.messages {
         tree.append(*parent, message.clone())?;

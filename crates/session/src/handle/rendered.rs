@@ -4,21 +4,15 @@ use std::collections::BTreeMap;
 
 use unisono_context::{Digest, TurnId};
 
-use crate::machine::Refusal;
 use crate::turn::Phase;
 
 use super::Tx;
 
 /// Not recorded by itself: each run records the digest of the prompt it is given.
-pub(super) fn handle(
-    tx: &mut Tx<'_>,
-    turn: TurnId,
-    prefixes: BTreeMap<Digest, Digest>,
-) -> Result<(), Refusal> {
+pub(super) fn handle(tx: &mut Tx<'_>, turn: TurnId, prefixes: BTreeMap<Digest, Digest>) {
     if let Some(turn) = tx.state.turns.get_mut(&turn)
         && matches!(turn.phase, Phase::Frozen { .. })
     {
         turn.prefixes.0 = Some(prefixes);
     }
-    Ok(())
 }

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use unisono_context::TurnId;
+use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer, block_text};
 use unisono_context::compaction::{Cover, Made, Plan, Step};
-use unisono_context::tokens::{Count, Counts};
+use unisono_context::tokens::Counts;
 
 use crate::event::{Fact, Work};
+use crate::fold;
 use crate::ids;
-use crate::machine::{Refusal, StepResult, Written};
+use crate::machine::{StepResult, Written};
+use crate::state::State;
 
-use super::Tx;
+use super::{Tx, completed};
 
-/// A step that fails this often gives way to a note in place of what it would have summarised.
+/// A step that fails this often is not asked for again.
 const FAILURES_MAX: u32 = 3;
 
 /// Commits a step that makes the context smaller; anything else counts as a failure.
@@ -22,59 +25,47 @@ pub(super) fn done(
     turn: TurnId,
     step: u32,
     result: StepResult,
-) -> Result<(), Refusal> {
+) -> Result<(), fold::Error> {
     let Some(plan) = under_way(tx, turn, step) else {
         return Ok(());
     };
-    match (&plan.step, result) {
-        (Step::Mask(_) | Step::Cut { .. }, StepResult::Altered(alterations)) => {
-            tx.record(Fact::Altered { turn, alterations })
-        }
-        (Step::Summarise { cover, cap, .. }, StepResult::Written(written)) => {
-            let tokens = written
-                .counts
-                .get(plan.budget.encoding)
-                .unwrap_or_default()
-                .at_most;
-            if tokens > *cap || tokens >= cover.original {
-                let reason = format!("summary of {tokens} tokens is over its cap of {cap}");
-                return failed(tx, turn, step, reason.into());
-            }
-            commit(tx, turn, cover, written)
-        }
-        (Step::Drop { cover }, StepResult::Written(written)) => commit(tx, turn, cover, written),
-        (_, _) => failed(tx, turn, step, "the result does not fit the step".into()),
+    match carried_out(tx.state, &plan, result) {
+        Ok(StepResult::Altered(alterations)) => tx.record(Fact::Altered { turn, alterations }),
+        Ok(StepResult::Written(written)) => commit(tx, turn, &plan, written),
+        Err(reason) => failed(tx, turn, step, reason.into()),
     }
 }
 
 /// Records a failure. The step is asked for again; after the last failure an automatic
-/// compaction drops the range, leaving a note that needs nobody's help, and a manual one ends
-/// without having changed anything.
+/// compaction goes on in a way that needs nobody's help, and one on request ends without having
+/// changed anything.
 pub(super) fn failed(
     tx: &mut Tx<'_>,
     turn: TurnId,
     step: u32,
     reason: Arc<str>,
-) -> Result<(), Refusal> {
+) -> Result<(), fold::Error> {
     let Some(plan) = under_way(tx, turn, step) else {
         return Ok(());
     };
-    tx.record(Fact::CompactionFailed {
-        turn,
-        reason: reason.clone(),
-    })?;
-    let Some(state) = tx.state.turns.get(&turn) else {
+    let told = reason.to_string();
+    tx.record(Fact::CompactionFailed { turn, reason })?;
+    let Some(open) = tx.state.turns.get(&turn) else {
         return Ok(());
     };
-    if state.step_failures < FAILURES_MAX {
+    if open.step_failures < FAILURES_MAX {
         return Ok(());
     }
-    match (&plan.step, &state.accepted.work) {
-        (Step::Summarise { cover, .. } | Step::Drop { cover }, Work::Answer { .. }) => {
-            let note = note(cover, &state.encodings());
-            commit(tx, turn, cover, note)
+    if matches!(open.accepted.work, Work::Compact { .. }) {
+        return tx.fail_turn(turn, "compaction_failed", told);
+    }
+    match plan.step.cover() {
+        Some(cover) => commit(tx, turn, &plan, note(cover)),
+        None => {
+            let mut alterations = by_hand(tx.state, &plan.step);
+            alterations.retain(|alteration| shrinks(tx.state, &plan, alteration));
+            tx.record(Fact::Altered { turn, alterations })
         }
-        _ => tx.fail_turn(turn, "compaction_failed", reason.to_string()),
     }
 }
 
@@ -83,30 +74,129 @@ fn under_way(tx: &Tx<'_>, turn: TurnId, step: u32) -> Option<Plan> {
     tx.state.step_under_way(turn).filter(|_| current).cloned()
 }
 
-/// The note that stands for a dropped range, counted by its bytes.
-fn note(cover: &Cover, encodings: &[unisono_context::Encoding]) -> Written {
-    let text = block_text(&cover.spans, &Body::Tombstone, &[]);
-    let count = Count::approximate(text.len() as u64);
-    let counts: Counts = encodings
-        .iter()
-        .map(|encoding| (*encoding, count))
-        .collect();
-    Written {
+/// What is to be recorded of a result, with every count; or why it is not taken.
+fn carried_out(state: &State, plan: &Plan, result: StepResult) -> Result<StepResult, String> {
+    let unfit = || "the result does not fit the step".to_owned();
+    match (&plan.step, result) {
+        (Step::Mask(_) | Step::Cut { .. }, StepResult::Altered(mut alterations)) => {
+            let made = alterations.iter().map(|a| (a.message, a.ordinal, a.form));
+            if !made.eq(plan.step.forms()) {
+                return Err(unfit());
+            }
+            for alteration in &mut alterations {
+                alteration.counts = counted(state, alteration);
+            }
+            alterations.retain(|alteration| shrinks(state, plan, alteration));
+            if alterations.is_empty() {
+                return Err("no message got smaller".to_owned());
+            }
+            Ok(StepResult::Altered(alterations))
+        }
+        (Step::Summarise { cover, cap, .. }, StepResult::Written(written)) => {
+            let written = complete(cover, written);
+            if matches!(&written.body, Body::Summary(text) if text.trim().is_empty()) {
+                return Err("the summary is empty".to_owned());
+            }
+            let count = written.counts.get(plan.budget.encoding);
+            let tokens = count.unwrap_or_default().at_most;
+            if tokens > *cap || tokens >= cover.original {
+                return Err(format!(
+                    "summary of {tokens} tokens is over its cap of {cap}"
+                ));
+            }
+            Ok(StepResult::Written(written))
+        }
+        (Step::Drop { cover }, StepResult::Written(written)) if written.body == Body::Tombstone => {
+            Ok(StepResult::Written(complete(cover, written)))
+        }
+        (_, _) => Err(unfit()),
+    }
+}
+
+fn complete(cover: &Cover, mut written: Written) -> Written {
+    written.counts = completed(written.counts, || {
+        block_text(&cover.spans, &written.body, &written.key_facts).len()
+    });
+    written
+}
+
+/// The counts of a shortened message, complete.
+fn counted(state: &State, alteration: &Alteration) -> Counts {
+    completed(alteration.counts, || {
+        let node = state.tree.get(alteration.message);
+        let parts = node.map(|node| altered_parts(&node.message, alteration.form));
+        let texts = parts
+            .iter()
+            .flatten()
+            .map(|part| part.countable_text().len() + 1);
+        texts.sum()
+    })
+}
+
+/// Whether the message costs less than as it stands now, which may be shortened by another
+/// branch's turn since the plan was made.
+fn shrinks(state: &State, plan: &Plan, alteration: &Alteration) -> bool {
+    let encoding = plan.budget.encoding;
+    let standing = state
+        .alterations
+        .get(alteration.ordinal, alteration.message)
+        .map(|standing| standing.counts)
+        .or_else(|| Some(state.tree.get(alteration.message)?.counts));
+    let before = standing.and_then(|counts| counts.get(encoding));
+    match (alteration.counts.get(encoding), before) {
+        (Some(after), Some(before)) => after.tokens < before.tokens,
+        _ => false,
+    }
+}
+
+/// The shortened messages of a step, counted by their bytes.
+fn by_hand(state: &State, step: &Step) -> Vec<Alteration> {
+    let forms = step.forms().into_iter();
+    let alterations = forms.map(|(message, ordinal, form)| {
+        let counts = Counts::default();
+        let mut alteration = Alteration {
+            message,
+            ordinal,
+            form,
+            counts,
+        };
+        alteration.counts = counted(state, &alteration);
+        alteration
+    });
+    alterations.collect()
+}
+
+/// The note that stands for a range nobody could summarise, counted by its bytes.
+fn note(cover: &Cover) -> Written {
+    let written = Written {
         body: Body::Tombstone,
         key_facts: Vec::new(),
-        counts,
+        counts: Counts::default(),
         writer: Writer::Deterministic,
         model: "none".into(),
         cost_micros: Some(0),
         duration_ms: 0,
         degraded: true,
+    };
+    complete(cover, written)
+}
+
+fn commit(tx: &mut Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Result<(), fold::Error> {
+    match checkpoint(tx, turn, plan, written) {
+        Some(checkpoint) => tx.record(Fact::Compacted {
+            turn: Some(turn),
+            checkpoint: Arc::new(checkpoint),
+        }),
+        None => {
+            let reason = "the step does not lie on its branch".to_owned();
+            tx.fail_turn(turn, "compaction_failed", reason)
+        }
     }
 }
 
-fn commit(tx: &mut Tx<'_>, turn: TurnId, cover: &Cover, written: Written) -> Result<(), Refusal> {
+fn checkpoint(tx: &Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Option<Checkpoint> {
     let state = &*tx.state;
-    let open = state.turns.get(&turn).ok_or(Refusal::UnknownTurn(turn))?;
-    let branch = &open.accepted.branch;
+    let open = state.turns.get(&turn)?;
     let (kind, pending) = match open.accepted.work {
         Work::Answer { .. } => (Kind::Auto, true),
         Work::Compact { .. } => (Kind::Manual, false),
@@ -123,15 +213,12 @@ fn commit(tx: &mut Tx<'_>, turn: TurnId, cover: &Cover, written: Written) -> Res
         degraded: written.degraded,
         at: tx.now,
     };
-    let view = state
-        .tree
-        .head(branch)
-        .and_then(|head| state.view(head, pending));
-    let preset = open.accepted.policy.preset;
-    let checkpoint = view.and_then(|view| Checkpoint::from_cover(cover, &view, kind, preset, made));
-    let checkpoint = checkpoint.ok_or_else(|| Refusal::UnknownBranch(branch.clone()))?;
-    tx.record(Fact::Compacted {
-        turn: Some(turn),
-        checkpoint: Arc::new(checkpoint),
-    })
+    let view = state.view(state.tree.head(&open.accepted.branch)?, pending)?;
+    Checkpoint::from_cover(
+        plan.step.cover()?,
+        &view,
+        kind,
+        open.accepted.policy.preset,
+        made,
+    )
 }

@@ -1,0 +1,229 @@
+//! Facts in one line each: for logs, progress and golden tests.
+
+use std::fmt::{self, Display, Formatter};
+
+use unisono_context::checkpoint::{Body, Span};
+use unisono_context::compaction::{Cover, Step as PlanStep};
+use unisono_context::snapshot::Manifest;
+use unisono_context::tokens::Count;
+use unisono_context::{RunId, TurnId};
+
+use super::{AcceptedTurn, Fact, OpenedRun, Outcome, RunRole, Work};
+use crate::run::{Ending, Step};
+
+/// The last eight hex digits of an id: its first ones are the time, which its siblings share.
+struct Short(u128);
+
+impl Display for Short {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0 as u32)
+    }
+}
+
+fn turn(id: TurnId) -> Short {
+    Short(id.as_u128())
+}
+
+fn run(id: RunId) -> Short {
+    Short(id.as_u128())
+}
+
+impl Fact {
+    /// Its name: stable, in lower case with underscores.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Fact::Created { .. } => "created",
+            Fact::Appended { .. } => "appended",
+            Fact::BranchSet { .. } => "branch_set",
+            Fact::Counted { .. } => "counted",
+            Fact::PreambleCounted { .. } => "preamble_counted",
+            Fact::Defined { .. } => "defined",
+            Fact::TurnAccepted { .. } => "turn_accepted",
+            Fact::TurnStarted { .. } => "turn_started",
+            Fact::CompactionPlanned { .. } => "compaction_planned",
+            Fact::Altered { .. } => "altered",
+            Fact::Compacted { .. } => "compacted",
+            Fact::CompactionFailed { .. } => "compaction_failed",
+            Fact::Frozen { .. } => "frozen",
+            Fact::RunOpened { .. } => "run_opened",
+            Fact::RunStepped { .. } => "run_stepped",
+            Fact::RunRetried { .. } => "run_retried",
+            Fact::RunEnded { .. } => "run_ended",
+            Fact::TurnEnded { .. } => "turn_ended",
+        }
+    }
+}
+
+/// The name, the turn or run by the end of its id, and what matters most.
+impl Display for Fact {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.name())?;
+        match self {
+            Fact::Created { title, .. } => write!(f, "{title:?}"),
+            Fact::Appended { message, .. } => {
+                write!(
+                    f,
+                    "{} message {}",
+                    message.role,
+                    Short(message.id.as_u128())
+                )
+            }
+            Fact::BranchSet { branch, head } => {
+                write!(f, "{branch} at message {}", Short(head.as_u128()))
+            }
+            Fact::Counted { encoding, counts } => {
+                let total: Count = counts.iter().map(|(_, count)| *count).sum();
+                let (messages, name) = (counts.len(), encoding.name());
+                write!(f, "{messages} messages: {} tokens of {name}", total.tokens)
+            }
+            Fact::PreambleCounted {
+                encoding, count, ..
+            } => write!(f, "{} tokens of {}", count.tokens, encoding.name()),
+            Fact::Defined { definition } => {
+                let digest = definition.digest().short();
+                write!(f, "agent {} as {digest}", definition.id)
+            }
+            Fact::TurnAccepted { turn } => accepted(turn, f),
+            Fact::TurnStarted { turn: id } => turn(*id).fmt(f),
+            Fact::CompactionPlanned { turn: id, plan } => {
+                write!(f, "{}: ", turn(*id))?;
+                planned(&plan.step, f)?;
+                write!(f, "; {} tokens, target {}", plan.before, plan.target)
+            }
+            Fact::Altered {
+                turn: id,
+                alterations,
+            } => {
+                write!(f, "{}: {} messages", turn(*id), alterations.len())
+            }
+            Fact::Compacted { checkpoint, .. } => {
+                let kind = match &checkpoint.body {
+                    Body::Summary(_) => "summary",
+                    Body::Tombstone => "note",
+                };
+                let (number, original) = (checkpoint.number, checkpoint.original);
+                write!(f, "{kind} {number} stands for ")?;
+                spans(&checkpoint.covers, f)?;
+                let after = checkpoint.counts.get(unisono_context::Encoding::ALL[0]);
+                let after = after.unwrap_or_default().tokens;
+                write!(f, ": {original} tokens become {after}")
+            }
+            Fact::CompactionFailed { turn: id, reason } => write!(f, "{}: {reason}", turn(*id)),
+            Fact::Frozen {
+                turn: id,
+                snapshot,
+                manifest,
+            } => {
+                write!(f, "{}: snapshot {}, ", turn(*id), snapshot.short())?;
+                contents(manifest, f)
+            }
+            Fact::RunOpened { run } => opened(run, f),
+            Fact::RunStepped { run: id, step } => {
+                write!(f, "{}: ", run(*id))?;
+                stepped(step, f)
+            }
+            Fact::RunRetried {
+                run: id,
+                attempt,
+                reason,
+                ..
+            } => write!(f, "{}: attempt {attempt} after: {reason}", run(*id)),
+            Fact::RunEnded { run: id, ending } => {
+                write!(f, "{}: ", run(*id))?;
+                ended(ending, f)
+            }
+            Fact::TurnEnded { turn: id, outcome } => write!(f, "{}: {outcome}", turn(*id)),
+        }
+    }
+}
+
+fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
+    let work = match &accepted.work {
+        Work::Answer { .. } => "answer",
+        Work::Compact { .. } => "compact",
+    };
+    let (id, branch) = (turn(accepted.id), &accepted.branch);
+    write!(f, "{id}: {work} on {branch}")?;
+    match accepted.delegates.len() {
+        0 => Ok(()),
+        delegates => write!(f, " with {delegates} delegates"),
+    }
+}
+
+fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
+    let covered = |cover: &Cover, f: &mut Formatter<'_>| {
+        spans(&cover.spans, f)?;
+        write!(f, " of {} tokens", cover.original)
+    };
+    match step {
+        PlanStep::Mask(targets) => write!(f, "mask {} messages", targets.len()),
+        PlanStep::Cut {
+            ordinal,
+            target_chars,
+            ..
+        } => write!(f, "cut {ordinal} to {target_chars} characters"),
+        PlanStep::Summarise { cover, cap, .. } => {
+            f.write_str("summarise ")?;
+            covered(cover, f)?;
+            write!(f, " in at most {cap}")
+        }
+        PlanStep::Drop { cover } => {
+            f.write_str("drop ")?;
+            covered(cover, f)
+        }
+    }
+}
+
+fn spans(spans: &[Span], f: &mut Formatter<'_>) -> fmt::Result {
+    for (index, span) in spans.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(f, "{comma}{span}")?;
+    }
+    Ok(())
+}
+
+fn contents(manifest: &Manifest, f: &mut Formatter<'_>) -> fmt::Result {
+    let messages: u32 = manifest.spans.iter().copied().map(Span::len).sum();
+    let summaries = manifest.checkpoints.len();
+    write!(f, "{summaries} summaries and {messages} messages")
+}
+
+fn opened(opened: &OpenedRun, f: &mut Formatter<'_>) -> fmt::Result {
+    let id = run(opened.id);
+    match opened.role {
+        RunRole::Lead => write!(f, "{id}: lead {}", opened.agent),
+        RunRole::Delegate { index } => write!(f, "{id}: delegate {} {}", index + 1, opened.agent),
+    }
+}
+
+fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
+    match step {
+        Step::Model(reply) => write!(f, "model reply with {} tool calls", reply.calls.len()),
+        Step::Tools(results) => write!(f, "{} tool results", results.len()),
+        Step::Named { name, .. } => write!(f, "step {name}"),
+    }
+}
+
+fn ended(ending: &Ending, f: &mut Formatter<'_>) -> fmt::Result {
+    match ending {
+        Ending::Finished { partial: None, .. } => f.write_str("finished"),
+        Ending::Finished {
+            partial: Some(why), ..
+        } => write!(f, "finished in part: {why}"),
+        Ending::Failed { cause, reason, .. } => write!(f, "failed ({}): {reason}", cause.code()),
+        Ending::Cancelled => f.write_str("cancelled"),
+    }
+}
+
+impl Display for Outcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Answered => f.write_str("answered"),
+            Outcome::Compacted { before, after } => {
+                write!(f, "compacted from {before} to {after} tokens")
+            }
+            Outcome::Failed { code, reason } => write!(f, "failed ({code}): {reason}"),
+            Outcome::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! How turns and their runs begin, go on and end.
+
+use std::sync::Arc;
+
+use unisono_context::compaction::Plan;
+use unisono_context::message::{Part, Role};
+use unisono_context::snapshot::{Manifest, Preamble};
+use unisono_context::{Digest, RunId, SnapshotId, Timestamp, TurnId};
+
+use crate::agent::{Assignment, Definition, Team};
+use crate::event::{AcceptedTurn, OpenedRun, Outcome, RunRole, Work};
+use crate::run::{Ending, Run};
+use crate::state::{EndedTurn, State};
+use crate::turn::{Cached, Phase, Turn};
+
+use super::Error;
+
+impl State {
+    pub(super) fn accept(&mut self, accepted: &AcceptedTurn, at: Timestamp) -> Result<(), Error> {
+        let team = self.team(accepted)?;
+        let queue = self.queues.entry(accepted.branch.clone()).or_default();
+        queue.push_back(accepted.id);
+        let turn = Turn {
+            team,
+            preamble: Preamble::new("", Vec::new()),
+            started_at: at,
+            phase: Phase::Queued,
+            steps_planned: 0,
+            covered: false,
+            step_failures: 0,
+            tokens_before: None,
+            measured_by: None,
+            runs: Vec::new(),
+            open_runs: 0,
+            messages_appended: 0,
+            snapshot: Cached(None),
+            prefixes: Cached(None),
+            accepted: accepted.clone(),
+        };
+        self.turns.insert(accepted.id, turn);
+        Ok(())
+    }
+
+    fn team(&self, accepted: &AcceptedTurn) -> Result<Team, Error> {
+        let find = |digest: &Digest| -> Result<Arc<Definition>, Error> {
+            let known = self.definitions.get(digest).cloned();
+            known.ok_or(Error::UnknownDefinition(*digest))
+        };
+        let delegates = accepted.delegates.iter().map(|(digest, task)| {
+            Ok(Assignment {
+                agent: find(digest)?,
+                task: task.clone(),
+            })
+        });
+        Ok(Team {
+            lead: find(&accepted.lead)?,
+            delegates: delegates.collect::<Result<_, Error>>()?,
+        })
+    }
+
+    pub(super) fn start(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
+        let system = self.system.clone();
+        let turn = self.turn_in(id, "start", |phase| *phase == Phase::Queued)?;
+        turn.phase = Phase::Preparing;
+        turn.started_at = at;
+        turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
+        let branch = turn.accepted.branch.clone();
+        if let Work::Answer { input } = &turn.accepted.work {
+            let input = input.clone();
+            self.append(Some(&branch), self.tree.head(&branch), input)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn planned(&mut self, id: TurnId, plan: &Plan) -> Result<(), Error> {
+        let turn = self.turn_in(id, "compaction plan", |phase| *phase == Phase::Preparing)?;
+        turn.steps_planned += 1;
+        turn.step_failures = 0;
+        turn.tokens_before.get_or_insert(plan.before);
+        turn.measured_by.get_or_insert(plan.budget);
+        turn.phase = Phase::Compacting(Box::new(plan.clone()));
+        Ok(())
+    }
+
+    pub(super) fn compacting(&mut self, id: TurnId) -> Result<&mut Turn, Error> {
+        self.turn_in(id, "compaction step", |phase| {
+            matches!(phase, Phase::Compacting(_))
+        })
+    }
+
+    pub(super) fn step_done(&mut self, id: TurnId) -> Result<&mut Turn, Error> {
+        let turn = self.compacting(id)?;
+        turn.phase = Phase::Preparing;
+        Ok(turn)
+    }
+
+    pub(super) fn frozen(
+        &mut self,
+        id: TurnId,
+        snapshot: SnapshotId,
+        manifest: &Manifest,
+    ) -> Result<(), Error> {
+        let turn = self.turn_in(id, "freeze", |phase| *phase == Phase::Preparing)?;
+        turn.phase = Phase::Frozen {
+            snapshot,
+            manifest: Box::new(manifest.clone()),
+            delivered: false,
+        };
+        Ok(())
+    }
+
+    pub(super) fn opened(&mut self, run: &OpenedRun, at: Timestamp) -> Result<(), Error> {
+        let frozen = |phase: &Phase| matches!(phase, Phase::Frozen { .. });
+        let turn = self.turn_in(run.turn, "run", frozen)?;
+        let delegates = turn.runs.is_empty() && run.role != RunRole::Lead;
+        turn.runs.push(run.id);
+        turn.open_runs += 1;
+        self.runs.insert(run.id, Run::new(run, at));
+        if delegates {
+            self.append_calls(run.turn, at)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn run_ended(
+        &mut self,
+        id: RunId,
+        ending: &Arc<Ending>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let run = self.run_mut(id)?;
+        run.ending = Some(ending.clone());
+        let (id, role) = (run.turn, run.role);
+        let turn = self.turn_mut(id)?;
+        turn.open_runs = turn.open_runs.saturating_sub(1);
+        let all = turn.open_runs == 0 && turn.runs.len() >= turn.team.delegates.len();
+        if all && role != RunRole::Lead {
+            self.append_results(id, at)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(
+        &mut self,
+        id: TurnId,
+        outcome: &Outcome,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        // A turn that ended while its fan-out was being opened leaves no call unanswered.
+        self.append_results(id, at)?;
+        let turn = self.turn_mut(id)?;
+        let branch = turn.accepted.branch.clone();
+        let mut answer = None;
+        if *outcome == Outcome::Answered {
+            let parts = vec![Part::Text(self.answer_of(id)?)];
+            answer = Some(self.append_own(id, Role::Assistant, parts, at)?);
+        }
+        if let Some(turn) = self.turns.remove(&id) {
+            for run in &turn.runs {
+                self.runs.remove(run);
+            }
+        }
+        if let Some(queue) = self.queues.get_mut(&branch) {
+            queue.retain(|queued| *queued != id);
+            if queue.is_empty() {
+                self.queues.remove(&branch);
+            }
+        }
+        let outcome = outcome.clone();
+        self.ended.insert(id, EndedTurn { outcome, answer });
+        Ok(())
+    }
+
+    fn answer_of(&self, id: TurnId) -> Result<Arc<str>, Error> {
+        let turn = self.turns.get(&id).ok_or(Error::UnknownTurn(id))?;
+        let lead = turn.run(RunRole::Lead).and_then(|run| self.runs.get(&run));
+        match lead.and_then(|run| run.ending.as_deref()) {
+            Some(Ending::Finished { text, .. }) => Ok(text.clone()),
+            _ => Err(Error::Phase {
+                event: "answer",
+                turn: id,
+            }),
+        }
+    }
+
+    pub(super) fn turn_mut(&mut self, id: TurnId) -> Result<&mut Turn, Error> {
+        self.turns.get_mut(&id).ok_or(Error::UnknownTurn(id))
+    }
+
+    /// The turn, if its phase allows the event.
+    fn turn_in(
+        &mut self,
+        id: TurnId,
+        event: &'static str,
+        allowed: impl Fn(&Phase) -> bool,
+    ) -> Result<&mut Turn, Error> {
+        let turn = self.turn_mut(id)?;
+        if allowed(&turn.phase) {
+            Ok(turn)
+        } else {
+            Err(Error::Phase { event, turn: id })
+        }
+    }
+
+    pub(super) fn run_mut(&mut self, id: RunId) -> Result<&mut Run, Error> {
+        let run = self.runs.get_mut(&id).filter(|run| run.is_open());
+        run.ok_or(Error::UnknownRun(id))
+    }
+}

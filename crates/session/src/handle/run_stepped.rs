@@ -1,0 +1,33 @@
+//! A run finished a step.
+
+use std::sync::Arc;
+
+use unisono_context::RunId;
+
+use crate::event::Fact;
+use crate::fold;
+use crate::run::{Run, Step};
+
+use super::Tx;
+
+/// Records a step of the attempt under way. A step of another attempt is late and changes
+/// nothing; so does a named step that is recorded already.
+pub(super) fn handle(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    attempt: u32,
+    step: Arc<Step>,
+) -> Result<(), fold::Error> {
+    match tx.attempt(run, attempt) {
+        Some(known) if !is_recorded(known, &step) => tx.record(Fact::RunStepped { run, step }),
+        _ => Ok(()),
+    }
+}
+
+fn is_recorded(run: &Run, step: &Step) -> bool {
+    let Step::Named { name, .. } = step else {
+        return false;
+    };
+    let mut steps = run.steps.iter();
+    steps.any(|known| matches!(&**known, Step::Named { name: other, .. } if other == name))
+}

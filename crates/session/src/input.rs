@@ -1,0 +1,186 @@
+//! What reaches a session, and the answers to the effects it asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::alteration::Alteration;
+use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Writer};
+use unisono_context::message::NewMessage;
+use unisono_context::policy::Policy;
+use unisono_context::snapshot::ToolSpec;
+use unisono_context::tokens::{Count, Counts, Ppm};
+use unisono_context::{Digest, Encoding, MessageId, RunId, SessionId, TurnId};
+
+use crate::agent::Team;
+use crate::event::Work;
+use crate::run::{Cause, Step, Usage};
+
+/// What reaches a session.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Create the session from a conversation. Only as the first input.
+    Import(Import),
+    /// Answer an input, or compact on request. The same turn again is not an error.
+    Accept(NewTurn),
+    /// Start a branch at a message, or set it there.
+    Fork {
+        /// Its name.
+        branch: Arc<str>,
+        /// Its head.
+        at: MessageId,
+    },
+    /// [`crate::Effect::Count`] was carried out.
+    Counted(Counted),
+    /// [`crate::Effect::Compact`] was carried out.
+    StepDone {
+        /// The turn.
+        turn: TurnId,
+        /// The step, as in the job.
+        step: u32,
+        /// What came of it.
+        result: StepResult,
+    },
+    /// [`crate::Effect::Compact`] failed.
+    StepFailed {
+        /// The turn.
+        turn: TurnId,
+        /// The step, as in the job.
+        step: u32,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// [`crate::Effect::Render`] was carried out: prefix digests by definition digest.
+    Rendered {
+        /// The turn.
+        turn: TurnId,
+        /// Digest of the shared prompt bytes, per definition.
+        prefixes: BTreeMap<Digest, Digest>,
+    },
+    /// A run finished a step.
+    RunStepped {
+        /// The run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// The step.
+        step: Arc<Step>,
+    },
+    /// An attempt of a run ended.
+    RunEnded {
+        /// The run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// How.
+        end: AttemptEnd,
+    },
+    /// Stop a turn and all its runs.
+    Cancel {
+        /// The turn.
+        turn: TurnId,
+    },
+    /// Time passed.
+    Tick,
+}
+
+/// A conversation that becomes a session.
+#[derive(Clone, Debug, Default)]
+pub struct Import {
+    /// Its id.
+    pub session: Option<SessionId>,
+    /// A title for people.
+    pub title: Arc<str>,
+    /// The system text.
+    pub system: Arc<str>,
+    /// Labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Messages with their parents, parents first.
+    pub messages: Vec<(Option<MessageId>, NewMessage)>,
+    /// Branch heads; without any, `main` ends in the last message.
+    pub branches: Vec<(Arc<str>, MessageId)>,
+    /// Checkpoints, oldest first.
+    pub checkpoints: Vec<Arc<Checkpoint>>,
+}
+
+/// A turn to be accepted.
+#[derive(Clone, Debug)]
+pub struct NewTurn {
+    /// Its id.
+    pub id: TurnId,
+    /// The branch.
+    pub branch: Arc<str>,
+    /// What it does.
+    pub work: Work,
+    /// Its agents.
+    pub team: Team,
+    /// When and how to compact.
+    pub policy: Policy,
+    /// Safety margin as a share of the window.
+    pub safety: Ppm,
+    /// The tools the agents are told of.
+    pub tools: Vec<ToolSpec>,
+}
+
+/// Counts that were asked for.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The turn.
+    pub turn: TurnId,
+    /// The encoding.
+    pub encoding: Encoding,
+    /// System text and tools, if they were asked for.
+    pub preamble: Option<(Digest, Count)>,
+    /// The messages.
+    pub messages: Vec<(MessageId, Count)>,
+}
+
+/// What came of a compaction step.
+#[derive(Clone, Debug)]
+pub enum StepResult {
+    /// Messages are masked or cut.
+    Altered(Vec<Alteration>),
+    /// A summary was written, or a note for a dropped range.
+    Written(Written),
+}
+
+/// A summary with all that is recorded of its making.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// What stands in the context.
+    pub body: Body,
+    /// Facts carried verbatim.
+    pub key_facts: Vec<KeyFact>,
+    /// Tokens of the whole block, in each encoding of the job.
+    pub counts: Counts,
+    /// Who wrote it.
+    pub writer: Writer,
+    /// The model's name.
+    pub model: Arc<str>,
+    /// What it cost, in millionths of a dollar; none where the price is unknown.
+    pub cost_micros: Option<u64>,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// Whether a model should redo it.
+    pub degraded: bool,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// With a result.
+    Finished {
+        /// The answer.
+        text: Arc<str>,
+        /// Set where it is not complete, saying why.
+        partial: Option<Arc<str>>,
+        /// What it used.
+        usage: Usage,
+    },
+    /// Without one.
+    Failed {
+        /// Why.
+        cause: Cause,
+        /// What happened.
+        reason: Arc<str>,
+    },
+}
