@@ -79,7 +79,7 @@ async fn send_session(
         moved.events += events.len() as u64;
         let links = events
             .into_iter()
-            .map(|event| (head.push(&event.payload), event.payload))
+            .map(|event| (head.push(&event.payload, 0), event.payload))
             .collect();
         send(sections, Section::Events { session, links }).await?;
     }

@@ -21,10 +21,13 @@ mod batch;
 mod carve;
 mod doctor;
 mod files;
+mod group;
 mod keys;
 mod ledger;
 mod lock;
+mod log;
 mod open;
+mod rescue;
 mod salvage;
 mod tail;
 mod trees;
@@ -48,8 +51,9 @@ pub use doctor::{Checkup, Finding, doctor, repair};
 pub use salvage::{Lost, Salvage};
 pub use vacuum::{Vacuumed, vacuum};
 
+use group::Command;
 use trees::Trees;
-use writer::{Command, Writer};
+use writer::Writer;
 
 /// Commands that may wait for the writer thread; a caller beyond it waits for a place.
 const QUEUE_COMMANDS: usize = 1024;

@@ -70,9 +70,8 @@ impl State {
     fn append(&mut self, append: Append) -> Result<u64> {
         let mut head = row::admit_append(&append, self.head(append.session))?;
         for payload in &append.payloads {
-            head.push(payload);
+            head.push(payload, now_unix_ms());
         }
-        head.updated_unix_ms = now_unix_ms();
         let last_seq = head.last_seq;
         if let Some(journal) = self.journals.get_mut(&append.session) {
             journal.head = head;

@@ -32,11 +32,18 @@ pub(crate) struct Head {
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EventRow {
+    pub(crate) stamp: Stamp,
+    pub(crate) body: Body,
+}
+
+/// What is known of an event beside its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
     /// The claim it was written under.
     pub(crate) epoch: u64,
+    pub(crate) at_unix_ms: u64,
     /// The chain's hash before it.
     pub(crate) previous: Hash,
-    pub(crate) body: Body,
 }
 
 /// The latest state checkpoint; the event it covers is in the envelope's key.
@@ -123,13 +130,18 @@ impl Head {
         }
     }
 
-    /// Adds an event and gives its row's links: its number and the hash before it.
-    pub(crate) fn push(&mut self, payload: &[u8]) -> (u64, Hash) {
-        let previous = self.last_hash;
+    /// Adds an event and gives its number and its stamp.
+    pub(crate) fn push(&mut self, payload: &[u8], at_unix_ms: u64) -> (u64, Stamp) {
+        let stamp = Stamp {
+            epoch: self.epoch,
+            at_unix_ms,
+            previous: self.last_hash,
+        };
         self.last_seq += 1;
-        self.last_hash = link(&previous, self.last_seq, payload);
+        self.last_hash = link(&stamp.previous, self.last_seq, payload);
         self.payload_bytes += payload.len() as u64;
-        (self.last_seq, previous)
+        self.updated_unix_ms = at_unix_ms;
+        (self.last_seq, stamp)
     }
 
     pub(crate) fn info(&self, session: SessionId) -> Option<SessionInfo> {

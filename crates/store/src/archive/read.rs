@@ -146,7 +146,7 @@ impl Open {
     ) -> Result<Vec<Item>, String> {
         let row: EventRow = codec::decode(envelope.body)?;
         let seq = self.last_seq + 1;
-        if envelope.key.seq != seq || row.previous != hash {
+        if envelope.key.seq != seq || row.stamp.previous != hash {
             return Err(format!(
                 "event {} does not follow event {} of session {id}",
                 envelope.key.seq, self.last_seq

@@ -11,16 +11,16 @@ use crate::codec::{self, Block};
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Key, Kind};
 use crate::error::{Error, Record, Result};
-use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Hash, Head};
+use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Head, Stamp};
 
 pub(super) const FIRST_LINE: &[u8] = b"unisono archive, schema 1\n";
 
 /// Records to be written.
 pub(super) enum Section {
-    /// Events, each with its number, the chain's hash before it, and its payload.
+    /// Events, each with its number, its stamp, and its payload.
     Events {
         session: SessionId,
-        links: Vec<((u64, Hash), Vec<u8>)>,
+        links: Vec<((u64, Stamp), Vec<u8>)>,
     },
     Checkpoint {
         session: SessionId,
@@ -75,21 +75,16 @@ impl Archive<'_> {
     fn section(&mut self, section: Section) -> Result<()> {
         match section {
             Section::Events { session, links } => {
-                links
-                    .into_iter()
-                    .try_for_each(|((seq, previous), payload)| {
-                        let row = EventRow {
-                            epoch: 1,
-                            previous,
-                            body: Body::Inline(Block(payload)),
-                        };
-                        self.record(
-                            Kind::Event,
-                            row::key(session, seq),
-                            &row,
-                            Record::Event { session, seq },
-                        )
-                    })
+                links.into_iter().try_for_each(|((seq, stamp), payload)| {
+                    let body = Body::Inline(Block(payload));
+                    let row = EventRow { stamp, body };
+                    self.record(
+                        Kind::Event,
+                        row::key(session, seq),
+                        &row,
+                        Record::Event { session, seq },
+                    )
+                })
             }
             Section::Checkpoint {
                 session,

@@ -2,11 +2,11 @@
 
 use crate::codec::{self, Block};
 use crate::disk::keys;
-use crate::disk::trees::Log;
+use crate::disk::log::Log;
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Key, Kind};
 use crate::error::{Error, Record, Result};
-use crate::row::{self, Body, CheckpointRow, EventRow, Hash, Head};
+use crate::row::{self, Body, CheckpointRow, EventRow, Hash, Head, Stamp};
 
 /// Changes that are applied together. Chunks go first: a record never precedes its chunks.
 #[derive(Debug, Default)]
@@ -35,24 +35,13 @@ impl Batch {
         &mut self,
         log: &Log,
         session: SessionId,
-        seq: u64,
-        epoch: u64,
-        previous: Hash,
+        (seq, stamp): (u64, Stamp),
         payload: Vec<u8>,
     ) -> Result<()> {
         let body = self.body(log, payload);
-        let row = encode(
-            &EventRow {
-                epoch,
-                previous,
-                body,
-            },
-            Record::Event { session, seq },
-        )?;
-        self.put(
-            keys::event(session, seq),
-            envelope::seal(Kind::Event, row::key(session, seq), &row),
-        );
+        let row = encode(&EventRow { stamp, body }, Record::Event { session, seq })?;
+        let sealed = envelope::seal(Kind::Event, row::key(session, seq), &row);
+        self.put(keys::event(session, seq), sealed);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Records carry a magic, their key and a checksum, and sled stores values as they are, in one piece;
 //! so they can be found without sled. Outdated and removed records are found too: which of them
-//! count is decided by [`super::salvage`].
+//! count is decided by the epochs and the hash chain, in [`Index::follow`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -14,10 +14,11 @@ use uuid::Uuid;
 
 use crate::codec;
 use crate::disk::keys::VALUE_LIMIT_BYTES;
-use crate::engine::SessionId;
+use crate::disk::log::assemble;
+use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Envelope, HEADER_BYTES, Kind, MAGIC};
 use crate::error::{Error, Result};
-use crate::row::{CheckpointRow, EventRow, Hash, Head};
+use crate::row::{Body, CheckpointRow, EventRow, Hash, Head, Stamp};
 
 const WINDOW_BYTES: usize = 4 << 20;
 
@@ -28,9 +29,9 @@ pub(super) struct Spot {
     offset: u64,
     len: usize,
     /// The claim it was written under.
-    pub(super) epoch: u64,
+    epoch: u64,
     /// The event it is, or covers.
-    pub(super) seq: u64,
+    seq: u64,
 }
 
 /// All whole records of some files.
@@ -39,7 +40,7 @@ pub(super) struct Index {
     files: Vec<File>,
     pub(super) heads: BTreeMap<SessionId, Head>,
     pub(super) events: BTreeMap<(SessionId, u64), Vec<Spot>>,
-    pub(super) checkpoints: BTreeMap<SessionId, Vec<Spot>>,
+    checkpoints: BTreeMap<SessionId, Vec<Spot>>,
     chunks: HashMap<Hash, Spot>,
 }
 
@@ -96,7 +97,7 @@ impl Index {
                 if let Ok(row) = codec::decode::<EventRow>(envelope.body) {
                     let spots = self.events.entry((session, spot.seq)).or_default();
                     spots.push(Spot {
-                        epoch: row.epoch,
+                        epoch: row.stamp.epoch,
                         ..spot
                     });
                 }
@@ -129,16 +130,64 @@ impl Index {
             .map(|envelope| envelope.body.to_vec())
     }
 
-    pub(super) fn event(&self, spot: &Spot) -> Option<EventRow> {
-        codec::decode(&self.body(spot)?).ok()
+    /// The event that follows a head in its chain. Where several do, a write was lost in a crash
+    /// before it was acknowledged and its number used again: the later claim counts.
+    pub(super) fn follow(
+        &self,
+        session: SessionId,
+        born_epoch: u64,
+        head: &Head,
+    ) -> Option<(Stamp, Vec<u8>)> {
+        let spots = self.events.get(&(session, head.last_seq + 1))?;
+        let mut spots: Vec<&Spot> = spots
+            .iter()
+            .filter(|spot| spot.epoch >= born_epoch)
+            .collect();
+        spots.sort_by_key(|spot| std::cmp::Reverse(spot.epoch));
+        spots.into_iter().find_map(|spot| {
+            let row: EventRow = codec::decode(&self.body(spot)?).ok()?;
+            let payload = self
+                .payload(row.body)
+                .filter(|_| row.stamp.previous == head.last_hash)?;
+            Some((row.stamp, payload))
+        })
     }
 
-    pub(super) fn checkpoint(&self, spot: &Spot) -> Option<CheckpointRow> {
-        codec::decode(&self.body(spot)?).ok()
+    /// The event that the newest checkpoint of a session covers, whether or not it can be read.
+    pub(super) fn newest_checkpoint(&self, session: SessionId, born_epoch: u64) -> Option<u64> {
+        Some(self.checkpoints_by_age(session, born_epoch).first()?.seq)
     }
 
-    pub(super) fn chunk(&self, hash: &Hash) -> Option<Vec<u8>> {
-        self.body(self.chunks.get(hash)?)
+    /// The newest readable checkpoint of a session that covers at most this event, and its epoch.
+    pub(super) fn checkpoint(
+        &self,
+        session: SessionId,
+        born_epoch: u64,
+        last_seq: u64,
+    ) -> Option<(u64, Checkpoint)> {
+        let spots = self.checkpoints_by_age(session, born_epoch).into_iter();
+        spots.filter(|spot| spot.seq <= last_seq).find_map(|spot| {
+            let row: CheckpointRow = codec::decode(&self.body(spot)?).ok()?;
+            let state = self.payload(row.body)?;
+            Some((
+                row.epoch,
+                Checkpoint {
+                    seq: spot.seq,
+                    state,
+                },
+            ))
+        })
+    }
+
+    fn checkpoints_by_age(&self, session: SessionId, born_epoch: u64) -> Vec<&Spot> {
+        let spots = self.checkpoints.get(&session).into_iter().flatten();
+        let mut spots: Vec<&Spot> = spots.filter(|spot| spot.epoch >= born_epoch).collect();
+        spots.sort_by_key(|spot| std::cmp::Reverse((spot.epoch, spot.seq)));
+        spots
+    }
+
+    fn payload(&self, body: Body) -> Option<Vec<u8>> {
+        assemble(body, |hash| self.body(self.chunks.get(hash)?)).ok()
     }
 }
 

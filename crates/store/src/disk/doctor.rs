@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::disk::log::{Known, Log};
 use crate::disk::salvage::{self, Salvage};
-use crate::disk::trees::{Log, Trees};
+use crate::disk::trees::Trees;
 use crate::disk::{ledger, open};
 use crate::engine::SessionId;
 use crate::error::{Error, Fault, Record, Result};
 use crate::row;
 
-/// Heads read at a time.
+/// Sessions listed at a time.
 const PAGE: usize = 256;
 
 /// What a check found.
@@ -79,11 +80,11 @@ fn check(trees: &Trees) -> Result<Checkup> {
     let mut sessions: BTreeSet<SessionId> = ledger::read(&trees.root)?.into_keys().collect();
     let mut after = None;
     loop {
-        match log.heads(after, PAGE) {
-            Ok(heads) => {
-                sessions.extend(heads.iter().map(|(session, _)| *session));
-                let Some((last, _)) = heads.last() else { break };
+        match log.sessions(after, PAGE) {
+            Ok(page) => {
+                let Some(last) = page.last() else { break };
                 after = Some(*last);
+                sessions.extend(page);
             }
             // The ledger knows the rest.
             Err(error) => {
@@ -110,7 +111,7 @@ impl Checkup {
 
     fn session(&mut self, log: &Log, session: SessionId) -> Result<()> {
         let head = match log.head(session) {
-            Ok(Some(head)) if !head.deleted => head,
+            Ok(Some(Known { head, .. })) if !head.deleted => head,
             Ok(_) => return Ok(()),
             Err(error) => return self.note(error),
         };
@@ -144,9 +145,9 @@ impl Checkup {
         expected: Option<row::Hash>,
     ) -> Option<row::Hash> {
         let fault = match log.event(session, seq) {
-            Ok(event) if expected.is_none_or(|hash| hash == event.previous) => {
+            Ok((stamp, payload)) if expected.is_none_or(|hash| hash == stamp.previous) => {
                 self.events += 1;
-                return Some(row::link(&event.previous, seq, &event.payload));
+                return Some(row::link(&stamp.previous, seq, &payload));
             }
             Ok(_) => Fault::BrokenChain,
             Err(fault) => fault,

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::disk::ledger::{self, Extent, Extents};
 use crate::disk::lock::Lock;
+use crate::disk::log::{Log, panic_text};
 use crate::disk::salvage::{self, Salvage};
-use crate::disk::trees::{Log, Trees, panic_text};
+use crate::disk::trees::Trees;
 use crate::disk::{files, tail};
 use crate::error::{Error, Result};
 
@@ -76,11 +77,11 @@ fn open_whole(root: &Path, extents: &Extents) -> Result<Log, Trouble> {
 fn missing(log: &Log, extents: &Extents) -> Option<String> {
     for (session, extent) in extents {
         match log.head(*session) {
-            Ok(Some(head)) if Extent::of(&head) >= *extent => {}
+            Ok(Some(known)) if Extent::of(&known.head) >= *extent => {}
             // A vacuum drops tombstones.
             Ok(None) if extent.deleted => {}
-            Ok(head) => {
-                let last_seq = head.map_or(0, |head| head.last_seq);
+            Ok(known) => {
+                let last_seq = known.map_or(0, |known| known.head.last_seq);
                 return Some(format!(
                     "session {session} was acknowledged up to event {}, the log has it up to {last_seq}",
                     extent.last_seq

@@ -5,13 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::disk::batch::Batch;
-use crate::disk::carve::{Index, Spot};
+use crate::disk::carve::Index;
 use crate::disk::ledger::{self, Extent, Extents};
-use crate::disk::trees::{Log, assemble};
+use crate::disk::log::Log;
 use crate::disk::{files, open, tail};
-use crate::engine::{Checkpoint, SessionId, now_unix_ms};
+use crate::engine::{SessionId, now_unix_ms};
 use crate::error::{Error, Result};
-use crate::row::{self, EventRow, Head};
+use crate::row::{self, Head};
 
 /// A batch is written out when it is this large.
 const BATCH_BYTES: usize = 8 << 20;
@@ -191,73 +191,22 @@ impl Saving<'_> {
 
     /// Follows the chain from its start for as long as it holds.
     fn events(&mut self, session: SessionId, born_epoch: u64, head: &mut Head) -> Result<()> {
-        while let Some((row, payload)) = self.next_event(session, born_epoch, head) {
-            let (seq, previous) = head.push(&payload);
-            head.epoch = head.epoch.max(row.epoch);
-            self.fresh.batch.put_event(
-                &self.fresh.log,
-                session,
-                seq,
-                row.epoch,
-                previous,
-                payload,
-            )?;
+        while let Some((stamp, payload)) = self.index.follow(session, born_epoch, head) {
+            let (seq, _) = head.push(&payload, stamp.at_unix_ms);
+            head.epoch = head.epoch.max(stamp.epoch);
+            let batch = &mut self.fresh.batch;
+            batch.put_event(&self.fresh.log, session, (seq, stamp), payload)?;
             self.report.events += 1;
             self.fresh.write_if_large()?;
         }
         Ok(())
     }
 
-    /// The record that follows the chain. Where several do, a write was lost in a crash before it was
-    /// acknowledged and its number used again: the later claim counts.
-    fn next_event(
-        &self,
-        session: SessionId,
-        born_epoch: u64,
-        head: &Head,
-    ) -> Option<(EventRow, Vec<u8>)> {
-        let spots = self.index.events.get(&(session, head.last_seq + 1))?;
-        let mut spots: Vec<&Spot> = spots
-            .iter()
-            .filter(|spot| spot.epoch >= born_epoch)
-            .collect();
-        spots.sort_by_key(|spot| std::cmp::Reverse(spot.epoch));
-        spots.into_iter().find_map(|spot| {
-            let row = self
-                .index
-                .event(spot)
-                .filter(|row| row.previous == head.last_hash)?;
-            let payload = assemble(row.body.clone(), |hash| self.index.chunk(hash)).ok()?;
-            Some((row, payload))
-        })
-    }
-
     fn checkpoint(&mut self, session: SessionId, born_epoch: u64, last_seq: u64) -> Result<()> {
-        let Some(spots) = self.index.checkpoints.get(&session) else {
+        let Some(newest) = self.index.newest_checkpoint(session, born_epoch) else {
             return Ok(());
         };
-        let mut spots: Vec<&Spot> = spots
-            .iter()
-            .filter(|spot| spot.epoch >= born_epoch)
-            .collect();
-        spots.sort_by_key(|spot| std::cmp::Reverse((spot.epoch, spot.seq)));
-        let Some(newest) = spots.first().map(|spot| spot.seq) else {
-            return Ok(());
-        };
-        let saved = spots
-            .into_iter()
-            .filter(|spot| spot.seq <= last_seq)
-            .find_map(|spot| {
-                let row = self.index.checkpoint(spot)?;
-                let state = assemble(row.body, |hash| self.index.chunk(hash)).ok()?;
-                Some((
-                    row.epoch,
-                    Checkpoint {
-                        seq: spot.seq,
-                        state,
-                    },
-                ))
-            });
+        let saved = self.index.checkpoint(session, born_epoch, last_seq);
         if saved
             .as_ref()
             .is_none_or(|(_, checkpoint)| checkpoint.seq < newest)

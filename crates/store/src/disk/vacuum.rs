@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::disk::ledger::{self, Extent, Extents};
+use crate::disk::log::{Known, Log};
 use crate::disk::salvage::Fresh;
-use crate::disk::trees::Log;
 use crate::disk::{files, open};
 use crate::engine::SessionId;
 use crate::error::{Error, Record, Result};
@@ -73,13 +73,17 @@ impl Copy {
     fn all(&mut self, log: &Log) -> Result<()> {
         let mut after = None;
         loop {
-            let heads = log.heads(after, PAGE)?;
-            let Some((last, _)) = heads.last() else {
+            let page = log.sessions(after, PAGE)?;
+            let Some(last) = page.last() else {
                 return Ok(());
             };
             after = Some(*last);
-            for (session, head) in heads.iter().filter(|(_, head)| !head.deleted) {
-                self.session(log, *session, head)?;
+            for session in page {
+                if let Some(Known { head, .. }) =
+                    log.head(session)?.filter(|known| !known.head.deleted)
+                {
+                    self.session(log, session, &head)?;
+                }
             }
         }
     }
@@ -95,11 +99,11 @@ impl Copy {
         }
         self.extents.insert(session, Extent::of(head));
         for seq in 1..=head.last_seq {
-            let event = log
+            let (stamp, payload) = log
                 .event(session, seq)
                 .map_err(|fault| Error::corrupt(Record::Event { session, seq }, fault))?;
             let Fresh { log: to, batch, .. } = &mut self.fresh;
-            batch.put_event(to, session, seq, event.epoch, event.previous, event.payload)?;
+            batch.put_event(to, session, (seq, stamp), payload)?;
             self.events += 1;
             self.fresh.write_if_large()?;
         }

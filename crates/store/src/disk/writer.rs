@@ -11,45 +11,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::disk::batch::Batch;
 use crate::disk::files;
+use crate::disk::group::{self, Change, Command, Group};
 use crate::disk::ledger::{Extent, Ledger};
-use crate::disk::trees::{Log, Trees, panic_text};
-use crate::engine::{Append, Checkpoint, Claim, SessionId, now_unix_ms};
+use crate::disk::log::{Log, panic_text};
+use crate::disk::trees::Trees;
+use crate::engine::SessionId;
 use crate::error::{Error, Result};
-use crate::row::{self, Head};
 
 /// A group takes no further command beyond this many bytes.
 const GROUP_LIMIT_BYTES: usize = 16 << 20;
-
-/// A write, and where its answer goes.
-#[derive(Debug)]
-pub(super) enum Command {
-    Claim {
-        session: SessionId,
-        reply: Reply<Claim>,
-    },
-    Append {
-        append: Append,
-        reply: Reply<u64>,
-    },
-    PutCheckpoint {
-        session: SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-        reply: Reply<()>,
-    },
-    Delete {
-        session: SessionId,
-        reply: Reply<bool>,
-    },
-}
-
-type Reply<T> = oneshot::Sender<Result<T>>;
-/// Told once whether the group is on disk.
-type Waiter = Box<dyn FnOnce(Result<()>)>;
+/// Heads kept in memory; about 200 bytes each.
+const LIVE_LIMIT: usize = 4096;
 
 /// The writer thread's state.
 pub(super) struct Writer {
@@ -57,17 +33,6 @@ pub(super) struct Writer {
     log_file: File,
     ledger: Ledger,
     queue: mpsc::Receiver<Command>,
-}
-
-/// Commands that go to disk together.
-#[derive(Default)]
-struct Group {
-    batch: Batch,
-    /// Heads as this group leaves them.
-    heads: HashMap<SessionId, Head>,
-    /// Last events as this group found them.
-    before: HashMap<SessionId, u64>,
-    waiters: Vec<Waiter>,
 }
 
 impl Writer {
@@ -86,207 +51,119 @@ impl Writer {
             ledger,
             queue,
         };
-        let thread = std::thread::Builder::new()
-            .name("store-writer".into())
-            .spawn(move || writer.run());
+        let thread = std::thread::Builder::new().name("store-writer".into());
+        let thread = thread.spawn(move || writer.run());
         thread.map_err(|error| Error::io("start the writer thread of", &root, error))
     }
 
     fn run(mut self) {
         while let Some(first) = self.queue.blocking_recv() {
-            if let Some(reason) = self.trees.read_only() {
-                refuse(first, &reason);
-                continue;
-            }
-            // A panic drops the group's replies; their askers then see why the store is closed.
-            let trees = Arc::clone(&self.trees);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.serve(first))) {
-                trees.set_read_only(format!(
-                    "the storage engine panicked: {}",
-                    panic_text(panic.as_ref())
-                ));
+            match self.trees.read_only() {
+                Some(reason) => group::refuse(first, &reason),
+                None => self.serve(first),
             }
         }
+        self.settle();
     }
 
     fn serve(&mut self, first: Command) {
         let trees = Arc::clone(&self.trees);
         let Ok(log) = trees.log() else { return };
-        let mut group = Group::default();
-        group.stage(log, first);
+        let mut group = Group::new(&trees, log);
+        group.stage(first);
         while group.batch.bytes() < GROUP_LIMIT_BYTES {
             let Ok(command) = self.queue.try_recv() else {
                 break;
             };
-            group.stage(log, command);
+            group.stage(command);
         }
         if !group.waiters.is_empty() {
             self.commit(log, group);
         }
+        if trees.live().len() > LIVE_LIMIT {
+            self.settle();
+        }
     }
 
-    fn commit(&mut self, log: &Log, group: Group) {
+    fn commit(&mut self, log: &Log, group: Group<'_>) {
         let Group {
             batch,
-            heads,
-            before,
+            changes,
             waiters,
+            ..
         } = group;
-        self.trees.hide(before);
-        // A panic in here must be known as the reason before the waiters hear of it.
-        let written = catch_unwind(AssertUnwindSafe(|| self.write(log, batch)));
-        let written = written.unwrap_or_else(|panic| {
-            Err(format!(
-                "the storage engine panicked: {}",
-                panic_text(panic.as_ref())
-            ))
-        });
-        match written {
+        self.hide(&changes);
+        match self.write(log, batch) {
             Ok(()) => {
-                self.ledger.note(
-                    heads
-                        .iter()
-                        .map(|(session, head)| (*session, Extent::of(head))),
-                );
-                self.trees.reveal();
+                let extents = changes
+                    .iter()
+                    .map(|(id, change)| (*id, Extent::of(&change.after.head)));
+                self.ledger.note(extents);
+                let after = changes
+                    .into_iter()
+                    .map(|(id, change)| (id, Some(change.after)));
+                self.trees.live_mut().extend(after);
                 waiters.into_iter().for_each(|waiter| waiter(Ok(())));
             }
             Err(reason) => {
+                let error = || Error::ReadOnly {
+                    reason: reason.clone(),
+                };
                 self.trees.set_read_only(reason.clone());
-                waiters.into_iter().for_each(|waiter| {
-                    waiter(Err(Error::ReadOnly {
-                        reason: reason.clone(),
-                    }))
-                });
+                waiters.into_iter().for_each(|waiter| waiter(Err(error())));
             }
         }
     }
 
+    /// Pins what readers see of these sessions to what is acknowledged.
+    fn hide(&self, changes: &HashMap<SessionId, Change>) {
+        let mut live = self.trees.live_mut();
+        for (session, change) in changes {
+            live.entry(*session)
+                .or_insert_with(|| change.before.clone());
+        }
+    }
+
+    /// Makes a batch durable, or says why it may not be.
     fn write(&self, log: &Log, batch: Batch) -> Result<(), String> {
-        batch
-            .apply(log)
-            .map_err(|error| format!("a write to the log failed ({error})"))?;
-        log.db
-            .flush()
-            .map_err(|error| format!("a flush of the log failed ({error})"))?;
-        self.log_file
-            .sync_data()
-            .map_err(|error| format!("a sync of the log failed ({error})"))
-    }
-}
-
-impl Group {
-    /// Checks a command and takes it into the group, or answers it at once.
-    fn stage(&mut self, log: &Log, command: Command) {
-        match command {
-            Command::Claim { session, reply } => {
-                let staged = self.claim(log, session);
-                self.answer(reply, staged);
-            }
-            Command::Append { append, reply } => {
-                let staged = self.append(log, append);
-                self.answer(reply, staged);
-            }
-            Command::PutCheckpoint {
-                session,
-                epoch,
-                checkpoint,
-                reply,
-            } => {
-                let staged = self.put_checkpoint(log, session, epoch, checkpoint);
-                self.answer(reply, staged);
-            }
-            Command::Delete { session, reply } => {
-                let staged = self.delete(log, session);
-                self.answer(reply, staged);
-            }
-        }
-    }
-
-    /// A refusal goes out at once, a success when the group is on disk.
-    fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, staged: Result<T>) {
-        match staged {
-            // The asker may have gone; the write is made all the same.
-            Ok(value) => self.waiters.push(Box::new(move |written| {
-                drop(reply.send(written.map(|()| value)))
-            })),
-            Err(error) => drop(reply.send(Err(error))),
-        }
-    }
-
-    fn head(&mut self, log: &Log, session: SessionId) -> Result<Option<Head>> {
-        if let Some(head) = self.heads.get(&session) {
-            return Ok(Some(head.clone()));
-        }
-        log.head(session)
-    }
-
-    /// Puts a session's new head; `found` is where the session stood before.
-    fn set_head(&mut self, session: SessionId, found: u64, head: Head) -> Result<()> {
-        self.batch.put_head(session, &head)?;
-        self.before.entry(session).or_insert(found);
-        self.heads.insert(session, head);
-        Ok(())
-    }
-
-    fn claim(&mut self, log: &Log, session: SessionId) -> Result<Claim> {
-        let before = self.head(log, session)?;
-        let found = before.as_ref().map_or(0, |head| head.last_seq);
-        let head = Head::claimed(session, before, now_unix_ms());
-        let claim = head.claim();
-        self.set_head(session, found, head)?;
-        Ok(claim)
-    }
-
-    fn append(&mut self, log: &Log, append: Append) -> Result<u64> {
-        let mut head = row::admit_append(&append, self.head(log, append.session)?)?;
-        let Append {
-            session,
-            epoch,
-            expected_seq,
-            payloads,
-        } = append;
-        for payload in payloads {
-            let (seq, previous) = head.push(&payload);
-            self.batch
-                .put_event(log, session, seq, epoch, previous, payload)?;
-        }
-        head.updated_unix_ms = now_unix_ms();
-        let last_seq = head.last_seq;
-        self.set_head(session, expected_seq, head)?;
-        Ok(last_seq)
-    }
-
-    fn put_checkpoint(
-        &mut self,
-        log: &Log,
-        session: SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-    ) -> Result<()> {
-        row::admit_checkpoint(session, epoch, checkpoint.seq, self.head(log, session)?)?;
-        self.batch.put_checkpoint(log, session, epoch, checkpoint)
-    }
-
-    fn delete(&mut self, log: &Log, session: SessionId) -> Result<bool> {
-        let Some(head) = self.head(log, session)?.filter(|head| !head.deleted) else {
-            return Ok(false);
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            let applied = batch.apply(log);
+            applied.map_err(|error| format!("a write to the log failed ({error})"))?;
+            let flushed = log.db.flush();
+            flushed.map_err(|error| format!("a flush of the log failed ({error})"))?;
+            let synced = self.log_file.sync_data();
+            synced.map_err(|error| format!("a sync of the log failed ({error})"))
+        }));
+        let panicked = |panic: Box<dyn std::any::Any + Send>| {
+            Err(format!(
+                "the storage engine panicked ({})",
+                panic_text(panic.as_ref())
+            ))
         };
-        let found = head.last_seq;
-        self.batch.remove(session, found);
-        self.set_head(session, found, head.deleted(session, now_unix_ms()))?;
-        Ok(true)
+        written.unwrap_or_else(panicked)
     }
-}
 
-fn refuse(command: Command, reason: &str) {
-    let error = || Error::ReadOnly {
-        reason: reason.to_owned(),
-    };
-    match command {
-        Command::Claim { reply, .. } => drop(reply.send(Err(error()))),
-        Command::Append { reply, .. } => drop(reply.send(Err(error()))),
-        Command::PutCheckpoint { reply, .. } => drop(reply.send(Err(error()))),
-        Command::Delete { reply, .. } => drop(reply.send(Err(error()))),
+    /// Writes the records of heads that lag behind and lets go of what is kept in memory.
+    fn settle(&self) {
+        let Ok(log) = self.trees.log() else { return };
+        if self.trees.read_only().is_some() {
+            return;
+        }
+        let mut batch = Batch::default();
+        for (session, known) in self.trees.live().iter() {
+            let Some(known) = known
+                .as_ref()
+                .filter(|known| known.written != Extent::of(&known.head))
+            else {
+                continue;
+            };
+            if let Err(error) = batch.put_head(*session, &known.head) {
+                tracing::warn!(%session, %error, "cannot write a head; it will be read on");
+            }
+        }
+        match self.write(log, batch) {
+            Ok(()) => self.trees.live_mut().clear(),
+            Err(reason) => self.trees.set_read_only(reason),
+        }
     }
 }

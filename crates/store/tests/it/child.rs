@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use unisono_store::{Append, Checkpoint, Disk, Engine, SessionId};
+use unisono_store::{Append, Checkpoint, Disk, Engine, Event, SessionId};
 
 const STORE: &str = "UNISONO_TEST_STORE";
 const SESSIONS: &str = "UNISONO_TEST_SESSIONS";
@@ -172,15 +172,17 @@ fn main() {
             let read = disk
                 .read(SessionId::from_u128(session.into()), 1, usize::MAX)
                 .await;
-            let good = read.as_ref().is_ok_and(|events| {
-                events
-                    .iter()
-                    .all(|e| e.payload == payload(session.into(), e.seq))
-            });
-            say(&format!(
-                "read {session} {} {good}",
-                read.map_or(0, |events| events.len())
-            ));
+            match read {
+                Ok(events) => {
+                    let good = |e: &Event| e.payload == payload(session.into(), e.seq);
+                    say(&format!(
+                        "read {session} {} {}",
+                        events.len(),
+                        events.iter().all(good)
+                    ));
+                }
+                Err(error) => say(&format!("unreadable {session}: {error}")),
+            }
         }
     });
 }
