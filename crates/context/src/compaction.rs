@@ -179,6 +179,12 @@ fn occupancy(budget: &Budget, effective: Count) -> u128 {
     u128::from(effective.at_most.0) * 1_000_000 / u128::from(budget.usable.0.max(1))
 }
 
+/// Whether a carried-out step may be committed: the effective tokens shrink, by estimate or at
+/// their bound. The two are one where every count is exact.
+pub fn shrinks(before: Count, after: Count) -> bool {
+    after.tokens < before.tokens || after.at_most < before.at_most
+}
+
 /// Whether a compaction starts (or goes on) under one budget. Estimated counts lower the
 /// trigger by a tenth; over what is usable it is always due.
 fn is_due(policy: &Policy, mode: Mode, budget: &Budget, effective: Count) -> bool {

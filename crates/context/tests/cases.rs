@@ -1,5 +1,12 @@
 //! The specification's case table, and the tables of its sources, for the rolling presets.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
 #[path = "support/chat.rs"]
 mod chat;
 

@@ -1,6 +1,8 @@
 //! Steps that make a checkpoint: summarise or drop what is older than the kept part.
 
-use crate::checkpoint::{Checkpoint, Span, Writer};
+use std::sync::Arc;
+
+use crate::checkpoint::{Body, Checkpoint, Span, Writer};
 use crate::policy::Method;
 use crate::tokens::Tokens;
 
@@ -92,10 +94,20 @@ fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Opt
     })
 }
 
-/// The step that leaves only a note of all before `start`, if that shrinks.
+/// The step that leaves only a note of all before `start`, if that shrinks. A lone note stays.
 pub(super) fn dropped(s: &Situation<'_>, start: usize, tightened: bool) -> Option<Plan> {
     let cover = coverage(s, start, true)?;
-    (cover.original > s.note()).then(|| s.plan(Step::Drop { cover }, tightened))
+    let is_note = |c: &Arc<Checkpoint>| c.body == Body::Tombstone;
+    let lone_note = cover.fresh.is_empty()
+        && cover.supersedes.len() == 1
+        && s.view.active().iter().all(is_note);
+    // What is dropped in order to fit counts at its bound, as what is usable does.
+    let worth = if s.over_usable() {
+        s.effective.at_most.minus(s.staying(start, true).at_most)
+    } else {
+        cover.original
+    };
+    (!lone_note && worth > s.note()).then(|| s.plan(Step::Drop { cover }, tightened))
 }
 
 /// Tokens that a block for all before `start` may have. An estimated count is taken as it is

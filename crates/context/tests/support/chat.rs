@@ -19,7 +19,7 @@ use unisono_context::alteration::{Alteration, Alterations, altered_parts};
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, Checkpoints, Span, Writer, block_text};
 use unisono_context::compaction::{
-    Cover, Draft, Error, Made, Mode, Plan, Rejection, Step, Stop, accept, plan, truncated,
+    Cover, Draft, Error, Made, Mode, Plan, Rejection, Step, Stop, accept, plan, shrinks, truncated,
 };
 use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
@@ -160,14 +160,19 @@ impl Chat {
     pub(crate) fn append(&mut self, role: Role, parts: Vec<Part>) -> MessageId {
         let id = MessageId::from_u128(self.next_id);
         self.next_id += 1;
-        let new = NewMessage {
+        self.append_new(NewMessage {
             id,
             role,
             parts,
             author: None,
             at: self.now,
             usage: None,
-        };
+        })
+    }
+
+    /// Appends and counts a message at the head.
+    pub(crate) fn append_new(&mut self, new: NewMessage) -> MessageId {
+        let id = new.id;
         self.tree.append(self.head, new).expect("a valid message");
         self.count(id);
         self.head = Some(id);
@@ -197,6 +202,16 @@ impl Chat {
                 count.at_most = Tokens(tokens.max(text.len() as u64));
             }
             (encoding, count)
+        };
+        Encoding::ALL.into_iter().map(count).collect()
+    }
+
+    /// What a context block costs: those are always counted exactly.
+    fn counts_of_block(&self, block: &str) -> Counts {
+        let chars = block.chars().count() as u64;
+        let count = |encoding: Encoding| {
+            let per_token = self.chars_per_token[encoding.index()];
+            (encoding, Count::exact(chars.div_ceil(per_token)))
         };
         Encoding::ALL.into_iter().map(count).collect()
     }
@@ -272,7 +287,7 @@ impl Chat {
             id: CheckpointId::from_u128(1 << 100 | u128::from(self.checkpoints.next_number())),
             writer,
             model: model.into(),
-            counts: self.counts_of(&block_text(&cover.spans, &body, &[])),
+            counts: self.counts_of_block(&block_text(&cover.spans, &body, &[])),
             body,
             key_facts: Vec::new(),
             cost_micros: None,
@@ -311,12 +326,8 @@ impl Chat {
                 format!("## Context\n{}", truncated(&all, keep.min(2_000)))
             }
         };
-        // Estimated counts have a bound far above the cap; what a session then counts with is
-        // its business, not the planner's.
-        if !self.approximate {
-            self.accepts(cover, cap, &text, Stop::Complete, encoding)
-                .expect("the last of a chain is always taken");
-        }
+        self.accepts(cover, cap, &text, Stop::Complete, encoding)
+            .expect("the last of a chain is always taken");
         (Writer::Deterministic, text)
     }
 
@@ -329,11 +340,8 @@ impl Chat {
         encoding: Encoding,
     ) -> Result<(), Rejection> {
         let block = block_text(&cover.spans, &Body::Summary(text.into()), &[]);
-        let tokens = self
-            .counts_of(&block)
-            .get(encoding)
-            .expect("counted")
-            .tokens;
+        let count = self.counts_of_block(&block).get(encoding);
+        let tokens = count.expect("counted").tokens;
         accept(&Draft { text, stop, tokens }, cap, cover.original)
     }
 
@@ -345,18 +353,29 @@ impl Chat {
         mode: Mode,
         chain: Chain,
     ) -> Result<Vec<Plan>, Error> {
+        self.compact_watched(budgets, policy, mode, chain, |_, _| {})
+    }
+
+    /// The same, with a look at each plan before it is carried out.
+    pub(crate) fn compact_watched(
+        &mut self,
+        budgets: &Budgets,
+        policy: &Policy,
+        mode: Mode,
+        chain: Chain,
+        watch: impl Fn(&Chat, &Plan),
+    ) -> Result<Vec<Plan>, Error> {
         let mut plans = Vec::new();
         let mut next = self.plan(budgets.clone(), policy, mode)?;
         while let Some(plan) = next {
-            assert!(
-                plans.len() <= 2 * self.tree.len() + 8,
-                "the loop does not end: {plan}"
-            );
+            let bound = 2 * self.tree.len() + 8;
+            assert!(plans.len() <= bound, "the loop does not end: {plan}");
+            watch(self, &plan);
             let before = self.effective(&plan.budget);
             self.carry_out(&plan, mode, policy, chain);
             let after = self.effective(&plan.budget);
             assert!(
-                after.tokens < before.tokens || after.at_most < before.at_most,
+                shrinks(before, after),
                 "from {before:?} to {after:?} by {plan}"
             );
             plans.push(plan);

@@ -1,0 +1,436 @@
+//! What holds for every conversation, policy and summariser: coverage (C2), progress (C3),
+//! fitting (C5), whole units (C6), the active set (C10).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+#[path = "support/chat.rs"]
+mod chat;
+
+use std::sync::Arc;
+
+use chat::{Chain, Chat, Fallback, Summariser, call, ordinals, preamble, result, text};
+use proptest::prelude::*;
+use unisono_context::budget::{Budget, Budgets};
+use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::compaction::{Error, Mode, Plan};
+use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
+use unisono_context::{Encoding, Ordinal, Ppm, Role, Snapshot, Tokens};
+
+/// One message to come.
+#[derive(Clone, Copy, Debug)]
+enum Say {
+    User(u64),
+    Assistant(u64),
+    Calls(u64, usize),
+    /// A result where some call is open, else an assistant message.
+    Result(u64),
+}
+
+/// Something that happens in a session.
+#[derive(Clone, Debug)]
+enum Event {
+    Say(Say, bool),
+    /// An input comes, and the context is made ready for it.
+    Turn(u64, Chain),
+    /// A person asks for a compaction.
+    Manual(Option<Keep>, Chain),
+    /// Back to an earlier message, by its share of the branch in thousandths.
+    Fork(u32),
+    /// A person takes the newest active summary back.
+    Retire,
+}
+
+fn tokens() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 5u64..200, 2 => 200u64..3_000, 1 => 3_000u64..12_000]
+}
+
+fn say() -> impl Strategy<Value = Say> {
+    prop_oneof![
+        3 => tokens().prop_map(Say::User),
+        3 => tokens().prop_map(Say::Assistant),
+        2 => (tokens(), 1usize..4).prop_map(|(n, calls)| Say::Calls(n, calls)),
+        4 => tokens().prop_map(Say::Result),
+    ]
+}
+
+fn chain() -> impl Strategy<Value = Chain> {
+    let first = prop_oneof![
+        4 => Just(Summariser::Good),
+        1 => Just(Summariser::Growing),
+        1 => Just(Summariser::NeverShrinking),
+        1 => Just(Summariser::Empty),
+        1 => Just(Summariser::Failing),
+        1 => Just(Summariser::Refusing),
+        1 => Just(Summariser::CutOff),
+        1 => Just(Summariser::Shapeless),
+    ];
+    let last = prop_oneof![Just(Fallback::Extractive), Just(Fallback::Truncation)];
+    (first, last).prop_map(|(first, last)| Chain(first, last))
+}
+
+fn keep() -> impl Strategy<Value = Keep> {
+    let amount = (0u64..2_000, 0u32..6);
+    prop_oneof![
+        (1u32..20).prop_map(Keep::Messages),
+        amount.prop_map(|(amount, align)| Keep::Tokens {
+            amount: Tokens(amount),
+            align,
+        }),
+        (1u32..90).prop_map(|percent| Keep::ShareOfHistory(Ppm::percent(percent))),
+        Just(Keep::UpToTarget),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        20 => (say(), prop::bool::weighted(0.05)).prop_map(|(say, pin)| Event::Say(say, pin)),
+        4 => (5u64..300, chain()).prop_map(|(n, chain)| Event::Turn(n, chain)),
+        1 => (prop::option::of(keep()), chain()).prop_map(|(k, c)| Event::Manual(k, c)),
+        1 => (0u32..1_000).prop_map(Event::Fork),
+        1 => Just(Event::Retire),
+    ]
+}
+
+prop_compose! {
+    fn policy()(
+        preset in prop::sample::select(&Preset::ALL[..]),
+        keep in keep(),
+        own_keep in any::<bool>(),
+        trigger in 20u32..100,
+        target in 40u32..90,
+        cap in 64u64..2_048,
+        over in 0u64..1_000,
+        keep_newest in 0u32..4,
+    ) -> Policy {
+        let base = Policy::of(preset);
+        Policy {
+            trigger: base.trigger.map(|_| Trigger::OfUsable(Ppm::percent(trigger))),
+            target: Ppm::percent(target),
+            keep: if own_keep { base.keep } else { keep },
+            method: match base.method {
+                Method::Summarise { .. } => Method::Summarise { cap: Tokens(cap) },
+                Method::Drop => Method::Drop,
+            },
+            masking: base.masking.map(|_| Masking { over: Tokens(over), keep_newest }),
+            ..base
+        }
+    }
+}
+
+prop_compose! {
+    fn budgets()(
+        usable in 200u64..20_000,
+        per_message in 0u64..6,
+        second in prop::option::of(200u64..20_000),
+    ) -> Budgets {
+        let budget = |usable: u64, encoding| Budget {
+            encoding,
+            window: Tokens(usable * 5 / 4),
+            usable: Tokens(usable),
+            per_message: Tokens(per_message),
+        };
+        let lead = budget(usable, Encoding::O200kBase);
+        Budgets::new(lead, second.map(|usable| budget(usable, Encoding::Cl100kBase)))
+    }
+}
+
+impl Chat {
+    fn hear(&mut self, say: Say, pin: bool) {
+        let seed = self.tree.len();
+        let open = self
+            .head
+            .and_then(|head| self.tree.first_open_call(head, Ordinal::FIRST));
+        let id = match say {
+            Say::User(n) => self.append(Role::User, vec![text(seed, n * 4)]),
+            Say::Result(n) if open.is_some() => self.append(Role::Tool, vec![result(n * 4)]),
+            Say::Assistant(n) | Say::Result(n) => {
+                self.append(Role::Assistant, vec![text(seed, n * 4)])
+            }
+            Say::Calls(n, calls) => {
+                let mut parts = vec![text(seed, n * 4)];
+                parts.extend((0..calls).map(call));
+                self.append(Role::Assistant, parts)
+            }
+        };
+        if pin {
+            self.pinned.insert(id);
+        }
+    }
+}
+
+/// What a branch must keep under a budget: pinned units and the pending input, and dropped
+/// ranges' notes; by estimate and at its bound. Computed message by message.
+fn must_stay(chat: &Chat, budget: &Budget) -> (u64, u64) {
+    let view = chat.view();
+    let items = view.items();
+    let shown = |at: u32| items.iter().any(|item| item.ordinal().0 == at);
+    // Each message is tied to all from the oldest call it answers on.
+    let mut group: Vec<u32> = (0..=view.len().0).collect();
+    for item in &items {
+        let own = item.ordinal().0;
+        let first = item.node.unit_start.0;
+        if shown(first) {
+            for at in first..=own {
+                group[at as usize] = group[first as usize].min(group[at as usize]);
+            }
+        }
+    }
+    let stuck: Vec<u32> = items
+        .iter()
+        .filter(|item| view.is_pinned(item.ordinal()) || Some(item.ordinal()) == view.pending())
+        .map(|item| group[item.ordinal().0 as usize])
+        .collect();
+    let own = budget.per_message.0;
+    let mut stay = (0, 0);
+    for item in &items {
+        if stuck.contains(&group[item.ordinal().0 as usize]) {
+            let count = item.count(budget.encoding);
+            stay.0 += count.tokens.0 + own;
+            stay.1 += count.at_most.0 + own;
+        }
+    }
+    for note in view.active().iter().filter(|c| c.body == Body::Tombstone) {
+        let count = note.counts.get(budget.encoding).unwrap();
+        stay.0 += count.tokens.0 + own;
+        stay.1 += count.at_most.0 + own;
+    }
+    stay
+}
+
+/// C6, C5, C8: no step takes part of a unit, the pending input or a pinned message.
+fn check_step(chat: &Chat, plan: &Plan) {
+    let view = chat.view();
+    let fresh = plan.step.cover().map_or(Vec::new(), |c| ordinals(&c.fresh));
+    let shortened: Vec<u32> = plan.step.forms().iter().map(|f| f.1.0).collect();
+    let items = view.items();
+    for item in &items {
+        let own = item.ordinal();
+        let touched = fresh.contains(&own.0) || shortened.contains(&own.0);
+        assert!(!(touched && Some(own) == view.pending()), "pending: {plan}");
+        assert!(!(touched && view.is_pinned(own)), "pinned {own}: {plan}");
+        let first = item.node.unit_start;
+        if items.iter().any(|other| other.ordinal() == first) {
+            let whole = items
+                .iter()
+                .filter(|other| first <= other.ordinal() && other.ordinal() <= own)
+                .all(|other| fresh.contains(&other.ordinal().0) == fresh.contains(&own.0));
+            assert!(whole, "unit {first}–{own} is split: {plan}");
+        }
+    }
+    let uncovered = ordinals(view.uncovered());
+    assert!(fresh.iter().all(|at| uncovered.contains(at)), "{plan}");
+    if view.pending().is_none() {
+        check_open_turn(chat, plan, &fresh, &shortened);
+    }
+}
+
+/// C6: in the open turn an unanswered call and all after it stay verbatim.
+fn check_open_turn(chat: &Chat, plan: &Plan, fresh: &[u32], shortened: &[u32]) {
+    let (head, len) = (chat.head(), chat.view().len());
+    let path = chat.tree.range(head, Ordinal::FIRST..=len);
+    let turn = path
+        .iter()
+        .rposition(|node| node.message.role == Role::User);
+    let open = path[turn.unwrap_or(0)..]
+        .iter()
+        .map(|node| node.message.ordinal)
+        .find(|at| !chat.tree.open_calls_at(head, *at).is_empty());
+    if let Some(open) = open.filter(|at| ordinals(chat.view().uncovered()).contains(&at.0)) {
+        for at in open.0..=len.0 {
+            assert!(
+                !fresh.contains(&at) && !shortened.contains(&at),
+                "{open}: {plan}"
+            );
+        }
+    }
+}
+
+/// C2 and C10 after whatever happened; and S2: a snapshot is rebuilt from its manifest.
+fn check_branch(chat: &Chat) {
+    let view = chat.view();
+    let snapshot = chat.freeze();
+    let mut seen: Vec<u32> = snapshot
+        .entries()
+        .iter()
+        .map(|entry| entry.message().ordinal.0)
+        .collect();
+    for block in snapshot.blocks() {
+        seen.extend(ordinals(&block.checkpoint().covers));
+    }
+    seen.sort_unstable();
+    let all: Vec<u32> = (1..=view.len().0).collect();
+    assert_eq!(seen, all, "each message once");
+    let active: Vec<_> = view.active().iter().map(|c| c.id).collect();
+    let expected: Vec<_> = active_by_definition(chat).iter().map(|c| c.id).collect();
+    assert_eq!(active, expected);
+    for item in view.items() {
+        if view.is_pinned(item.ordinal()) || Some(item.ordinal()) == view.pending() {
+            assert_eq!(item.form(), None);
+        }
+    }
+    for id in &chat.pinned {
+        let ordinal = chat.tree.get(*id).unwrap().message.ordinal;
+        let on_branch = chat.tree.at(chat.head(), ordinal);
+        if on_branch.is_some_and(|node| node.message.id == *id) {
+            assert!(snapshot.entries().iter().any(|e| e.message().id == *id));
+        }
+    }
+    let rebuilt = Snapshot::rebuild(
+        snapshot.manifest(),
+        snapshot.id(),
+        &chat.tree,
+        &chat.checkpoints,
+        preamble(),
+    );
+    assert_eq!(rebuilt.unwrap().id(), snapshot.id());
+}
+
+/// The active set as C10 words it.
+fn active_by_definition(chat: &Chat) -> Vec<Arc<Checkpoint>> {
+    let applies = |c: &&Arc<Checkpoint>| {
+        let digest = chat.tree.path_digest(chat.head(), c.cutoff);
+        digest == Some(c.cutoff_digest) && !chat.checkpoints.is_retired(c.id)
+    };
+    let applying: Vec<_> = chat.checkpoints.iter().filter(applies).cloned().collect();
+    let mut left: Vec<_> = applying
+        .iter()
+        .filter(|c| {
+            !applying
+                .iter()
+                .any(|other| other.supersedes.contains(&c.id))
+        })
+        .cloned()
+        .collect();
+    left.sort_by_key(|c| std::cmp::Reverse((c.cutoff, c.number)));
+    let mut active: Vec<Arc<Checkpoint>> = Vec::new();
+    for checkpoint in left {
+        let covers = ordinals(&checkpoint.covers);
+        let taken = active.iter().flat_map(|c| ordinals(&c.covers));
+        if !taken.into_iter().any(|at| covers.contains(&at)) {
+            active.push(checkpoint);
+        }
+    }
+    active.sort_by_key(|c| c.covers[0]);
+    active
+}
+
+/// C5 and C3 after a compaction that ended without an error.
+fn check_result(chat: &Chat, budgets: &Budgets, policy: &Policy, mode: Mode) {
+    let mut reached = true;
+    for budget in budgets.iter() {
+        let effective = chat.effective(budget);
+        assert!(
+            effective.at_most <= budget.usable,
+            "{effective:?} {budget:?}"
+        );
+        let target = policy.target_amount(budget);
+        if effective.tokens > target {
+            reached = false;
+        }
+    }
+    let automatic = mode == Mode::Check;
+    if reached && automatic {
+        let again = chat.plan(budgets.clone(), policy, Mode::Check);
+        assert_eq!(again, Ok(None), "triggers again at once");
+    }
+}
+
+/// C3: the target is reached wherever what must stay and the smallest summary leave room. Only
+/// asked of a compaction that began: below its trigger a context may be over its target.
+fn check_target(chat: &Chat, budgets: &Budgets, policy: &Policy) {
+    for budget in budgets.iter() {
+        let target = policy.target_amount(budget).0;
+        let (tokens, at_most) = must_stay(chat, budget);
+        let block = match policy.method {
+            Method::Summarise { cap } => (cap.0 / 4).min(target / 8).max(32).min(cap.0) + 2,
+            Method::Drop => 34,
+        } + budget.per_message.0;
+        if tokens + block <= target && at_most + block <= budget.usable.0 {
+            let effective = chat.effective(budget).tokens.0;
+            assert!(
+                effective <= target,
+                "{effective} over {target}, {tokens} must stay"
+            );
+        }
+    }
+}
+
+/// C5: what can be made to fit is made to fit, and an overflow says the numbers.
+fn check_overflow(chat: &Chat, budgets: &Budgets, policy: &Policy, error: &Error) {
+    let Error::Overflow { needed, usable, .. } = error else {
+        panic!("{error}");
+    };
+    assert!(needed > usable, "{error}");
+    if policy.preset == Preset::Off || chat.view().pending().is_none() {
+        return;
+    }
+    let fits = |budget: &Budget| {
+        // Room for the pinned units, the pending input and one note of all the rest.
+        let (_, at_most) = must_stay(chat, budget);
+        at_most + 32 + budget.per_message.0 <= budget.usable.0
+    };
+    assert!(!budgets.iter().all(fits), "could fit: {error}");
+}
+
+fn run(chat: &mut Chat, budgets: &Budgets, policy: &Policy, mode: Mode, chain: Chain) {
+    let watch = |chat: &Chat, plan: &Plan| check_step(chat, plan);
+    match chat.compact_watched(budgets, policy, mode, chain, watch) {
+        Ok(plans) => {
+            check_result(chat, budgets, policy, mode);
+            if !plans.is_empty() && mode == Mode::Check {
+                check_target(chat, budgets, policy);
+            }
+        }
+        Err(error) => check_overflow(chat, budgets, policy, &error),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 1_500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_session_keeps_its_invariants(
+        events in prop::collection::vec(event(), 1..80),
+        budgets in budgets(),
+        policy in policy(),
+        second_encoding in 3u64..6,
+        approximate in prop::bool::weighted(0.2),
+    ) {
+        let mut chat = Chat { approximate, ..Chat::default() };
+        chat.chars_per_token[1] = second_encoding;
+        chat.hear(Say::User(50), false);
+        for event in events {
+            match event {
+                Event::Say(say, pin) => chat.hear(say, pin),
+                Event::Turn(tokens, chain) => {
+                    chat.hear(Say::User(tokens), false);
+                    chat.pending = true;
+                    run(&mut chat, &budgets, &policy, Mode::Check, chain);
+                }
+                Event::Manual(keep, chain) => {
+                    run(&mut chat, &budgets, &policy, Mode::Manual { keep }, chain);
+                }
+                Event::Fork(share) => {
+                    let len = chat.view().len().0;
+                    chat.fork_at((len * share / 1_000).max(1));
+                }
+                Event::Retire => {
+                    if let Some(newest) = chat.view().active().last().map(|c| c.id) {
+                        chat.checkpoints.retire(newest);
+                    }
+                }
+            }
+            chat.now = chat.now.plus_ms(60_000);
+            check_branch(&chat);
+        }
+    }
+}
