@@ -1,0 +1,144 @@
+//! What an author of an agent implements, and what their agent is given.
+//!
+//! An [`Agent`] is a Rust type registered under a kind; a definition with `kind = "<that kind>"`
+//! is carried out by it. It gets the [`Task`], and through [`Ctx`] the frozen context, tools,
+//! cancellation, progress and durable steps.
+
+pub(crate) mod command;
+mod ctx;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub(crate) mod llm;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub use ctx::Ctx;
+use unisono_model::prompt::{Group, Persona};
+use unisono_session::Definition;
+use unisono_session::agent::{ContextMode, PrefixMode};
+use unisono_session::brief::Delivered;
+use unisono_session::run::{Cause, Usage};
+
+/// What an agent is to do.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The task in words.
+    pub text: Arc<str>,
+    /// For a lead: what its delegates came back with, in the order of the fan-out.
+    pub results: Vec<Delivered>,
+}
+
+/// What an agent came back with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The answer.
+    pub text: Arc<str>,
+    /// Set where it is not complete, saying why.
+    pub partial: Option<Arc<str>>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+impl Answer {
+    /// A complete answer.
+    pub fn text(text: impl Into<Arc<str>>) -> Answer {
+        Answer {
+            text: text.into(),
+            ..Answer::default()
+        }
+    }
+}
+
+/// Why an attempt failed. Its cause decides whether there is another one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Failure {
+    /// The class.
+    pub cause: Cause,
+    /// What happened, and where.
+    pub reason: Arc<str>,
+}
+
+impl Failure {
+    /// A failure of that class.
+    pub fn new(cause: Cause, reason: impl Into<Arc<str>>) -> Failure {
+        Failure {
+            cause,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// An agent implemented in Rust. `run` may be called for several tasks at once, and again for
+/// the same task after a crash: what must not be repeated goes through [`Ctx::step`].
+pub trait Agent: Send + Sync + 'static {
+    /// Works on a task. Dropped when the task is cancelled or takes too long.
+    ///
+    /// # Errors
+    /// Whatever keeps it from answering; the cause decides about another attempt.
+    fn run(&self, task: Task, ctx: Ctx) -> impl Future<Output = Result<Answer, Failure>> + Send;
+}
+
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send + 'a>>;
+
+/// [`Agent`] behind a pointer.
+pub(crate) trait AnyAgent: Send + Sync + 'static {
+    fn run_boxed(&self, task: Task, ctx: Ctx) -> Running<'_>;
+}
+
+impl<A: Agent> AnyAgent for A {
+    fn run_boxed(&self, task: Task, ctx: Ctx) -> Running<'_> {
+        Box::pin(self.run(task, ctx))
+    }
+}
+
+/// The agent kinds implemented in Rust, by name.
+#[derive(Clone, Default)]
+pub struct Kinds(BTreeMap<String, Arc<dyn AnyAgent>>);
+
+impl Kinds {
+    /// Registers an agent for definitions of that kind. A later one of the same name wins.
+    #[must_use]
+    pub fn with(mut self, kind: impl Into<String>, agent: impl Agent) -> Kinds {
+        self.0.insert(kind.into(), Arc::new(agent));
+        self
+    }
+
+    /// The registered names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    pub(crate) fn get(&self, kind: &str) -> Option<Arc<dyn AnyAgent>> {
+        self.0.get(kind).cloned()
+    }
+}
+
+impl std::fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Who an agent is, as it is told.
+pub(crate) fn persona(definition: &Definition) -> Persona {
+    Persona {
+        agent: definition.id.clone(),
+        description: definition.description.clone(),
+        instructions: definition.instructions.clone(),
+    }
+}
+
+/// The agents whose prompt begins with the same bytes.
+pub(crate) fn group(definition: &Definition) -> Group {
+    match (definition.context, definition.prefix) {
+        (ContextMode::TaskOnly, _) => Group::TaskOnly,
+        (ContextMode::Snapshot, PrefixMode::Shared) => Group::Shared,
+        (ContextMode::Snapshot, PrefixMode::Own) => Group::Own(persona(definition)),
+    }
+}

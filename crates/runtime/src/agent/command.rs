@@ -1,0 +1,143 @@
+//! An agent that is a program: the prompt as JSON on standard input, its answer on standard
+//! output, either as a JSON object `{"text": "…", "partial": "…"}` or as plain text.
+
+use serde_json::Value;
+use unisono_model::prompt::{Delegated, Tail};
+use unisono_session::agent::Command;
+use unisono_session::run::Cause;
+
+use super::llm::delegated;
+use super::{Agent, Answer, Ctx, Failure, Task, group, persona};
+use crate::process::{self, Error, Finished, Job};
+
+/// The most a program may write to standard output.
+const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
+/// How much of an output that is no answer is shown.
+const PREVIEW_CHARS: usize = 120;
+
+/// Carries out definitions of kind `command`.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandAgent {
+    command: Command,
+}
+
+impl CommandAgent {
+    pub(crate) fn new(command: Command) -> CommandAgent {
+        CommandAgent { command }
+    }
+}
+
+impl Agent for CommandAgent {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        ctx.check_prefix()?;
+        let definition = ctx.definition();
+        let results: Vec<Delegated> = task.results.iter().map(delegated).collect();
+        let tail = Tail {
+            persona: &persona(definition),
+            task: &task.text,
+            results: &results,
+            run: ctx.run(),
+            attempt: ctx.attempt(),
+        };
+        let job = Job {
+            command: &self.command,
+            input: [
+                ctx.prefix().bytes().clone(),
+                tail.render(&group(definition)),
+            ],
+            max_output: MAX_OUTPUT_BYTES,
+        };
+        ctx.progress(format!("running {}", self.command.program));
+        let finished = process::run(job).await.map_err(failure)?;
+        read(&self.command.program, finished)
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    let cause = match error {
+        Error::Spawn { .. } => Cause::Spawn,
+        Error::Flooded { .. } => Cause::BadOutput,
+        Error::Lost { .. } => Cause::Exit,
+    };
+    Failure::new(cause, error.to_string())
+}
+
+/// What a program that has ended answered.
+fn read(program: &str, finished: Finished) -> Result<Answer, Failure> {
+    let Finished {
+        status,
+        stdout,
+        stderr,
+    } = finished;
+    let said = match &*stderr {
+        "" => String::new(),
+        stderr => format!("; its standard error ends: {stderr}"),
+    };
+    if !status.success() {
+        // `ExitStatus` writes "exit status: 3" or "signal: 9 (SIGKILL)".
+        let reason = format!("`{program}` ended with {status}{said}");
+        return Err(Failure::new(Cause::Exit, reason));
+    }
+    parse(stdout).map_err(|wrong| {
+        let reason = format!("`{program}` gave no answer: {wrong}{said}");
+        Failure::new(Cause::BadOutput, reason)
+    })
+}
+
+/// An answer, or what is wrong with the output.
+fn parse(stdout: Vec<u8>) -> Result<Answer, String> {
+    let text = String::from_utf8(stdout).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let shown = preview(&String::from_utf8_lossy(error.as_bytes()));
+        format!("its output is not UTF-8 from byte {at} on: {shown}")
+    })?;
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("its output is empty".to_owned());
+    }
+    if text.contains('\0') {
+        return Err(format!("its output is binary: {}", preview(text)));
+    }
+    if begins_object(text) {
+        return parse_object(text);
+    }
+    Ok(Answer::text(text))
+}
+
+/// Plain text may begin with a brace, but not with a brace and a quoted key.
+fn begins_object(text: &str) -> bool {
+    text.strip_prefix('{')
+        .is_some_and(|rest| rest.trim_start().starts_with(['"', '}']))
+}
+
+fn parse_object(text: &str) -> Result<Answer, String> {
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| format!("its output is not valid JSON ({error}): {}", preview(text)))?;
+    let member = |key: &str| match value.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+        Some(_) => Err(format!(
+            "`{key}` of its JSON output is not a string: {}",
+            preview(text)
+        )),
+    };
+    let Some(answer) = member("text")? else {
+        return Err(format!("its JSON output has no `text`: {}", preview(text)));
+    };
+    Ok(Answer {
+        partial: member("partial")?.map(Into::into),
+        ..Answer::text(answer)
+    })
+}
+
+/// The start of an output, safe to show.
+fn preview(text: &str) -> String {
+    let mut shown: String = text.chars().take(PREVIEW_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What an agent works with: the frozen context, durable steps, cancellation, progress.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+use unisono_context::{Message, Ordinal, RunId, Snapshot};
+use unisono_model::prompt::Prefix;
+use unisono_session::Definition;
+use unisono_session::brief::Brief;
+use unisono_session::run::{Cause, Step};
+
+use super::Failure;
+use crate::line::Line;
+
+/// What an agent works with. Cheap to clone; every clone is of the same attempt.
+#[derive(Clone, Debug)]
+pub struct Ctx {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    brief: Brief,
+    prefix: Prefix,
+    cancelled: CancellationToken,
+    line: Line,
+    /// Names of the steps this attempt has begun.
+    begun: Mutex<BTreeSet<Arc<str>>>,
+}
+
+impl Ctx {
+    pub(crate) fn new(
+        brief: Brief,
+        prefix: Prefix,
+        cancelled: CancellationToken,
+        line: Line,
+    ) -> Ctx {
+        let inner = Inner {
+            brief,
+            prefix,
+            cancelled,
+            line,
+            begun: Mutex::default(),
+        };
+        Ctx {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> RunId {
+        self.inner.brief.run
+    }
+
+    /// The attempt, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.inner.brief.attempt
+    }
+
+    /// The agent's definition, as it was recorded with the run.
+    pub fn definition(&self) -> &Definition {
+        &self.inner.brief.definition
+    }
+
+    /// All that the attempt was given.
+    pub fn brief(&self) -> &Brief {
+        &self.inner.brief
+    }
+
+    /// The frozen context; none for an agent that gets its task only. The same allocation for
+    /// every agent of the turn.
+    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        self.inner.brief.snapshot.as_ref()
+    }
+
+    /// The rendered context that this agent shares with its siblings, byte for byte.
+    pub fn prefix(&self) -> &Prefix {
+        &self.inner.prefix
+    }
+
+    /// Done when the run is cancelled. The attempt's future is dropped as well; this is for work
+    /// that runs elsewhere.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.inner.cancelled
+    }
+
+    /// Tells whoever watches what the agent is doing. Not recorded; dropped when nobody listens.
+    pub fn progress(&self, text: impl Into<Arc<str>>) {
+        self.inner.line.progress(self.run(), text.into());
+    }
+
+    /// A message of the conversation by its ordinal, whole, whether or not it is in the context.
+    ///
+    /// # Errors
+    /// The session is gone.
+    pub async fn read_message(&self, ordinal: Ordinal) -> Result<Option<Arc<Message>>, Failure> {
+        match self.inner.brief.head {
+            Some(head) => self.inner.line.read_message(head, ordinal).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A step whose result is journaled: `f` runs at most until its result is on disk, and after
+    /// a crash or in another attempt the recorded result is given back instead. `name` is unique
+    /// within the run and the same in every attempt.
+    ///
+    /// # Errors
+    /// `f` failed, its result cannot be written or read as JSON, the name was used before, or
+    /// the session is gone.
+    pub async fn step<T, F>(&self, name: &str, f: F) -> Result<T, Failure>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, Failure>>,
+    {
+        self.begin(name)?;
+        if let Some(result) = self.recorded(name) {
+            let unreadable = |e| bad_step(name, "recorded result cannot be read", &e);
+            return serde_json::from_str(&result).map_err(unreadable);
+        }
+        let value = f.await?;
+        let json = serde_json::to_string(&value)
+            .map_err(|e| bad_step(name, "result cannot be written as JSON", &e))?;
+        let step = Step::Named {
+            name: name.into(),
+            result: json.into(),
+        };
+        self.record(step).await?;
+        Ok(value)
+    }
+
+    /// Journals a step of this attempt; returns once it is on disk.
+    pub(crate) async fn record(&self, step: impl Into<Arc<Step>>) -> Result<(), Failure> {
+        let (run, attempt) = (self.run(), self.attempt());
+        self.inner.line.step(run, attempt, step.into()).await
+    }
+
+    /// The bytes about to be sent must be those whose digest the run recorded.
+    pub(crate) fn check_prefix(&self) -> Result<(), Failure> {
+        let (recorded, rendered) = (self.inner.brief.prefix, self.inner.prefix.digest());
+        if recorded == rendered {
+            return Ok(());
+        }
+        let reason = format!(
+            "the rendered context has digest {}, the run recorded {}",
+            rendered.short(),
+            recorded.short()
+        );
+        Err(Failure::new(Cause::SnapshotMismatch, reason))
+    }
+
+    /// A name used for two steps would give the second one the first one's result after a crash.
+    fn begin(&self, name: &str) -> Result<(), Failure> {
+        let mut begun = self
+            .inner
+            .begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if begun.insert(name.into()) {
+            return Ok(());
+        }
+        let reason = format!("step {name:?} was run before; give each step a name of its own");
+        Err(Failure::new(Cause::BadInput, reason))
+    }
+
+    fn recorded(&self, name: &str) -> Option<Arc<str>> {
+        self.inner
+            .brief
+            .steps
+            .iter()
+            .find_map(|step| match &**step {
+                Step::Named {
+                    name: known,
+                    result,
+                } if &**known == name => Some(result.clone()),
+                _ => None,
+            })
+    }
+}
+
+fn bad_step(name: &str, what: &str, error: &serde_json::Error) -> Failure {
+    Failure::new(Cause::BadOutput, format!("step {name:?}: {what}: {error}"))
+}

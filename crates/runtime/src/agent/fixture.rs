@@ -1,0 +1,198 @@
+//! For tests: an attempt of a run whose session is a record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+use unisono_context::alteration::Alterations;
+use unisono_context::budget::Limits;
+use unisono_context::checkpoint::Checkpoints;
+use unisono_context::message::NewMessage;
+use unisono_context::snapshot::Preamble;
+use unisono_context::view::View;
+use unisono_context::{
+    AgentId, Encoding, Message, MessageId, Ordinal, Role, RunId, SessionId, Snapshot, Timestamp,
+    Tokens, Tree, TurnId,
+};
+use unisono_model::prompt::{self, Prefix};
+use unisono_session::Definition;
+use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
+use unisono_session::brief::Brief;
+use unisono_session::event::RunRole;
+use unisono_session::run::Step;
+
+use super::{Ctx, Failure, Task, group};
+use crate::line::{Exchange, Later, Line};
+
+/// What an attempt is made of; change what a test is about.
+pub(crate) struct Attempt {
+    pub(crate) definition: Definition,
+    pub(crate) tree: Tree,
+    pub(crate) steps: Vec<Arc<Step>>,
+    pub(crate) tamper: bool,
+    pub(crate) session: Session,
+}
+
+/// The session's end of the line: it keeps what it is told.
+#[derive(Clone, Default)]
+pub(crate) struct Session(Arc<Record>);
+
+#[derive(Default)]
+struct Record {
+    steps: Mutex<Vec<Arc<Step>>>,
+    progress: Mutex<Vec<Arc<str>>>,
+    messages: Mutex<Vec<Arc<Message>>>,
+    refuses: Mutex<Option<Failure>>,
+}
+
+impl Session {
+    /// The steps it was sent.
+    pub(crate) fn steps(&self) -> Vec<Arc<Step>> {
+        self.0.steps.lock().unwrap().clone()
+    }
+
+    /// What it was told of the progress.
+    pub(crate) fn progress(&self) -> Vec<Arc<str>> {
+        self.0.progress.lock().unwrap().clone()
+    }
+
+    /// From now on no step is journaled.
+    pub(crate) fn refuse(&self, failure: Failure) {
+        *self.0.refuses.lock().unwrap() = Some(failure);
+    }
+}
+
+impl Exchange for Session {
+    fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
+        let refused = self.0.refuses.lock().unwrap().clone();
+        if refused.is_none() {
+            self.0.steps.lock().unwrap().push(step);
+        }
+        Box::pin(async { refused.map_or(Ok(()), Err) })
+    }
+
+    fn read_message(
+        &self,
+        _: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
+        let messages = self.0.messages.lock().unwrap();
+        let found = messages.iter().find(|m| m.ordinal == ordinal).cloned();
+        Box::pin(async { Ok(found) })
+    }
+
+    fn progress(&self, _: RunId, text: Arc<str>) {
+        self.0.progress.lock().unwrap().push(text);
+    }
+}
+
+impl Attempt {
+    /// An attempt of an agent of that kind on a conversation of these texts, said by user and
+    /// assistant in turn.
+    pub(crate) fn new(kind: Kind, texts: &[&str]) -> Attempt {
+        let mut tree = Tree::default();
+        for (index, text) in texts.iter().enumerate() {
+            let role = if index % 2 == 0 {
+                Role::User
+            } else {
+                Role::Assistant
+            };
+            let id = MessageId::from_u128(index as u128 + 1);
+            let parent = (index > 0).then(|| MessageId::from_u128(index as u128));
+            tree.append(parent, NewMessage::text(id, role, *text, Timestamp(0)))
+                .unwrap();
+        }
+        Attempt {
+            definition: definition(kind),
+            tree,
+            steps: Vec::new(),
+            tamper: false,
+            session: Session::default(),
+        }
+    }
+
+    /// The context it is given.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let (checkpoints, alterations) = (Checkpoints::default(), Alterations::default());
+        let pinned = BTreeSet::new();
+        let head = MessageId::from_u128(self.tree.len() as u128);
+        let view = View::new(&self.tree, &checkpoints, &alterations, &pinned, head, false);
+        Snapshot::freeze(
+            &view.unwrap(),
+            Preamble::new("be brief", crate::tools::specs()),
+        )
+    }
+
+    /// What its agent is run with.
+    pub(crate) fn ctx(&self) -> Ctx {
+        let snapshot = Arc::new(self.snapshot());
+        let prefix = prompt::render(Some(&snapshot), &group(&self.definition));
+        let messages = self.tree.iter().map(|node| node.message.clone());
+        *self.session.0.messages.lock().unwrap() = messages.collect();
+        let brief = Brief {
+            session: SessionId::from_u128(1),
+            turn: TurnId::from_u128(2),
+            run: RunId::from_u128(3),
+            attempt: 1,
+            role: RunRole::Delegate { index: 0 },
+            definition: Arc::new(self.definition.clone()),
+            task: "list the risks".into(),
+            results: Vec::new(),
+            prefix: prefix.digest(),
+            steps: self.steps.clone(),
+            head: Some(snapshot.manifest().head),
+            snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
+        };
+        let sent = if self.tamper {
+            Prefix::new("{\"unisono\":1")
+        } else {
+            prefix
+        };
+        let line = Line::new(self.session.clone());
+        Ctx::new(brief, sent, CancellationToken::new(), line)
+    }
+}
+
+/// A shell that runs a script.
+pub(crate) fn sh(script: &str) -> Command {
+    Command {
+        program: "sh".into(),
+        args: vec!["-c".into(), script.into()],
+        env: BTreeMap::new(),
+        cwd: None,
+    }
+}
+
+/// The task every attempt of this fixture has.
+pub(crate) fn task() -> Task {
+    Task {
+        text: "list the risks".into(),
+        results: Vec::new(),
+    }
+}
+
+fn definition(kind: Kind) -> Definition {
+    Definition {
+        id: AgentId::new("risks"),
+        description: "finds risks".into(),
+        instructions: "Name every risk.".into(),
+        kind,
+        model: "test/scripted".into(),
+        limits: Limits {
+            window: Tokens(128_000),
+            max_output: Tokens(4_096),
+            encoding: Encoding::O200kBase,
+            per_message: Tokens(4),
+        },
+        tools: vec!["read_message".into(), "recall".into()],
+        max_turns: 8,
+        timeout_ms: 60_000,
+        retries: 0,
+        max_concurrent: 1,
+        context: ContextMode::Snapshot,
+        prefix: PrefixMode::Shared,
+        on_failure: OnFailure::Continue,
+        delegates: Vec::new(),
+        tags: Vec::new(),
+    }
+}

@@ -1,0 +1,206 @@
+//! The model-driven agent: asks its model, runs the tools it calls, until it answers.
+//!
+//! What comes next follows from the recorded steps ([`unisono_session::run::next`]), so an
+//! attempt after a crash goes on where the journal ends. Each reply that calls tools and each
+//! round of results is on disk before anything is done with it; the reply that answers is the
+//! run's ending.
+
+use std::sync::Arc;
+
+use unisono_model::language::{self, Exchange, LanguageModel, Models, Request, Stop};
+use unisono_model::prompt::{Delegated, Outcome};
+use unisono_session::brief::Delivered;
+use unisono_session::run::{self, Cause, Ending, Next, Reply, Step, ToolCall, ToolResult, Usage};
+
+use super::{Agent, Answer, Ctx, Failure, Task, persona};
+use crate::tools;
+
+/// Carries out definitions of kind `llm` with the model they name.
+#[derive(Clone, Debug)]
+pub(crate) struct LlmAgent {
+    models: Models,
+}
+
+impl LlmAgent {
+    pub(crate) fn new(models: Models) -> LlmAgent {
+        LlmAgent { models }
+    }
+}
+
+impl Agent for LlmAgent {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let definition = ctx.definition();
+        let model = self.models.get(&definition.model);
+        let model = model.map_err(|e| Failure::new(Cause::BadInput, e.to_string()))?;
+        let results: Arc<[Delegated]> = task.results.iter().map(delegated).collect();
+        let mut steps = ctx.brief().steps.clone();
+        loop {
+            let step = match run::next(&steps, definition.max_turns) {
+                Next::Done { text, partial } => {
+                    let usage = used(&steps);
+                    return Ok(Answer {
+                        text,
+                        partial,
+                        usage,
+                    });
+                }
+                Next::CallModel => {
+                    let request = request(&task, &results, &steps, &ctx);
+                    let reply = ask(&*model, request, &ctx).await?;
+                    if reply.calls.is_empty() {
+                        return answer(reply, used(&steps), &ctx);
+                    }
+                    Step::Model(recorded(reply))
+                }
+                Next::CallTools(calls) => Step::Tools(call_tools(&calls, &ctx).await?),
+            };
+            let step = Arc::new(step);
+            ctx.record(step.clone()).await?;
+            steps.push(step);
+        }
+    }
+}
+
+async fn ask(
+    model: &dyn LanguageModel,
+    request: Request,
+    ctx: &Ctx,
+) -> Result<language::Reply, Failure> {
+    ctx.check_prefix()?;
+    ctx.progress(format!("asking {}", ctx.definition().model));
+    let reply = model.complete(request).await;
+    reply.map_err(|error| Failure::new(Cause::Model, error.to_string()))
+}
+
+async fn call_tools(calls: &[ToolCall], ctx: &Ctx) -> Result<Vec<ToolResult>, Failure> {
+    let mut results = Vec::with_capacity(calls.len());
+    for call in calls {
+        ctx.progress(format!("calling {}", call.name));
+        results.push(tools::call(call, ctx).await?);
+    }
+    Ok(results)
+}
+
+/// The run's answer, from the reply that calls no tools.
+fn answer(reply: language::Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Failure> {
+    if reply.text.trim().is_empty() {
+        let reason = format!("model {} replied with nothing", ctx.definition().model);
+        return Err(Failure::new(Cause::BadOutput, reason));
+    }
+    let limit = ctx.definition().limits.max_output;
+    let partial = match reply.stop {
+        Stop::Complete => None,
+        Stop::CutOff => Some(format!(
+            "cut off at the model's output limit of {limit} tokens"
+        )),
+    };
+    Ok(Answer {
+        text: reply.text,
+        partial: partial.map(Arc::from),
+        usage: before + usage(reply.usage),
+    })
+}
+
+fn request(task: &Task, results: &Arc<[Delegated]>, steps: &[Arc<Step>], ctx: &Ctx) -> Request {
+    Request {
+        prefix: ctx.prefix().clone(),
+        snapshot: ctx.snapshot().cloned(),
+        persona: persona(ctx.definition()),
+        task: task.text.clone(),
+        results: results.clone(),
+        exchange: steps.iter().filter_map(|step| exchange(step)).collect(),
+        max_output: ctx.definition().limits.max_output,
+    }
+}
+
+/// A delegate's result as a model is told of it.
+pub(super) fn delegated(delivered: &Delivered) -> Delegated {
+    let outcome = match &*delivered.ending {
+        Ending::Finished {
+            text,
+            partial: None,
+            ..
+        } => Outcome::Complete(text.clone()),
+        Ending::Finished {
+            text,
+            partial: Some(why),
+            ..
+        } => Outcome::Partial {
+            text: text.clone(),
+            missing: why.clone(),
+        },
+        Ending::Failed { cause, reason, .. } => {
+            Outcome::Failed(format!("{}: {reason}", cause.code()).into())
+        }
+        Ending::Cancelled => Outcome::Failed("cancelled".into()),
+    };
+    Delegated {
+        agent: delivered.agent.clone(),
+        task: delivered.task.clone(),
+        outcome,
+    }
+}
+
+/// A recorded step as the model said or was told it. Named steps are an author's own.
+fn exchange(step: &Step) -> Option<Exchange> {
+    match step {
+        Step::Model(reply) => Some(Exchange::Reply(language::Reply {
+            text: reply.text.clone(),
+            calls: reply.calls.iter().map(said_call).collect(),
+            usage: language::Usage {
+                input: reply.usage.input,
+                output: reply.usage.output,
+            },
+            stop: Stop::Complete,
+        })),
+        Step::Tools(results) => {
+            let results = results.iter().map(|result| language::ToolResult {
+                call_id: result.call_id.clone(),
+                content: result.content.clone(),
+                is_error: result.is_error,
+            });
+            Some(Exchange::Results(results.collect()))
+        }
+        Step::Named { .. } => None,
+    }
+}
+
+fn said_call(call: &ToolCall) -> language::ToolCall {
+    language::ToolCall {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
+    }
+}
+
+fn recorded(reply: language::Reply) -> Reply {
+    let calls = reply.calls.into_iter().map(|call| ToolCall {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+    });
+    Reply {
+        text: reply.text,
+        calls: calls.collect(),
+        usage: usage(reply.usage),
+    }
+}
+
+fn usage(usage: language::Usage) -> Usage {
+    Usage {
+        input: usage.input,
+        output: usage.output,
+    }
+}
+
+/// What the recorded replies used.
+fn used(steps: &[Arc<Step>]) -> Usage {
+    let replies = steps.iter().filter_map(|step| match &**step {
+        Step::Model(reply) => Some(reply.usage),
+        Step::Tools(_) | Step::Named { .. } => None,
+    });
+    replies.fold(Usage::default(), |sum, usage| sum + usage)
+}
+
+#[cfg(test)]
+mod tests;

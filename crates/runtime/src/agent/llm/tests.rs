@@ -1,0 +1,216 @@
+use unisono_context::Tokens;
+use unisono_model::language::scripted::{Act, Scripted};
+use unisono_session::agent::{ContextMode, Kind};
+
+use super::*;
+use crate::agent::fixture::{Attempt, task};
+
+fn attempt() -> Attempt {
+    Attempt::new(
+        Kind::Llm,
+        &["where is the key?", "under the mat", "and the spare?"],
+    )
+}
+
+async fn run(attempt: &Attempt, model: &Scripted) -> Result<Answer, Failure> {
+    let models = Models::default().with("test/scripted", model.clone());
+    LlmAgent::new(models).run(task(), attempt.ctx()).await
+}
+
+fn spent(act: Act, input: u64, output: u64) -> Act {
+    match act {
+        Act::Reply(reply) => Act::Reply(language::Reply {
+            usage: language::Usage {
+                input: Tokens(input),
+                output: Tokens(output),
+            },
+            ..reply
+        }),
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn a_reply_without_calls_is_the_answer_and_no_step() {
+    let (attempt, model) = (attempt(), Scripted::new([spent(Act::say("none"), 100, 7)]));
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!(&*answer.text, "none");
+    assert_eq!(answer.partial, None);
+    assert_eq!(
+        (answer.usage.input, answer.usage.output),
+        (Tokens(100), Tokens(7))
+    );
+    assert!(attempt.session.steps().is_empty());
+}
+
+#[tokio::test]
+async fn a_request_shares_the_rendered_context() {
+    let (attempt, model) = (attempt(), Scripted::new([Act::say("none")]));
+    let ctx = attempt.ctx();
+    let models = Models::default().with("test/scripted", model.clone());
+    LlmAgent::new(models)
+        .run(task(), ctx.clone())
+        .await
+        .unwrap();
+    let request = &model.requests()[0];
+    assert_eq!(
+        request.prefix.bytes().as_ptr(),
+        ctx.prefix().bytes().as_ptr()
+    );
+    let (sent, frozen) = (request.snapshot.as_ref().unwrap(), ctx.snapshot().unwrap());
+    assert!(Arc::ptr_eq(sent, frozen));
+    assert_eq!(&*request.task, "list the risks");
+    assert_eq!(&*request.persona.instructions, "Name every risk.");
+    assert_eq!(request.max_output, Tokens(4_096));
+}
+
+#[tokio::test]
+async fn tools_are_called_and_every_round_is_journaled() {
+    let calls = Act::call(&[("recall", r#"{"n":2}"#), ("read_message", r#"{"n":9}"#)]);
+    let (attempt, model) = (
+        attempt(),
+        Scripted::new([
+            spent(calls, 100, 5),
+            spent(Act::say("under the mat"), 150, 6),
+        ]),
+    );
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!(&*answer.text, "under the mat");
+    assert_eq!(
+        (answer.usage.input, answer.usage.output),
+        (Tokens(250), Tokens(11))
+    );
+
+    let steps = attempt.session.steps();
+    let [Step::Model(reply), Step::Tools(results)] = [&*steps[0], &*steps[1]] else {
+        panic!("a reply and its results, not {steps:?}");
+    };
+    assert_eq!((steps.len(), reply.calls.len()), (2, 2));
+    assert_eq!(&*results[0].content, "#2 assistant:\nunder the mat");
+    assert_eq!(
+        (&*results[0].call_id, results[0].is_error),
+        ("call_0", false)
+    );
+    assert!(results[1].is_error, "there is no message 9");
+
+    let second = &model.requests()[1];
+    assert!(matches!(&second.exchange[0], Exchange::Reply(r) if r.calls.len() == 2));
+    assert!(
+        matches!(&second.exchange[1], Exchange::Results(r) if r[0].content == results[0].content)
+    );
+    let progress = attempt.session.progress();
+    assert!(
+        progress.iter().any(|text| &**text == "calling recall"),
+        "{progress:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_attempt_goes_on_after_its_last_recorded_step() {
+    let mut attempt = attempt();
+    let script = [
+        spent(Act::call(&[("recall", r#"{"n":2}"#)]), 100, 5),
+        Act::Fail("gone".into()),
+    ];
+    let failure = run(&attempt, &Scripted::new(script)).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::Model);
+
+    let recorded = attempt.session.steps();
+    for kept in 1..=recorded.len() {
+        attempt.session = Default::default();
+        attempt.steps = recorded[..kept].to_vec();
+        let model = Scripted::new([spent(Act::say("under the mat"), 150, 6)]);
+        let answer = run(&attempt, &model).await.unwrap();
+        assert_eq!(&*answer.text, "under the mat");
+        assert_eq!(
+            answer.usage.input,
+            Tokens(250),
+            "what was used before counts"
+        );
+        assert_eq!(
+            model.requests().len(),
+            1,
+            "the recorded call is not repeated"
+        );
+        assert_eq!(
+            attempt.session.steps(),
+            recorded[kept..],
+            "only what was missing is run"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_never_stops_is_stopped() {
+    let mut attempt = attempt();
+    attempt.definition.max_turns = 3;
+    let model = Scripted::by(|_| Act::call(&[("recall", r#"{"n":1}"#)]));
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!(
+        answer.partial.as_deref(),
+        Some("stopped after 3 model calls")
+    );
+    assert_eq!(model.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn bytes_other_than_the_recorded_ones_are_never_sent() {
+    let (mut attempt, model) = (attempt(), Scripted::new([Act::say("none")]));
+    attempt.tamper = true;
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::SnapshotMismatch);
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_named() {
+    let mut attempt = attempt();
+    attempt.definition.model = "openai/gpt-9".into();
+    let failure = run(&attempt, &Scripted::new([])).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::BadInput);
+    let said = "no client for model `openai/gpt-9`; this program can use: \
+                extractive, test/scripted";
+    assert_eq!(&*failure.reason, said);
+}
+
+#[tokio::test]
+async fn a_reply_that_says_nothing_is_no_answer() {
+    let failure = run(&attempt(), &Scripted::new([Act::say(" \n")]))
+        .await
+        .unwrap_err();
+    assert_eq!(failure.cause, Cause::BadOutput);
+}
+
+#[tokio::test]
+async fn a_reply_that_was_cut_off_is_partial() {
+    let cut = Act::Reply(language::Reply {
+        text: "first, the".into(),
+        stop: Stop::CutOff,
+        ..Default::default()
+    });
+    let answer = run(&attempt(), &Scripted::new([cut])).await.unwrap();
+    let why = "cut off at the model's output limit of 4096 tokens";
+    assert_eq!(answer.partial.as_deref(), Some(why));
+}
+
+#[tokio::test]
+async fn no_step_is_taken_that_was_not_journaled() {
+    let attempt = attempt();
+    attempt
+        .session
+        .refuse(Failure::new(Cause::Panic, "the session is gone"));
+    let model = Scripted::by(|_| Act::call(&[("recall", r#"{"n":1}"#)]));
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert_eq!(&*failure.reason, "the session is gone");
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn the_embedded_model_answers_from_the_task_alone() {
+    let mut attempt = attempt();
+    attempt.definition.model = "extractive".into();
+    attempt.definition.context = ContextMode::TaskOnly;
+    let agent = LlmAgent::new(Models::default());
+    let answer = agent.run(task(), attempt.ctx()).await.unwrap();
+    assert!(!answer.text.is_empty());
+}

@@ -1,0 +1,103 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::{Deserialize, Serialize};
+use unisono_session::agent::Kind;
+use unisono_session::run::{Cause, Step};
+
+use super::fixture::Attempt;
+use super::*;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Found {
+    pages: Vec<u32>,
+}
+
+fn attempt() -> Attempt {
+    Attempt::new(Kind::Custom("scout".into()), &["hello", "hi"])
+}
+
+async fn found(counter: &AtomicU32) -> Result<Found, Failure> {
+    counter.fetch_add(1, Ordering::SeqCst);
+    Ok(Found { pages: vec![1, 2] })
+}
+
+#[tokio::test]
+async fn a_step_is_journaled_before_its_result_is_given_back() {
+    let (attempt, ran) = (attempt(), AtomicU32::new(0));
+    let ctx = attempt.ctx();
+    let value = ctx.step("scan", found(&ran)).await.unwrap();
+    assert_eq!(value, Found { pages: vec![1, 2] });
+    let step = Step::Named {
+        name: "scan".into(),
+        result: r#"{"pages":[1,2]}"#.into(),
+    };
+    assert_eq!(attempt.session.steps(), [Arc::new(step)]);
+    assert_eq!(ran.into_inner(), 1);
+}
+
+#[tokio::test]
+async fn a_recorded_step_is_given_back_and_not_repeated() {
+    let (mut attempt, ran) = (attempt(), AtomicU32::new(0));
+    attempt.ctx().step("scan", found(&ran)).await.unwrap();
+    attempt.steps = attempt.session.steps();
+    let again = attempt.ctx();
+    assert_eq!(
+        again.step("scan", found(&ran)).await.unwrap(),
+        Found { pages: vec![1, 2] }
+    );
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    assert_eq!(
+        attempt.session.steps().len(),
+        1,
+        "nothing is journaled twice"
+    );
+    again.step("other", found(&ran)).await.unwrap();
+    assert_eq!(ran.into_inner(), 2, "a step of another name runs");
+}
+
+#[tokio::test]
+async fn a_failed_step_is_not_recorded() {
+    let attempt = attempt();
+    let failing = async { Err::<u32, _>(Failure::new(Cause::Model, "no luck")) };
+    let failure = attempt.ctx().step("scan", failing).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::Model);
+    assert!(attempt.session.steps().is_empty());
+}
+
+#[tokio::test]
+async fn a_step_that_cannot_be_journaled_fails() {
+    let (attempt, ran) = (attempt(), AtomicU32::new(0));
+    attempt
+        .session
+        .refuse(Failure::new(Cause::Panic, "the session is gone"));
+    let failure = attempt.ctx().step("scan", found(&ran)).await.unwrap_err();
+    assert_eq!(&*failure.reason, "the session is gone");
+}
+
+#[tokio::test]
+async fn a_name_serves_one_step() {
+    let (attempt, ran) = (attempt(), AtomicU32::new(0));
+    let ctx = attempt.ctx();
+    ctx.step("scan", found(&ran)).await.unwrap();
+    let failure = ctx.clone().step("scan", found(&ran)).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::BadInput);
+    assert_eq!(ran.into_inner(), 1);
+}
+
+#[tokio::test]
+async fn a_recorded_result_of_another_type_is_an_error() {
+    let mut attempt = attempt();
+    attempt.steps = vec![Arc::new(Step::Named {
+        name: "scan".into(),
+        result: "7".into(),
+    })];
+    let ran = AtomicU32::new(0);
+    let failure = attempt.ctx().step("scan", found(&ran)).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::BadOutput);
+    assert!(
+        failure.reason.contains("step \"scan\": recorded result"),
+        "{failure}"
+    );
+    assert_eq!(ran.into_inner(), 0);
+}

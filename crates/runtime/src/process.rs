@@ -1,0 +1,280 @@
+//! Runs a program to its end, with all that it starts.
+//!
+//! A program gets a process group of its own. Whatever ends the wait for it (an answer, a
+//! flood, a timeout or a cancellation that drops the future) ends the group: `SIGTERM`, a short
+//! grace, `SIGKILL`. What a program leaves behind when it exits is killed at once, and cannot
+//! hold up its answer by keeping the output open.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use unisono_session::agent::Command;
+
+/// How long a program may take to stop after `SIGTERM`.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long output is waited for after the program's exit, where a process that left its group
+/// keeps it open. What the program itself wrote is there by then.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How much of the end of standard error is kept.
+const STDERR_TAIL: usize = 4 * 1024;
+/// Room made for each read.
+const READ: usize = 16 * 1024;
+
+/// A program and what it is given.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    /// The program.
+    pub(crate) command: &'a Command,
+    /// What it reads, written one after the other.
+    pub(crate) input: [Bytes; 2],
+    /// The most bytes it may write to standard output.
+    pub(crate) max_output: usize,
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// How.
+    pub(crate) status: ExitStatus,
+    /// All it wrote to standard output.
+    pub(crate) stdout: Vec<u8>,
+    /// The end of what it wrote to standard error, trimmed.
+    pub(crate) stderr: String,
+}
+
+/// Why a program did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// It was not started.
+    #[error("could not start `{program}`{}: {source}", place(.cwd.as_deref()))]
+    Spawn {
+        /// The program.
+        program: Arc<str>,
+        /// Its working directory.
+        cwd: Option<Arc<str>>,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It was killed for writing too much.
+    #[error(
+        "`{program}` wrote more than {limit} bytes to its standard output and was killed; \
+         that is the most an agent may answer with"
+    )]
+    Flooded {
+        /// The program.
+        program: Arc<str>,
+        /// The cap.
+        limit: usize,
+    },
+    /// The system would not let it be talked to.
+    #[error("lost `{program}`: {source}")]
+    Lost {
+        /// The program.
+        program: Arc<str>,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Where a program was to be started, saying so when that is what is missing.
+fn place(cwd: Option<&str>) -> String {
+    match cwd {
+        None => String::new(),
+        Some(cwd) if std::path::Path::new(cwd).is_dir() => format!(" in `{cwd}`"),
+        Some(cwd) => format!(" in `{cwd}`, which is not a directory"),
+    }
+}
+
+/// Starts a program, feeds it, and waits for its end. Dropping the future ends the program and
+/// all it started.
+///
+/// # Errors
+/// It cannot be started, writes more than it may, or the system fails.
+pub(crate) async fn run(job: Job<'_>) -> Result<Finished, Error> {
+    let program = &job.command.program;
+    let lost = |source| Error::Lost {
+        program: program.clone(),
+        source,
+    };
+    let (mut group, pipes) = Group::start(job.command)?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let status = {
+        let streams = async {
+            tokio::try_join!(
+                async { feed(pipes.stdin, job.input).await.map_err(lost) },
+                async { read(pipes.stdout, &mut stdout, program, job.max_output).await },
+                async { keep_tail(pipes.stderr, &mut stderr).await.map_err(lost) },
+            )
+        };
+        tokio::pin!(streams);
+        let (status, open) = tokio::select! {
+            closed = &mut streams => {
+                closed?;
+                (group.wait().await, false)
+            }
+            status = group.wait() => (status, true),
+        };
+        group.kill();
+        if open && let Ok(closed) = timeout(DRAIN, streams).await {
+            closed?;
+        }
+        status.map_err(lost)?
+    };
+    let tail = &stderr[stderr.len().saturating_sub(STDERR_TAIL)..];
+    Ok(Finished {
+        status,
+        stdout,
+        stderr: String::from_utf8_lossy(tail).trim().to_owned(),
+    })
+}
+
+/// Writes the input and closes it. A program may answer without reading all of it.
+async fn feed(mut stdin: ChildStdin, input: [Bytes; 2]) -> io::Result<()> {
+    for chunk in &input {
+        match stdin.write_all(chunk).await {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+async fn read(
+    mut from: ChildStdout,
+    into: &mut Vec<u8>,
+    program: &Arc<str>,
+    limit: usize,
+) -> Result<(), Error> {
+    loop {
+        into.reserve(READ);
+        let read = from.read_buf(into).await;
+        let read = read.map_err(|source| Error::Lost {
+            program: program.clone(),
+            source,
+        })?;
+        if into.len() > limit {
+            return Err(Error::Flooded {
+                program: program.clone(),
+                limit,
+            });
+        }
+        if read == 0 {
+            return Ok(());
+        }
+    }
+}
+
+async fn keep_tail(mut from: ChildStderr, tail: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        tail.reserve(STDERR_TAIL);
+        if from.read_buf(tail).await? == 0 {
+            return Ok(());
+        }
+        if tail.len() > 4 * STDERR_TAIL {
+            tail.drain(..tail.len() - STDERR_TAIL);
+        }
+    }
+}
+
+/// The ends of a program's pipes.
+struct Pipes {
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+}
+
+/// A program and its process group. Ended when dropped.
+struct Group(Option<Members>);
+
+impl Group {
+    fn start(command: &Command) -> Result<(Group, Pipes), Error> {
+        let failed = |source| Error::Spawn {
+            program: command.program.clone(),
+            cwd: command.cwd.clone(),
+            source,
+        };
+        let mut starting = tokio::process::Command::new(&*command.program);
+        starting
+            .args(command.args.iter().map(|arg| &**arg))
+            .envs(command.env.iter().map(|(name, value)| (&**name, &**value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(cwd) = &command.cwd {
+            starting.current_dir(&**cwd);
+        }
+        let mut child = starting.spawn().map_err(failed)?;
+        let id = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(id), (Some(stdin), Some(stdout), Some(stderr))) = (id, pipes) else {
+            return Err(failed(io::Error::other("it has no process id or no pipes")));
+        };
+        let pipes = Pipes {
+            stdin,
+            stdout,
+            stderr,
+        };
+        Ok((Group(Some(Members { child, id })), pipes))
+    }
+
+    /// Waits for the program itself.
+    async fn wait(&mut self) -> io::Result<ExitStatus> {
+        match &mut self.0 {
+            Some(members) => members.child.wait().await,
+            None => Err(io::Error::other("it has already been killed")),
+        }
+    }
+
+    /// Kills whoever is left of the group, at once.
+    fn kill(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Some(members) = self.0.take() else { return };
+        members.signal(Signal::TERM);
+        // Without a runtime the members are dropped here, which kills them.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(members.end());
+        }
+    }
+}
+
+/// The processes of a group. Killed when dropped.
+struct Members {
+    child: Child,
+    id: Pid,
+}
+
+impl Members {
+    fn signal(&self, signal: Signal) {
+        // The only failure is that nobody is left, which is what is wanted.
+        let _ = kill_process_group(self.id, signal);
+    }
+
+    /// Waits for the program to stop by itself, for a short while.
+    async fn end(mut self) {
+        let _ = timeout(GRACE, self.child.wait()).await;
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+use unisono_session::agent::Kind;
+
+use super::*;
+use crate::agent::fixture::Attempt;
+
+async fn ask(attempt: &Attempt, name: &str, arguments: &str) -> ToolResult {
+    let asked = ToolCall {
+        id: "c1".into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    };
+    call(&asked, &attempt.ctx()).await.unwrap()
+}
+
+fn attempt(texts: &[&str]) -> Attempt {
+    Attempt::new(Kind::Llm, texts)
+}
+
+#[test]
+fn schemas_are_json_and_sorted_by_name() {
+    let specs = specs();
+    assert!(specs.is_sorted_by(|a, b| a.name < b.name));
+    for spec in &specs {
+        let schema: serde_json::Value = serde_json::from_str(&spec.input_schema).unwrap();
+        assert_eq!(schema["type"], "object", "{}", spec.name);
+    }
+}
+
+#[tokio::test]
+async fn reads_messages_by_number() {
+    let attempt = attempt(&["one", "two", "three"]);
+    for (name, arguments, content) in [
+        ("read_message", r#"{"n":2}"#, "#2 assistant:\ntwo"),
+        ("read_message", r#"{"n":1,"skip":9}"#, "one"),
+        ("recall", r#"{"n":3}"#, "#3 user:\nthree"),
+        (
+            "recall",
+            r#"{"from":1,"to":2}"#,
+            "#1 user:\none\n\n#2 assistant:\ntwo",
+        ),
+        (
+            "recall",
+            r#"{"from":3,"to":9}"#,
+            "#3 user:\nthree\n\n[#3 is the last message]",
+        ),
+    ] {
+        let result = ask(&attempt, name, arguments).await;
+        assert_eq!(
+            (&*result.content, result.is_error),
+            (content, false),
+            "{arguments}"
+        );
+        assert_eq!(&*result.call_id, "c1");
+    }
+}
+
+#[tokio::test]
+async fn what_the_model_gets_wrong_is_told_to_the_model() {
+    let attempt = attempt(&["one", "two"]);
+    for (name, arguments, says) in [
+        ("read_message", r#"{"n":3}"#, "no message #3"),
+        ("read_message", r#"{"n":0}"#, "no message #0"),
+        ("read_message", r#"{"n":"2"}"#, "do not fit its schema"),
+        ("read_message", r#"{"n":2,"m":1}"#, "unknown field `m`"),
+        ("read_message", r#"{"n":2"#, "do not fit its schema"),
+        (
+            "read_message",
+            r#"{"n":2,"skip":99}"#,
+            "none are left after 99",
+        ),
+        ("recall", r#"{}"#, "takes either"),
+        ("recall", r#"{"n":1,"to":2}"#, "takes either"),
+        ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
+        ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
+        (
+            "shell",
+            r#"{}"#,
+            "tool `shell` does not exist; it may call: read_message, recall",
+        ),
+    ] {
+        let result = ask(&attempt, name, arguments).await;
+        assert!(result.is_error, "{arguments}");
+        assert!(
+            result.content.contains(says),
+            "{arguments}: {}",
+            result.content
+        );
+    }
+}
+
+#[tokio::test]
+async fn tools_outside_the_allow_list_are_refused() {
+    let mut attempt = attempt(&["one"]);
+    attempt.definition.tools = vec!["recall".into()];
+    let denied = ask(&attempt, "read_message", r#"{"n":1}"#).await;
+    assert!(denied.is_error);
+    let says = "tool `read_message` may not be called by this agent; it may call: recall";
+    assert_eq!(&*denied.content, says);
+    assert!(!ask(&attempt, "recall", r#"{"n":1}"#).await.is_error);
+    attempt.definition.tools.clear();
+    let denied = ask(&attempt, "recall", r#"{"n":1}"#).await;
+    assert_eq!(
+        &*denied.content,
+        "tool `recall` may not be called by this agent; it has no tools"
+    );
+}
+
+#[tokio::test]
+async fn a_long_message_is_read_in_pieces_that_join() {
+    let long: String = ('a'..='z').cycle().take(3 * MAX_CHARS).collect();
+    let attempt = attempt(&[&long.replace('z', "é")]);
+    let (mut whole, mut skip) = (String::new(), 0);
+    for _ in 0..5 {
+        let arguments = format!(r#"{{"n":1,"skip":{skip}}}"#);
+        let result = ask(&attempt, "read_message", &arguments).await;
+        let Some((piece, note)) = result.content.rsplit_once("\n[characters ") else {
+            whole.push_str(&result.content);
+            break;
+        };
+        assert_eq!(piece.chars().count(), MAX_CHARS);
+        skip += MAX_CHARS;
+        assert!(
+            note.contains(&format!(r#"{{"n":1,"skip":{skip}}} reads on"#)),
+            "{note}"
+        );
+        whole.push_str(piece);
+    }
+    assert_eq!(whole, format!("#1 user:\n{}", long.replace('z', "é")));
+}
+
+#[tokio::test]
+async fn a_range_is_bounded_and_says_how_to_go_on() {
+    let text = "x".repeat(MAX_CHARS / 3);
+    let wide = ask(&attempt(&[&*text; 9]), "recall", r#"{"from":1,"to":9}"#).await;
+    assert!(wide.content.chars().count() < MAX_CHARS + 200);
+    assert!(
+        wide.content
+            .ends_with(r#"recall {"from":3,"to":9} reads on]"#),
+        "{}",
+        wide.content
+    );
+
+    let many = ask(
+        &attempt(&["x"; 80]),
+        "recall",
+        r#"{"from":1,"to":4000000000}"#,
+    )
+    .await;
+    assert!(
+        many.content
+            .ends_with(r#"recall {"from":51,"to":4000000000} reads on]"#)
+    );
+}
