@@ -1,0 +1,44 @@
+# Every check and every measurement of the project. `just` lists them.
+
+default:
+    @just --list
+
+# All checks a change must pass: format, lints, tests, documentation, licences.
+verify: fmt-check clippy test doc deny
+
+fmt-check:
+    cargo fmt --all -- --check
+
+fmt:
+    cargo fmt --all
+
+clippy:
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+test:
+    cargo test --workspace
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Licences, sources and banned crates, and the advisory database (fetched from its home).
+deny:
+    cargo deny check
+
+# The main job on the example conversation, in a throw-away store.
+demo:
+    cargo run --release -- run examples/orders-migration.jsonl --store "$(mktemp -d)/store"
+
+# The custom agent example.
+example:
+    cargo run --release -p custom-agent
+
+# All benchmarks; figures are quoted in benches/README.md.
+bench *args:
+    cargo bench -p unisono-benches {{args}}
+
+# Crash and power-cut tests with many more rounds, and a million schedules.
+soak rounds="1000":
+    UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
+    UNISONO_SCHEDULES=1000000 cargo test --release -p unisono-session --test simulation -- --nocapture
+    UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-tests -- --nocapture
