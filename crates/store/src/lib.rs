@@ -9,6 +9,8 @@
 //!   [`vacuum`] work on the directory of a closed one.
 //! - [`archive`] moves whole sessions between any two engines.
 //!
+//! [`Journal`] speaks in the events of sessions over any engine.
+//!
 //! What belongs here: bytes on disk and their safety. What does not: what an event means.
 
 pub mod archive;
@@ -17,7 +19,9 @@ mod disk;
 mod engine;
 mod envelope;
 mod error;
+mod journal;
 mod memory;
+mod record;
 mod row;
 
 pub use disk::{Checkup, Disk, Finding, Lost, Opened, Salvage, Vacuumed, doctor, repair, vacuum};
@@ -26,4 +30,5 @@ pub use engine::{
     SessionInfo,
 };
 pub use error::{Error, Fault, Record, Result};
+pub use journal::Journal;
 pub use memory::Memory;

@@ -1,0 +1,165 @@
+//! The journal of sessions: an engine that speaks in events.
+
+use std::fmt;
+use std::sync::Arc;
+
+use unisono_context::SessionId;
+use unisono_session::Event;
+use uuid::Uuid;
+
+use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo};
+use crate::error::{Error, Record, Result};
+use crate::record;
+
+/// The events of all sessions, durable as the engine below makes them.
+///
+/// Cheap to clone; the clones share the engine.
+#[derive(Clone)]
+pub struct Journal {
+    engine: Arc<dyn Engine>,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal")
+            .field("health", &self.health())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    /// A journal on this engine.
+    pub fn new(engine: Arc<dyn Engine>) -> Journal {
+        Journal { engine }
+    }
+
+    /// The engine below: for archives, and for what is not an event.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// Takes the session, which need not exist yet: all earlier claims are fenced from now on.
+    ///
+    /// # Errors
+    /// The store takes no writes, or failed.
+    pub async fn claim(&self, session: SessionId) -> Result<Claim> {
+        self.engine.claim(session.into()).await
+    }
+
+    /// Appends events, all or none, and answers with the number of the last of them once they are
+    /// on disk.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if `epoch` is not the session's latest, [`Error::Conflict`] if
+    /// `expected_seq` is not its last event, [`Error::Encode`] or [`Error::TooLarge`] for an event
+    /// that cannot be written, [`Error::EmptyAppend`] for none: then nothing is written. Or the
+    /// store takes no writes, or failed.
+    pub async fn append(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        expected_seq: u64,
+        events: &[Event],
+    ) -> Result<u64> {
+        let mut payloads = Vec::with_capacity(events.len());
+        for (event, seq) in events.iter().zip(expected_seq.saturating_add(1)..) {
+            let payload = record::encode(event).map_err(|reason| Error::Encode {
+                record: Record::Event {
+                    session: session.into(),
+                    seq,
+                },
+                reason,
+            })?;
+            payloads.push(payload);
+        }
+        let append = Append {
+            session: session.into(),
+            epoch,
+            expected_seq,
+            payloads,
+        };
+        self.engine.append(append).await
+    }
+
+    /// Reads at most `limit` events with their numbers, from number `from` on. Fewer come back at
+    /// the end of the journal, or where they would be over 64 MiB together; none only at its end.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] names an event that is damaged, or that a newer version wrote. Or the
+    /// store failed.
+    pub async fn read(
+        &self,
+        session: SessionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, Event)>> {
+        let events = self.engine.read(session.into(), from, limit).await?;
+        let decoded = events.into_iter().map(|engine::Event { seq, payload }| {
+            let event = record::decode(&payload).map_err(|fault| Error::Corrupt {
+                record: Record::Event {
+                    session: session.into(),
+                    seq,
+                },
+                fault,
+            })?;
+            Ok((seq, event))
+        });
+        decoded.collect()
+    }
+
+    /// Whether the session has at least one event.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn exists(&self, session: SessionId) -> Result<bool> {
+        let info = self.engine.session(session.into()).await?;
+        Ok(info.is_some_and(|info| info.last_seq > 0))
+    }
+
+    /// At most `limit` sessions in the order of their ids, those after `after` only. One that was
+    /// claimed and has no event yet is among them.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionInfo>> {
+        self.engine.sessions(after.map(Into::into), limit).await
+    }
+
+    /// Removes a session and fences its writers; answers whether there was one.
+    ///
+    /// # Errors
+    /// The store takes no writes, or failed.
+    pub async fn delete(&self, session: SessionId) -> Result<bool> {
+        self.engine.delete_session(session.into()).await
+    }
+
+    /// Whether it takes writes.
+    pub fn health(&self) -> Health {
+        self.engine.health()
+    }
+
+    /// Ends the engine when all accepted writes are answered. Later calls fail with
+    /// [`Error::Closed`].
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn close(&self) -> Result<()> {
+        self.engine.close().await
+    }
+}
+
+impl From<SessionId> for engine::SessionId {
+    fn from(session: SessionId) -> Self {
+        Self(Uuid::from_u128(session.as_u128()))
+    }
+}
+
+impl From<engine::SessionId> for SessionId {
+    fn from(session: engine::SessionId) -> Self {
+        Self::new(session.0)
+    }
+}

@@ -1,0 +1,95 @@
+//! Events as the bytes of a payload, and back.
+//!
+//! A payload is the record version (two bytes, big-endian) and, for version 1, an [`Event`] in the
+//! codec of this crate. The types of the submodules are version 1: they mirror the domain's, name
+//! for name, and are converted field by field, so that a change of the domain does not change what
+//! is on disk unnoticed.
+//!
+//! - The order of fields and of variants **is** the format. Nothing is inserted, moved or removed.
+//! - A change makes a new [`VERSION`]: the types that differ are copied as they were, and [`decode`]
+//!   goes on reading the old ones.
+//! - Only what [`encode`] writes is read: what decodes encodes to the same bytes again.
+//!
+//! Ids are 128-bit numbers, digests 32 bytes, instants milliseconds since 1970 UTC.
+
+mod agent;
+mod checkpoint;
+mod codes;
+mod compaction;
+mod fact;
+mod message;
+mod policy;
+mod run;
+mod snapshot;
+mod text_map;
+mod tokens;
+mod turn;
+
+use unisono_session::event;
+
+use crate::codec;
+use crate::error::Fault;
+
+use fact::Event;
+
+/// The version this build writes. It reads this one and all before it.
+pub(crate) const VERSION: u16 = 1;
+
+/// The payload of an event.
+///
+/// # Errors
+/// The reason, as text, if it is over the codec's limit or could not be read back.
+pub(crate) fn encode(event: &event::Event) -> Result<Vec<u8>, String> {
+    let record = Event::try_from(event).map_err(|invalid| invalid.to_string())?;
+    let body = codec::encode(&record)?;
+    let mut payload = Vec::with_capacity(2 + body.len());
+    payload.extend_from_slice(&VERSION.to_be_bytes());
+    payload.extend_from_slice(&body);
+    Ok(payload)
+}
+
+/// The event of a payload.
+///
+/// # Errors
+/// What is wrong with it: a newer version, or bytes that [`encode`] did not write.
+pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
+    let (version, body) = payload.split_first_chunk().ok_or(Fault::Truncated)?;
+    match u16::from_be_bytes(*version) {
+        0 => Err(undecodable("record version 0 does not exist")),
+        1 => {
+            let record: Event = codec::decode(body).map_err(undecodable)?;
+            record
+                .try_into()
+                .map_err(|invalid: Invalid| undecodable(invalid.to_string()))
+        }
+        found => Err(Fault::NewerSchema {
+            found,
+            supported: VERSION,
+        }),
+    }
+}
+
+fn undecodable(reason: impl Into<String>) -> Fault {
+    Fault::Undecodable {
+        reason: reason.into(),
+    }
+}
+
+/// A record that decodes, but stands for no value of the domain.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Invalid {
+    /// A range of messages that ends before it begins, or beyond the last number there is.
+    #[error("there is no range of messages from {first} to {last}")]
+    Span {
+        /// Its first message.
+        first: u32,
+        /// Its last message.
+        last: u32,
+    },
+    /// A table with keys twice, or out of order.
+    #[error("its {table} are not in ascending order")]
+    Order {
+        /// What it lists.
+        table: &'static str,
+    },
+}

@@ -1,0 +1,194 @@
+//! Agent definitions.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unisono_context::{AgentId, Tokens, budget};
+use unisono_session::agent;
+
+use super::Invalid;
+use super::codes::codes;
+use super::text_map::TextMap;
+use super::tokens::Encoding;
+
+codes!(
+    /// What an agent is given.
+    ContextMode = agent::ContextMode { Snapshot, TaskOnly }
+);
+
+codes!(
+    /// How an agent's prompt begins.
+    PrefixMode = agent::PrefixMode { Shared, Own }
+);
+
+codes!(
+    /// What a failed delegate does to its turn.
+    OnFailure = agent::OnFailure { Continue, Fail }
+);
+
+/// An agent as it was loaded.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Definition {
+    id: Arc<str>,
+    description: Arc<str>,
+    instructions: Arc<str>,
+    kind: Kind,
+    model: Arc<str>,
+    limits: Limits,
+    tools: Vec<Arc<str>>,
+    max_turns: u32,
+    timeout_ms: u64,
+    retries: u32,
+    max_concurrent: u32,
+    context: ContextMode,
+    prefix: PrefixMode,
+    on_failure: OnFailure,
+    delegates: Vec<Arc<str>>,
+    tags: Vec<Arc<str>>,
+}
+
+/// What carries an agent out. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Llm,
+    Command(Command),
+    Custom(Arc<str>),
+}
+
+/// How a program is started.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Command {
+    program: Arc<str>,
+    args: Vec<Arc<str>>,
+    env: TextMap,
+    cwd: Option<Arc<str>>,
+}
+
+/// The limits of a model.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    window_tokens: u64,
+    max_output_tokens: u64,
+    encoding: Encoding,
+    per_message_tokens: u64,
+}
+
+impl From<&agent::Definition> for Definition {
+    fn from(definition: &agent::Definition) -> Self {
+        Self {
+            id: definition.id.as_str().into(),
+            description: definition.description.clone(),
+            instructions: definition.instructions.clone(),
+            kind: (&definition.kind).into(),
+            model: definition.model.clone(),
+            limits: definition.limits.into(),
+            tools: definition.tools.clone(),
+            max_turns: definition.max_turns,
+            timeout_ms: definition.timeout_ms,
+            retries: definition.retries,
+            max_concurrent: definition.max_concurrent,
+            context: definition.context.into(),
+            prefix: definition.prefix.into(),
+            on_failure: definition.on_failure.into(),
+            delegates: definition
+                .delegates
+                .iter()
+                .map(|id| id.as_str().into())
+                .collect(),
+            tags: definition.tags.clone(),
+        }
+    }
+}
+
+impl TryFrom<Definition> for agent::Definition {
+    type Error = Invalid;
+
+    fn try_from(definition: Definition) -> Result<Self, Invalid> {
+        Ok(Self {
+            id: AgentId::new(definition.id),
+            description: definition.description,
+            instructions: definition.instructions,
+            kind: definition.kind.try_into()?,
+            model: definition.model,
+            limits: definition.limits.into(),
+            tools: definition.tools,
+            max_turns: definition.max_turns,
+            timeout_ms: definition.timeout_ms,
+            retries: definition.retries,
+            max_concurrent: definition.max_concurrent,
+            context: definition.context.into(),
+            prefix: definition.prefix.into(),
+            on_failure: definition.on_failure.into(),
+            delegates: definition.delegates.into_iter().map(AgentId::new).collect(),
+            tags: definition.tags,
+        })
+    }
+}
+
+impl From<&agent::Kind> for Kind {
+    fn from(kind: &agent::Kind) -> Self {
+        match kind {
+            agent::Kind::Llm => Self::Llm,
+            agent::Kind::Command(command) => Self::Command(command.into()),
+            agent::Kind::Custom(name) => Self::Custom(name.clone()),
+        }
+    }
+}
+
+impl TryFrom<Kind> for agent::Kind {
+    type Error = Invalid;
+
+    fn try_from(kind: Kind) -> Result<Self, Invalid> {
+        Ok(match kind {
+            Kind::Llm => Self::Llm,
+            Kind::Command(command) => Self::Command(command.try_into()?),
+            Kind::Custom(name) => Self::Custom(name),
+        })
+    }
+}
+
+impl From<&agent::Command> for Command {
+    fn from(command: &agent::Command) -> Self {
+        Self {
+            program: command.program.clone(),
+            args: command.args.clone(),
+            env: (&command.env).into(),
+            cwd: command.cwd.clone(),
+        }
+    }
+}
+
+impl TryFrom<Command> for agent::Command {
+    type Error = Invalid;
+
+    fn try_from(command: Command) -> Result<Self, Invalid> {
+        Ok(Self {
+            program: command.program,
+            args: command.args,
+            env: command.env.try_into()?,
+            cwd: command.cwd,
+        })
+    }
+}
+
+impl From<budget::Limits> for Limits {
+    fn from(limits: budget::Limits) -> Self {
+        Self {
+            window_tokens: limits.window.0,
+            max_output_tokens: limits.max_output.0,
+            encoding: limits.encoding.into(),
+            per_message_tokens: limits.per_message.0,
+        }
+    }
+}
+
+impl From<Limits> for budget::Limits {
+    fn from(limits: Limits) -> Self {
+        Self {
+            window: Tokens(limits.window_tokens),
+            max_output: Tokens(limits.max_output_tokens),
+            encoding: limits.encoding.into(),
+            per_message: Tokens(limits.per_message_tokens),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The event itself: when, and what was decided.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unisono_context::Timestamp;
+use unisono_session::event;
+
+use super::Invalid;
+use super::agent::Definition;
+use super::checkpoint::Checkpoint;
+use super::compaction::Plan;
+use super::message::NewMessage;
+use super::run::{Ending, OpenedRun, Step};
+use super::snapshot::{Alteration, Manifest};
+use super::text_map::TextMap;
+use super::tokens::{Count, Encoding};
+use super::turn::{AcceptedTurn, Outcome};
+
+mod read;
+mod write;
+
+/// One entry of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Event {
+    at: i64,
+    fact: Fact,
+}
+
+/// What was decided. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+enum Fact {
+    Created {
+        session: u128,
+        title: Arc<str>,
+        system: Arc<str>,
+        labels: TextMap,
+    },
+    Appended {
+        branch: Option<Arc<str>>,
+        parent: Option<u128>,
+        message: NewMessage,
+    },
+    BranchSet {
+        branch: Arc<str>,
+        head: u128,
+    },
+    Counted {
+        encoding: Encoding,
+        counts: Vec<(u128, Count)>,
+    },
+    PreambleCounted {
+        preamble: [u8; 32],
+        encoding: Encoding,
+        count: Count,
+    },
+    Defined {
+        definition: Box<Definition>,
+    },
+    TurnAccepted {
+        turn: Box<AcceptedTurn>,
+    },
+    TurnStarted {
+        turn: u128,
+    },
+    CompactionPlanned {
+        turn: u128,
+        plan: Plan,
+    },
+    Altered {
+        turn: u128,
+        alterations: Vec<Alteration>,
+    },
+    Compacted {
+        turn: Option<u128>,
+        checkpoint: Box<Checkpoint>,
+    },
+    CompactionFailed {
+        turn: u128,
+        reason: Arc<str>,
+    },
+    Frozen {
+        turn: u128,
+        snapshot: [u8; 32],
+        manifest: Manifest,
+    },
+    RunOpened {
+        run: OpenedRun,
+    },
+    RunStepped {
+        run: u128,
+        step: Step,
+    },
+    RunRetried {
+        run: u128,
+        attempt: u32,
+        not_before: i64,
+        reason: Arc<str>,
+    },
+    RunEnded {
+        run: u128,
+        ending: Ending,
+    },
+    TurnEnded {
+        turn: u128,
+        outcome: Outcome,
+    },
+}
+
+impl TryFrom<&event::Event> for Event {
+    type Error = Invalid;
+
+    fn try_from(event: &event::Event) -> Result<Self, Invalid> {
+        Ok(Self {
+            at: event.at.0,
+            fact: (&event.fact).try_into()?,
+        })
+    }
+}
+
+impl TryFrom<Event> for event::Event {
+    type Error = Invalid;
+
+    fn try_from(event: Event) -> Result<Self, Invalid> {
+        Ok(Self {
+            at: Timestamp(event.at),
+            fact: event.fact.try_into()?,
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! What was decided, as it was written.
+
+use std::sync::Arc;
+
+use unisono_context::{Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, TurnId};
+use unisono_session::event;
+
+use super::Fact;
+use crate::record::Invalid;
+
+impl TryFrom<Fact> for event::Fact {
+    type Error = Invalid;
+
+    fn try_from(fact: Fact) -> Result<Self, Invalid> {
+        Ok(match fact {
+            Fact::Created {
+                session,
+                title,
+                system,
+                labels,
+            } => Self::Created {
+                session: SessionId::from_u128(session),
+                title,
+                system,
+                labels: labels.try_into()?,
+            },
+            Fact::Appended {
+                branch,
+                parent,
+                message,
+            } => Self::Appended {
+                branch,
+                parent: parent.map(MessageId::from_u128),
+                message: message.into(),
+            },
+            Fact::BranchSet { branch, head } => Self::BranchSet {
+                branch,
+                head: MessageId::from_u128(head),
+            },
+            Fact::Counted { encoding, counts } => Self::Counted {
+                encoding: encoding.into(),
+                counts: counts
+                    .into_iter()
+                    .map(|(id, count)| (MessageId::from_u128(id), count.into()))
+                    .collect(),
+            },
+            Fact::PreambleCounted {
+                preamble,
+                encoding,
+                count,
+            } => Self::PreambleCounted {
+                preamble: Digest(preamble),
+                encoding: encoding.into(),
+                count: count.into(),
+            },
+            Fact::Defined { definition } => Self::Defined {
+                definition: Arc::new((*definition).try_into()?),
+            },
+            Fact::TurnAccepted { turn } => Self::TurnAccepted {
+                turn: (*turn).into(),
+            },
+            Fact::TurnStarted { turn } => Self::TurnStarted {
+                turn: TurnId::from_u128(turn),
+            },
+            Fact::CompactionPlanned { turn, plan } => Self::CompactionPlanned {
+                turn: TurnId::from_u128(turn),
+                plan: plan.try_into()?,
+            },
+            Fact::Altered { turn, alterations } => Self::Altered {
+                turn: TurnId::from_u128(turn),
+                alterations: alterations
+                    .into_iter()
+                    .map(TryInto::try_into)
+                    .collect::<Result<_, _>>()?,
+            },
+            Fact::Compacted { turn, checkpoint } => Self::Compacted {
+                turn: turn.map(TurnId::from_u128),
+                checkpoint: Arc::new((*checkpoint).try_into()?),
+            },
+            Fact::CompactionFailed { turn, reason } => Self::CompactionFailed {
+                turn: TurnId::from_u128(turn),
+                reason,
+            },
+            Fact::Frozen {
+                turn,
+                snapshot,
+                manifest,
+            } => Self::Frozen {
+                turn: TurnId::from_u128(turn),
+                snapshot: SnapshotId(Digest(snapshot)),
+                manifest: manifest.try_into()?,
+            },
+            Fact::RunOpened { run } => Self::RunOpened { run: run.into() },
+            Fact::RunStepped { run, step } => Self::RunStepped {
+                run: RunId::from_u128(run),
+                step: Arc::new(step.into()),
+            },
+            Fact::RunRetried {
+                run,
+                attempt,
+                not_before,
+                reason,
+            } => Self::RunRetried {
+                run: RunId::from_u128(run),
+                attempt,
+                not_before: Timestamp(not_before),
+                reason,
+            },
+            Fact::RunEnded { run, ending } => Self::RunEnded {
+                run: RunId::from_u128(run),
+                ending: Arc::new(ending.into()),
+            },
+            Fact::TurnEnded { turn, outcome } => Self::TurnEnded {
+                turn: TurnId::from_u128(turn),
+                outcome: outcome.into(),
+            },
+        })
+    }
+}

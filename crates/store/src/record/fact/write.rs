@@ -1,0 +1,116 @@
+//! What was decided, as it is written.
+
+use unisono_context::{MessageId, TurnId};
+use unisono_session::event;
+
+use super::Fact;
+use crate::record::Invalid;
+use crate::record::snapshot::Alteration;
+
+impl TryFrom<&event::Fact> for Fact {
+    type Error = Invalid;
+
+    fn try_from(fact: &event::Fact) -> Result<Self, Invalid> {
+        use event::Fact as Decided;
+        Ok(match fact {
+            Decided::Created {
+                session,
+                title,
+                system,
+                labels,
+            } => Self::Created {
+                session: session.as_u128(),
+                title: title.clone(),
+                system: system.clone(),
+                labels: labels.into(),
+            },
+            Decided::Appended {
+                branch,
+                parent,
+                message,
+            } => Self::Appended {
+                branch: branch.clone(),
+                parent: parent.map(MessageId::as_u128),
+                message: message.into(),
+            },
+            Decided::BranchSet { branch, head } => Self::BranchSet {
+                branch: branch.clone(),
+                head: head.as_u128(),
+            },
+            Decided::Counted { encoding, counts } => Self::Counted {
+                encoding: (*encoding).into(),
+                counts: counts
+                    .iter()
+                    .map(|(id, count)| (id.as_u128(), (*count).into()))
+                    .collect(),
+            },
+            Decided::PreambleCounted {
+                preamble,
+                encoding,
+                count,
+            } => Self::PreambleCounted {
+                preamble: preamble.0,
+                encoding: (*encoding).into(),
+                count: (*count).into(),
+            },
+            Decided::Defined { definition } => Self::Defined {
+                definition: Box::new((&**definition).into()),
+            },
+            Decided::TurnAccepted { turn } => Self::TurnAccepted {
+                turn: Box::new(turn.into()),
+            },
+            Decided::TurnStarted { turn } => Self::TurnStarted {
+                turn: turn.as_u128(),
+            },
+            Decided::CompactionPlanned { turn, plan } => Self::CompactionPlanned {
+                turn: turn.as_u128(),
+                plan: plan.try_into()?,
+            },
+            Decided::Altered { turn, alterations } => Self::Altered {
+                turn: turn.as_u128(),
+                alterations: alterations.iter().map(Alteration::from).collect(),
+            },
+            Decided::Compacted { turn, checkpoint } => Self::Compacted {
+                turn: turn.map(TurnId::as_u128),
+                checkpoint: Box::new((&**checkpoint).try_into()?),
+            },
+            Decided::CompactionFailed { turn, reason } => Self::CompactionFailed {
+                turn: turn.as_u128(),
+                reason: reason.clone(),
+            },
+            Decided::Frozen {
+                turn,
+                snapshot,
+                manifest,
+            } => Self::Frozen {
+                turn: turn.as_u128(),
+                snapshot: snapshot.0.0,
+                manifest: manifest.try_into()?,
+            },
+            Decided::RunOpened { run } => Self::RunOpened { run: run.into() },
+            Decided::RunStepped { run, step } => Self::RunStepped {
+                run: run.as_u128(),
+                step: (&**step).into(),
+            },
+            Decided::RunRetried {
+                run,
+                attempt,
+                not_before,
+                reason,
+            } => Self::RunRetried {
+                run: run.as_u128(),
+                attempt: *attempt,
+                not_before: not_before.0,
+                reason: reason.clone(),
+            },
+            Decided::RunEnded { run, ending } => Self::RunEnded {
+                run: run.as_u128(),
+                ending: (&**ending).into(),
+            },
+            Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
+                turn: turn.as_u128(),
+                outcome: outcome.into(),
+            },
+        })
+    }
+}

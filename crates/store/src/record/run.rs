@@ -1,0 +1,304 @@
+//! Runs: what an agent was given, its steps, and how it ended.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unisono_context::{AgentId, Digest, RunId, SnapshotId, Tokens, TurnId};
+use unisono_session::{event, run};
+
+use super::codes::codes;
+
+codes!(
+    /// Why an attempt failed.
+    Cause = run::Cause {
+        Panic,
+        Timeout,
+        Spawn,
+        Exit,
+        BadOutput,
+        Model,
+        Busy,
+        BadInput,
+        SnapshotMismatch,
+    }
+);
+
+/// What a run's agent was given.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OpenedRun {
+    id: u128,
+    turn: u128,
+    role: RunRole,
+    agent: Arc<str>,
+    definition: [u8; 32],
+    snapshot: Option<[u8; 32]>,
+    prefix: [u8; 32],
+}
+
+/// A run's place in its turn. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum RunRole {
+    Delegate { index: u32 },
+    Lead,
+}
+
+/// A finished step. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Step {
+    Model(Reply),
+    Tools(Vec<ToolResult>),
+    Named { name: Arc<str>, result: Arc<str> },
+}
+
+/// What a model replied.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    text: Arc<str>,
+    calls: Vec<ToolCall>,
+    usage: Usage,
+}
+
+/// A call a model made.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ToolCall {
+    id: Arc<str>,
+    name: Arc<str>,
+    arguments: Arc<str>,
+}
+
+/// What a tool answered.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ToolResult {
+    call_id: Arc<str>,
+    content: Arc<str>,
+    is_error: bool,
+}
+
+/// What was used, in tokens.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    input: u64,
+    output: u64,
+}
+
+/// How a run ended. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Ending {
+    Finished {
+        text: Arc<str>,
+        partial: Option<Arc<str>>,
+        usage: Usage,
+        duration_ms: u64,
+    },
+    Failed {
+        cause: Cause,
+        reason: Arc<str>,
+        duration_ms: u64,
+    },
+    Cancelled,
+}
+
+impl From<&event::OpenedRun> for OpenedRun {
+    fn from(run: &event::OpenedRun) -> Self {
+        Self {
+            id: run.id.as_u128(),
+            turn: run.turn.as_u128(),
+            role: run.role.into(),
+            agent: run.agent.as_str().into(),
+            definition: run.definition.0,
+            snapshot: run.snapshot.map(|id| id.0.0),
+            prefix: run.prefix.0,
+        }
+    }
+}
+
+impl From<OpenedRun> for event::OpenedRun {
+    fn from(run: OpenedRun) -> Self {
+        Self {
+            id: RunId::from_u128(run.id),
+            turn: TurnId::from_u128(run.turn),
+            role: run.role.into(),
+            agent: AgentId::new(run.agent),
+            definition: Digest(run.definition),
+            snapshot: run.snapshot.map(|id| SnapshotId(Digest(id))),
+            prefix: Digest(run.prefix),
+        }
+    }
+}
+
+impl From<event::RunRole> for RunRole {
+    fn from(role: event::RunRole) -> Self {
+        match role {
+            event::RunRole::Delegate { index } => Self::Delegate { index },
+            event::RunRole::Lead => Self::Lead,
+        }
+    }
+}
+
+impl From<RunRole> for event::RunRole {
+    fn from(role: RunRole) -> Self {
+        match role {
+            RunRole::Delegate { index } => Self::Delegate { index },
+            RunRole::Lead => Self::Lead,
+        }
+    }
+}
+
+impl From<&run::Step> for Step {
+    fn from(step: &run::Step) -> Self {
+        match step {
+            run::Step::Model(reply) => Self::Model(reply.into()),
+            run::Step::Tools(results) => {
+                Self::Tools(results.iter().map(ToolResult::from).collect())
+            }
+            run::Step::Named { name, result } => Self::Named {
+                name: name.clone(),
+                result: result.clone(),
+            },
+        }
+    }
+}
+
+impl From<Step> for run::Step {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Model(reply) => Self::Model(reply.into()),
+            Step::Tools(results) => Self::Tools(results.into_iter().map(Into::into).collect()),
+            Step::Named { name, result } => Self::Named { name, result },
+        }
+    }
+}
+
+impl From<&run::Reply> for Reply {
+    fn from(reply: &run::Reply) -> Self {
+        Self {
+            text: reply.text.clone(),
+            calls: reply.calls.iter().map(ToolCall::from).collect(),
+            usage: reply.usage.into(),
+        }
+    }
+}
+
+impl From<Reply> for run::Reply {
+    fn from(reply: Reply) -> Self {
+        Self {
+            text: reply.text,
+            calls: reply.calls.into_iter().map(Into::into).collect(),
+            usage: reply.usage.into(),
+        }
+    }
+}
+
+impl From<&run::ToolCall> for ToolCall {
+    fn from(call: &run::ToolCall) -> Self {
+        Self {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        }
+    }
+}
+
+impl From<ToolCall> for run::ToolCall {
+    fn from(call: ToolCall) -> Self {
+        Self {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+        }
+    }
+}
+
+impl From<&run::ToolResult> for ToolResult {
+    fn from(result: &run::ToolResult) -> Self {
+        Self {
+            call_id: result.call_id.clone(),
+            content: result.content.clone(),
+            is_error: result.is_error,
+        }
+    }
+}
+
+impl From<ToolResult> for run::ToolResult {
+    fn from(result: ToolResult) -> Self {
+        Self {
+            call_id: result.call_id,
+            content: result.content,
+            is_error: result.is_error,
+        }
+    }
+}
+
+impl From<run::Usage> for Usage {
+    fn from(usage: run::Usage) -> Self {
+        Self {
+            input: usage.input.0,
+            output: usage.output.0,
+        }
+    }
+}
+
+impl From<Usage> for run::Usage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input: Tokens(usage.input),
+            output: Tokens(usage.output),
+        }
+    }
+}
+
+impl From<&run::Ending> for Ending {
+    fn from(ending: &run::Ending) -> Self {
+        match ending {
+            run::Ending::Finished {
+                text,
+                partial,
+                usage,
+                duration_ms,
+            } => Self::Finished {
+                text: text.clone(),
+                partial: partial.clone(),
+                usage: (*usage).into(),
+                duration_ms: *duration_ms,
+            },
+            run::Ending::Failed {
+                cause,
+                reason,
+                duration_ms,
+            } => Self::Failed {
+                cause: (*cause).into(),
+                reason: reason.clone(),
+                duration_ms: *duration_ms,
+            },
+            run::Ending::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<Ending> for run::Ending {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Finished {
+                text,
+                partial,
+                usage,
+                duration_ms,
+            } => Self::Finished {
+                text,
+                partial,
+                usage: usage.into(),
+                duration_ms,
+            },
+            Ending::Failed {
+                cause,
+                reason,
+                duration_ms,
+            } => Self::Failed {
+                cause: cause.into(),
+                reason,
+                duration_ms,
+            },
+            Ending::Cancelled => Self::Cancelled,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Turns: what is to be done, and how it ended.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unisono_context::{Digest, Ppm, Tokens, TurnId};
+use unisono_session::event;
+
+use super::message::NewMessage;
+use super::policy::{Keep, Policy};
+use super::snapshot::ToolSpec;
+
+/// What a turn is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AcceptedTurn {
+    id: u128,
+    branch: Arc<str>,
+    work: Work,
+    policy: Policy,
+    safety_ppm: u32,
+    lead: [u8; 32],
+    delegates: Vec<([u8; 32], Option<Arc<str>>)>,
+    tools: Vec<ToolSpec>,
+}
+
+/// What a turn does. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Work {
+    Answer {
+        input: NewMessage,
+    },
+    Compact {
+        keep: Option<Keep>,
+        instructions: Option<Arc<str>>,
+    },
+}
+
+/// How a turn ended. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    Answered,
+    Compacted {
+        before_tokens: u64,
+        after_tokens: u64,
+    },
+    Failed {
+        code: Arc<str>,
+        reason: Arc<str>,
+    },
+    Cancelled,
+}
+
+impl From<&event::AcceptedTurn> for AcceptedTurn {
+    fn from(turn: &event::AcceptedTurn) -> Self {
+        Self {
+            id: turn.id.as_u128(),
+            branch: turn.branch.clone(),
+            work: (&turn.work).into(),
+            policy: (&turn.policy).into(),
+            safety_ppm: turn.safety.0,
+            lead: turn.lead.0,
+            delegates: turn
+                .delegates
+                .iter()
+                .map(|(agent, task)| (agent.0, task.clone()))
+                .collect(),
+            tools: turn.tools.iter().map(ToolSpec::from).collect(),
+        }
+    }
+}
+
+impl From<AcceptedTurn> for event::AcceptedTurn {
+    fn from(turn: AcceptedTurn) -> Self {
+        Self {
+            id: TurnId::from_u128(turn.id),
+            branch: turn.branch,
+            work: turn.work.into(),
+            policy: turn.policy.into(),
+            safety: Ppm(turn.safety_ppm),
+            lead: Digest(turn.lead),
+            delegates: turn
+                .delegates
+                .into_iter()
+                .map(|(agent, task)| (Digest(agent), task))
+                .collect(),
+            tools: turn.tools.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&event::Work> for Work {
+    fn from(work: &event::Work) -> Self {
+        match work {
+            event::Work::Answer { input } => Self::Answer {
+                input: input.into(),
+            },
+            event::Work::Compact { keep, instructions } => Self::Compact {
+                keep: keep.map(Into::into),
+                instructions: instructions.clone(),
+            },
+        }
+    }
+}
+
+impl From<Work> for event::Work {
+    fn from(work: Work) -> Self {
+        match work {
+            Work::Answer { input } => Self::Answer {
+                input: input.into(),
+            },
+            Work::Compact { keep, instructions } => Self::Compact {
+                keep: keep.map(Into::into),
+                instructions,
+            },
+        }
+    }
+}
+
+impl From<&event::Outcome> for Outcome {
+    fn from(outcome: &event::Outcome) -> Self {
+        match outcome {
+            event::Outcome::Answered => Self::Answered,
+            event::Outcome::Compacted { before, after } => Self::Compacted {
+                before_tokens: before.0,
+                after_tokens: after.0,
+            },
+            event::Outcome::Failed { code, reason } => Self::Failed {
+                code: code.clone(),
+                reason: reason.clone(),
+            },
+            event::Outcome::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<Outcome> for event::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Answered => Self::Answered,
+            Outcome::Compacted {
+                before_tokens,
+                after_tokens,
+            } => Self::Compacted {
+                before: Tokens(before_tokens),
+                after: Tokens(after_tokens),
+            },
+            Outcome::Failed { code, reason } => Self::Failed { code, reason },
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
+}
