@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::ids::{MessageId, Ordinal};
 use crate::message::{Message, Part};
 use crate::tokens::{Counts, Tokens};
+use crate::tree::Node;
 
 /// How a message is shortened in the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +124,12 @@ impl Alterations {
     /// How the message is shortened, if it is.
     pub fn get(&self, ordinal: Ordinal, message: MessageId) -> Option<&Alteration> {
         self.0.get(&ordinal)?.iter().find(|a| a.message == message)
+    }
+
+    /// How the message of a node is shortened, if it is.
+    pub(crate) fn of(&self, node: &Node) -> Option<&Alteration> {
+        let slot = self.0.get(&node.ordinal())?;
+        slot.iter().find(|a| a.message == node.message.id)
     }
 
     /// Those of a range of ordinals, over all branches.

@@ -9,8 +9,10 @@ use crate::policy::Preset;
 use crate::tokens::{Counts, Tokens};
 use crate::tree::Tree;
 
+mod facts;
 mod set;
 
+pub use facts::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
 pub use set::Checkpoints;
 
 /// A closed range of ordinals on a branch.
@@ -95,15 +97,6 @@ pub enum Writer {
     Model,
     /// A deterministic program: extraction, truncation or nothing at all.
     Deterministic,
-}
-
-/// Something carried verbatim from checkpoint to checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeyFact {
-    /// The fact, quoted.
-    pub text: Arc<str>,
-    /// The message it was quoted from.
-    pub ordinal: Ordinal,
 }
 
 /// A stored summary. Immutable; a later one may supersede it.

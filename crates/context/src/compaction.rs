@@ -1,7 +1,8 @@
 //! Planning a compaction: one step at a time, nothing left to choose when it is carried out.
 //!
 //! The caller loops: [`plan`] → carry out → recount → commit, until there is no further plan.
-//! Each step shrinks the context, so the loop ends; where no step can, there is no plan.
+//! Each step masks, cuts or covers at least one message or replaces a summary by a smaller one,
+//! so the loop ends; where no step would shrink the context, there is no plan.
 
 mod accept;
 mod cover;
@@ -24,7 +25,7 @@ use crate::view::View;
 
 use situation::Situation;
 
-pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, truncated};
+pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
 pub use outcome::Made;
 pub use unit::Unit;
 

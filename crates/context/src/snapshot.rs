@@ -186,7 +186,7 @@ impl Snapshot {
             entries.extend(nodes.iter().map(|node| {
                 let at = manifest
                     .altered
-                    .binary_search_by_key(&node.message.ordinal, |a| a.0);
+                    .binary_search_by_key(&node.ordinal(), |a| a.0);
                 (
                     node.message.clone(),
                     at.ok().map(|index| manifest.altered[index].1),

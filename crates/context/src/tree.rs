@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::ids::{MessageId, Ordinal};
-use crate::message::{Message, NewMessage};
+use crate::message::{Message, NewMessage, Role};
 use crate::tokens::{Count, Counts, Encoding};
 
 mod calls;
@@ -61,6 +61,27 @@ pub struct Node {
     parent: Option<u32>,
     jump: u32,
     open_calls: Arc<[OpenCall]>,
+    // Copies of what the message says, so that planning over a long path stays in one array.
+    ordinal: Ordinal,
+    role: Role,
+    is_tool_result: bool,
+}
+
+impl Node {
+    /// The message's position on every branch that contains it.
+    pub fn ordinal(&self) -> Ordinal {
+        self.ordinal
+    }
+
+    /// Who speaks.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// True when the message answers a tool call.
+    pub fn is_tool_result(&self) -> bool {
+        self.is_tool_result
+    }
 }
 
 /// The messages of a session, and its branches.
@@ -112,6 +133,9 @@ impl Tree {
             parent,
             jump: self.jump_for(parent, ix),
             open_calls: calls.open,
+            ordinal: message.ordinal,
+            role: message.role,
+            is_tool_result: message.is_tool_result(),
             message: Arc::new(message),
         });
         Ok(&self.nodes[ix as usize].message)
@@ -156,12 +180,12 @@ impl Tree {
     /// The message at `ordinal` on the path that ends in `head`, in O(log n).
     pub fn at(&self, head: MessageId, ordinal: Ordinal) -> Option<&Node> {
         let mut node = &self.nodes[self.index(head)? as usize];
-        if ordinal.0 == 0 || ordinal > node.message.ordinal {
+        if ordinal.0 == 0 || ordinal > node.ordinal {
             return None;
         }
-        while node.message.ordinal > ordinal {
+        while node.ordinal > ordinal {
             let jump = &self.nodes[node.jump as usize];
-            let next = if jump.message.ordinal >= ordinal {
+            let next = if jump.ordinal >= ordinal {
                 node.jump
             } else {
                 node.parent?
@@ -181,7 +205,7 @@ impl Tree {
         } else {
             self.at(head, last)
         };
-        while let Some(node) = next.filter(|n| n.message.ordinal >= first) {
+        while let Some(node) = next.filter(|n| n.ordinal >= first) {
             nodes.push(node);
             next = node.parent.map(|ix| &self.nodes[ix as usize]);
         }
@@ -279,7 +303,7 @@ impl Tree {
     fn jump_for(&self, parent: Option<u32>, own: u32) -> u32 {
         let Some(parent) = parent else { return own };
         let at = |ix: u32| &self.nodes[ix as usize];
-        let depth = |ix: u32| at(ix).message.ordinal.0;
+        let depth = |ix: u32| at(ix).ordinal.0;
         let jump = at(parent).jump;
         let double = at(jump).jump;
         if depth(parent) - depth(jump) == depth(jump) - depth(double) {

@@ -38,12 +38,12 @@ pub struct Item<'a> {
 impl Item<'_> {
     /// Its position.
     pub fn ordinal(&self) -> Ordinal {
-        self.node.message.ordinal
+        self.node.ordinal()
     }
 
     /// Who speaks.
     pub fn role(&self) -> Role {
-        self.node.message.role
+        self.node.role()
     }
 
     /// How it is shortened, if it is.
@@ -73,11 +73,11 @@ impl<'a> View<'a> {
         head: MessageId,
         pending: bool,
     ) -> Option<View<'a>> {
-        let len = tree.get(head)?.message.ordinal;
+        let len = tree.get(head)?.ordinal();
         let active = checkpoints.active(tree, head);
         let uncovered = complement(&active, len);
         let on_branch = |id: &MessageId| {
-            let ordinal = tree.get(*id)?.message.ordinal;
+            let ordinal = tree.get(*id)?.ordinal();
             (tree.at(head, ordinal)?.message.id == *id).then_some(ordinal)
         };
         Some(View {
@@ -152,7 +152,7 @@ impl<'a> View<'a> {
 
     /// How the message is shortened on this branch, if it is.
     fn alteration(&self, node: &Node) -> Option<&'a Alteration> {
-        self.alterations.get(node.message.ordinal, node.message.id)
+        self.alterations.of(node)
     }
 
     /// Effective tokens under a budget: active checkpoints, uncovered messages and the pending

@@ -14,8 +14,8 @@ use chat::{Chain, Chat, Fallback, GOOD, Summariser, ordinals, usable};
 use unisono_context::alteration::{Form, cut};
 use unisono_context::budget::{Budget, Budgets, Limits};
 use unisono_context::checkpoint::{Body, Writer};
-use unisono_context::compaction::{Draft, Error, Mode, Rejection, Step, Stop, accept, truncated};
-use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
+use unisono_context::compaction::{Draft, Mode, Rejection, Step, Stop, accept, truncated};
+use unisono_context::policy::{Keep, Masking, Policy, Preset, Trigger};
 use unisono_context::{Encoding, Ordinal, Ppm, Tokens};
 
 const CHECKPOINT: Policy = Policy::of(Preset::Checkpoint);
@@ -252,19 +252,6 @@ fn a_summary_is_capped_by_what_the_verbatim_part_leaves() {
         other => panic!("{other}"),
     }
     assert_eq!(plan.target, Tokens(64_000));
-}
-
-#[test]
-fn off_never_compacts_and_says_what_does_not_fit() {
-    let chat = Chat::long(100, 1_000);
-    assert_eq!(chat.check(usable(100_000), &OFF), None);
-    let error = chat.plan(usable(99_999), &OFF, Mode::Check).unwrap_err();
-    let expected = Error::Overflow {
-        needed: Tokens(100_000),
-        usable: Tokens(99_999),
-        window: Tokens(99_999),
-    };
-    assert_eq!(error, expected);
 }
 
 #[test]
@@ -523,44 +510,6 @@ fn a_cut_takes_from_every_long_text_and_spares_the_short_ones() {
 }
 
 #[test]
-fn the_current_input_is_never_cut() {
-    let chat = Chat::asked("U100 A100 U50000");
-    for policy in [CHECKPOINT, RETENTION, PROGRESSIVE, TRUNCATE] {
-        let error = chat.plan(usable(10_000), &policy, Mode::Check).unwrap_err();
-        let expected = Error::Overflow {
-            needed: Tokens(50_000),
-            usable: Tokens(10_000),
-            window: Tokens(10_000),
-        };
-        assert_eq!(error, expected, "{}", policy.preset);
-    }
-}
-
-#[test]
-fn pinned_messages_count_towards_an_overflow_and_stay() {
-    let chat = Chat::asked("U6000! A100 U5000");
-    let error = chat
-        .plan(usable(10_000), &CHECKPOINT, Mode::Check)
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Overflow {
-                needed: Tokens(11_000),
-                ..
-            }
-        ),
-        "{error}"
-    );
-
-    let mut chat = Chat::asked("U500! A33000 U20000! A33000 U500");
-    let budgets = Budgets::from(model(200_000, 0));
-    chat.compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
-        .unwrap();
-    assert_eq!(chat.verbatim(), [1, 3, 5]);
-}
-
-#[test]
 fn large_old_tool_results_are_masked_before_a_model_is_asked() {
     let letters = "A100 T1001 ".repeat(5) + "A100 T1000 A100 T9000 A100 T9000 A100 T9000";
     let chat = Chat::asked(&format!("{letters} A50000 U100"));
@@ -656,169 +605,25 @@ fn manual_compaction_keeps_what_it_is_told_to() {
 }
 
 #[test]
-fn estimated_counts_lower_the_trigger_by_a_tenth() {
-    for (tokens, approximate, starts) in [
-        (72_000, true, false),
-        (72_001, true, true),
-        (72_001, false, false),
-    ] {
-        let mut chat = Chat {
-            approximate,
-            ..Chat::default()
+fn a_replacement_need_not_be_smaller_but_must_keep_the_target() {
+    use unisono_context::compaction::accept_replacement;
+    let table = [
+        ("edited", 100, 500, Ok(())),
+        ("edited", 101, 400, Err("over its cap")),
+        ("edited", 90, 501, Err("over its target")),
+        ("  ", 90, 400, Err("empty")),
+    ];
+    for (text, tokens, context, expected) in table {
+        let draft = Draft {
+            text,
+            stop: Stop::Complete,
+            tokens: Tokens(tokens),
         };
-        chat.say(&format!("U500 A{} U500", tokens - 1_000));
-        chat.pending = true;
-        let plan = chat.check(usable(1_000_000), &CHECKPOINT);
-        assert_eq!(plan.is_some(), starts, "{tokens} {approximate}");
+        let got = accept_replacement(&draft, Tokens(100), Tokens(context), Tokens(500));
+        match (got, expected) {
+            (Ok(()), Ok(())) => {}
+            (Err(reason), Err(word)) => assert!(reason.to_string().contains(word), "{reason}"),
+            (got, expected) => panic!("{tokens} {context}: {got:?}, expected {expected:?}"),
+        }
     }
-}
-
-#[test]
-fn estimated_counts_must_fit_by_their_bytes() {
-    let mut chat = Chat {
-        approximate: true,
-        ..Chat::default()
-    };
-    chat.say("U500 A9000 U500");
-    chat.pending = true;
-    // 10,000 tokens by estimate, 40,000 at most.
-    assert_eq!(chat.check(usable(40_000), &CHECKPOINT), None);
-    let plan = chat.check(usable(39_999), &CHECKPOINT).expect("due");
-    assert_eq!(plan.before, Tokens(10_000));
-}
-
-#[test]
-fn the_encoding_with_the_least_room_decides() {
-    let o200k = usable(200_000);
-    let cl100k = Budget {
-        encoding: Encoding::Cl100kBase,
-        ..usable(100_000)
-    };
-    let mut chat = Chat {
-        chars_per_token: [4, 2],
-        ..Chat::default()
-    };
-    chat.say(&"U500 A500 ".repeat(45));
-    chat.say("U500");
-    chat.pending = true;
-    assert_eq!(chat.check(o200k, &RETENTION), None);
-    let budgets = Budgets::new(o200k, [cl100k]);
-    assert_eq!(chat.check(budgets.clone(), &RETENTION), None);
-    chat.say("A2500 A2500 U500");
-    chat.pending = true;
-    let plan = chat.check(budgets.clone(), &RETENTION).expect("due");
-    assert_eq!(plan.budget, cl100k);
-    assert_eq!(plan.target, Tokens(76_000));
-    chat.compact(&budgets, &RETENTION, Mode::Check, GOOD)
-        .unwrap();
-    assert!(chat.effective(&cl100k).tokens <= Tokens(76_000));
-}
-
-#[test]
-fn budgets_of_one_encoding_are_as_tight_as_the_tightest() {
-    let wide = Budget {
-        per_message: Tokens(7),
-        ..usable(9_000)
-    };
-    let budgets = Budgets::new(wide, [usable(5_000), usable(8_000)]);
-    let all: Vec<Budget> = budgets.iter().copied().collect();
-    let expected = Budget {
-        per_message: Tokens(7),
-        ..usable(5_000)
-    };
-    assert_eq!(all, [expected]);
-}
-
-#[test]
-fn the_sixth_automatic_checkpoint_of_a_day_is_made_without_a_model() {
-    let mut chat = Chat::long(101, 800);
-    let budgets = Budgets::from(model(200_000, 0));
-    let hour = 3_600_000;
-    let mut writers = Vec::new();
-    for _ in 0..8 {
-        let plans = chat
-            .compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
-            .unwrap();
-        assert_eq!(plans.len(), 1);
-        writers.push(chat.checkpoints.iter().last().unwrap().writer);
-        chat.say(&"A800 U800 ".repeat(50));
-        chat.pending = true;
-        chat.now = chat.now.plus_ms(4 * hour);
-    }
-    // Made at 0, 4, 8, 12 and 16 hours; the one of hour 0 is a day old at hour 24.
-    let mut expected = [Writer::Model; 8];
-    expected[5] = Writer::Deterministic;
-    assert_eq!(writers, expected);
-}
-
-#[test]
-fn manual_checkpoints_and_repairs_are_not_counted() {
-    let mut chat = Chat::long(101, 800);
-    let budgets = Budgets::from(model(200_000, 0));
-    let manual = Mode::Manual { keep: None };
-    for _ in 0..6 {
-        chat.compact(&budgets, &CHECKPOINT, manual, GOOD).unwrap();
-        assert_eq!(
-            chat.checkpoints.iter().last().unwrap().writer,
-            Writer::Model
-        );
-        chat.say("A800 U800");
-        chat.pending = true;
-    }
-    let since = chat.now.plus_ms(-1);
-    assert_eq!(chat.checkpoints.model_made_since(since), 0);
-
-    let failing = Chain(Summariser::Failing, Fallback::Extractive);
-    chat.say(&"A800 U800 ".repeat(50));
-    chat.pending = true;
-    chat.compact(&budgets, &CHECKPOINT, Mode::Check, failing)
-        .unwrap();
-    let degraded = chat.view().active()[0].clone();
-    assert!(degraded.degraded);
-    let mut repair = (*degraded).clone();
-    repair.id = unisono_context::CheckpointId::from_u128(77);
-    repair.number += 1;
-    repair.writer = Writer::Model;
-    repair.degraded = false;
-    repair.supersedes = vec![degraded.id];
-    chat.checkpoints.add(repair.into());
-    assert_eq!(
-        chat.view().active()[0].id,
-        unisono_context::CheckpointId::from_u128(77)
-    );
-    assert_eq!(chat.checkpoints.model_made_since(since), 0);
-}
-
-#[test]
-fn where_the_preset_keeps_too_much_less_is_kept() {
-    // Retention 1,000, but only 1,200 are usable and the newest unit has 700.
-    let policy = Policy {
-        method: Method::Summarise { cap: Tokens(400) },
-        ..RETENTION
-    };
-    let mut chat = Chat::asked("U300 A200 U300 A200 U700");
-    let budget = usable(1_200);
-    let plans = chat
-        .compact(&budget.into(), &policy, Mode::Check, GOOD)
-        .unwrap();
-    assert!(plans[0].tightened, "{}", plans[0]);
-    assert_eq!(chat.verbatim(), [5]);
-    assert!(chat.effective(&budget).tokens <= plans[0].target);
-}
-
-#[test]
-fn an_uncounted_branch_has_no_plan() {
-    let mut chat = Chat::asked("U100 A100 U100");
-    let new = unisono_context::message::NewMessage::text(
-        unisono_context::MessageId::from_u128(99),
-        unisono_context::Role::User,
-        "hello",
-        chat.now,
-    );
-    let id = chat.tree.append(chat.head, new).unwrap().id;
-    chat.head = Some(id);
-    let error = chat.plan(usable(1_000), &CHECKPOINT, Mode::Check);
-    assert_eq!(error, Err(Error::Uncounted));
-    let missing = chat.tree.uncounted(id, Encoding::O200kBase);
-    assert_eq!(missing.iter().map(|m| m.id).collect::<Vec<_>>(), [id]);
 }

@@ -64,6 +64,14 @@ pub enum Rejection {
     /// The writer declined.
     #[error("the model refused to summarise")]
     Refused,
+    /// With it the context would be over its target.
+    #[error("with it the context has {context} tokens, over its target of {target}")]
+    OverTarget {
+        /// Tokens of the context with it.
+        context: Tokens,
+        /// The most it may have.
+        target: Tokens,
+    },
     /// None of its sections is there.
     #[error("the summary has none of its sections")]
     LacksHeadings,
@@ -74,20 +82,7 @@ pub enum Rejection {
 /// # Errors
 /// The first reason not to take it.
 pub fn accept(draft: &Draft<'_>, cap: Tokens, input: Tokens) -> Result<(), Rejection> {
-    match draft.stop {
-        Stop::Refused => return Err(Rejection::Refused),
-        Stop::CutOff => return Err(Rejection::CutOff),
-        Stop::Complete => {}
-    }
-    if draft.text.trim().is_empty() {
-        return Err(Rejection::Empty);
-    }
-    if draft.tokens > cap {
-        return Err(Rejection::OverCap {
-            tokens: draft.tokens,
-            cap,
-        });
-    }
+    within_cap(draft, cap)?;
     if draft.tokens >= input {
         return Err(Rejection::NotSmaller {
             tokens: draft.tokens,
@@ -108,6 +103,41 @@ pub fn accept(draft: &Draft<'_>, cap: Tokens, input: Tokens) -> Result<(), Rejec
     } else {
         Err(Rejection::LacksHeadings)
     }
+}
+
+/// Checks a text that takes the place of a summary (a repair, an edit, a summary written anew)
+/// against its cap and against the target of the whole context, which has `context` tokens with
+/// it. Longer than the old one it may be.
+///
+/// # Errors
+/// The first reason not to take it.
+pub fn accept_replacement(
+    draft: &Draft<'_>,
+    cap: Tokens,
+    context: Tokens,
+    target: Tokens,
+) -> Result<(), Rejection> {
+    within_cap(draft, cap)?;
+    if context > target {
+        return Err(Rejection::OverTarget { context, target });
+    }
+    Ok(())
+}
+
+fn within_cap(draft: &Draft<'_>, cap: Tokens) -> Result<(), Rejection> {
+    match draft.stop {
+        Stop::Refused => return Err(Rejection::Refused),
+        Stop::CutOff => return Err(Rejection::CutOff),
+        Stop::Complete => {}
+    }
+    if draft.text.trim().is_empty() {
+        return Err(Rejection::Empty);
+    }
+    if draft.tokens > cap {
+        let tokens = draft.tokens;
+        return Err(Rejection::OverCap { tokens, cap });
+    }
+    Ok(())
 }
 
 /// The last fallback of a failed summary: the first and last `keep` Unicode scalars around

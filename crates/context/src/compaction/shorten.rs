@@ -19,7 +19,7 @@ const SMALLEST_CUT: u64 = 64;
 /// Masks every old, large tool result that stands in full.
 pub(super) fn mask(s: &Situation<'_>) -> Option<Plan> {
     let masking = s.policy.masking?;
-    let results = s.items.iter().filter(|i| i.node.message.is_tool_result());
+    let results = s.items.iter().filter(|i| i.node.is_tool_result());
     let old = results.rev().skip(masking.keep_newest as usize);
     let mut targets: Vec<MaskTarget> = old
         .filter(|item| item.alteration.is_none() && !s.is_protected(item.ordinal()))

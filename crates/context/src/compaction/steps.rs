@@ -9,9 +9,11 @@ use super::{Error, Mode, Plan};
 
 /// The next step of a compaction that is due.
 pub(super) fn next(s: &Situation<'_>) -> Result<Option<Plan>, Error> {
-    let unavoidable = s.unavoidable();
-    if unavoidable > s.budget.usable {
-        return Err(s.overflow(unavoidable));
+    if s.over_usable() {
+        let unavoidable = s.unavoidable();
+        if unavoidable > s.budget.usable {
+            return Err(s.overflow(unavoidable));
+        }
     }
     let off = s.policy.preset == Preset::Off && !matches!(s.mode, Mode::Manual { .. });
     let step = if off {

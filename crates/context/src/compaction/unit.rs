@@ -23,7 +23,7 @@ pub struct Unit {
 
 /// The uncovered messages of a view as units, oldest first.
 pub(super) fn units(view: &View<'_>, items: &[Item<'_>], budget: &Budget) -> Vec<Unit> {
-    let mut units: Vec<Unit> = Vec::new();
+    let mut units: Vec<Unit> = Vec::with_capacity(items.len());
     for item in items {
         let ordinal = item.ordinal();
         let mut unit = Unit {
@@ -33,8 +33,9 @@ pub(super) fn units(view: &View<'_>, items: &[Item<'_>], budget: &Budget) -> Vec
             pinned: view.is_pinned(ordinal),
         };
         // A result that came after its call was covered has nothing left to stay together with.
-        if position(&units, item.node.unit_start).is_some() {
-            while let Some(older) = units.pop_if(|older| older.span.last >= item.node.unit_start) {
+        let first = item.node.unit_start;
+        if first < ordinal && position(&units, first).is_some() {
+            while let Some(older) = units.pop_if(|older| older.span.last >= first) {
                 unit = joined(older, unit);
             }
         }

@@ -33,7 +33,7 @@ pub(super) struct Pairing {
 
 /// Pairs the results among `parts` with calls, and adds its own calls.
 pub(super) fn pair(parts: &[Part], parent: Option<&Node>) -> Result<Pairing, Error> {
-    let ordinal = parent.map_or(Ordinal::FIRST, |node| node.message.ordinal.next());
+    let ordinal = parent.map_or(Ordinal::FIRST, |node| node.ordinal.next());
     let inherited = parent.map(|node| &node.open_calls);
     let has_tools = |p: &Part| matches!(p, Part::ToolCall { .. } | Part::ToolResult { .. });
     let mut pairing = Pairing {
