@@ -13,6 +13,8 @@
 
 pub mod catalogue;
 pub mod extractive;
+#[cfg(test)]
+mod fixture;
 pub mod language;
 pub mod prompt;
 pub mod redact;

@@ -152,7 +152,7 @@ impl Parts<'_> {
                     message: self.said.ordinal,
                     index: self.calls,
                 };
-                self.calls += 1;
+                self.calls = self.calls.saturating_add(1);
                 json.raw(r#"{"type":"tool_call","id":"#);
                 call_id(json, call).raw(r#","name":"#).string(name);
                 json.raw(r#","arguments":"#).string(arguments).raw("}");
@@ -203,7 +203,7 @@ fn call_id(json: &mut Json, call: CallRef) -> &mut Json {
     json.raw("_").number(call.index.into()).raw("\"")
 }
 
-/// Room for the text, a sixteenth more for escapes, and what surrounds each piece.
+/// Room for the text, an eighth more for escapes, and what surrounds each piece.
 fn expected_bytes(snapshot: &Snapshot) -> usize {
     let preamble = snapshot.preamble();
     let tool = |t: &ToolSpec| t.name.len() + t.description.len() + t.input_schema.len() + 64;
@@ -226,5 +226,5 @@ fn expected_bytes(snapshot: &Snapshot) -> usize {
             .map(|b| b.text().len() + 64)
             .sum::<usize>()
         + snapshot.entries().iter().map(entry).sum::<usize>();
-    256 + text + text / 16
+    256 + text + text / 8
 }

@@ -1,0 +1,141 @@
+//! For tests: a conversation, and the snapshot of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use unisono_context::alteration::{Alteration, Alterations, Form};
+use unisono_context::checkpoint::{Body, Checkpoint, Checkpoints, Kind, Span, Tier, Writer};
+use unisono_context::message::NewMessage;
+use unisono_context::policy::Preset;
+use unisono_context::snapshot::{Preamble, ToolSpec};
+use unisono_context::tokens::Counts;
+use unisono_context::view::View;
+use unisono_context::{
+    AgentId, CheckpointId, MessageId, Ordinal, Part, Role, Snapshot, Timestamp, Tokens, Tree,
+};
+
+/// A conversation under construction. `seed` enters every id and time, and nothing else.
+pub(crate) struct Chat {
+    seed: u128,
+    tree: Tree,
+    checkpoints: Checkpoints,
+    alterations: Alterations,
+    system: Arc<str>,
+    tools: Vec<ToolSpec>,
+}
+
+impl Chat {
+    pub(crate) fn new(seed: u64) -> Chat {
+        Chat {
+            seed: u128::from(seed) << 64,
+            tree: Tree::default(),
+            checkpoints: Checkpoints::default(),
+            alterations: Alterations::default(),
+            system: "be brief".into(),
+            tools: Vec::new(),
+        }
+    }
+
+    pub(crate) fn system(mut self, text: &str) -> Chat {
+        self.system = text.into();
+        self
+    }
+
+    pub(crate) fn tool(mut self, name: &str, schema: &str) -> Chat {
+        self.tools.push(ToolSpec {
+            name: name.into(),
+            description: format!("does {name}").into(),
+            input_schema: schema.into(),
+        });
+        self
+    }
+
+    pub(crate) fn say(self, role: Role, text: &str) -> Chat {
+        self.add(role, None, vec![Part::text(text)])
+    }
+
+    pub(crate) fn add(mut self, role: Role, author: Option<&str>, parts: Vec<Part>) -> Chat {
+        let id = |n: usize| MessageId::from_u128(self.seed | n as u128);
+        let len = self.tree.len();
+        let new = NewMessage {
+            id: id(len + 1),
+            role,
+            parts,
+            author: author.map(AgentId::new),
+            at: Timestamp((self.seed >> 64) as i64 + len as i64),
+            usage: None,
+        };
+        self.tree.append((len > 0).then(|| id(len)), new).unwrap();
+        self
+    }
+
+    pub(crate) fn alter(mut self, n: u32, form: Form) -> Chat {
+        self.alterations.set(Alteration {
+            message: MessageId::from_u128(self.seed | u128::from(n)),
+            ordinal: Ordinal(n),
+            form,
+            counts: Counts::default(),
+        });
+        self
+    }
+
+    /// A summary stands for the messages up to `last`.
+    pub(crate) fn summarise(mut self, last: u32, text: &str) -> Chat {
+        let head = MessageId::from_u128(self.seed | self.tree.len() as u128);
+        self.checkpoints.add(Arc::new(Checkpoint {
+            id: CheckpointId::from_u128(self.seed | 1),
+            number: 1,
+            parent: head,
+            covers: vec![Span::new(Ordinal::FIRST, Ordinal(last))],
+            cutoff: Ordinal(last),
+            cutoff_digest: self.tree.path_digest(head, Ordinal(last)).unwrap(),
+            supersedes: Vec::new(),
+            kind: Kind::Auto,
+            tier: Tier::Conversation,
+            preset: Preset::Checkpoint,
+            writer: Writer::Deterministic,
+            model: "extractive".into(),
+            body: Body::Summary(text.into()),
+            original: Tokens(100),
+            counts: Counts::default(),
+            messages_included: last,
+            key_facts: Vec::new(),
+            cost_micros: None,
+            duration_ms: self.seed as u64,
+            degraded: false,
+            at: Timestamp((self.seed >> 64) as i64),
+        }));
+        self
+    }
+
+    pub(crate) fn freeze(&self) -> Snapshot {
+        let pinned = BTreeSet::new();
+        let head = MessageId::from_u128(self.seed | self.tree.len() as u128);
+        let view = View::new(
+            &self.tree,
+            &self.checkpoints,
+            &self.alterations,
+            &pinned,
+            head,
+            false,
+        );
+        let preamble = Preamble::new(self.system.clone(), self.tools.clone());
+        Snapshot::freeze(&view.unwrap(), preamble)
+    }
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Part {
+    Part::ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    }
+}
+
+pub(crate) fn result(call_id: &str, content: &str) -> Part {
+    Part::ToolResult {
+        call_id: call_id.into(),
+        content: content.into(),
+        is_error: false,
+    }
+}
