@@ -190,11 +190,17 @@ impl Engine for Disk {
     fn append(&self, append: Append) -> Answer<'_, u64> {
         Box::pin(async move {
             row::check_append(&append)?;
-            self.write("append events", move |reply| Command::Append {
+            let digests = append
+                .payloads
+                .iter()
+                .map(|payload| row::digest(payload))
+                .collect();
+            let command = |reply| Command::Append {
                 append,
+                digests,
                 reply,
-            })
-            .await
+            };
+            self.write("append events", command).await
         })
     }
 

@@ -163,3 +163,6 @@ impl From<engine::SessionId> for SessionId {
         Self::new(session.0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,3 +93,6 @@ pub(crate) enum Invalid {
         table: &'static str,
     },
 }
+
+#[cfg(test)]
+mod tests;

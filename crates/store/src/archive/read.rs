@@ -153,7 +153,7 @@ impl Open {
             ));
         }
         let payload = inline(row.body)?;
-        self.current = Some((id, row::link(&hash, seq, &payload)));
+        self.current = Some((id, row::link(&hash, seq, &row::digest(&payload))));
         self.last_seq = seq;
         let full = self.payloads.len() >= ITEM_EVENTS || self.bytes + payload.len() > ITEM_BYTES;
         let item = if full { self.events(id) } else { None };

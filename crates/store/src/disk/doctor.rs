@@ -147,7 +147,7 @@ impl Checkup {
         let fault = match log.event(session, seq) {
             Ok((stamp, payload)) if expected.is_none_or(|hash| hash == stamp.previous) => {
                 self.events += 1;
-                return Some(row::link(&stamp.previous, seq, &payload));
+                return Some(row::link(&stamp.previous, seq, &row::digest(&payload)));
             }
             Ok(_) => Fault::BrokenChain,
             Err(fault) => fault,

@@ -11,7 +11,7 @@ use crate::disk::log::{Known, Log};
 use crate::disk::trees::Trees;
 use crate::engine::{Append, Checkpoint, Claim, SessionId, now_unix_ms};
 use crate::error::{Error, Result};
-use crate::row::{self, Head};
+use crate::row::{self, Hash, Head};
 
 /// The record of a head is written with every so many events; the rest is read on from it.
 const HEAD_EVERY: u64 = 32;
@@ -25,6 +25,8 @@ pub(super) enum Command {
     },
     Append {
         append: Append,
+        /// The payloads' hashes, made by the asker: the writer's time is everybody's.
+        digests: Vec<Hash>,
         reply: Reply<u64>,
     },
     PutCheckpoint {
@@ -77,8 +79,12 @@ impl<'a> Group<'a> {
                 let staged = self.claim(session);
                 self.answer(reply, staged);
             }
-            Command::Append { append, reply } => {
-                let staged = self.append(append);
+            Command::Append {
+                append,
+                digests,
+                reply,
+            } => {
+                let staged = self.append(append, digests);
                 self.answer(reply, staged);
             }
             Command::PutCheckpoint {
@@ -150,14 +156,14 @@ impl<'a> Group<'a> {
         self.change(session, head).map(|()| claim)
     }
 
-    fn append(&mut self, append: Append) -> Result<u64> {
+    fn append(&mut self, append: Append, digests: Vec<Hash>) -> Result<u64> {
         let mut head = row::admit_append(&append, self.head(append.session)?)?;
         let Append {
             session, payloads, ..
         } = append;
         let now = now_unix_ms();
-        for payload in payloads {
-            let event = head.push(&payload, now);
+        for (payload, digest) in payloads.into_iter().zip(digests) {
+            let event = head.push_digest(digest, payload.len(), now);
             self.batch.put_event(self.log, session, event, payload)?;
         }
         let last_seq = head.last_seq;

@@ -154,7 +154,7 @@ impl Log {
                 return Ok(events);
             }
             room -= payload.len();
-            expected = Some(row::link(&stamp.previous, seq, &payload));
+            expected = Some(row::link(&stamp.previous, seq, &row::digest(&payload)));
             events.push(Event { seq, payload });
         }
         let after = if last == head.last_seq {

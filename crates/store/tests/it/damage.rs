@@ -9,9 +9,16 @@ use std::path::{Path, PathBuf};
 
 use unisono_store::{Append, Checkpoint, Disk, Engine, Error, Lost, Record, Salvage, SessionId};
 
-use crate::child::{Acked, payload};
+use crate::child::{self, Acked};
 use crate::kill::{rounds, scramble};
 use crate::power_cut::copy_dir;
+
+/// The session whose events are all large: several segments of the log are its chunks.
+const LARGE: u128 = 7;
+
+fn payload(session: u128, seq: u64) -> Vec<u8> {
+    child::payload(session, if session == LARGE { seq * 37 } else { seq })
+}
 
 /// A store of six sessions; what was acknowledged of it.
 struct Original {
@@ -22,13 +29,13 @@ struct Original {
 
 /// Some sessions deleted, some checkpoints, large payloads; opened and closed `lives` times, so that
 /// a part of the log lies before the engine's snapshot and a part behind it.
-async fn original(lives: u64) -> Original {
+async fn original(lives: u64, sessions: u128) -> Original {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let mut acked = Acked::new();
     for life in 1..=lives {
         let disk = Disk::open(&path).unwrap().disk;
-        for session in 1..=6 {
+        for session in 1..=sessions {
             let id = SessionId::from_u128(session);
             let claim = disk.claim(id).await.unwrap();
             for seq in claim.last_seq + 1..=life * 20 {
@@ -166,11 +173,11 @@ fn files(store: &Path) -> BTreeMap<String, u64> {
     files
 }
 
-async fn damaged(lives: u64, seed: u64, name: &str, damage: impl Fn(&Path, u64)) {
-    let original = original(lives).await;
+async fn damaged(lives: u64, sessions: u128, seed: u64, name: &str, damage: impl Fn(&Path, u64)) {
+    let original = original(lives, sessions).await;
     let len = files(&original.path)[name];
     let dir = tempfile::tempdir().unwrap();
-    for round in 0..rounds(24) {
+    for round in 0..rounds(if sessions < LARGE { 24 } else { 8 }) {
         let at = scramble(seed + round) % len;
         let copy = dir.path().join(round.to_string());
         copy_dir(&original.path, &copy);
@@ -204,28 +211,39 @@ fn cut(file: &Path, at: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_in_a_fresh_log() {
-    damaged(1, 100, "data/db", flip).await;
+    damaged(1, 6, 100, "data/db", flip).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_in_an_older_log() {
-    damaged(3, 200, "data/db", flip).await;
+    damaged(3, 6, 200, "data/db", flip).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_fresh_log() {
-    damaged(1, 300, "data/db", cut).await;
+    damaged(1, 6, 300, "data/db", cut).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_older_log() {
-    damaged(3, 400, "data/db", cut).await;
+    damaged(3, 6, 400, "data/db", cut).await;
+}
+
+/// Most of this log is large payloads: some eight segments of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_bit_in_a_long_log() {
+    damaged(4, LARGE, 500, "data/db", flip).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_long_log() {
+    damaged(4, LARGE, 600, "data/db", cut).await;
 }
 
 /// The engine's own small files. Without damage to the log itself, nothing may be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_small_files() {
-    let original = original(2).await;
+    let original = original(2, 6).await;
     let dir = tempfile::tempdir().unwrap();
     let names = files(&original.path)
         .into_iter()
@@ -248,7 +266,7 @@ async fn damaged_small_files() {
 /// Everything is gone but the ledger: every session is named, with its extent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_gone_is_named() {
-    let original = original(1).await;
+    let original = original(1, 6).await;
     fs::remove_dir_all(original.path.join("data")).unwrap();
     let opened = Disk::open(&original.path).unwrap();
     let salvage = opened.salvage.unwrap();
@@ -272,7 +290,7 @@ async fn a_log_that_is_gone_is_named() {
 /// The damaged store is kept, not deleted, and the next opening finds nothing to repair.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_damaged_is_kept() {
-    let original = original(1).await;
+    let original = original(1, 6).await;
     let db = original.path.join("data/db");
     cut(&db, fs::metadata(&db).unwrap().len() / 4);
     let opened = Disk::open(&original.path).unwrap();

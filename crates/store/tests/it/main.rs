@@ -12,5 +12,6 @@ mod damage;
 mod directory;
 mod faults;
 mod kill;
+mod model;
 mod power_cut;
 mod shim;

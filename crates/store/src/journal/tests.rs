@@ -1,0 +1,260 @@
+//! The journal on both engines.
+
+use std::sync::Arc;
+
+use unisono_context::{SessionId, Timestamp, TurnId};
+use unisono_session::{Event, Fact};
+
+use super::*;
+use crate::disk::Disk;
+use crate::error::Fault;
+use crate::memory::Memory;
+
+const A: SessionId = SessionId::from_u128(0xA);
+const B: SessionId = SessionId::from_u128(0xB);
+
+/// A journal under test; the directory lives as long as it does.
+struct Subject {
+    journal: Journal,
+    _dir: Option<tempfile::TempDir>,
+}
+
+impl std::ops::Deref for Subject {
+    type Target = Journal;
+    fn deref(&self) -> &Journal {
+        &self.journal
+    }
+}
+
+fn memory() -> Subject {
+    Subject {
+        journal: Journal::new(Arc::new(Memory::new())),
+        _dir: None,
+    }
+}
+
+fn disk() -> Subject {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = Disk::open(dir.path().join("store")).unwrap();
+    Subject {
+        journal: Journal::new(Arc::new(opened.disk)),
+        _dir: Some(dir),
+    }
+}
+
+/// One module per engine, one test per case.
+macro_rules! on_both {
+    ($($case:ident),* $(,)?) => {
+        mod on_memory { $(#[tokio::test] async fn $case() { super::$case(super::memory()).await; })* }
+        mod on_disk { $(#[tokio::test] async fn $case() { super::$case(super::disk()).await; })* }
+    };
+}
+
+on_both![
+    events_come_back_as_appended,
+    only_the_latest_claim_at_the_latest_event_appends,
+    an_event_makes_a_session_exist,
+    an_unreadable_event_is_named,
+    an_event_that_cannot_be_written_is_named,
+    a_closed_journal_says_so,
+];
+
+fn created(session: SessionId) -> Event {
+    let fact = Fact::Created {
+        session,
+        title: "a title".into(),
+        system: "".into(),
+        labels: [("owner".into(), "me".into())].into(),
+    };
+    Event {
+        at: Timestamp(1),
+        fact,
+    }
+}
+
+fn started(turn: u128) -> Event {
+    let fact = Fact::TurnStarted {
+        turn: TurnId::from_u128(turn),
+    };
+    Event {
+        at: Timestamp(2),
+        fact,
+    }
+}
+
+fn failed(reason: &str) -> Event {
+    let fact = Fact::CompactionFailed {
+        turn: TurnId::from_u128(1),
+        reason: reason.into(),
+    };
+    Event {
+        at: Timestamp(3),
+        fact,
+    }
+}
+
+async fn events_come_back_as_appended(journal: Subject) {
+    let claim = journal.claim(A).await.unwrap();
+    assert_eq!(claim.last_seq, 0);
+    // Larger than a value of the engine below: it is cut into chunks there.
+    let long = failed(&"a reason ".repeat(20_000));
+    assert_eq!(
+        journal
+            .append(A, claim.epoch, 0, &[created(A), started(7)])
+            .await
+            .unwrap(),
+        2
+    );
+    assert_eq!(
+        journal
+            .append(A, claim.epoch, 2, std::slice::from_ref(&long))
+            .await
+            .unwrap(),
+        3
+    );
+
+    let all = vec![(1, created(A)), (2, started(7)), (3, long)];
+    assert_eq!(journal.read(A, 1, 100).await.unwrap(), all);
+    assert_eq!(journal.read(A, 2, 1).await.unwrap(), all[1..2]);
+    assert_eq!(journal.read(A, 4, 100).await.unwrap(), []);
+    assert_eq!(journal.read(B, 1, 100).await.unwrap(), []);
+}
+
+async fn only_the_latest_claim_at_the_latest_event_appends(journal: Subject) {
+    let first = journal.claim(A).await.unwrap();
+    journal
+        .append(A, first.epoch, 0, &[created(A)])
+        .await
+        .unwrap();
+
+    let stale = journal.append(A, first.epoch, 0, &[started(1)]).await;
+    assert!(
+        matches!(
+            stale,
+            Err(Error::Conflict {
+                expected_seq: 0,
+                last_seq: 1,
+                ..
+            })
+        ),
+        "{stale:?}"
+    );
+    let second = journal.claim(A).await.unwrap();
+    assert_eq!((second.epoch, second.last_seq), (first.epoch + 1, 1));
+    let fenced = journal.append(A, first.epoch, 1, &[started(1)]).await;
+    assert!(matches!(fenced, Err(Error::Fenced { .. })), "{fenced:?}");
+    let none = journal.append(A, second.epoch, 1, &[]).await;
+    assert!(matches!(none, Err(Error::EmptyAppend { .. })), "{none:?}");
+
+    assert_eq!(
+        journal
+            .append(A, second.epoch, 1, &[started(2)])
+            .await
+            .unwrap(),
+        2
+    );
+    assert_eq!(
+        journal.read(A, 1, 100).await.unwrap(),
+        [(1, created(A)), (2, started(2))]
+    );
+}
+
+async fn an_event_makes_a_session_exist(journal: Subject) {
+    assert!(!journal.exists(A).await.unwrap());
+    let claim = journal.claim(A).await.unwrap();
+    assert!(!journal.exists(A).await.unwrap());
+    journal
+        .append(A, claim.epoch, 0, &[created(A)])
+        .await
+        .unwrap();
+    assert!(journal.exists(A).await.unwrap());
+
+    journal.claim(B).await.unwrap();
+    let ids = |sessions: Vec<SessionInfo>| -> Vec<SessionId> {
+        sessions
+            .into_iter()
+            .map(|info| info.session.into())
+            .collect()
+    };
+    assert_eq!(ids(journal.sessions(None, 10).await.unwrap()), [A, B]);
+    assert_eq!(ids(journal.sessions(Some(A), 10).await.unwrap()), [B]);
+
+    assert!(journal.delete(A).await.unwrap());
+    assert!(!journal.delete(A).await.unwrap());
+    assert!(!journal.exists(A).await.unwrap());
+    assert_eq!(journal.read(A, 1, 10).await.unwrap(), []);
+}
+
+async fn an_unreadable_event_is_named(journal: Subject) {
+    let claim = journal.claim(A).await.unwrap();
+    journal
+        .append(A, claim.epoch, 0, &[created(A)])
+        .await
+        .unwrap();
+    let foreign = Append {
+        session: A.into(),
+        epoch: claim.epoch,
+        expected_seq: 1,
+        payloads: vec![vec![0, 1, 0xFF, 0xFF], vec![0, 2]],
+    };
+    journal.engine().append(foreign).await.unwrap();
+
+    assert_eq!(journal.read(A, 1, 1).await.unwrap(), [(1, created(A))]);
+    let named = |seq| Record::Event {
+        session: A.into(),
+        seq,
+    };
+    let damaged = journal.read(A, 1, 10).await.unwrap_err();
+    assert!(
+        matches!(&damaged, Error::Corrupt { record, fault: Fault::Undecodable { .. } } if *record == named(2)),
+        "{damaged}"
+    );
+    let newer = journal.read(A, 3, 10).await.unwrap_err();
+    assert!(
+        matches!(&newer, Error::Corrupt { record, fault: Fault::NewerSchema { found: 2, .. } } if *record == named(3)),
+        "{newer}"
+    );
+}
+
+async fn an_event_that_cannot_be_written_is_named(journal: Subject) {
+    let claim = journal.claim(A).await.unwrap();
+    let huge = failed(&"x".repeat(73 << 20));
+    let result = journal.append(A, claim.epoch, 0, &[created(A), huge]).await;
+    let named = Record::Event {
+        session: A.into(),
+        seq: 2,
+    };
+    assert!(
+        matches!(&result, Err(Error::Encode { record, .. }) if *record == named),
+        "{result:?}"
+    );
+    assert!(!journal.exists(A).await.unwrap());
+}
+
+async fn a_closed_journal_says_so(journal: Subject) {
+    let claim = journal.claim(A).await.unwrap();
+    assert_eq!(journal.health(), Health::Ok);
+    let other = journal.journal.clone();
+    other.close().await.unwrap();
+    let closed = journal.append(A, claim.epoch, 0, &[created(A)]).await;
+    assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+}
+
+#[test]
+fn its_futures_can_move_between_threads() {
+    fn assert_send<T: Send>(value: T) -> T {
+        value
+    }
+    let Subject { journal, .. } = memory();
+    drop(assert_send(journal.claim(A)));
+    drop(assert_send(journal.append(A, 1, 0, &[])));
+    drop(assert_send(journal.read(A, 1, 1)));
+    drop(assert_send(journal.exists(A)));
+    drop(assert_send(journal.sessions(None, 1)));
+    drop(assert_send(journal.delete(A)));
+    drop(assert_send(journal.close()));
+    assert_eq!(
+        format!("{:?}", journal.clone()),
+        "Journal { health: Ok, .. }"
+    );
+}

@@ -1,0 +1,265 @@
+//! Events come back as they were written, old bytes stay readable, and no bytes do harm.
+
+mod arbitrary;
+mod golden;
+mod samples;
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use unisono_context::checkpoint::Span;
+use unisono_context::{Ordinal, Timestamp};
+use unisono_session::event::Fact;
+use unisono_session::run::Ending;
+
+use super::*;
+use crate::codec::ROW_LIMIT_BYTES;
+
+/// The names of the facts. The match is exhaustive: a new fact belongs here, in
+/// [`arbitrary::facts`] and in [`samples::all`].
+macro_rules! facts {
+    ($($fact:ident),+ $(,)?) => {
+        const FACTS: &[&str] = &[$(stringify!($fact)),+];
+
+        fn name(fact: &Fact) -> &'static str {
+            match fact {
+                $(Fact::$fact { .. } => stringify!($fact)),+
+            }
+        }
+    };
+}
+
+facts![
+    Created,
+    Appended,
+    BranchSet,
+    Counted,
+    PreambleCounted,
+    Defined,
+    TurnAccepted,
+    TurnStarted,
+    CompactionPlanned,
+    Altered,
+    Compacted,
+    CompactionFailed,
+    Frozen,
+    RunOpened,
+    RunStepped,
+    RunRetried,
+    RunEnded,
+    TurnEnded,
+];
+
+/// The bytes are an event, and the only bytes it has; or they are refused.
+fn is_read_as_written_or_refused(payload: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(event) = decode(payload) {
+        prop_assert_eq!(encode(&event), Ok(payload.to_vec()));
+    }
+    Ok(())
+}
+
+#[test]
+fn every_fact_has_a_strategy_and_a_sample() {
+    let all: BTreeSet<&str> = FACTS.iter().copied().collect();
+    let strategies: BTreeSet<&str> = arbitrary::facts().iter().map(|(name, _)| *name).collect();
+    assert_eq!(strategies, all);
+    let samples: BTreeSet<&str> = samples::all()
+        .iter()
+        .map(|(_, event)| name(&event.fact))
+        .collect();
+    assert_eq!(samples, all);
+}
+
+#[test]
+fn every_event_comes_back_as_it_was_written() {
+    for (expected, strategy) in arbitrary::facts() {
+        let events = (any::<i64>().prop_map(Timestamp), strategy);
+        let mut runner = TestRunner::new(Config::with_cases(128));
+        let result = runner.run(&events, |(at, fact)| {
+            prop_assert_eq!(name(&fact), expected);
+            let event = event::Event { at, fact };
+            let payload = encode(&event).unwrap();
+            prop_assert_eq!(&payload[..2], &[0, 1]);
+            prop_assert_eq!(decode(&payload), Ok(event));
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("{expected}: {error}"));
+    }
+}
+
+proptest! {
+    #[test]
+    fn changed_bits_are_refused_or_another_event(
+        event in arbitrary::event(),
+        at in any::<prop::sample::Index>(),
+        bit in 0..8u32,
+    ) {
+        let mut payload = encode(&event).unwrap();
+        let at = at.index(payload.len());
+        payload[at] ^= 1 << bit;
+        is_read_as_written_or_refused(&payload)?;
+    }
+
+    #[test]
+    fn bytes_too_few_or_too_many_are_refused(
+        event in arbitrary::event(),
+        cut in any::<prop::sample::Index>(),
+        more in prop::collection::vec(any::<u8>(), 1..9),
+    ) {
+        let mut payload = encode(&event).unwrap();
+        prop_assert!(decode(&payload[..cut.index(payload.len())]).is_err());
+        payload.extend(more);
+        prop_assert!(decode(&payload).is_err());
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm(
+        at in any::<i64>(),
+        fact in 0..20u32,
+        tail in prop::collection::vec(prop_oneof![Just(0), Just(1), any::<u8>()], 0..400),
+    ) {
+        let _ = decode(&tail);
+        let mut payload = VERSION.to_be_bytes().to_vec();
+        payload.extend(at.to_le_bytes());
+        payload.extend(fact.to_le_bytes());
+        payload.extend(tail);
+        is_read_as_written_or_refused(&payload)?;
+    }
+}
+
+#[test]
+fn a_length_that_cannot_be_is_refused_before_it_is_allocated() {
+    for (name, event) in samples::all() {
+        let payload = encode(&event).unwrap();
+        for at in 2..payload.len().saturating_sub(8) {
+            for length in [u64::MAX, u64::MAX >> 1, 1 << 40, ROW_LIMIT_BYTES] {
+                let mut payload = payload.clone();
+                payload[at..at + 8].copy_from_slice(&length.to_le_bytes());
+                is_read_as_written_or_refused(&payload).unwrap_or_else(|e| panic!("{name}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn another_version_is_told_from_damage() {
+    let (_, event) = samples::all().remove(0);
+    let mut payload = encode(&event).unwrap();
+    payload[..2].copy_from_slice(&[0, 2]);
+    let newer = Fault::NewerSchema {
+        found: 2,
+        supported: VERSION,
+    };
+    assert_eq!(decode(&payload), Err(newer));
+    payload[..2].copy_from_slice(&[0, 0]);
+    assert!(matches!(decode(&payload), Err(Fault::Undecodable { .. })));
+    assert_eq!(decode(&[0]), Err(Fault::Truncated));
+    assert_eq!(decode(&[]), Err(Fault::Truncated));
+}
+
+#[test]
+fn a_fault_says_what_is_wrong() {
+    let started = samples::event(Fact::TurnStarted {
+        turn: samples::TURN,
+    });
+    let mut payload = encode(&started).unwrap();
+    payload[10] = 99;
+    let fault = decode(&payload).unwrap_err().to_string();
+    assert!(fault.contains("variant index 0 <= i < 18"), "{fault}");
+
+    let failed = samples::event(Fact::CompactionFailed {
+        turn: samples::TURN,
+        reason: "the model is out of reach".into(),
+    });
+    let mut payload = encode(&failed).unwrap();
+    let last = payload.len() - 1;
+    payload[last] = 0xFF;
+    let fault = decode(&payload).unwrap_err().to_string();
+    assert!(fault.contains("utf8"), "{fault}");
+}
+
+#[test]
+fn a_range_that_is_none_is_neither_written_nor_read() {
+    let frozen = |first, last| {
+        let mut manifest = samples::manifest();
+        manifest.spans = vec![Span::new(Ordinal(first), Ordinal(last))];
+        samples::event(Fact::Frozen {
+            turn: samples::TURN,
+            snapshot: samples::SNAPSHOT,
+            manifest,
+        })
+    };
+    for (first, last) in [(5, 4), (1, u32::MAX)] {
+        let refused = encode(&frozen(first, last)).unwrap_err();
+        assert_eq!(
+            refused,
+            format!("there is no range of messages from {first} to {last}")
+        );
+
+        let good = encode(&frozen(0xABCD_EF01, 0xABCD_EF02)).unwrap();
+        let mut range = [0xABCD_EF01_u32.to_le_bytes(), 0xABCD_EF02_u32.to_le_bytes()].concat();
+        let at = good.windows(8).position(|window| window == range).unwrap();
+        range = [u32::to_le_bytes(first), u32::to_le_bytes(last)].concat();
+        let bad = [&good[..at], &range, &good[at + 8..]].concat();
+        let fault = decode(&bad).unwrap_err().to_string();
+        assert!(fault.contains(&refused), "{fault}");
+    }
+}
+
+#[test]
+fn a_table_out_of_order_is_refused() {
+    let created = samples::event(Fact::Created {
+        session: samples::SESSION,
+        title: "".into(),
+        system: "".into(),
+        labels: [("key_a".into(), "".into()), ("key_b".into(), "".into())].into(),
+    });
+    let good = encode(&created).unwrap();
+    let at = good
+        .windows(5)
+        .position(|window| window == b"key_b")
+        .unwrap();
+    let mut twice = good.clone();
+    twice[at + 4] = b'a';
+    let fault = decode(&twice).unwrap_err().to_string();
+    assert!(
+        fault.contains("its names are not in ascending order"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn what_a_turn_writes_is_small() {
+    let size = |fact| encode(&samples::event(fact)).unwrap().len();
+
+    assert!(
+        size(Fact::RunOpened {
+            run: samples::opened()
+        }) < 256
+    );
+
+    let answer = "word ".repeat(1_000);
+    let ended = Fact::RunEnded {
+        run: samples::RUN,
+        ending: std::sync::Arc::new(Ending::Finished {
+            text: answer.as_str().into(),
+            partial: None,
+            usage: samples::USAGE,
+            duration_ms: 1,
+        }),
+    };
+    assert!(size(ended) - answer.len() < 128);
+
+    let frozen = |last| {
+        let mut manifest = samples::manifest();
+        manifest.spans = vec![Span::new(Ordinal(1), Ordinal(last))];
+        Fact::Frozen {
+            turn: samples::TURN,
+            snapshot: samples::SNAPSHOT,
+            manifest,
+        }
+    };
+    assert_eq!(size(frozen(1)), size(frozen(1_000_000)));
+    assert!(size(frozen(1_000_000)) < 256);
+}

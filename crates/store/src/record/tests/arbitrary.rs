@@ -1,0 +1,283 @@
+//! Strategies for events of every kind, all their parts included.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use unisono_context::alteration::{Alteration, Form};
+use unisono_context::budget::{Budget, Limits};
+use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
+use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
+use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
+use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
+use unisono_context::snapshot::{Manifest, ToolSpec};
+use unisono_context::tokens::{Count, Counts};
+use unisono_context::{
+    AgentId, CheckpointId, Digest, Encoding, MessageId, Ordinal, Ppm, RunId, SessionId, SnapshotId,
+    Timestamp, Tokens, TurnId,
+};
+use unisono_session::agent::{self, Definition};
+use unisono_session::event::{AcceptedTurn, Event, Fact, OpenedRun, Outcome, RunRole, Work};
+use unisono_session::run::{self, Cause, Ending, Reply, ToolCall, ToolResult, Usage};
+
+mod compaction;
+mod conversation;
+mod runs;
+
+use compaction::*;
+use conversation::*;
+use runs::*;
+
+type Text = Arc<str>;
+
+/// An event of any kind.
+pub(super) fn event() -> impl Strategy<Value = Event> {
+    let fact = prop::strategy::Union::new(facts().into_iter().map(|(_, strategy)| strategy));
+    (at(), fact).prop_map(|(at, fact)| Event { at, fact })
+}
+
+/// A strategy for each kind of fact, by name.
+pub(super) fn facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
+    let mut facts = session_facts();
+    facts.extend(compaction_facts());
+    facts.extend(run_facts());
+    facts
+}
+
+fn session_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
+    let created = (id(SessionId::from_u128), text(), text(), text_map());
+    let appended = (option::of(text()), option::of(message_id()), message());
+    let preamble_counted = (digest(), encoding(), count());
+    vec![
+        (
+            "Created",
+            created
+                .prop_map(|(session, title, system, labels)| Fact::Created {
+                    session,
+                    title,
+                    system,
+                    labels,
+                })
+                .boxed(),
+        ),
+        (
+            "Appended",
+            appended
+                .prop_map(|(branch, parent, message)| Fact::Appended {
+                    branch,
+                    parent,
+                    message,
+                })
+                .boxed(),
+        ),
+        (
+            "BranchSet",
+            (text(), message_id())
+                .prop_map(|(branch, head)| Fact::BranchSet { branch, head })
+                .boxed(),
+        ),
+        (
+            "Counted",
+            (encoding(), list((message_id(), count())))
+                .prop_map(|(encoding, counts)| Fact::Counted { encoding, counts })
+                .boxed(),
+        ),
+        (
+            "PreambleCounted",
+            preamble_counted
+                .prop_map(|(preamble, encoding, count)| Fact::PreambleCounted {
+                    preamble,
+                    encoding,
+                    count,
+                })
+                .boxed(),
+        ),
+        (
+            "Defined",
+            definition()
+                .prop_map(|d| Fact::Defined {
+                    definition: Arc::new(d),
+                })
+                .boxed(),
+        ),
+        (
+            "TurnAccepted",
+            accepted()
+                .prop_map(|turn| Fact::TurnAccepted { turn })
+                .boxed(),
+        ),
+        (
+            "TurnStarted",
+            turn_id()
+                .prop_map(|turn| Fact::TurnStarted { turn })
+                .boxed(),
+        ),
+        (
+            "TurnEnded",
+            (turn_id(), outcome())
+                .prop_map(|(turn, outcome)| Fact::TurnEnded { turn, outcome })
+                .boxed(),
+        ),
+    ]
+}
+
+fn compaction_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
+    let frozen = (turn_id(), digest(), manifest());
+    vec![
+        (
+            "CompactionPlanned",
+            (turn_id(), plan())
+                .prop_map(|(turn, plan)| Fact::CompactionPlanned { turn, plan })
+                .boxed(),
+        ),
+        (
+            "Altered",
+            (turn_id(), list(alteration()))
+                .prop_map(|(turn, alterations)| Fact::Altered { turn, alterations })
+                .boxed(),
+        ),
+        (
+            "Compacted",
+            (option::of(turn_id()), checkpoint())
+                .prop_map(|(turn, c)| Fact::Compacted {
+                    turn,
+                    checkpoint: Arc::new(c),
+                })
+                .boxed(),
+        ),
+        (
+            "CompactionFailed",
+            (turn_id(), text())
+                .prop_map(|(turn, reason)| Fact::CompactionFailed { turn, reason })
+                .boxed(),
+        ),
+        (
+            "Frozen",
+            frozen
+                .prop_map(|(turn, id, manifest)| Fact::Frozen {
+                    turn,
+                    snapshot: SnapshotId(id),
+                    manifest,
+                })
+                .boxed(),
+        ),
+    ]
+}
+
+fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
+    let retried = (id(RunId::from_u128), any::<u32>(), at(), text());
+    vec![
+        (
+            "RunOpened",
+            opened().prop_map(|run| Fact::RunOpened { run }).boxed(),
+        ),
+        (
+            "RunStepped",
+            (id(RunId::from_u128), run_step())
+                .prop_map(|(run, step)| Fact::RunStepped {
+                    run,
+                    step: Arc::new(step),
+                })
+                .boxed(),
+        ),
+        (
+            "RunRetried",
+            retried
+                .prop_map(|(run, attempt, not_before, reason)| Fact::RunRetried {
+                    run,
+                    attempt,
+                    not_before,
+                    reason,
+                })
+                .boxed(),
+        ),
+        (
+            "RunEnded",
+            (id(RunId::from_u128), ending())
+                .prop_map(|(run, ending)| Fact::RunEnded {
+                    run,
+                    ending: Arc::new(ending),
+                })
+                .boxed(),
+        ),
+    ]
+}
+
+fn text() -> impl Strategy<Value = Text> {
+    prop_oneof![Just(String::new()), "(?s).{0,24}"].prop_map(Text::from)
+}
+
+fn text_map() -> impl Strategy<Value = BTreeMap<Text, Text>> {
+    btree_map(text(), text(), 0..4)
+}
+
+fn list<S: Strategy>(element: S) -> impl Strategy<Value = Vec<S::Value>> {
+    vec(element, 0..4)
+}
+
+fn id<T: std::fmt::Debug>(make: fn(u128) -> T) -> impl Strategy<Value = T> {
+    any::<u128>().prop_map(make)
+}
+
+fn message_id() -> impl Strategy<Value = MessageId> {
+    id(MessageId::from_u128)
+}
+
+fn checkpoint_id() -> impl Strategy<Value = CheckpointId> {
+    id(CheckpointId::from_u128)
+}
+
+fn turn_id() -> impl Strategy<Value = TurnId> {
+    id(TurnId::from_u128)
+}
+
+fn agent_id() -> impl Strategy<Value = AgentId> {
+    text().prop_map(AgentId::new)
+}
+
+fn digest() -> impl Strategy<Value = Digest> {
+    any::<[u8; 32]>().prop_map(Digest)
+}
+
+fn at() -> impl Strategy<Value = Timestamp> {
+    any::<i64>().prop_map(Timestamp)
+}
+
+fn tokens() -> impl Strategy<Value = Tokens> {
+    any::<u64>().prop_map(Tokens)
+}
+
+fn ppm() -> impl Strategy<Value = Ppm> {
+    any::<u32>().prop_map(Ppm)
+}
+
+fn ordinal() -> impl Strategy<Value = Ordinal> {
+    any::<u32>().prop_map(Ordinal)
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    (0..u32::MAX, 0..u32::MAX).prop_map(|(a, b)| Span::new(Ordinal(a.min(b)), Ordinal(a.max(b))))
+}
+
+fn encoding() -> impl Strategy<Value = Encoding> {
+    select(&Encoding::ALL[..])
+}
+
+fn count() -> impl Strategy<Value = Count> {
+    (tokens(), tokens()).prop_map(|(tokens, at_most)| Count { tokens, at_most })
+}
+
+fn counts() -> impl Strategy<Value = Counts> {
+    list((encoding(), count())).prop_map(Counts::from_iter)
+}
+
+fn preset() -> impl Strategy<Value = Preset> {
+    select(&Preset::ALL[..])
+}
+
+fn writer() -> impl Strategy<Value = Writer> {
+    select(&[Writer::Model, Writer::Deterministic][..])
+}

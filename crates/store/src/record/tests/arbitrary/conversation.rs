@@ -1,0 +1,194 @@
+//! Messages, agents and turns.
+
+use super::*;
+
+pub(super) fn message() -> impl Strategy<Value = NewMessage> {
+    let usage = (tokens(), tokens()).prop_map(|(input, output)| ReportedUsage { input, output });
+    let role = select(&[Role::System, Role::User, Role::Assistant, Role::Tool][..]);
+    (
+        message_id(),
+        role,
+        list(part()),
+        option::of(agent_id()),
+        at(),
+        option::of(usage),
+    )
+        .prop_map(|(id, role, parts, author, at, usage)| NewMessage {
+            id,
+            role,
+            parts,
+            author,
+            at,
+            usage,
+        })
+}
+
+pub(super) fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        text().prop_map(Part::Text),
+        (text(), text(), text()).prop_map(|(id, name, arguments)| Part::ToolCall {
+            id,
+            name,
+            arguments
+        }),
+        (text(), text(), any::<bool>()).prop_map(|(call_id, content, is_error)| {
+            Part::ToolResult {
+                call_id,
+                content,
+                is_error,
+            }
+        }),
+        (text(), text(), any::<u64>()).prop_map(|(filename, mime, size_bytes)| {
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+            }
+        }),
+    ]
+}
+
+pub(super) fn policy() -> impl Strategy<Value = Policy> {
+    let trigger = prop_oneof![
+        tokens().prop_map(Trigger::Tokens),
+        ppm().prop_map(Trigger::OfWindow),
+        ppm().prop_map(Trigger::OfUsable),
+    ];
+    let method = prop_oneof![
+        tokens().prop_map(|cap| Method::Summarise { cap }),
+        Just(Method::Drop),
+    ];
+    let masking =
+        (tokens(), any::<u32>()).prop_map(|(over, keep_newest)| Masking { over, keep_newest });
+    let quota = (any::<u32>(), any::<i64>()).prop_map(|(checkpoints, per_ms)| ModelQuota {
+        checkpoints,
+        per_ms,
+    });
+    let amounts = (option::of(trigger), tokens(), ppm());
+    (
+        preset(),
+        amounts,
+        keep(),
+        method,
+        option::of(masking),
+        option::of(quota),
+    )
+        .prop_map(
+            |(preset, (trigger, minimum, target), keep, method, masking, quota)| Policy {
+                preset,
+                trigger,
+                minimum,
+                target,
+                keep,
+                method,
+                masking,
+                quota,
+            },
+        )
+}
+
+pub(super) fn keep() -> impl Strategy<Value = Keep> {
+    prop_oneof![
+        any::<u32>().prop_map(Keep::Messages),
+        (tokens(), any::<u32>()).prop_map(|(amount, align)| Keep::Tokens { amount, align }),
+        ppm().prop_map(Keep::ShareOfHistory),
+        Just(Keep::UpToTarget),
+    ]
+}
+
+pub(super) fn definition() -> impl Strategy<Value = Definition> {
+    let command = (text(), list(text()), text_map(), option::of(text())).prop_map(
+        |(program, args, env, cwd)| agent::Command {
+            program,
+            args,
+            env,
+            cwd,
+        },
+    );
+    let kind = prop_oneof![
+        Just(agent::Kind::Llm),
+        command.prop_map(agent::Kind::Command),
+        text().prop_map(agent::Kind::Custom),
+    ];
+    let limits = (tokens(), tokens(), encoding(), tokens()).prop_map(
+        |(window, max_output, encoding, per_message)| Limits {
+            window,
+            max_output,
+            encoding,
+            per_message,
+        },
+    );
+    let numbers = any::<(u32, u64, u32, u32)>();
+    let modes = (
+        select(&[agent::ContextMode::Snapshot, agent::ContextMode::TaskOnly][..]),
+        select(&[agent::PrefixMode::Shared, agent::PrefixMode::Own][..]),
+        select(&[agent::OnFailure::Continue, agent::OnFailure::Fail][..]),
+    );
+    let texts = (text(), text(), text());
+    let lists = (list(text()), list(agent_id()), list(text()));
+    (agent_id(), texts, kind, limits, numbers, modes, lists).prop_map(
+        |(id, texts, kind, limits, numbers, modes, lists)| Definition {
+            id,
+            description: texts.0,
+            instructions: texts.1,
+            kind,
+            model: texts.2,
+            limits,
+            tools: lists.0,
+            max_turns: numbers.0,
+            timeout_ms: numbers.1,
+            retries: numbers.2,
+            max_concurrent: numbers.3,
+            context: modes.0,
+            prefix: modes.1,
+            on_failure: modes.2,
+            delegates: lists.1,
+            tags: lists.2,
+        },
+    )
+}
+
+pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
+    let work = prop_oneof![
+        message().prop_map(|input| Work::Answer { input }),
+        (option::of(keep()), option::of(text()))
+            .prop_map(|(keep, instructions)| Work::Compact { keep, instructions }),
+    ];
+    let tool = (text(), text(), text()).prop_map(|(name, description, input_schema)| ToolSpec {
+        name,
+        description,
+        input_schema,
+    });
+    let delegates = list((digest(), option::of(text())));
+    (
+        turn_id(),
+        text(),
+        work,
+        policy(),
+        ppm(),
+        digest(),
+        delegates,
+        list(tool),
+    )
+        .prop_map(
+            |(id, branch, work, policy, safety, lead, delegates, tools)| AcceptedTurn {
+                id,
+                branch,
+                work,
+                policy,
+                safety,
+                lead,
+                delegates,
+                tools,
+            },
+        )
+}
+
+pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        Just(Outcome::Answered),
+        (tokens(), tokens()).prop_map(|(before, after)| Outcome::Compacted { before, after }),
+        (text(), text()).prop_map(|(code, reason)| Outcome::Failed { code, reason }),
+        Just(Outcome::Cancelled),
+    ]
+}

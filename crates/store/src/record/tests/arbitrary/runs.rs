@@ -1,0 +1,79 @@
+//! Runs, their steps and their endings.
+
+use super::*;
+
+pub(super) fn opened() -> impl Strategy<Value = OpenedRun> {
+    let role = prop_oneof![
+        any::<u32>().prop_map(|index| RunRole::Delegate { index }),
+        Just(RunRole::Lead),
+    ];
+    let snapshot = option::of(digest().prop_map(SnapshotId));
+    (
+        id(RunId::from_u128),
+        turn_id(),
+        role,
+        agent_id(),
+        digest(),
+        snapshot,
+        digest(),
+    )
+        .prop_map(
+            |(id, turn, role, agent, definition, snapshot, prefix)| OpenedRun {
+                id,
+                turn,
+                role,
+                agent,
+                definition,
+                snapshot,
+                prefix,
+            },
+        )
+}
+
+pub(super) fn usage() -> impl Strategy<Value = Usage> {
+    (tokens(), tokens()).prop_map(|(input, output)| Usage { input, output })
+}
+
+pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
+    let call = (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
+        id,
+        name,
+        arguments,
+    });
+    let result =
+        (text(), text(), any::<bool>()).prop_map(|(call_id, content, is_error)| ToolResult {
+            call_id,
+            content,
+            is_error,
+        });
+    prop_oneof![
+        (text(), list(call), usage()).prop_map(|(text, calls, usage)| run::Step::Model(Reply {
+            text,
+            calls,
+            usage
+        })),
+        list(result).prop_map(run::Step::Tools),
+        (text(), text()).prop_map(|(name, result)| run::Step::Named { name, result }),
+    ]
+}
+
+pub(super) fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        (text(), option::of(text()), usage(), any::<u64>()).prop_map(
+            |(text, partial, usage, duration_ms)| Ending::Finished {
+                text,
+                partial,
+                usage,
+                duration_ms,
+            }
+        ),
+        (select(&Cause::ALL[..]), text(), any::<u64>()).prop_map(|(cause, reason, duration_ms)| {
+            Ending::Failed {
+                cause,
+                reason,
+                duration_ms,
+            }
+        }),
+        Just(Ending::Cancelled),
+    ]
+}

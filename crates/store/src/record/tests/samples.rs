@@ -1,0 +1,302 @@
+//! One event of each kind, and of each variant of its parts, for the golden files. A sample never
+//! changes once its file is there: it is what an old version wrote.
+
+use std::sync::Arc;
+
+use unisono_context::alteration::{Alteration, Form};
+use unisono_context::budget::{Budget, Limits};
+use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
+use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
+use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
+use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
+use unisono_context::snapshot::{Manifest, ToolSpec};
+use unisono_context::tokens::{Count, Counts};
+use unisono_context::{
+    AgentId, CheckpointId, Digest, Encoding, MessageId, Ordinal, Ppm, RunId, SessionId, SnapshotId,
+    Timestamp, Tokens, TurnId,
+};
+use unisono_session::agent::{self, Definition};
+use unisono_session::event::{AcceptedTurn, Event, Fact, OpenedRun, Outcome, RunRole, Work};
+use unisono_session::run::{self, Cause, Ending, Reply, ToolCall, ToolResult, Usage};
+
+mod parts;
+
+use parts::*;
+pub(super) use parts::{manifest, opened};
+
+pub(super) const SESSION: SessionId =
+    SessionId::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
+pub(super) const TURN: TurnId = TurnId::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0002);
+pub(super) const RUN: RunId = RunId::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0003);
+pub(super) const SNAPSHOT: SnapshotId = SnapshotId(Digest([0xA5; 32]));
+pub(super) const USAGE: Usage = Usage {
+    input: Tokens(1_200),
+    output: Tokens(340),
+};
+
+const MESSAGE: MessageId = MessageId::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0004);
+const CHECKPOINT: CheckpointId = CheckpointId::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0005);
+const DIGEST: Digest = Digest([0x3C; 32]);
+
+/// The samples with the names of their files.
+pub(super) fn all() -> Vec<(&'static str, Event)> {
+    let mut facts = session_facts();
+    facts.extend(turn_facts());
+    facts.extend(compaction_facts());
+    facts.extend(run_facts());
+    facts
+        .into_iter()
+        .map(|(name, fact)| (name, event(fact)))
+        .collect()
+}
+
+/// The fact, at the time all samples have.
+pub(super) fn event(fact: Fact) -> Event {
+    Event {
+        at: Timestamp(1_735_689_600_123),
+        fact,
+    }
+}
+
+fn session_facts() -> Vec<(&'static str, Fact)> {
+    let created = Fact::Created {
+        session: SESSION,
+        title: "Überblick".into(),
+        system: "You are concise.".into(),
+        labels: [
+            ("channel".into(), "42".into()),
+            ("platform".into(), "irc".into()),
+        ]
+        .into(),
+    };
+    let question = NewMessage::text(MESSAGE, Role::User, "What is new? 🎵", Timestamp(-1));
+    let root = Fact::Appended {
+        branch: None,
+        parent: None,
+        message: question,
+    };
+    let appended = Fact::Appended {
+        branch: Some("main".into()),
+        parent: Some(MESSAGE),
+        message: message(),
+    };
+    let counted = Fact::Counted {
+        encoding: Encoding::O200kBase,
+        counts: vec![
+            (MESSAGE, Count::exact(12)),
+            (MESSAGE, Count::approximate(100)),
+        ],
+    };
+    let preamble_counted = Fact::PreambleCounted {
+        preamble: DIGEST,
+        encoding: Encoding::Cl100kBase,
+        count: Count::exact(77),
+    };
+    vec![
+        ("created", created),
+        ("appended_root", root),
+        ("appended", appended),
+        (
+            "branch_set",
+            Fact::BranchSet {
+                branch: "main".into(),
+                head: MESSAGE,
+            },
+        ),
+        ("counted", counted),
+        ("preamble_counted", preamble_counted),
+        ("defined_llm", defined(agent::Kind::Llm)),
+        ("defined_command", defined(agent::Kind::Command(command()))),
+        (
+            "defined_custom",
+            defined(agent::Kind::Custom("echo".into())),
+        ),
+    ]
+}
+
+fn turn_facts() -> Vec<(&'static str, Fact)> {
+    let answer = Work::Answer {
+        input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
+    };
+    let compact = Work::Compact {
+        keep: Some(Keep::Messages(4)),
+        instructions: Some("Keep the names.".into()),
+    };
+    let compact_plainly = Work::Compact {
+        keep: None,
+        instructions: None,
+    };
+    let dropping = Policy {
+        trigger: Some(Trigger::OfWindow(Ppm(950_000))),
+        keep: Keep::Tokens {
+            amount: Tokens(1_000),
+            align: 4,
+        },
+        ..Policy::of(Preset::Truncate)
+    };
+    let shares = Policy {
+        trigger: Some(Trigger::OfUsable(Ppm(750_000))),
+        keep: Keep::ShareOfHistory(Ppm(200_000)),
+        method: Method::Summarise { cap: Tokens(2_048) },
+        masking: None,
+        quota: None,
+        ..Policy::of(Preset::Progressive)
+    };
+    let ended = |outcome| Fact::TurnEnded {
+        turn: TURN,
+        outcome,
+    };
+    vec![
+        ("turn_accepted_answer", accepted(answer, policy())),
+        ("turn_accepted_compact", accepted(compact, dropping)),
+        (
+            "turn_accepted_compact_plainly",
+            accepted(compact_plainly, shares),
+        ),
+        ("turn_started", Fact::TurnStarted { turn: TURN }),
+        ("turn_ended_answered", ended(Outcome::Answered)),
+        (
+            "turn_ended_compacted",
+            ended(Outcome::Compacted {
+                before: Tokens(90_000),
+                after: Tokens(30_000),
+            }),
+        ),
+        (
+            "turn_ended_failed",
+            ended(Outcome::Failed {
+                code: "lead_failed".into(),
+                reason: "no model".into(),
+            }),
+        ),
+        ("turn_ended_cancelled", ended(Outcome::Cancelled)),
+    ]
+}
+
+fn compaction_facts() -> Vec<(&'static str, Fact)> {
+    let mask = Step::Mask(vec![MaskTarget {
+        message: MESSAGE,
+        ordinal: Ordinal(7),
+        tokens: Tokens(4_000),
+    }]);
+    let cut = Step::Cut {
+        message: MESSAGE,
+        ordinal: Ordinal(8),
+        target_chars: 2_000,
+    };
+    let summarise = Step::Summarise {
+        cover: cover(),
+        cap: Tokens(2_048),
+        writer: Writer::Model,
+    };
+    let altered = Fact::Altered {
+        turn: TURN,
+        alterations: vec![
+            alteration(Form::Masked {
+                tokens: Tokens(4_000),
+            }),
+            alteration(Form::Cut {
+                target_chars: 2_000,
+            }),
+        ],
+    };
+    let imported = Checkpoint {
+        kind: Kind::Manual,
+        tier: Tier::Topic,
+        writer: Writer::Deterministic,
+        body: Body::Tombstone,
+        key_facts: Vec::new(),
+        cost_micros: None,
+        degraded: true,
+        ..checkpoint()
+    };
+    let compacted = |turn, c| Fact::Compacted {
+        turn,
+        checkpoint: Arc::new(c),
+    };
+    let failed = Fact::CompactionFailed {
+        turn: TURN,
+        reason: "the model is out of reach".into(),
+    };
+    let frozen = Fact::Frozen {
+        turn: TURN,
+        snapshot: SNAPSHOT,
+        manifest: manifest(),
+    };
+    vec![
+        ("compaction_planned_mask", planned(mask)),
+        ("compaction_planned_cut", planned(cut)),
+        ("compaction_planned_summarise", planned(summarise)),
+        (
+            "compaction_planned_drop",
+            planned(Step::Drop { cover: cover() }),
+        ),
+        ("altered", altered),
+        ("compacted", compacted(Some(TURN), checkpoint())),
+        ("compacted_import", compacted(None, imported)),
+        ("compaction_failed", failed),
+        ("frozen", frozen),
+    ]
+}
+
+fn run_facts() -> Vec<(&'static str, Fact)> {
+    let lead = OpenedRun {
+        role: RunRole::Lead,
+        snapshot: None,
+        ..opened()
+    };
+    let reply = run::Step::Model(Reply {
+        text: "I will look.".into(),
+        calls: vec![ToolCall {
+            id: "c1".into(),
+            name: "recall".into(),
+            arguments: "{\"n\":7}".into(),
+        }],
+        usage: USAGE,
+    });
+    let results = run::Step::Tools(vec![ToolResult {
+        call_id: "c1".into(),
+        content: "message 7".into(),
+        is_error: false,
+    }]);
+    let named = run::Step::Named {
+        name: "fetch".into(),
+        result: "[1]".into(),
+    };
+    let stepped = |step| Fact::RunStepped {
+        run: RUN,
+        step: Arc::new(step),
+    };
+    let ended = |ending| Fact::RunEnded {
+        run: RUN,
+        ending: Arc::new(ending),
+    };
+    let retried = Fact::RunRetried {
+        run: RUN,
+        attempt: 2,
+        not_before: Timestamp(1_735_689_601_000),
+        reason: "timeout".into(),
+    };
+    let finished = Ending::Finished {
+        text: "All is well.".into(),
+        partial: Some("stopped after 8 model calls".into()),
+        usage: USAGE,
+        duration_ms: 4_321,
+    };
+    let failed = Ending::Failed {
+        cause: Cause::BadOutput,
+        reason: "no JSON".into(),
+        duration_ms: 10,
+    };
+    vec![
+        ("run_opened_delegate", Fact::RunOpened { run: opened() }),
+        ("run_opened_lead", Fact::RunOpened { run: lead }),
+        ("run_stepped_model", stepped(reply)),
+        ("run_stepped_tools", stepped(results)),
+        ("run_stepped_named", stepped(named)),
+        ("run_retried", retried),
+        ("run_ended_finished", ended(finished)),
+        ("run_ended_failed", ended(failed)),
+        ("run_ended_cancelled", ended(Ending::Cancelled)),
+    ]
+}

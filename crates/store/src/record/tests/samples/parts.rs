@@ -1,0 +1,221 @@
+//! What the samples are made of.
+
+use super::*;
+
+pub(super) fn message() -> NewMessage {
+    NewMessage {
+        id: MESSAGE,
+        role: Role::Assistant,
+        parts: vec![
+            Part::text("See the file."),
+            Part::ToolCall {
+                id: "c1".into(),
+                name: "read".into(),
+                arguments: "{}".into(),
+            },
+            Part::ToolResult {
+                call_id: "c1".into(),
+                content: "".into(),
+                is_error: true,
+            },
+            Part::Attachment {
+                filename: "a.png".into(),
+                mime: "image/png".into(),
+                size_bytes: 70_000,
+            },
+        ],
+        author: Some(AgentId::new("scout")),
+        at: Timestamp(1_735_689_600_000),
+        usage: Some(ReportedUsage {
+            input: Tokens(900),
+            output: Tokens(20),
+        }),
+    }
+}
+
+pub(super) fn command() -> agent::Command {
+    agent::Command {
+        program: "/usr/bin/env".into(),
+        args: vec!["python3".into(), "agent.py".into()],
+        env: [("LANG".into(), "C".into())].into(),
+        cwd: Some("/srv".into()),
+    }
+}
+
+pub(super) fn defined(kind: agent::Kind) -> Fact {
+    Fact::Defined {
+        definition: Arc::new(Definition {
+            id: AgentId::new("scout"),
+            description: "looks around".into(),
+            instructions: "Look around.".into(),
+            kind,
+            model: "openai/gpt-4o".into(),
+            limits: Limits {
+                window: Tokens(128_000),
+                max_output: Tokens(16_384),
+                encoding: Encoding::O200kBase,
+                per_message: Tokens(3),
+            },
+            tools: vec!["recall".into()],
+            max_turns: 8,
+            timeout_ms: 120_000,
+            retries: 2,
+            max_concurrent: 4,
+            context: agent::ContextMode::TaskOnly,
+            prefix: agent::PrefixMode::Own,
+            on_failure: agent::OnFailure::Fail,
+            delegates: vec![AgentId::new("critic")],
+            tags: vec!["fast".into()],
+        }),
+    }
+}
+
+pub(super) fn policy() -> Policy {
+    Policy {
+        preset: Preset::Checkpoint,
+        trigger: Some(Trigger::Tokens(Tokens(80_000))),
+        minimum: Tokens(2_000),
+        target: Ppm(800_000),
+        keep: Keep::Messages(10),
+        method: Method::Summarise { cap: Tokens(2_048) },
+        masking: Some(Masking {
+            over: Tokens(1_000),
+            keep_newest: 3,
+        }),
+        quota: Some(ModelQuota {
+            checkpoints: 5,
+            per_ms: 86_400_000,
+        }),
+    }
+}
+
+pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
+    Fact::TurnAccepted {
+        turn: AcceptedTurn {
+            id: TURN,
+            branch: "main".into(),
+            work,
+            policy,
+            safety: Ppm(50_000),
+            lead: DIGEST,
+            delegates: vec![(DIGEST, Some("Look for flaws.".into())), (DIGEST, None)],
+            tools: vec![ToolSpec {
+                name: "recall".into(),
+                description: "reads a message".into(),
+                input_schema: "{\"type\":\"object\"}".into(),
+            }],
+        },
+    }
+}
+
+pub(super) fn cover() -> Cover {
+    Cover {
+        spans: vec![
+            Span::new(Ordinal(1), Ordinal(40)),
+            Span::new(Ordinal(42), Ordinal(42)),
+        ],
+        fresh: vec![Span::new(Ordinal(21), Ordinal(40))],
+        cutoff: Ordinal(42),
+        supersedes: vec![CHECKPOINT],
+        original: Tokens(60_000),
+    }
+}
+
+pub(super) fn planned(step: Step) -> Fact {
+    Fact::CompactionPlanned {
+        turn: TURN,
+        plan: Plan {
+            step,
+            budget: Budget {
+                encoding: Encoding::O200kBase,
+                window: Tokens(128_000),
+                usable: Tokens(100_000),
+                per_message: Tokens(3),
+            },
+            before: Tokens(81_000),
+            target: Tokens(64_000),
+            tightened: true,
+        },
+    }
+}
+
+pub(super) fn alteration(form: Form) -> Alteration {
+    let mut counts = Counts::default();
+    counts.set(Encoding::Cl100kBase, Count::exact(11));
+    counts.set(Encoding::O200kBase, Count::approximate(41));
+    Alteration {
+        message: MESSAGE,
+        ordinal: Ordinal(7),
+        form,
+        counts,
+    }
+}
+
+pub(super) fn checkpoint() -> Checkpoint {
+    let mut counts = Counts::default();
+    counts.set(Encoding::O200kBase, Count::exact(900));
+    Checkpoint {
+        id: CHECKPOINT,
+        number: 3,
+        parent: MESSAGE,
+        covers: vec![Span::new(Ordinal(1), Ordinal(40))],
+        cutoff: Ordinal(40),
+        cutoff_digest: DIGEST,
+        supersedes: vec![CHECKPOINT],
+        kind: Kind::Auto,
+        tier: Tier::Conversation,
+        preset: Preset::Retention,
+        writer: Writer::Model,
+        model: "openai/gpt-4o-mini".into(),
+        body: Body::Summary("They agreed.".into()),
+        original: Tokens(60_000),
+        counts,
+        messages_included: 40,
+        key_facts: vec![KeyFact {
+            text: "the port is 8080".into(),
+            ordinal: Ordinal(12),
+        }],
+        cost_micros: Some(1_500),
+        duration_ms: 2_345,
+        degraded: false,
+        at: Timestamp(1_735_689_599_000),
+    }
+}
+
+/// What a snapshot of a compacted session is rebuilt from.
+pub(in crate::record::tests) fn manifest() -> Manifest {
+    Manifest {
+        version: 1,
+        head: MESSAGE,
+        checkpoints: vec![CHECKPOINT],
+        spans: vec![Span::new(Ordinal(41), Ordinal(50))],
+        altered: vec![
+            (
+                Ordinal(43),
+                Form::Masked {
+                    tokens: Tokens(4_000),
+                },
+            ),
+            (
+                Ordinal(44),
+                Form::Cut {
+                    target_chars: 2_000,
+                },
+            ),
+        ],
+        preamble: DIGEST,
+    }
+}
+
+/// A run of a fan-out.
+pub(in crate::record::tests) fn opened() -> OpenedRun {
+    OpenedRun {
+        id: RUN,
+        turn: TURN,
+        role: RunRole::Delegate { index: 1 },
+        agent: AgentId::new("scout"),
+        definition: DIGEST,
+        snapshot: Some(SNAPSHOT),
+        prefix: DIGEST,
+    }
+}
