@@ -1,1 +1,23 @@
-//! Configuration, agent definitions, transcripts and the wiring of a running daemon.
+//! What stands around the runtime: configuration, agent definitions, transcripts, telemetry.
+//!
+//! - [`config`] reads the settings of all layers and says where each came from.
+//! - [`agents`] reads agent definitions into a roster.
+//! - [`setup`] does both at once: what a program starts from.
+//! - [`transcript`] imports and exports conversations.
+//! - [`telemetry`] writes the log, [`init`] a starter project.
+//!
+//! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
+
+pub mod agents;
+pub mod config;
+pub mod diagnostic;
+mod document;
+pub mod init;
+pub mod paths;
+mod schema;
+pub mod setup;
+pub mod telemetry;
+pub mod transcript;
+
+
+pub(crate) use config::DEFAULTS;

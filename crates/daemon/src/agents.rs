@@ -1,0 +1,154 @@
+//! Agent definitions: `agents/<id>.md`, `agents/<id>.toml` and `[agents.<id>]` as one roster.
+//!
+//! A definition is looked for in this order, and the whole file of a later place takes the
+//! earlier one's: built into the program, the person's `agents/`, the project's `agents/`. A
+//! table `[agents.<id>]` of the configuration then changes single keys of it, so that
+//! `UNISONO__AGENTS__RISKS__MODEL` works for an agent that is a file; where there is no file, it
+//! is the definition.
+
+mod define;
+mod files;
+mod keys;
+mod team;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::AgentId;
+use unisono_session::agent::Definition;
+
+pub use files::EMBEDDED;
+pub(crate) use keys::KEYS;
+
+use crate::config::Loaded;
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
+
+/// The tools that agents may be given.
+pub const TOOLS: [&str; 2] = ["read_message", "recall"];
+
+/// An agent and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// What it is.
+    pub definition: Arc<Definition>,
+    /// The file, or the configuration's layer, that defines it.
+    pub origin: Origin,
+}
+
+/// All agents that can be given a task.
+#[derive(Clone, Debug, Default)]
+pub struct Roster(BTreeMap<AgentId, Agent>);
+
+/// No agent of that name, or a team that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Nobody has that name.
+    #[error("unknown agent `{name}`{}", .help.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        help: Option<String>,
+    },
+    /// The agent that answers cannot work before itself.
+    #[error("agent `{0}` is the lead and cannot be one of its own delegates")]
+    LeadDelegated(AgentId),
+    /// Nothing stands before or after the equals sign.
+    #[error("`{0}` must be an agent, or agent=task")]
+    BadAssignment(String),
+}
+
+impl Roster {
+    /// Reads every agent. `kinds` are the registered kinds. Returns the warnings as well.
+    ///
+    /// # Errors
+    /// An agent is wrong; the list says which, where, and how to put it right.
+    pub fn load<'k>(
+        loaded: &Loaded,
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> Result<(Roster, Diagnostics), Diagnostics> {
+        let mut found = Diagnostics::default();
+        let sources = files::collect(loaded, &mut found);
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        let mut agents = BTreeMap::new();
+        for source in &sources {
+            let setting = define::Setting {
+                loaded,
+                kinds: &kinds,
+            };
+            if let Some(definition) = setting.define(source, &mut found) {
+                let agent = Agent {
+                    definition: Arc::new(definition),
+                    origin: (*source.place.origin).clone(),
+                };
+                agents.insert(source.id.clone(), agent);
+            }
+        }
+        let known: Vec<&str> = sources.iter().map(|source| source.id.as_str()).collect();
+        sources
+            .iter()
+            .for_each(|source| check_delegates(source, &known, &mut found));
+        check_run(loaded, &known, &mut found);
+        found.sort();
+        let warnings = found.into_result()?;
+        Ok((Roster(agents), warnings))
+    }
+
+    /// The agent of that name.
+    ///
+    /// # Errors
+    /// There is none; the error names the nearest.
+    pub fn get(&self, id: &str) -> Result<Arc<Definition>, Error> {
+        match self.0.get(&AgentId::from(id)) {
+            Some(agent) => Ok(agent.definition.clone()),
+            None => Err(Error::Unknown {
+                name: id.to_owned(),
+                help: suggestion(id, self.0.keys().map(AgentId::as_str)),
+            }),
+        }
+    }
+
+    /// Every agent, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Agent> {
+        self.0.values()
+    }
+}
+
+fn check_delegates(source: &files::Source, known: &[&str], found: &mut Diagnostics) {
+    for item in source.texts("delegates") {
+        let name = item.text;
+        if name == source.id.as_str() {
+            let problem = format!("agent `{name}` names itself as a delegate");
+            found.push(Diagnostic::error(item.place.clone(), problem).on("delegates"));
+        } else if !known.contains(&name) {
+            let problem = format!("agent `{}` names an unknown delegate `{name}`", source.id);
+            let diagnostic = Diagnostic::error(item.place.clone(), problem).on("delegates");
+            found.push(diagnostic.suggest(name, known.iter().copied()));
+        }
+    }
+}
+
+/// The agents that `[run]` names must exist.
+fn check_run(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
+    let run = &loaded.config.run;
+    let lead = std::iter::once(("lead", run.lead.as_str()));
+    let delegates = run
+        .agents
+        .iter()
+        .map(|spec| ("agents", team::agent_of(spec)));
+    for (key, name) in lead.chain(delegates) {
+        if !known.contains(&name) {
+            let place = loaded.place(&["run", key]);
+            let problem = format!("`run.{key}` names an unknown agent `{name}`");
+            let diagnostic = Diagnostic::error(place, problem).on(format!("run.{key}"));
+            found.push(diagnostic.suggest(name, known.iter().copied()));
+        }
+    }
+}
+
+/// Whether a text can be the name of an agent: `[a-z0-9][a-z0-9_-]*`.
+pub(crate) fn is_id(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    starts && name.chars().all(inner)
+}

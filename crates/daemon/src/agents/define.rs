@@ -1,0 +1,257 @@
+//! One agent's keys become its definition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::AgentId;
+use unisono_context::budget::Limits;
+use unisono_model::catalogue::{EXTRACTIVE, Entry};
+use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
+
+use super::TOOLS;
+use super::files::Source;
+use crate::config::Loaded;
+use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::document::Value;
+use crate::schema::duration_ms;
+
+const BUILT_IN_KINDS: [&str; 3] = ["llm", EXTRACTIVE, "command"];
+
+/// What definitions are made against.
+pub(super) struct Setting<'l> {
+    pub(super) loaded: &'l Loaded,
+    pub(super) kinds: &'l [&'l str],
+}
+
+impl Setting<'_> {
+    /// The definition, if nothing keeps the agent from working.
+    pub(super) fn define(&self, source: &Source, found: &mut Diagnostics) -> Option<Definition> {
+        let description = self.description(source, found);
+        let kind = self.kind(source, found)?;
+        let model = self.model(source, &kind, found)?;
+        let defaults = &self.loaded.config.agent_defaults;
+        let whole = |key, default| whole(source, key).unwrap_or(default);
+        Some(Definition {
+            id: source.id.clone(),
+            description: description?,
+            instructions: source.text("instructions").unwrap_or_default().into(),
+            tools: tools(source, &kind, found),
+            kind,
+            limits: limits(&model),
+            model: model.model.to_string().into(),
+            max_turns: whole("max_turns", defaults.max_turns),
+            timeout_ms: time_ms(source).unwrap_or_else(|| defaults.timeout.ms()),
+            retries: whole("retries", defaults.retries),
+            max_concurrent: whole("max_concurrent", defaults.max_concurrent),
+            context: match source.text("context") {
+                Some("task_only") => ContextMode::TaskOnly,
+                _ => ContextMode::Snapshot,
+            },
+            prefix: match source.text("prefix") {
+                Some("own") => PrefixMode::Own,
+                _ => PrefixMode::Shared,
+            },
+            on_failure: match source.text("on_failure") {
+                Some("fail") => OnFailure::Fail,
+                _ => OnFailure::Continue,
+            },
+            delegates: source
+                .texts("delegates")
+                .map(|item| AgentId::from(item.text))
+                .collect(),
+            tags: source.texts("tags").map(|item| item.text.into()).collect(),
+        })
+    }
+
+    fn description(&self, source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
+        if source.table.entry("description").is_none() {
+            let problem = format!("agent `{}` has no `description`", source.id);
+            let help = "add a line that says what it is for; the lead chooses by it";
+            found.push(Diagnostic::error(source.place.clone(), problem).help(help));
+        }
+        source.text("description").map(Arc::from)
+    }
+
+    fn kind(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+        let name = source.text("kind").unwrap_or("llm");
+        let kind = match name {
+            "llm" | EXTRACTIVE => Kind::Llm,
+            "command" => return self.command(source, found),
+            "http" => {
+                let problem = format!("agent `{}`: kind `http` is not available yet", source.id);
+                let help = "use kind `command` with a program that makes the request";
+                found.push(
+                    Diagnostic::error(source.at("kind"), problem)
+                        .on("kind")
+                        .help(help),
+                );
+                return None;
+            }
+            registered if self.kinds.contains(&registered) => Kind::Custom(registered.into()),
+            unknown => {
+                let problem = format!("agent `{}` has an unknown kind `{unknown}`", source.id);
+                let known = BUILT_IN_KINDS.iter().chain(self.kinds).copied();
+                let diagnostic = Diagnostic::error(source.at("kind"), problem).on("kind");
+                found.push(diagnostic.suggest(unknown, known));
+                return None;
+            }
+        };
+        for key in ["command", "args", "env", "cwd"] {
+            if source.table.entry(key).is_some() {
+                let problem = format!("`{key}` has no effect: the agent's kind is `{name}`");
+                let help = "set kind = \"command\" to run a program";
+                found.push(
+                    Diagnostic::warning(source.at(key), problem)
+                        .on(key)
+                        .help(help),
+                );
+            }
+        }
+        Some(kind)
+    }
+
+    fn command(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+        let Some(program) = source.text("command") else {
+            if source.table.entry("command").is_none() {
+                let problem = format!("agent `{}` of kind `command` has no `command`", source.id);
+                found.push(Diagnostic::error(source.at("kind"), problem).help("name its program"));
+            }
+            return None;
+        };
+        Some(Kind::Command(Command {
+            program: program.into(),
+            args: source.texts("args").map(|item| item.text.into()).collect(),
+            env: env(source),
+            cwd: source.text("cwd").map(Arc::from),
+        }))
+    }
+
+    /// The model's entry. An agent that names none has the configured default.
+    fn model(&self, source: &Source, kind: &Kind, found: &mut Diagnostics) -> Option<Entry> {
+        let extractive = source.text("kind") == Some(EXTRACTIVE);
+        let own = source.text("model");
+        if let (true, Some(name)) = (extractive && own != Some(EXTRACTIVE), own) {
+            let problem = format!("model `{name}` contradicts kind `{EXTRACTIVE}`");
+            let help = "leave one of the two out";
+            found.push(
+                Diagnostic::error(source.at("model"), problem)
+                    .on("model")
+                    .help(help),
+            );
+            return None;
+        }
+        let default = &self.loaded.config.models.default;
+        let name = if extractive {
+            EXTRACTIVE
+        } else {
+            own.unwrap_or(default)
+        };
+        let entry = match self.loaded.catalogue.get(None, name) {
+            Ok(entry) => entry,
+            Err(error) => {
+                let problem = format!("agent `{}`: {error}", source.id);
+                found.push(Diagnostic::error(source.at("model"), problem).on("model"));
+                return None;
+            }
+        };
+        if own.is_some() && *kind == Kind::Llm {
+            self.warn_of_model(source, &entry, found);
+        }
+        Some(entry)
+    }
+
+    fn warn_of_model(&self, source: &Source, entry: &Entry, found: &mut Diagnostics) {
+        let mut warn = |problem: String, help: &str| {
+            found.push(
+                Diagnostic::warning(source.at("model"), problem)
+                    .on("model")
+                    .help(help),
+            );
+        };
+        if entry.assumed {
+            let problem = format!(
+                "model `{}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
+                entry.model, entry.window, entry.max_output
+            );
+            warn(
+                problem,
+                "add it to a catalogue of your own (models.catalogue)",
+            );
+        }
+        if entry.model.provider != EXTRACTIVE {
+            let problem = format!(
+                "model `{}` cannot be called yet: providers come with a later version",
+                entry.model
+            );
+            warn(
+                problem,
+                "its limits hold, and the extractive model answers in its place",
+            );
+        }
+    }
+}
+
+fn limits(model: &Entry) -> Limits {
+    Limits {
+        window: model.window,
+        max_output: model.max_output,
+        encoding: model.encoding,
+        per_message: model.message_overhead,
+    }
+}
+
+/// The tools it may call, sorted: those it names, else for a model all there are, less the
+/// denied ones.
+fn tools(source: &Source, kind: &Kind, found: &mut Diagnostics) -> Vec<Arc<str>> {
+    for key in ["tools", "deny_tools"] {
+        for item in source.texts(key).filter(|item| !TOOLS.contains(&item.text)) {
+            let name = item.text;
+            let problem = format!("agent `{}` names an unknown tool `{name}`", source.id);
+            let mut diagnostic = Diagnostic::error(item.place.clone(), problem).on(key);
+            diagnostic.help = suggestion(name, TOOLS.into_iter());
+            found.push(diagnostic);
+        }
+    }
+    let named: Vec<&str> = match (source.table.entry("tools"), kind) {
+        (Some(_), _) => source.texts("tools").map(|item| item.text).collect(),
+        (None, Kind::Llm) => TOOLS.to_vec(),
+        (None, _) => Vec::new(),
+    };
+    let denied: Vec<&str> = source.texts("deny_tools").map(|item| item.text).collect();
+    let mut tools: Vec<Arc<str>> = named
+        .into_iter()
+        .filter(|name| !denied.contains(name))
+        .map(Arc::from)
+        .collect();
+    tools.sort();
+    tools.dedup();
+    tools
+}
+
+fn env(source: &Source) -> BTreeMap<Arc<str>, Arc<str>> {
+    let table = source.table.table("env").into_iter();
+    let entries = table.flat_map(|table| table.iter());
+    entries
+        .filter_map(|entry| {
+            Some((
+                entry.key.as_str().into(),
+                entry.node.value.as_text()?.into(),
+            ))
+        })
+        .collect()
+}
+
+fn whole(source: &Source, key: &str) -> Option<u32> {
+    match source.table.get(key)?.value {
+        Value::Integer(n) => u32::try_from(n).ok(),
+        _ => None,
+    }
+}
+
+fn time_ms(source: &Source) -> Option<u64> {
+    match &source.table.get("timeout")?.value {
+        Value::Integer(seconds) => u64::try_from(*seconds).ok()?.checked_mul(1_000),
+        Value::Text(text) => duration_ms(text),
+        _ => None,
+    }
+}

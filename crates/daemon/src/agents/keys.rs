@@ -1,0 +1,36 @@
+//! Every key of an agent.
+
+use crate::schema::{Key, Kind, awaits, key};
+
+const SOME: Kind = Kind::Whole(1, u32::MAX as i64);
+
+/// The keys of a file's front matter, of `agents/<id>.toml`, and of `[agents.<id>]`.
+pub(crate) const KEYS: &[Key] = &[
+    key("description", Kind::Text),
+    key("instructions", Kind::AnyText),
+    key("kind", Kind::Text),
+    key("model", Kind::Text),
+    key("tools", Kind::Texts),
+    key("deny_tools", Kind::Texts),
+    key("max_turns", SOME),
+    key("timeout", Kind::Duration),
+    key("retries", Kind::Whole(0, 100)),
+    key("max_concurrent", SOME),
+    key("context", Kind::Choice(&["snapshot", "task_only"])),
+    key("prefix", Kind::Choice(&["shared", "own"])),
+    key("on_failure", Kind::Choice(&["continue", "fail"])),
+    key("delegates", Kind::Texts),
+    key("tags", Kind::Texts),
+    key("command", Kind::Program),
+    key("args", Kind::Texts),
+    key("env", Kind::TextMap),
+    key("cwd", Kind::Path),
+    awaits("mcp_servers", "tools of MCP servers"),
+    awaits("max_cost_usd", "models that cost money"),
+    awaits("temperature", "models with a temperature"),
+    awaits("output_schema", "structured answers"),
+    awaits("approve", "approvals"),
+    awaits("cache_warm", "providers with a prompt cache"),
+    awaits("url", "agents of kind http"),
+    awaits("headers", "agents of kind http"),
+];

@@ -1,0 +1,323 @@
+//! The configuration: what can be set, where it comes from, and what is wrong with it.
+//!
+//! `config/unisono.toml` holds every default and is built in as the lowest layer, so there is
+//! one truth. Values are merged and read by figment; keys, types and places are checked before,
+//! so that each fault is told with its file, line and column.
+
+mod compaction;
+mod contradictions;
+pub(crate) mod keys;
+mod layers;
+mod show;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use unisono_context::policy::Policy;
+use unisono_model::catalogue::{Catalogue, Entry};
+
+pub use compaction::{Compaction, Numbers, Resolved};
+pub use show::Setting;
+pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources};
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::document::Table;
+use layers::Layers;
+
+/// Every default with a comment and unit: the text of `config/unisono.toml`.
+pub const DEFAULTS: &str = include_str!("../../../config/unisono.toml");
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Config {
+    /// Where sessions are kept.
+    pub store: Store,
+    /// Models.
+    pub models: Models,
+    /// When conversations are summarised.
+    pub compaction: Compaction,
+    /// Who works on an input.
+    pub run: Run,
+    /// What an agent has that names nothing else.
+    pub agent_defaults: AgentDefaults,
+    /// Bounds of the running program.
+    pub runtime: Runtime,
+    /// Messages on stderr.
+    pub log: Log,
+}
+
+/// Where sessions are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Store {
+    /// Directory of the journal, absolute.
+    pub path: PathBuf,
+}
+
+/// Models.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Models {
+    /// The model of agents that name none.
+    pub default: String,
+    /// A catalogue on top of the built-in one, absolute.
+    pub catalogue: Option<PathBuf>,
+}
+
+/// Who works on an input.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Run {
+    /// The agent that answers.
+    pub lead: String,
+    /// The agents that work before it; each `agent` or `agent=task`.
+    pub agents: Vec<String>,
+    /// Seconds from the input to the answer.
+    pub timeout_seconds: u64,
+}
+
+impl Run {
+    /// The time from the input to the answer.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds)
+    }
+}
+
+/// What an agent has that names nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct AgentDefaults {
+    /// Model calls of one run at most.
+    pub max_turns: u32,
+    /// Time for one attempt, as it is written: `"2m"`, or seconds.
+    pub timeout: TimeText,
+    /// Attempts after the first.
+    pub retries: u32,
+    /// Runs of one agent at the same time.
+    pub max_concurrent: u32,
+}
+
+/// A time as people write it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum TimeText {
+    /// Seconds.
+    Seconds(u64),
+    /// `"500ms"`, `"30s"`, `"2m"`, `"1h"`.
+    Text(String),
+}
+
+impl TimeText {
+    /// The milliseconds; checked when the configuration was read.
+    pub fn ms(&self) -> u64 {
+        match self {
+            TimeText::Seconds(seconds) => seconds.saturating_mul(1_000),
+            TimeText::Text(text) => crate::schema::duration_ms(text).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Bounds of the running program.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Runtime {
+    /// Runs that work at the same time, all sessions together.
+    pub live_runs: u32,
+    /// Tasks that may wait for one agent; more are refused.
+    pub queue_per_agent: u32,
+}
+
+/// Messages on stderr.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Log {
+    /// A level, or directives per module.
+    pub level: String,
+    /// Their form.
+    pub format: LogFormat,
+}
+
+/// The form of log messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The configuration as it was read, with where everything came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// The models known, a person's own catalogue included.
+    pub catalogue: Catalogue,
+    /// The project's directory, if there is one.
+    pub project: Option<PathBuf>,
+    /// What is wrong but keeps nothing from working.
+    pub warnings: Diagnostics,
+    sources: Sources,
+    layers: Layers,
+}
+
+impl Loaded {
+    /// Every setting with its value and origin, in the order of the defaults' file.
+    pub fn show(&self) -> Vec<Setting> {
+        show::settings(&self.layers)
+    }
+
+    /// When and how a conversation of that model is compacted.
+    pub fn policy_for(&self, model: &Entry) -> Policy {
+        self.config.compaction.resolve(model).policy
+    }
+
+    /// What it was read from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The place of the setting at a path of keys.
+    pub(crate) fn place(&self, path: &[&str]) -> Place {
+        self.layers.place(path)
+    }
+
+    /// The tables of agents, all layers merged.
+    pub(crate) fn agent_tables(&self) -> Table {
+        self.layers.agents()
+    }
+}
+
+/// Reads the configuration. Keys nobody knows are warnings.
+///
+/// # Errors
+/// Something is wrong that a person must put right; the list says what, where, and how.
+pub fn load(sources: Sources) -> Result<Loaded, Diagnostics> {
+    let mut found = Diagnostics::default();
+    let layers = Layers::read(&sources, &mut found);
+    let Some(config) = extract(&layers, &mut found) else {
+        found.sort();
+        return Err(found);
+    };
+    contradictions::check(&config.compaction, &layers, &mut found);
+    let catalogue = catalogue(&config, &sources, &mut found);
+    if let Some(catalogue) = &catalogue {
+        check_models(&config, catalogue, &layers, &mut found);
+    }
+    found.sort();
+    let warnings = found.into_result()?;
+    let Some(catalogue) = catalogue else {
+        return Err(warnings);
+    };
+    Ok(Loaded {
+        config,
+        catalogue,
+        project: sources.project(),
+        warnings,
+        sources,
+        layers,
+    })
+}
+
+fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {
+    match layers.figment().extract() {
+        Ok(config) => Some(config),
+        // Checked before: only a default that is missing could get here.
+        Err(errors) => {
+            for error in errors {
+                let place =
+                    layers.place(&error.path.iter().map(String::as_str).collect::<Vec<_>>());
+                found.push(Diagnostic::error(place, error.kind.to_string()));
+            }
+            None
+        }
+    }
+}
+
+fn catalogue(config: &Config, sources: &Sources, found: &mut Diagnostics) -> Option<Catalogue> {
+    let mut refuse = |path: &std::path::Path, problem: String| {
+        found.push(Diagnostic::error(Place::file(path), problem));
+    };
+    let built_in = match Catalogue::built_in() {
+        Ok(catalogue) => catalogue,
+        Err(error) => {
+            refuse("config/models.toml".as_ref(), error.to_string());
+            return None;
+        }
+    };
+    let own = sources.home.settings().map(|dir| dir.join("models.toml"));
+    let Some(path) = config
+        .models
+        .catalogue
+        .clone()
+        .or(own.filter(|path| path.is_file()))
+    else {
+        return Some(built_in);
+    };
+    let shown = crate::paths::shown(&path, &sources.directory);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            refuse(
+                &shown,
+                format!("the model catalogue cannot be read: {error}"),
+            );
+            return None;
+        }
+    };
+    match built_in.with_file(&shown.to_string_lossy(), &text) {
+        Ok(catalogue) => Some(catalogue),
+        Err(error) => {
+            let place = Place {
+                origin: Origin::File(shown).into(),
+                at: Some((u32::try_from(error.line).unwrap_or(u32::MAX), 1)),
+            };
+            let key = error
+                .key
+                .map(|key| format!("`{key}`: "))
+                .unwrap_or_default();
+            found.push(Diagnostic::error(place, format!("{key}{}", error.reason)));
+            None
+        }
+    }
+}
+
+/// Models and providers that are named must exist.
+fn check_models(config: &Config, catalogue: &Catalogue, layers: &Layers, found: &mut Diagnostics) {
+    let mut known = |path: &[&str], name: &str| match catalogue.get(None, name) {
+        Err(error) => {
+            found.push(Diagnostic::error(layers.place(path), error.to_string()).on(path.join(".")));
+        }
+        Ok(entry) if entry.assumed => {
+            let problem = format!(
+                "model `{name}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
+                entry.window, entry.max_output
+            );
+            let help = "add it to a catalogue of your own (models.catalogue)";
+            found.push(Diagnostic::warning(layers.place(path), problem).help(help));
+        }
+        Ok(_) => {}
+    };
+    let compaction = &config.compaction;
+    known(&["models", "default"], &config.models.default);
+    for (scope, numbers) in compaction.scopes() {
+        if let [_, "models", name] = scope[..] {
+            known(&scope, name);
+        }
+        if let Some(name) = &numbers.summariser {
+            let mut path = scope.clone();
+            path.push("summariser");
+            known(&path, name);
+        }
+    }
+    for provider in compaction.providers.keys() {
+        if !catalogue.providers().any(|known| known == provider) {
+            let place = layers.place(&["compaction", "providers", provider]);
+            let problem = format!("unknown provider `{provider}`");
+            let diagnostic = Diagnostic::error(place, problem);
+            found.push(diagnostic.suggest(provider, catalogue.providers()));
+        }
+    }
+}
+
+/// Everything of a table by name.
+type ByName<T> = BTreeMap<String, T>;

@@ -1,0 +1,205 @@
+//! The numbers of compaction, and the policy they make for a model.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
+use unisono_context::{Ppm, Tokens};
+use unisono_model::catalogue::Entry;
+
+use super::ByName;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// `[compaction]`: the numbers for every model, and those for a provider's or for one.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Compaction {
+    /// For every model.
+    #[serde(flatten)]
+    pub all: Numbers,
+    /// For the models of a provider.
+    #[serde(default)]
+    pub providers: ByName<Numbers>,
+    /// For one model, by `provider/model`.
+    #[serde(default)]
+    pub models: ByName<Numbers>,
+}
+
+/// Numbers that take the place of a preset's.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Numbers {
+    /// The preset, by name.
+    pub preset: Option<String>,
+    /// Starts above this many tokens.
+    pub trigger_tokens: Option<u64>,
+    /// Starts above this share of the window.
+    pub trigger_of_window: Option<f64>,
+    /// Starts above this share of what is usable.
+    pub trigger_of_usable: Option<f64>,
+    /// Never starts below this many tokens.
+    pub minimum_tokens: Option<u64>,
+    /// Ends at or below this share of the trigger.
+    pub target: Option<f64>,
+    /// Newest messages that stay.
+    pub keep_messages: Option<u32>,
+    /// Tokens of the newest messages that stay.
+    pub keep_tokens: Option<u64>,
+    /// Share of the history that stays.
+    pub keep_share: Option<f64>,
+    /// With `keep_tokens`: messages the start may move to reach a user's message.
+    pub align: Option<u32>,
+    /// Tokens of a summary at most.
+    pub summary_cap_tokens: Option<u64>,
+    /// Tool results over this many tokens are masked.
+    pub mask_over_tokens: Option<u64>,
+    /// Newest tool results that are not.
+    pub mask_keep_newest: Option<u32>,
+    /// Summaries language models may write…
+    pub model_checkpoints: Option<u32>,
+    /// …in this many hours.
+    pub model_checkpoints_per_hours: Option<u32>,
+    /// Share of the window that is kept free.
+    pub safety: Option<f64>,
+    /// Seconds that one compaction may take.
+    pub deadline_seconds: Option<u64>,
+    /// The model that writes summaries.
+    pub summariser: Option<String>,
+}
+
+/// What holds for one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// When to compact, and what to keep.
+    pub policy: Policy,
+    /// Share of the window that is kept free.
+    pub safety: Ppm,
+    /// The time one compaction may take.
+    pub deadline: Duration,
+    /// The model that writes summaries.
+    pub summariser: String,
+}
+
+impl Compaction {
+    /// What holds for a model: each key from the model's table, else its provider's, else the
+    /// one for all, else the preset. Of keys that say the same thing in different units, the
+    /// nearest table that has one decides.
+    pub fn resolve(&self, model: &Entry) -> Resolved {
+        let own = self.models.get(&model.model.to_string());
+        let provider = self.providers.get(&model.model.provider);
+        let tables: Vec<&Numbers> = [own, provider, Some(&self.all)]
+            .into_iter()
+            .flatten()
+            .collect();
+        Scopes(tables).resolve(model)
+    }
+
+    /// Every table with the path that leads to it.
+    pub(super) fn scopes(&self) -> Vec<(Vec<&str>, &Numbers)> {
+        let mut scopes = vec![(vec!["compaction"], &self.all)];
+        for (kind, tables) in [("providers", &self.providers), ("models", &self.models)] {
+            let named = tables.iter();
+            scopes.extend(named.map(|(name, numbers)| (vec!["compaction", kind, name], numbers)));
+        }
+        scopes
+    }
+}
+
+/// The tables that hold for a model, nearest first.
+struct Scopes<'c>(Vec<&'c Numbers>);
+
+impl Scopes<'_> {
+    fn pick<T>(&self, key: impl Fn(&Numbers) -> Option<T>) -> Option<T> {
+        self.0.iter().find_map(|numbers| key(numbers))
+    }
+
+    fn share(&self, key: impl Fn(&Numbers) -> Option<f64>) -> Option<Ppm> {
+        self.pick(key).and_then(Ppm::from_fraction)
+    }
+
+    fn resolve(&self, model: &Entry) -> Resolved {
+        let name = self.pick(|n| n.preset.clone());
+        let preset = name
+            .and_then(|name| Preset::from_name(&name))
+            .unwrap_or(Preset::Checkpoint);
+        let mut policy = of_model(Policy::of(preset), model);
+        if preset != Preset::Off {
+            self.change(&mut policy);
+        }
+        Resolved {
+            policy,
+            safety: self.share(|n| n.safety).unwrap_or(Ppm::percent(5)),
+            deadline: Duration::from_secs(self.pick(|n| n.deadline_seconds).unwrap_or(30)),
+            summariser: self
+                .pick(|n| n.summariser.clone())
+                .unwrap_or_else(|| unisono_model::catalogue::EXTRACTIVE.to_owned()),
+        }
+    }
+
+    fn change(&self, policy: &mut Policy) {
+        policy.trigger = self.pick(trigger).or(policy.trigger);
+        policy.minimum = self
+            .pick(|n| n.minimum_tokens)
+            .map_or(policy.minimum, Tokens);
+        policy.target = self.share(|n| n.target).unwrap_or(policy.target);
+        policy.keep = self.pick(keep).unwrap_or(policy.keep);
+        if let (Keep::Tokens { align, .. }, Some(messages)) =
+            (&mut policy.keep, self.pick(|n| n.align))
+        {
+            *align = messages;
+        }
+        if let (Method::Summarise { cap }, Some(tokens)) =
+            (&mut policy.method, self.pick(|n| n.summary_cap_tokens))
+        {
+            *cap = Tokens(tokens);
+        }
+        if let Some(Masking { over, keep_newest }) = &mut policy.masking {
+            *over = self.pick(|n| n.mask_over_tokens).map_or(*over, Tokens);
+            *keep_newest = self.pick(|n| n.mask_keep_newest).unwrap_or(*keep_newest);
+        }
+        policy.quota = self.quota(policy.quota);
+    }
+
+    fn quota(&self, preset: Option<ModelQuota>) -> Option<ModelQuota> {
+        let checkpoints = self.pick(|n| n.model_checkpoints);
+        let hours = self.pick(|n| n.model_checkpoints_per_hours);
+        let base = match (preset, checkpoints.is_some() || hours.is_some()) {
+            (None, true) => Policy::of(Preset::Checkpoint).quota,
+            (preset, _) => preset,
+        };
+        base.map(|quota| ModelQuota {
+            checkpoints: checkpoints.unwrap_or(quota.checkpoints),
+            per_ms: hours.map_or(quota.per_ms, |hours| i64::from(hours) * HOUR_MS),
+        })
+    }
+}
+
+/// What the catalogue says of a model, where the preset asks for it.
+fn of_model(mut policy: Policy, model: &Entry) -> Policy {
+    if let Some(Trigger::OfWindow(share)) = &mut policy.trigger {
+        *share = model.trigger;
+    }
+    if let Keep::Tokens { amount, .. } = &mut policy.keep {
+        *amount = model.retention;
+    }
+    policy
+}
+
+fn trigger(numbers: &Numbers) -> Option<Trigger> {
+    let share = |fraction: Option<f64>| fraction.and_then(Ppm::from_fraction);
+    let tokens = numbers.trigger_tokens.map(|n| Trigger::Tokens(Tokens(n)));
+    tokens
+        .or_else(|| share(numbers.trigger_of_window).map(Trigger::OfWindow))
+        .or_else(|| share(numbers.trigger_of_usable).map(Trigger::OfUsable))
+}
+
+fn keep(numbers: &Numbers) -> Option<Keep> {
+    let tokens = numbers.keep_tokens.map(|n| Keep::Tokens {
+        amount: Tokens(n),
+        align: 4,
+    });
+    let share = || numbers.keep_share.and_then(Ppm::from_fraction);
+    tokens
+        .or_else(|| numbers.keep_messages.map(Keep::Messages))
+        .or_else(|| share().map(Keep::ShareOfHistory))
+}

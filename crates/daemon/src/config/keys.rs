@@ -1,0 +1,96 @@
+//! Every key of the configuration.
+
+use crate::agents;
+use crate::schema::{Key, Kind, key};
+
+const TOKENS: Kind = Kind::Whole(0, i64::MAX);
+const SOME: Kind = Kind::Whole(1, u32::MAX as i64);
+const SECONDS: Kind = Kind::Whole(1, 31_536_000);
+
+/// The keys at the top.
+pub(crate) const ALL: &[Key] = &[
+    key("store", Kind::Section(&[key("path", Kind::Path)])),
+    key("models", Kind::Section(MODELS)),
+    key("compaction", Kind::Section(COMPACTION)),
+    key("run", Kind::Section(RUN)),
+    key("agent_defaults", Kind::Section(AGENT_DEFAULTS)),
+    key("agents", Kind::Named(agents::KEYS)),
+    key("runtime", Kind::Section(RUNTIME)),
+    key("log", Kind::Section(LOG)),
+];
+
+const MODELS: &[Key] = &[key("default", Kind::Text), key("catalogue", Kind::Path)];
+
+const RUN: &[Key] = &[
+    key("lead", Kind::Text),
+    key("agents", Kind::Texts),
+    key("timeout_seconds", SECONDS),
+];
+
+const AGENT_DEFAULTS: &[Key] = &[
+    key("max_turns", SOME),
+    key("timeout", Kind::Duration),
+    key("retries", Kind::Whole(0, 100)),
+    key("max_concurrent", SOME),
+];
+
+const RUNTIME: &[Key] = &[key("live_runs", SOME), key("queue_per_agent", SOME)];
+
+const LOG: &[Key] = &[
+    key("level", Kind::Text),
+    key("format", Kind::Choice(&["text", "json"])),
+];
+
+/// The presets' names, as [`unisono_context::policy::Preset`] has them.
+const PRESETS: &[&str] = &["off", "truncate", "checkpoint", "retention", "progressive"];
+
+/// The numbers of a compaction policy: for all models, those of a provider, or one.
+macro_rules! policy_keys {
+    ($($more:expr),*) => {
+        &[
+            key("preset", Kind::Choice(PRESETS)),
+            key("trigger_tokens", Kind::Whole(1, i64::MAX)),
+            key("trigger_of_window", Kind::Share),
+            key("trigger_of_usable", Kind::Share),
+            key("minimum_tokens", TOKENS),
+            key("target", Kind::Share),
+            key("keep_messages", SOME),
+            key("keep_tokens", Kind::Whole(1, i64::MAX)),
+            key("keep_share", Kind::Share),
+            key("align", Kind::Whole(0, u32::MAX as i64)),
+            key("summary_cap_tokens", Kind::Whole(1, i64::MAX)),
+            key("mask_over_tokens", TOKENS),
+            key("mask_keep_newest", Kind::Whole(0, u32::MAX as i64)),
+            key("model_checkpoints", Kind::Whole(0, u32::MAX as i64)),
+            key("model_checkpoints_per_hours", Kind::Whole(1, 8_760)),
+            key("safety", Kind::Margin),
+            key("deadline_seconds", SECONDS),
+            key("summariser", Kind::Text),
+            $($more),*
+        ]
+    };
+}
+
+/// The keys of `[compaction.providers.<p>]` and `[compaction.models."p/m"]`.
+pub(crate) const POLICY: &[Key] = policy_keys!();
+
+const COMPACTION: &[Key] = policy_keys!(
+    key("providers", Kind::Named(POLICY)),
+    key("models", Kind::Named(POLICY))
+);
+
+/// Keys that say the same thing in different units: at most one of each group.
+pub(crate) const EXCLUSIVE: &[&[&str]] = &[
+    &["trigger_tokens", "trigger_of_window", "trigger_of_usable"],
+    &["keep_messages", "keep_tokens", "keep_share"],
+];
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::policy::Preset;
+
+    #[test]
+    fn the_presets_are_those_of_the_planner() {
+        assert_eq!(super::PRESETS, Preset::ALL.map(Preset::name));
+    }
+}

@@ -1,0 +1,65 @@
+//! Every setting with its value and where it came from.
+
+use figment::Provider;
+use figment::value::Value;
+
+use super::layers::Layers;
+use crate::diagnostic::Place;
+use crate::schema;
+
+/// A setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its key, dotted; a part with other characters than letters, digits, `_`, `-` is quoted.
+    pub key: String,
+    /// Its value, as TOML.
+    pub value: String,
+    /// Where it was written.
+    pub place: Place,
+}
+
+/// All settings that have a value; those of later layers that the defaults lack come last.
+pub(super) fn settings(layers: &Layers) -> Vec<Setting> {
+    let merged = layers.figment().data().unwrap_or_default();
+    let mut all = Vec::new();
+    for (key, value) in merged.into_values().flatten() {
+        leaves(layers, vec![key], value, &mut all);
+    }
+    all.sort_by_key(|(rank, setting)| (*rank, setting.key.clone()));
+    all.into_iter().map(|(_, setting)| setting).collect()
+}
+
+fn leaves(layers: &Layers, path: Vec<String>, value: Value, all: &mut Vec<(usize, Setting)>) {
+    if let Value::Dict(_, dict) = value {
+        for (key, value) in dict {
+            let mut path = path.clone();
+            path.push(key);
+            leaves(layers, path, value, all);
+        }
+        return;
+    }
+    let place = match layers.find(&path) {
+        Some((_, entry)) => entry.place.clone(),
+        None => return,
+    };
+    let setting = Setting {
+        key: schema::dotted(&path),
+        value: toml(&value),
+        place,
+    };
+    all.push((rank(&path), setting));
+}
+
+/// The section's place among all sections.
+fn rank(path: &[String]) -> usize {
+    let mut sections = super::keys::ALL.iter();
+    let section = sections.position(|key| path.first().is_some_and(|first| first == key.name));
+    section.unwrap_or(usize::MAX)
+}
+
+fn toml(value: &Value) -> String {
+    match toml::Value::try_from(value) {
+        Ok(value) => value.to_string(),
+        Err(_) => format!("{value:?}"),
+    }
+}

@@ -1,0 +1,100 @@
+//! Where settings are looked for.
+
+use std::path::{Path, PathBuf};
+
+use crate::paths::Home;
+
+/// The name of a settings file.
+pub const FILE: &str = "unisono.toml";
+/// The settings of a machine.
+pub const SYSTEM: &str = "/etc/unisono/unisono.toml";
+/// Environment variables that start with this are settings: `UNISONO__SECTION__KEY`.
+pub const PREFIX: &str = "UNISONO__";
+
+/// A setting given on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The flag, as the person wrote it: `--preset`.
+    pub flag: String,
+    /// The key, dotted: `compaction.preset`.
+    pub key: String,
+    /// Its value; items of a list are separated by commas.
+    pub value: String,
+}
+
+impl Override {
+    /// `flag` sets `key` to `value`.
+    pub fn new(
+        flag: impl Into<String>,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Override {
+        Override {
+            flag: flag.into(),
+            key: key.into(),
+            value: value.into(),
+        }
+    }
+}
+
+/// All that settings are read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// The working directory, absolute. A project is looked for from here upwards.
+    pub directory: PathBuf,
+    /// The file given with `--config`, in place of the project's own.
+    pub file: Option<PathBuf>,
+    /// The machine's file.
+    pub system: Option<PathBuf>,
+    /// The person's directories.
+    pub home: Home,
+    /// Environment variables; those that start with [`PREFIX`] are settings.
+    pub env: Vec<(String, String)>,
+    /// Settings given on the command line, the last one wins.
+    pub overrides: Vec<Override>,
+}
+
+impl Sources {
+    /// Those of this process. Variables that are not UTF-8 are left out.
+    pub fn of_process(directory: impl Into<PathBuf>) -> Sources {
+        let env = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| name.starts_with(PREFIX));
+        Sources {
+            directory: directory.into(),
+            file: None,
+            system: Some(PathBuf::from(SYSTEM)),
+            home: Home::from_variables(|name| std::env::var_os(name).map(PathBuf::from)),
+            env: env.collect(),
+            overrides: Vec::new(),
+        }
+    }
+
+    /// The project's directory: the nearest one upwards with `config/unisono.toml`, else with
+    /// `agents/`; with `--config`, the directory of that file, or the one above its `config/`.
+    pub fn project(&self) -> Option<PathBuf> {
+        if let Some(file) = &self.file {
+            let file = self.directory.join(file);
+            let directory = file.parent()?;
+            let is_config = directory.file_name().is_some_and(|name| name == "config");
+            let above = directory.parent().filter(|_| is_config);
+            return Some(above.unwrap_or(directory).to_owned());
+        }
+        let upwards = || self.directory.ancestors();
+        let configured = upwards().find(|dir| project_file(dir).is_file());
+        let with_agents = || upwards().find(|dir| dir.join("agents").is_dir());
+        configured.or_else(with_agents).map(Path::to_owned)
+    }
+
+    /// The project's settings: the file given, or the one found.
+    pub(crate) fn project_path(&self) -> Option<PathBuf> {
+        match &self.file {
+            Some(file) => Some(self.directory.join(file)),
+            None => self.project().map(|dir| project_file(&dir)),
+        }
+    }
+}
+
+fn project_file(directory: &Path) -> PathBuf {
+    directory.join("config").join(FILE)
+}

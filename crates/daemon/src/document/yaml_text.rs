@@ -1,0 +1,128 @@
+//! Markdown with YAML front matter. Keys of the front matter's top level know their line; what
+//! is below them is placed at its key.
+
+use std::sync::Arc;
+
+use super::{Entry, Node, Table, Value};
+use crate::diagnostic::{Diagnostic, Origin, Place};
+
+const FENCE: &str = "---";
+
+pub(super) fn parse(origin: Origin, text: &str) -> Result<(Table, &str), Box<Diagnostic>> {
+    let origin = Arc::new(origin);
+    let at = |offset: usize| Place::in_text(&origin, text, offset);
+    let bare = text.trim_start_matches('\u{feff}');
+    let Some((front, body)) = split(bare) else {
+        let problem = "there is no front matter: the first line must be `---`, and another `---` must close it";
+        let help = "start the file with `---`, `description: …`, `---`";
+        return Err(Box::new(Diagnostic::error(at(0), problem).help(help)));
+    };
+    let start = front.as_ptr() as usize - text.as_ptr() as usize;
+    let value: serde_norway::Value = serde_norway::from_str(front).map_err(|error| {
+        let offset = error.location().map_or(0, |l| l.index());
+        let problem = format!("the front matter is not YAML: {}", without_location(&error));
+        Box::new(Diagnostic::error(at(start + offset), problem))
+    })?;
+    let serde_norway::Value::Mapping(mapping) = value else {
+        if value.is_null() {
+            return Ok((Table::default(), body));
+        }
+        let problem = "the front matter must be keys with values";
+        return Err(Box::new(Diagnostic::error(at(start), problem)));
+    };
+    let entries = mapping.into_iter().map(|(key, value)| {
+        let key = key_text(&key);
+        let offset = key_offset(front, &key).unwrap_or(0);
+        let place = at(start + offset);
+        Entry {
+            node: node(value, &place),
+            key,
+            place,
+        }
+    });
+    Ok((entries.collect(), body))
+}
+
+/// The text between the fences, and the text after them.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let first = text.lines().next()?;
+    if first.trim_end() != FENCE {
+        return None;
+    }
+    let rest = text.get(first.len()..)?;
+    let rest = rest.strip_prefix('\r').unwrap_or(rest);
+    let front = rest.strip_prefix('\n')?;
+    let mut offset = 0;
+    for line in front.split_inclusive('\n') {
+        if line.trim_end() == FENCE {
+            return Some((&front[..offset], &front[offset + line.len()..]));
+        }
+        offset += line.len();
+    }
+    None
+}
+
+/// The library ends its messages with "at line L column C", counted in the front matter alone.
+fn without_location(error: &serde_norway::Error) -> String {
+    let text = error.to_string();
+    match text.find(" at line ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+fn key_text(key: &serde_norway::Value) -> String {
+    match key {
+        serde_norway::Value::String(text) => text.clone(),
+        serde_norway::Value::Bool(value) => value.to_string(),
+        serde_norway::Value::Number(number) => number.to_string(),
+        _ => "?".to_owned(),
+    }
+}
+
+/// Where a top-level key is written.
+fn key_offset(front: &str, key: &str) -> Option<usize> {
+    let mut offset = 0;
+    for line in front.split_inclusive('\n') {
+        let bare = line.trim_start_matches(['"', '\'']);
+        if let Some(rest) = bare.strip_prefix(key)
+            && rest
+                .trim_start_matches(['"', '\''])
+                .trim_start()
+                .starts_with(':')
+        {
+            return Some(offset);
+        }
+        offset += line.len();
+    }
+    None
+}
+
+fn node(value: serde_norway::Value, place: &Place) -> Node {
+    use serde_norway::Value as Yaml;
+    let value = match value {
+        Yaml::Null => Value::Null,
+        Yaml::Bool(value) => Value::Bool(value),
+        Yaml::Number(number) => match number.as_i64() {
+            Some(integer) => Value::Integer(integer),
+            None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Yaml::String(text) => Value::Text(text),
+        Yaml::Sequence(items) => {
+            Value::List(items.into_iter().map(|item| node(item, place)).collect())
+        }
+        Yaml::Mapping(mapping) => {
+            let entries = mapping.into_iter().map(|(key, value)| Entry {
+                key: key_text(&key),
+                place: place.clone(),
+                node: node(value, place),
+            });
+            Value::Table(entries.collect())
+        }
+        Yaml::Tagged(tagged) => return node(tagged.value, place),
+    };
+    Node {
+        value,
+        place: place.clone(),
+    }
+}

@@ -1,0 +1,141 @@
+//! Where files are: the directories of the XDG specification, and paths in settings.
+
+use std::path::{Path, PathBuf};
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::document::{Table, Value};
+use crate::schema::{Key, Kind};
+
+/// The directory below XDG's that is ours.
+const OURS: &str = "unisono";
+
+/// A person's directories. One that is missing is unknown: neither `HOME` nor its own variable
+/// is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Home {
+    /// `$HOME`.
+    pub home: Option<PathBuf>,
+    /// `$XDG_CONFIG_HOME`, or `~/.config`.
+    pub config: Option<PathBuf>,
+    /// `$XDG_DATA_HOME`, or `~/.local/share`.
+    pub data: Option<PathBuf>,
+}
+
+impl Home {
+    /// The directories that variables name. Relative ones are ignored, as XDG asks.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Home {
+        let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
+        let home = absolute("HOME");
+        let below = |path: &str| home.as_ref().map(|home| home.join(path));
+        Home {
+            config: absolute("XDG_CONFIG_HOME").or_else(|| below(".config")),
+            data: absolute("XDG_DATA_HOME").or_else(|| below(".local/share")),
+            home,
+        }
+    }
+
+    /// The person's settings, agents and catalogue.
+    pub fn settings(&self) -> Option<PathBuf> {
+        self.config.as_ref().map(|dir| dir.join(OURS))
+    }
+
+    /// Makes a path of a setting absolute: `~/`, `$XDG_DATA_HOME/` and `$XDG_CONFIG_HOME/` at
+    /// its start are replaced, any other relative path starts at `base`.
+    ///
+    /// # Errors
+    /// The variable that the path needs and that is not set.
+    fn expand(&self, path: &str, base: &Path) -> Result<PathBuf, &'static str> {
+        let starts = [
+            ("~", &self.home, "HOME"),
+            ("$HOME", &self.home, "HOME"),
+            ("$XDG_DATA_HOME", &self.data, "XDG_DATA_HOME"),
+            ("$XDG_CONFIG_HOME", &self.config, "XDG_CONFIG_HOME"),
+        ];
+        for (start, directory, variable) in starts {
+            match path.strip_prefix(start) {
+                Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                    let directory = directory.as_ref().ok_or(variable)?;
+                    return Ok(directory.join(rest.trim_start_matches('/')));
+                }
+                _ => {}
+            }
+        }
+        Ok(base.join(path))
+    }
+
+    /// Makes every path of a table absolute.
+    pub(crate) fn expand_all(
+        &self,
+        table: &mut Table,
+        keys: &[Key],
+        base: &Path,
+        found: &mut Diagnostics,
+    ) {
+        table.retain(|entry| {
+            let kind = keys.iter().find(|key| key.name == entry.key);
+            match (kind.map(|key| key.kind), &mut entry.node.value) {
+                (Some(Kind::Section(keys)), Value::Table(table)) => {
+                    self.expand_all(table, keys, base, found);
+                }
+                (Some(Kind::Named(keys)), Value::Table(tables)) => tables.retain(|named| {
+                    if let Value::Table(table) = &mut named.node.value {
+                        self.expand_all(table, keys, base, found);
+                    }
+                    true
+                }),
+                (Some(Kind::Program), Value::Text(text)) if !text.contains('/') => {}
+                (Some(Kind::Path | Kind::Program), Value::Text(text)) => {
+                    match self.expand(text, base) {
+                        Ok(path) => *text = path.to_string_lossy().into_owned(),
+                        Err(variable) => {
+                            let problem = format!("{text:?} needs a variable that is not set");
+                            let help = format!("set {variable}, or write an absolute path");
+                            let place = entry.node.place.clone();
+                            found.push(Diagnostic::error(place, problem).help(help));
+                            return false;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            true
+        });
+    }
+}
+
+/// The path as it is shown: relative to `directory` where it lies below it.
+pub(crate) fn shown(path: &Path, directory: &Path) -> PathBuf {
+    match path.strip_prefix(directory) {
+        Ok(relative) if !relative.as_os_str().is_empty() => relative.to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_start_where_they_say() {
+        let home = Home::from_variables(|name| match name {
+            "HOME" => Some("/home/ada".into()),
+            "XDG_DATA_HOME" => Some("/data".into()),
+            "XDG_CONFIG_HOME" => Some("relative".into()),
+            _ => None,
+        });
+        let table = [
+            ("$XDG_DATA_HOME/unisono", "/data/unisono"),
+            ("$XDG_CONFIG_HOME", "/home/ada/.config"),
+            ("~/x", "/home/ada/x"),
+            ("~x", "/base/~x"),
+            (".unisono", "/base/.unisono"),
+            ("/abs", "/abs"),
+        ];
+        for (path, expected) in table {
+            let path = home.expand(path, Path::new("/base"));
+            assert_eq!(path.unwrap(), Path::new(expected));
+        }
+        let nobody = Home::default();
+        assert_eq!(nobody.expand("~/x", Path::new("/b")), Err("HOME"));
+    }
+}

@@ -1,0 +1,257 @@
+//! Which keys there are and what their values may be.
+//!
+//! One table of keys serves the configuration, another the agents' files. Checking a document
+//! reports every fault at its place and leaves a document that is right.
+
+use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::document::{Entry, Node, Table, Value};
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// Text that is not empty.
+    Text,
+    /// Any text.
+    AnyText,
+    /// A path; see [`crate::paths`].
+    Path,
+    /// A program: a name that is searched for, or a path.
+    Program,
+    /// A whole number from the least to the most.
+    Whole(i64, i64),
+    /// A share above 0, at most 1.
+    Share,
+    /// A share from 0, below 1.
+    Margin,
+    /// A time: `"500ms"`, `"30s"`, `"2m"`, `"1h"`, or seconds as a number.
+    Duration,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of texts.
+    Texts,
+    /// Texts by name.
+    TextMap,
+    /// Anything; nobody reads it.
+    Anything,
+    /// A table of these keys.
+    Section(&'static [Key]),
+    /// Tables of these keys, by name.
+    Named(&'static [Key]),
+}
+
+/// A key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// Set for a key that is known but has no effect yet: what it waits for.
+    pub(crate) awaits: Option<&'static str>,
+}
+
+/// A key with an effect.
+pub(crate) const fn key(name: &'static str, kind: Kind) -> Key {
+    Key {
+        name,
+        kind,
+        awaits: None,
+    }
+}
+
+/// A key without an effect yet.
+pub(crate) const fn awaits(name: &'static str, what: &'static str) -> Key {
+    Key {
+        name,
+        kind: Kind::Anything,
+        awaits: Some(what),
+    }
+}
+
+/// The kind of the value at the end of a path of keys.
+pub(crate) fn kind_at(keys: &'static [Key], path: &[String]) -> Option<Kind> {
+    let (name, rest) = path.split_first()?;
+    let kind = keys.iter().find(|key| key.name == name)?.kind;
+    match (kind, rest) {
+        (_, []) => Some(kind),
+        (Kind::Section(keys), rest) => kind_at(keys, rest),
+        (Kind::Named(keys), [_, rest @ ..]) if !rest.is_empty() => kind_at(keys, rest),
+        (Kind::TextMap, [_]) => Some(Kind::AnyText),
+        _ => None,
+    }
+}
+
+/// Reads what a variable or flag holds as the kind its key has. What does not fit stays text,
+/// and the check reports it.
+pub(crate) fn coerce(raw: &str, kind: Option<Kind>) -> Value {
+    let text = || Value::Text(raw.to_owned());
+    match kind {
+        Some(Kind::Whole(..) | Kind::Duration) => {
+            let digits = raw.trim().replace('_', "");
+            digits.parse().map_or_else(|_| text(), Value::Integer)
+        }
+        Some(Kind::Share | Kind::Margin) => {
+            raw.trim().parse().map_or_else(|_| text(), Value::Float)
+        }
+        _ => text(),
+    }
+}
+
+/// Splits what a variable or flag holds for a list: commas between the items.
+pub(crate) fn coerce_list(raw: &str) -> impl Iterator<Item = &str> {
+    raw.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+}
+
+/// Checks a table against its keys and keeps what is right. `path` leads to the table.
+pub(crate) fn check(table: &mut Table, keys: &[Key], path: &str, found: &mut Diagnostics) {
+    table.retain(|entry| {
+        let dotted = join(path, &entry.key);
+        match keys.iter().find(|key| key.name == entry.key) {
+            Some(key) => {
+                if let Some(what) = key.awaits {
+                    found.push(no_effect(entry, &dotted, what));
+                }
+                check_node(&mut entry.node, key.kind, &dotted, found)
+            }
+            None => {
+                found.push(unknown(entry, keys, path, &dotted));
+                false
+            }
+        }
+    });
+}
+
+fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) -> bool {
+    match (kind, &mut node.value) {
+        (Kind::Section(keys), Value::Table(table)) => {
+            check(table, keys, path, found);
+            true
+        }
+        (Kind::Named(keys), Value::Table(tables)) => {
+            tables.retain(|entry| {
+                let path = join(path, &entry.key);
+                check_node(&mut entry.node, Kind::Section(keys), &path, found)
+            });
+            true
+        }
+        (_, value) => match fault(value, kind) {
+            None => true,
+            Some(expected) => {
+                let problem = format!("`{path}` must be {expected}, not {}", shown(value));
+                found.push(Diagnostic::error(node.place.clone(), problem).on(path));
+                false
+            }
+        },
+    }
+}
+
+/// What was expected, where the value is not that.
+fn fault(value: &Value, kind: Kind) -> Option<String> {
+    let fits = match (kind, value) {
+        (Kind::Anything, _) | (Kind::AnyText, Value::Text(_)) => true,
+        (Kind::Text | Kind::Path | Kind::Program, Value::Text(text)) => !text.trim().is_empty(),
+        (Kind::Whole(least, most), Value::Integer(n)) => (least..=most).contains(n),
+        (Kind::Share, Value::Float(x)) => *x > 0.0 && *x <= 1.0,
+        (Kind::Share, Value::Integer(n)) => *n == 1,
+        (Kind::Margin, Value::Float(x)) => *x >= 0.0 && *x < 1.0,
+        (Kind::Margin, Value::Integer(n)) => *n == 0,
+        (Kind::Duration, Value::Integer(n)) => *n > 0,
+        (Kind::Duration, Value::Text(text)) => duration_ms(text).is_some(),
+        (Kind::Choice(words), Value::Text(word)) => words.contains(&word.as_str()),
+        (Kind::Texts, Value::List(items)) => items.iter().all(|n| n.value.as_text().is_some()),
+        (Kind::TextMap, Value::Table(table)) => {
+            table.iter().all(|e| e.node.value.as_text().is_some())
+        }
+        _ => false,
+    };
+    (!fits).then(|| expected(kind))
+}
+
+fn expected(kind: Kind) -> String {
+    match kind {
+        Kind::Text => "text that is not empty".to_owned(),
+        Kind::AnyText => "text".to_owned(),
+        Kind::Path => "a path".to_owned(),
+        Kind::Program => "a program".to_owned(),
+        Kind::Whole(least, i64::MAX) => format!("a whole number, at least {least}"),
+        Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
+        Kind::Share => "a share above 0, at most 1".to_owned(),
+        Kind::Margin => "a share from 0, below 1".to_owned(),
+        Kind::Duration => "a time such as \"30s\" or \"2m\"".to_owned(),
+        Kind::Choice(words) => format!("one of {}", words.join(", ")),
+        Kind::Texts => "a list of texts".to_owned(),
+        Kind::TextMap => "a table of texts".to_owned(),
+        Kind::Anything => "anything".to_owned(),
+        Kind::Section(_) | Kind::Named(_) => "a table".to_owned(),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Integer(n) => n.to_string(),
+        Value::Float(x) => x.to_string(),
+        Value::Text(text) => {
+            let head: String = text.chars().take(40).collect();
+            format!("{head:?}")
+        }
+        other => other.kind().to_owned(),
+    }
+}
+
+fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic {
+    let place = if path.is_empty() {
+        String::new()
+    } else {
+        format!(" in [{path}]")
+    };
+    let problem = format!("unknown key `{}`{place}", entry.key);
+    let known = keys.iter().map(|key| key.name);
+    let mut diagnostic = Diagnostic::warning(entry.place.clone(), problem).on(dotted);
+    diagnostic.help = suggestion(&entry.key, known);
+    diagnostic.unknown_key = true;
+    diagnostic
+}
+
+fn no_effect(entry: &Entry, dotted: &str, what: &str) -> Diagnostic {
+    let problem = format!("`{dotted}` has no effect yet: {what} come with a later version");
+    Diagnostic::warning(entry.place.clone(), problem).on(dotted)
+}
+
+fn join(path: &str, key: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let key = if key.chars().all(bare) && !key.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    if path.is_empty() {
+        key
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// Joins keys with dots; one that holds more than letters, digits, `_` and `-` is quoted.
+pub(crate) fn dotted(path: &[String]) -> String {
+    path.iter()
+        .fold(String::new(), |path, key| join(&path, key))
+}
+
+/// The milliseconds of `"500ms"`, `"30s"`, `"2m"`, `"1h"` or `"90"` (seconds); none for anything
+/// else, for nothing at all, and for more than a year.
+pub(crate) fn duration_ms(text: &str) -> Option<u64> {
+    const YEAR_MS: u64 = 365 * 24 * 3_600_000;
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim_start() {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    let ms = number.parse::<u64>().ok()?.checked_mul(factor)?;
+    (1..=YEAR_MS).contains(&ms).then_some(ms)
+}

@@ -1,0 +1,53 @@
+//! What a program starts from: configuration and agents, read and checked together.
+
+use crate::agents::Roster;
+use crate::config::{self, Loaded, Sources};
+use crate::diagnostic::Diagnostics;
+
+/// Configuration and agents.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The configuration.
+    pub loaded: Loaded,
+    /// The agents.
+    pub roster: Roster,
+    /// Everything that is wrong but keeps nothing from working.
+    pub warnings: Diagnostics,
+}
+
+impl Setup {
+    /// Reads both. `kinds` are the agent kinds implemented in Rust and registered.
+    ///
+    /// # Errors
+    /// Something is wrong that a person must put right; the list says what, where, and how.
+    pub fn load<'k>(
+        sources: Sources,
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Setup, Diagnostics> {
+        let loaded = config::load(sources)?;
+        let mut warnings = loaded.warnings.clone();
+        match Roster::load(&loaded, kinds) {
+            Ok((roster, more)) => {
+                warnings.extend(more);
+                Ok(Setup {
+                    loaded,
+                    roster,
+                    warnings,
+                })
+            }
+            Err(more) => {
+                warnings.extend(more);
+                Err(warnings)
+            }
+        }
+    }
+}
+
+/// Everything that is wrong with configuration and agents, unknown keys as errors.
+pub fn check<'k>(sources: Sources, kinds: impl IntoIterator<Item = &'k str>) -> Diagnostics {
+    match Setup::load(sources, kinds) {
+        Ok(setup) => setup.warnings,
+        Err(found) => found,
+    }
+    .strict()
+}

@@ -1,0 +1,211 @@
+//! Conversations in and out of files: unisono JSONL (lossless), OpenAI chat messages, ShareGPT.
+//!
+//! Reading checks the whole file before anything of it counts: each bad line is reported with
+//! its number, column and reason. Tool arguments keep the text they were written with, so that
+//! digests do not depend on a parser's order of keys or on large numbers. Results are paired
+//! with calls by position, because real transcripts reuse call ids.
+
+mod detect;
+mod draft;
+mod json;
+mod openai;
+mod sharegpt;
+mod source;
+mod unisono;
+mod write;
+
+use std::fmt;
+
+use unisono_context::Timestamp;
+use unisono_session::machine::Import;
+
+pub use write::{WriteError, write};
+
+/// How a conversation is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// One object a line: the session, its messages, branches and checkpoints. Lossless.
+    Unisono,
+    /// OpenAI chat messages: an array, an object with `messages`, or one message a line.
+    OpenAi,
+    /// ShareGPT: `{"conversations": [{"from", "value"}]}`.
+    ShareGpt,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Format; 3] = [Format::Unisono, Format::OpenAi, Format::ShareGpt];
+
+    /// The name used on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Unisono => "unisono",
+            Format::OpenAi => "openai",
+            Format::ShareGpt => "sharegpt",
+        }
+    }
+
+    /// The format of that name.
+    pub fn from_name(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.name() == name)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The file's name, for errors; its stem is the title of a conversation that has none.
+    pub name: String,
+    /// The format; none: it is recognised.
+    pub format: Option<Format>,
+    /// Leaves bad lines out instead of refusing the file.
+    pub skip_bad: bool,
+}
+
+/// Ids and times for messages that have none.
+pub struct Stamps<'i> {
+    /// Makes a new id, later ones larger: UUIDv7.
+    pub ids: &'i mut dyn FnMut() -> u128,
+    /// The time of the newest message without one.
+    pub now: Timestamp,
+}
+
+impl fmt::Debug for Stamps<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stamps")
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A conversation that was read.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The conversation. It has a session id only if the file has one.
+    pub import: Import,
+    /// The format it was in.
+    pub format: Format,
+    /// Lines that were left out, because they are bad.
+    pub skipped: Vec<LineError>,
+    /// What may not be meant.
+    pub warnings: Vec<LineError>,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1, in characters.
+    pub column: u32,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.reason)
+    }
+}
+
+/// Why nothing was read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is nothing in it.
+    #[error("{name}: the file is empty; a conversation has at least one message")]
+    Empty {
+        /// The file.
+        name: String,
+    },
+    /// It holds no conversation that is known.
+    #[error(
+        "{name}: this is no conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL) and ShareGPT"
+    )]
+    Unrecognised {
+        /// The file.
+        name: String,
+        /// What it is.
+        reason: String,
+    },
+    /// Some lines are bad; nothing of the file counts.
+    #[error("{}", bad_lines(.name, .lines))]
+    Bad {
+        /// The file.
+        name: String,
+        /// The bad lines, in order.
+        lines: Vec<LineError>,
+    },
+}
+
+/// Bad lines that are listed; the rest is counted.
+const LISTED: usize = 20;
+
+fn bad_lines(name: &str, lines: &[LineError]) -> String {
+    let mut text = String::new();
+    for line in lines.iter().take(LISTED) {
+        text.push_str(&format!("{name}:{line}\n"));
+    }
+    if lines.len() > LISTED {
+        text.push_str(&format!(
+            "{name}: and {} more bad lines\n",
+            lines.len() - LISTED
+        ));
+    }
+    text.push_str(
+        "nothing of the file was taken; put the lines right, or leave them out with --skip-bad",
+    );
+    text
+}
+
+/// Reads a conversation.
+///
+/// # Errors
+/// The file is empty, of no known format, or has bad lines and they are not to be skipped.
+pub fn read(bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parsed, Error> {
+    let mut problems = source::Problems::default();
+    let text = source::decode(bytes, &mut problems);
+    if text.trim().is_empty() && problems.is_empty() {
+        return Err(Error::Empty {
+            name: options.name.clone(),
+        });
+    }
+    let found = detect::detect(&text, options.format, &mut problems).map_err(|reason| {
+        Error::Unrecognised {
+            name: options.name.clone(),
+            reason,
+        }
+    })?;
+    let mut draft = draft::Draft::new(&text, stamps, &mut problems);
+    match found.format {
+        Format::Unisono => unisono::read(&found.items, &mut draft),
+        Format::OpenAi => openai::read(&found, &mut draft),
+        Format::ShareGpt => sharegpt::read(&found, &mut draft),
+    }
+    let import = draft.finish(&options.name);
+    problems.sort();
+    let (bad, warnings) = (problems.bad, problems.warnings);
+    if !bad.is_empty() && !options.skip_bad {
+        return Err(Error::Bad {
+            name: options.name.clone(),
+            lines: bad,
+        });
+    }
+    if import.messages.is_empty() {
+        return Err(Error::Unrecognised {
+            name: options.name.clone(),
+            reason: "it has no message".to_owned(),
+        });
+    }
+    Ok(Parsed {
+        import,
+        format: found.format,
+        skipped: bad,
+        warnings,
+    })
+}

@@ -1,0 +1,209 @@
+//! JSON values that know where they are in the file's text.
+//!
+//! A [`Value`] is a piece of that text, so that what is wrong can be placed to the column, and
+//! what must be kept word for word (tool arguments) is.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::source::Problem;
+
+/// One JSON value, without the space around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value<'t>(&'t str);
+
+/// The fields of an object, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Object<'t> {
+    whole: Value<'t>,
+    fields: Vec<(String, Value<'t>)>,
+}
+
+impl<'t> Value<'t> {
+    /// The one value that `text` holds.
+    pub(super) fn parse(text: &'t str) -> Result<Value<'t>, Problem<'t>> {
+        serde_json::from_str::<&RawValue>(text)
+            .map(|raw| Value(raw.get()))
+            .map_err(|error| problem(text, &error))
+    }
+
+    /// Its own text.
+    pub(super) fn raw(self) -> &'t str {
+        self.0
+    }
+
+    /// Something wrong with it.
+    pub(super) fn wrong(self, reason: impl Into<String>) -> Problem<'t> {
+        Problem::new(self.0, reason)
+    }
+
+    pub(super) fn is_null(self) -> bool {
+        self.0 == "null"
+    }
+
+    pub(super) fn is_text(self) -> bool {
+        self.0.starts_with('"')
+    }
+
+    pub(super) fn is_array(self) -> bool {
+        self.0.starts_with('[')
+    }
+
+    pub(super) fn is_object(self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    pub(super) fn text(self) -> Result<Cow<'t, str>, Problem<'t>> {
+        if !self.is_text() {
+            return Err(self.wrong(format!("text was expected, not {}", self.kind())));
+        }
+        let inner = &self.0[1..self.0.len() - 1];
+        if !inner.contains('\\') {
+            return Ok(Cow::Borrowed(inner));
+        }
+        let text: Result<String, _> = serde_json::from_str(self.0);
+        text.map(Cow::Owned)
+            .map_err(|error| problem(self.0, &error))
+    }
+
+    pub(super) fn array(self) -> Result<Vec<Value<'t>>, Problem<'t>> {
+        if !self.is_array() {
+            return Err(self.wrong(format!("a list was expected, not {}", self.kind())));
+        }
+        let items: Result<Vec<&RawValue>, _> = serde_json::from_str(self.0);
+        items
+            .map(|items| items.into_iter().map(|raw| Value(raw.get())).collect())
+            .map_err(|error| problem(self.0, &error))
+    }
+
+    pub(super) fn object(self) -> Result<Object<'t>, Problem<'t>> {
+        if !self.is_object() {
+            return Err(self.wrong(format!("an object was expected, not {}", self.kind())));
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(self.0);
+        match deserializer.deserialize_map(Fields) {
+            Ok(fields) => Ok(Object {
+                whole: self,
+                fields,
+            }),
+            Err(error) => Err(problem(self.0, &error)),
+        }
+    }
+
+    pub(super) fn number<T: serde::de::DeserializeOwned>(self) -> Result<T, Problem<'t>> {
+        serde_json::from_str(self.0)
+            .map_err(|_| self.wrong(format!("a whole number was expected, not {}", self.short())))
+    }
+
+    pub(super) fn bool(self) -> Result<bool, Problem<'t>> {
+        serde_json::from_str(self.0)
+            .map_err(|_| self.wrong(format!("true or false was expected, not {}", self.short())))
+    }
+
+    fn kind(self) -> &'static str {
+        match self.0.as_bytes().first() {
+            Some(b'"') => "text",
+            Some(b'[') => "a list",
+            Some(b'{') => "an object",
+            Some(b'n') => "null",
+            Some(b't' | b'f') => "true or false",
+            _ => "a number",
+        }
+    }
+
+    fn short(self) -> String {
+        match self.0.char_indices().nth(40) {
+            Some((end, _)) => format!("{}…", &self.0[..end]),
+            None => self.0.to_owned(),
+        }
+    }
+}
+
+impl<'t> Object<'t> {
+    /// The value of a field; none where it is missing or null.
+    pub(super) fn get(&self, key: &str) -> Option<Value<'t>> {
+        self.any(key).filter(|value| !value.is_null())
+    }
+
+    /// The value of a field, null included. Of two of the same name the last one counts.
+    pub(super) fn any(&self, key: &str) -> Option<Value<'t>> {
+        let mut fields = self.fields.iter().rev();
+        fields
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| *value)
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.any(key).is_some()
+    }
+
+    /// A field that must be there.
+    pub(super) fn need(&self, key: &str) -> Result<Value<'t>, Problem<'t>> {
+        self.get(key)
+            .ok_or_else(|| self.wrong(format!("`{key}` is missing")))
+    }
+
+    /// A text that must be there.
+    pub(super) fn text(&self, key: &str) -> Result<Cow<'t, str>, Problem<'t>> {
+        self.need(key)?.text()
+    }
+
+    /// A text that may be left out.
+    pub(super) fn opt_text(&self, key: &str) -> Result<Option<Cow<'t, str>>, Problem<'t>> {
+        self.get(key).map(Value::text).transpose()
+    }
+
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, Value<'t>)> {
+        self.fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// Something wrong with the whole of it.
+    pub(super) fn wrong(&self, reason: impl Into<String>) -> Problem<'t> {
+        self.whole.wrong(reason)
+    }
+}
+
+struct Fields;
+
+impl<'t> Visitor<'t> for Fields {
+    type Value = Vec<(String, Value<'t>)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some((key, value)) = map.next_entry::<String, &'t RawValue>()? {
+            fields.push((key, Value(value.get())));
+        }
+        Ok(fields)
+    }
+}
+
+/// Places the parser's error in the text it read.
+fn problem<'t>(text: &'t str, error: &serde_json::Error) -> Problem<'t> {
+    let mut start = 0;
+    for _ in 1..error.line() {
+        start = text[start..]
+            .find('\n')
+            .map_or(text.len(), |at| start + at + 1);
+    }
+    let mut offset = (start + error.column().saturating_sub(1)).min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default();
+    let reason = if error.is_eof() {
+        format!("this is not complete JSON, was it cut off? {message}")
+    } else {
+        format!("this is not JSON: {message}")
+    };
+    Problem::new(&text[offset..], reason)
+}

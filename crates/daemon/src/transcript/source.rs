@@ -1,0 +1,104 @@
+//! The text of a file, and what is wrong with it by line.
+
+use std::borrow::Cow;
+
+use super::LineError;
+use crate::diagnostic::line_and_column;
+
+/// Something wrong at the start of a piece of the file's text.
+#[derive(Clone, Debug)]
+pub(super) struct Problem<'t> {
+    pub(super) at: &'t str,
+    pub(super) reason: String,
+}
+
+impl<'t> Problem<'t> {
+    pub(super) fn new(at: &'t str, reason: impl Into<String>) -> Problem<'t> {
+        Problem {
+            at,
+            reason: reason.into(),
+        }
+    }
+
+    /// With its line and column in the file's `text`, of which it must be a piece.
+    fn placed(self, text: &str) -> LineError {
+        let offset = (self.at.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        let (line, column) = line_and_column(text, offset);
+        LineError {
+            line,
+            column,
+            reason: self.reason,
+        }
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Problems {
+    /// Lines that cannot be taken.
+    pub(super) bad: Vec<LineError>,
+    /// What may not be meant.
+    pub(super) warnings: Vec<LineError>,
+}
+
+impl Problems {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bad.is_empty() && self.warnings.is_empty()
+    }
+
+    pub(super) fn bad(&mut self, text: &str, problem: Problem<'_>) {
+        self.bad.push(problem.placed(text));
+    }
+
+    pub(super) fn warn(&mut self, text: &str, problem: Problem<'_>) {
+        self.warnings.push(problem.placed(text));
+    }
+
+    pub(super) fn sort(&mut self) {
+        for list in [&mut self.bad, &mut self.warnings] {
+            list.sort_by_key(|error| (error.line, error.column));
+        }
+    }
+}
+
+/// The text of a file without a byte order mark. Lines that are not UTF-8 are reported and left
+/// empty, so that all others keep their numbers.
+pub(super) fn decode<'b>(bytes: &'b [u8], problems: &mut Problems) -> Cow<'b, str> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        problems.bad.push(LineError {
+            line: 1,
+            column: 1,
+            reason: "the file is UTF-16; convert it to UTF-8".to_owned(),
+        });
+        return Cow::Borrowed("");
+    }
+    let mut text = String::with_capacity(bytes.len());
+    let mut offset = 0;
+    for (number, line) in (1u32..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+        match std::str::from_utf8(line) {
+            Ok(line) => text.push_str(line),
+            Err(error) => {
+                problems.bad.push(not_utf8(number, line, offset, &error));
+                text.push('\n');
+            }
+        }
+        offset += line.len();
+    }
+    Cow::Owned(text)
+}
+
+fn not_utf8(number: u32, line: &[u8], offset: usize, error: &std::str::Utf8Error) -> LineError {
+    let valid = &line[..error.valid_up_to()];
+    let column = String::from_utf8_lossy(valid).chars().count() + 1;
+    let byte = line.get(valid.len()).copied().unwrap_or_default();
+    let position = offset + valid.len();
+    LineError {
+        line: number,
+        column: u32::try_from(column).unwrap_or(u32::MAX),
+        reason: format!("this is not UTF-8: byte 0x{byte:02x} at offset {position} of the file"),
+    }
+}

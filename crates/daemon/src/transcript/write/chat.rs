@@ -1,0 +1,172 @@
+//! OpenAI chat messages, one a line, and ShareGPT. Both lose what they have no place for: ids,
+//! times, branches, checkpoints; attachments become a line of text.
+
+use serde::Serialize;
+use unisono_context::message::Part;
+use unisono_context::{Message, MessageId, Ordinal, Role};
+use unisono_session::State;
+
+use super::{WriteError, line};
+
+/// OpenAI chat messages, the system text first.
+pub(super) fn openai(state: &State, head: MessageId) -> Result<String, WriteError> {
+    let mut out = String::new();
+    if !state.system().is_empty() {
+        line(&mut out, &ChatLine::text("system", state.system()))?;
+    }
+    for message in path(state, head) {
+        let content = text(message);
+        let calls: Vec<Call<'_>> = message.tool_calls().map(Call::of).collect();
+        let has_result = message.is_tool_result();
+        if content.is_some() || !calls.is_empty() || !has_result {
+            let role = match message.role {
+                // The format has no tool message without a call.
+                Role::Tool => Role::User.name(),
+                role => role.name(),
+            };
+            let chat = ChatLine {
+                role,
+                content: content.as_deref(),
+                name: message.author.as_ref().map(|author| author.as_str()),
+                tool_calls: calls,
+                tool_call_id: None,
+            };
+            line(&mut out, &chat)?;
+        }
+        for (call_id, content) in results(message) {
+            let chat = ChatLine {
+                tool_call_id: Some(call_id),
+                ..ChatLine::text("tool", content)
+            };
+            line(&mut out, &chat)?;
+        }
+    }
+    Ok(out)
+}
+
+/// One ShareGPT conversation.
+pub(super) fn sharegpt(state: &State, head: MessageId) -> Result<String, WriteError> {
+    let mut turns = Vec::new();
+    let turn = |from, value: String| Turn { from, value };
+    if !state.system().is_empty() {
+        turns.push(turn("system", state.system().to_string()));
+    }
+    for message in path(state, head) {
+        let from = match message.role {
+            Role::System => "system",
+            Role::User | Role::Tool => "human",
+            Role::Assistant => "gpt",
+        };
+        turns.extend(text(message).map(|text| turn(from, text)));
+        let calls: Vec<FunctionCall<'_>> = message
+            .tool_calls()
+            .map(|(_, name, arguments)| FunctionCall { name, arguments })
+            .collect();
+        match &calls[..] {
+            [] => {}
+            [call] => turns.push(turn("function_call", serde_json::to_string(call)?)),
+            calls => turns.push(turn("function_call", serde_json::to_string(calls)?)),
+        }
+        turns.extend(results(message).map(|(_, content)| turn("observation", content.to_owned())));
+    }
+    let mut out = String::new();
+    let conversation = Conversation {
+        conversations: turns,
+    };
+    line(&mut out, &conversation)?;
+    Ok(out)
+}
+
+fn path(state: &State, head: MessageId) -> impl Iterator<Item = &Message> {
+    let tree = state.tree();
+    let last = tree
+        .get(head)
+        .map_or(Ordinal(0), |node| node.message.ordinal);
+    tree.range(head, Ordinal::FIRST..=last)
+        .into_iter()
+        .map(|node| &*node.message)
+}
+
+/// Texts and attachments, a line each; none where the message has neither.
+fn text(message: &Message) -> Option<String> {
+    let pieces: Vec<_> = message
+        .parts
+        .iter()
+        .filter(|part| matches!(part, Part::Text(_) | Part::Attachment { .. }))
+        .map(Part::countable_text)
+        .collect();
+    (!pieces.is_empty()).then(|| pieces.join("\n"))
+}
+
+fn results(message: &Message) -> impl Iterator<Item = (&str, &str)> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::ToolResult {
+            call_id, content, ..
+        } => Some((&**call_id, &**content)),
+        _ => None,
+    })
+}
+
+#[derive(Serialize)]
+struct ChatLine<'m> {
+    role: &'static str,
+    content: Option<&'m str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'m str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'m>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'m str>,
+}
+
+impl<'m> ChatLine<'m> {
+    fn text(role: &'static str, content: &'m str) -> ChatLine<'m> {
+        ChatLine {
+            role,
+            content: Some(content),
+            name: None,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Call<'m> {
+    id: &'m str,
+    r#type: &'static str,
+    function: FunctionCall<'m>,
+}
+
+impl<'m> Call<'m> {
+    fn of(
+        (id, name, arguments): (
+            &'m std::sync::Arc<str>,
+            &'m std::sync::Arc<str>,
+            &'m std::sync::Arc<str>,
+        ),
+    ) -> Call<'m> {
+        Call {
+            id,
+            r#type: "function",
+            function: FunctionCall { name, arguments },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'m> {
+    name: &'m str,
+    arguments: &'m str,
+}
+
+#[derive(Serialize)]
+struct Conversation {
+    conversations: Vec<Turn>,
+}
+
+#[derive(Serialize)]
+struct Turn {
+    from: &'static str,
+    value: String,
+}

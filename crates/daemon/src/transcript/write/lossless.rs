@@ -1,0 +1,323 @@
+//! unisono JSONL: everything an import takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::message::Part;
+use unisono_context::{Message, MessageId, Ordinal, Timestamp};
+use unisono_session::State;
+
+use super::{WriteError, line};
+use crate::transcript::unisono::VERSION;
+use crate::transcript::unisono::checkpoint::{KINDS, TIERS, WRITERS};
+
+/// All messages, branches and checkpoints.
+pub(super) fn session(state: &State) -> Result<String, WriteError> {
+    let mut out = head_line(state)?;
+    for node in state.tree().iter() {
+        line(&mut out, &MessageLine::of(&node.message))?;
+    }
+    for (name, head) in state.tree().branches() {
+        line(&mut out, &BranchLine::of(name, head))?;
+    }
+    for checkpoint in state.checkpoints().iter() {
+        line(&mut out, &CheckpointLine::of(checkpoint))?;
+    }
+    Ok(out)
+}
+
+/// The messages and checkpoints of one branch.
+pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<String, WriteError> {
+    let tree = state.tree();
+    let mut out = head_line(state)?;
+    let last = tree
+        .get(head)
+        .map_or(Ordinal(0), |node| node.message.ordinal);
+    for node in tree.range(head, Ordinal::FIRST..=last) {
+        line(&mut out, &MessageLine::of(&node.message))?;
+    }
+    line(&mut out, &BranchLine::of(name, head))?;
+    let on_branch = |id: MessageId| {
+        let ordinal = tree.get(id).map(|node| node.message.ordinal);
+        ordinal
+            .and_then(|at| tree.at(head, at))
+            .is_some_and(|node| node.message.id == id)
+    };
+    let checkpoints = state.checkpoints().iter();
+    for checkpoint in checkpoints.filter(|c| c.applies_to(tree, head)) {
+        let mut line_of = CheckpointLine::of(checkpoint);
+        if !on_branch(checkpoint.parent) {
+            // Made on a sibling: on this branch, at the cutoff they share.
+            let cutoff = tree.at(head, checkpoint.cutoff).map(|node| node.message.id);
+            line_of.parent = cutoff.unwrap_or(head).to_string();
+        }
+        line(&mut out, &line_of)?;
+    }
+    Ok(out)
+}
+
+fn head_line(state: &State) -> Result<String, WriteError> {
+    let mut out = String::new();
+    let session = SessionLine {
+        r#type: "session",
+        unisono: VERSION,
+        id: state.id().ok_or(WriteError::NoSession)?.to_string(),
+        title: state.title(),
+        system: state.system(),
+        labels: state.labels(),
+    };
+    line(&mut out, &session)?;
+    Ok(out)
+}
+
+#[derive(Serialize)]
+struct SessionLine<'s> {
+    r#type: &'static str,
+    unisono: u32,
+    id: String,
+    title: &'s str,
+    system: &'s str,
+    labels: &'s BTreeMap<Arc<str>, Arc<str>>,
+}
+
+#[derive(Serialize)]
+struct MessageLine<'m> {
+    r#type: &'static str,
+    id: String,
+    parent: Option<String>,
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<&'m str>,
+    at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    parts: Vec<PartLine<'m>>,
+}
+
+impl<'m> MessageLine<'m> {
+    fn of(message: &'m Message) -> MessageLine<'m> {
+        MessageLine {
+            r#type: "message",
+            id: message.id.to_string(),
+            parent: message.parent.map(|id| id.to_string()),
+            role: message.role.name(),
+            author: message.author.as_ref().map(|author| author.as_str()),
+            at: Time::of(message.at),
+            usage: message.usage.map(|usage| Usage {
+                input: usage.input.0,
+                output: usage.output.0,
+            }),
+            parts: message.parts.iter().map(PartLine::of).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Usage {
+    input: u64,
+    output: u64,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum PartLine<'m> {
+    Text {
+        text: &'m str,
+    },
+    ToolCall {
+        id: &'m str,
+        name: &'m str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments: Option<&'m RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments_text: Option<&'m str>,
+    },
+    ToolResult {
+        call_id: &'m str,
+        content: &'m str,
+        is_error: bool,
+    },
+    Attachment {
+        filename: &'m str,
+        mime: &'m str,
+        size_bytes: u64,
+    },
+}
+
+impl<'m> PartLine<'m> {
+    fn of(part: &'m Part) -> PartLine<'m> {
+        match part {
+            Part::Text(text) => PartLine::Text { text },
+            Part::ToolCall {
+                id,
+                name,
+                arguments,
+            } => {
+                let raw = as_is(arguments);
+                PartLine::ToolCall {
+                    id,
+                    name,
+                    arguments: raw,
+                    arguments_text: raw.is_none().then_some(&**arguments),
+                }
+            }
+            Part::ToolResult {
+                call_id,
+                content,
+                is_error,
+            } => PartLine::ToolResult {
+                call_id,
+                content,
+                is_error: *is_error,
+            },
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+            } => PartLine::Attachment {
+                filename,
+                mime,
+                size_bytes: *size_bytes,
+            },
+        }
+    }
+}
+
+/// Arguments that can stand in the line as they are: JSON on one line, and not a text, which
+/// would be read as arguments in a text.
+fn as_is(arguments: &str) -> Option<&RawValue> {
+    if arguments.starts_with('"') || arguments.contains(['\n', '\r']) {
+        return None;
+    }
+    let raw: &RawValue = serde_json::from_str(arguments).ok()?;
+    (raw.get() == arguments).then_some(raw)
+}
+
+#[derive(Serialize)]
+struct BranchLine<'b> {
+    r#type: &'static str,
+    name: &'b str,
+    head: String,
+}
+
+impl<'b> BranchLine<'b> {
+    fn of(name: &'b str, head: MessageId) -> BranchLine<'b> {
+        BranchLine {
+            r#type: "branch",
+            name,
+            head: head.to_string(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CheckpointLine<'c> {
+    r#type: &'static str,
+    id: String,
+    number: u32,
+    parent: String,
+    covers: Vec<[u32; 2]>,
+    cutoff: u32,
+    cutoff_digest: String,
+    supersedes: Vec<String>,
+    kind: &'static str,
+    tier: &'static str,
+    preset: &'static str,
+    writer: &'static str,
+    model: &'c str,
+    summary: Option<&'c str>,
+    original_tokens: u64,
+    counts: BTreeMap<&'static str, CountLine>,
+    messages_included: u32,
+    key_facts: Vec<KeyFactLine<'c>>,
+    cost_micros: Option<u64>,
+    duration_ms: u64,
+    degraded: bool,
+    at: Time,
+}
+
+#[derive(Serialize)]
+struct CountLine {
+    tokens: u64,
+    at_most: u64,
+}
+
+#[derive(Serialize)]
+struct KeyFactLine<'c> {
+    text: &'c str,
+    ordinal: u32,
+}
+
+impl<'c> CheckpointLine<'c> {
+    fn of(c: &'c Checkpoint) -> CheckpointLine<'c> {
+        let counts = c.counts.iter().map(|(encoding, count)| {
+            let line = CountLine {
+                tokens: count.tokens.0,
+                at_most: count.at_most.0,
+            };
+            (encoding.name(), line)
+        });
+        let key_facts = c.key_facts.iter().map(|fact| KeyFactLine {
+            text: &fact.text,
+            ordinal: fact.ordinal.0,
+        });
+        CheckpointLine {
+            r#type: "checkpoint",
+            id: c.id.to_string(),
+            number: c.number,
+            parent: c.parent.to_string(),
+            covers: c
+                .covers
+                .iter()
+                .map(|span| [span.first.0, span.last.0])
+                .collect(),
+            cutoff: c.cutoff.0,
+            cutoff_digest: c.cutoff_digest.to_string(),
+            supersedes: c.supersedes.iter().map(ToString::to_string).collect(),
+            kind: name(&KINDS, c.kind),
+            tier: name(&TIERS, c.tier),
+            preset: c.preset.name(),
+            writer: name(&WRITERS, c.writer),
+            model: &c.model,
+            summary: match &c.body {
+                Body::Summary(text) => Some(text),
+                Body::Tombstone => None,
+            },
+            original_tokens: c.original.0,
+            counts: counts.collect(),
+            messages_included: c.messages_included,
+            key_facts: key_facts.collect(),
+            cost_micros: c.cost_micros,
+            duration_ms: c.duration_ms,
+            degraded: c.degraded,
+            at: Time::of(c.at),
+        }
+    }
+}
+
+fn name<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    names
+        .iter()
+        .find(|(_, known)| *known == value)
+        .map_or("unknown", |(name, _)| name)
+}
+
+/// RFC 3339; milliseconds for a time no calendar has.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Time {
+    Text(String),
+    Ms(i64),
+}
+
+impl Time {
+    fn of(at: Timestamp) -> Time {
+        match jiff::Timestamp::from_millisecond(at.0) {
+            Ok(time) => Time::Text(time.to_string()),
+            Err(_) => Time::Ms(at.0),
+        }
+    }
+}
