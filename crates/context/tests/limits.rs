@@ -249,3 +249,16 @@ fn an_uncounted_branch_has_no_plan() {
     let missing = chat.tree.uncounted(id, Encoding::O200kBase);
     assert_eq!(missing.iter().map(|m| m.id).collect::<Vec<_>>(), [id]);
 }
+
+#[test]
+fn a_summary_of_exactly_its_cap_ends_exactly_at_the_target() {
+    let budget = Budget {
+        per_message: Tokens(7),
+        ..model(200_000, 0)
+    };
+    let mut chat = Chat::asked("U40000 A40000 U63000");
+    let exactly = Chain(Summariser::Failing, Fallback::Extractive);
+    let plans = chat.compact(&budget.into(), &CHECKPOINT, Mode::Check, exactly);
+    assert_eq!(plans.unwrap().len(), 1);
+    assert_eq!(chat.effective(&budget).tokens, Tokens(64_000));
+}

@@ -19,6 +19,7 @@ use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::{Error, Mode, Plan};
 use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
+use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Ordinal, Ppm, Role, Snapshot, Tokens};
 
 /// One message to come.
@@ -319,6 +320,26 @@ fn active_by_definition(chat: &Chat) -> Vec<Arc<Checkpoint>> {
     active
 }
 
+/// B5: effective tokens are those of the blocks and messages one by one, and the snapshot's.
+fn check_effective(chat: &Chat, budgets: &Budgets) {
+    let view = chat.view();
+    for budget in budgets.iter() {
+        let blocks = view
+            .active()
+            .iter()
+            .map(|c| c.counts.get(budget.encoding).unwrap());
+        let messages = view
+            .items()
+            .into_iter()
+            .map(|item| item.count(budget.encoding));
+        let counts: Vec<Count> = blocks.chain(messages).collect();
+        let sum: Count = counts.iter().copied().sum();
+        assert_eq!(chat.freeze().counts().get(budget.encoding), Some(sum));
+        let overhead = budget.per_message.0 * counts.len() as u64;
+        assert_eq!(chat.effective(budget), sum + Count::exact(overhead));
+    }
+}
+
 /// C5 and C3 after a compaction that ended without an error.
 fn check_result(chat: &Chat, budgets: &Budgets, policy: &Policy, mode: Mode) {
     let mut reached = true;
@@ -431,6 +452,7 @@ proptest! {
             }
             chat.now = chat.now.plus_ms(60_000);
             check_branch(&chat);
+            check_effective(&chat, &budgets);
         }
     }
 }
