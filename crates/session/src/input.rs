@@ -18,7 +18,8 @@ use crate::run::{Cause, Step, Usage};
 /// What reaches a session.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Create the session from a conversation. Only as the first input.
+    /// Create the session from a conversation. Only as the first input; the same again completes
+    /// what a crash cut short, and is not an error.
     Import(Import),
     /// Answer an input, or compact on request. The same turn again is not an error.
     Accept(NewTurn),

@@ -26,7 +26,7 @@ pub struct Reaction {
 /// Why an input was not taken. Nothing was changed, but for [`Refusal::Fold`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The session exists.
+    /// The session exists, and not as this import would make it.
     #[error("the session already exists")]
     AlreadyCreated,
     /// The session does not exist.
@@ -113,16 +113,15 @@ impl Machine {
     /// # Errors
     /// The input was refused; the machine is as it was, but for [`Refusal::Fold`].
     pub fn handle(&mut self, input: Input, now: Timestamp) -> Result<Reaction, Refusal> {
-        if self.state.id.is_none() != matches!(input, Input::Import(_)) {
-            let created = self.state.id.is_some();
-            return Err(if created {
-                Refusal::AlreadyCreated
-            } else {
-                Refusal::NotCreated
-            });
+        if self.state.id.is_none() && !matches!(input, Input::Import(_)) {
+            return Err(Refusal::NotCreated);
         }
-        // Time and what is cached change what is due without any event.
-        let stirs = matches!(input, Input::Tick | Input::Rendered { .. });
+        // Time, what is cached and an answer that brought nothing change what is to be asked
+        // without any event.
+        let stirs = matches!(
+            input,
+            Input::Tick | Input::Rendered { .. } | Input::Counted(_)
+        );
         self.settle(&input);
         let mut tx = handle::Tx::new(&mut self.state, now);
         handle::input(&mut tx, input)?;

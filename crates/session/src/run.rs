@@ -257,3 +257,62 @@ pub fn next(steps: &[Arc<Step>], max_turns: u32) -> Next {
         Some(Step::Tools(_) | Step::Named { .. }) | None => Next::CallModel,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(calls: usize) -> Arc<Step> {
+        let call = |n: usize| ToolCall {
+            id: n.to_string().into(),
+            name: "recall".into(),
+            arguments: "{}".into(),
+        };
+        Arc::new(Step::Model(Reply {
+            text: "text".into(),
+            calls: (0..calls).map(call).collect(),
+            usage: Usage::default(),
+        }))
+    }
+
+    fn shown(next: &Next) -> String {
+        match next {
+            Next::CallModel => "model".into(),
+            Next::CallTools(calls) => format!("{} tools", calls.len()),
+            Next::Done { partial: None, .. } => "done".into(),
+            Next::Done {
+                partial: Some(why), ..
+            } => why.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_next_move_follows_from_the_steps() {
+        let tools = || Arc::new(Step::Tools(Vec::new()));
+        let named = || {
+            Arc::new(Step::Named {
+                name: "look".into(),
+                result: "1".into(),
+            })
+        };
+        let cases = [
+            (vec![], 4, "model"),
+            (vec![named()], 4, "model"),
+            (vec![model(0)], 4, "done"),
+            (vec![model(0), named()], 4, "done"),
+            (vec![model(2)], 4, "2 tools"),
+            (vec![model(2), named()], 4, "2 tools"),
+            (vec![model(2), tools()], 4, "model"),
+            (vec![model(2), tools(), model(1)], 4, "1 tools"),
+            (vec![model(2), tools(), model(0)], 2, "done"),
+            (
+                vec![model(2), tools(), model(1)],
+                2,
+                "stopped after 2 model calls",
+            ),
+        ];
+        for (steps, max_turns, expected) in cases {
+            assert_eq!(shown(&next(&steps, max_turns)), expected, "{steps:?}");
+        }
+    }
+}

@@ -1,43 +1,80 @@
-//! A conversation becomes a session. May only be the first input.
+//! A conversation becomes a session. May only be the first input, and be repeated.
 
 use std::sync::Arc;
 
 use unisono_context::checkpoint::Checkpoint;
+use unisono_context::message::NewMessage;
 use unisono_context::{MessageId, Tree};
 
 use crate::event::Fact;
 use crate::machine::{Import, Refusal};
-use crate::state::MAIN;
+use crate::state::{MAIN, State};
 
 use super::{Tx, completed};
 
-/// Checks the whole conversation before anything of it is recorded.
+/// Checks the whole conversation before anything of it is recorded. The same import again records
+/// what a crash kept from the journal, which is nothing where all of it is there.
 pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
     let session = import.session.ok_or(Refusal::NoSessionId)?;
     let branches = heads(&import);
     check(&import, &branches)?;
-    tx.record(Fact::Created {
-        session,
-        title: import.title,
-        system: import.system,
-        labels: import.labels,
-    })?;
-    for (parent, message) in import.messages {
-        tx.record(Fact::Appended {
-            branch: None,
-            parent,
-            message,
+    if tx.state.id.is_none() {
+        tx.record(Fact::Created {
+            session,
+            title: import.title,
+            system: import.system,
+            labels: import.labels,
         })?;
+    } else if !is_begun(tx.state, &import, &branches) {
+        return Err(Refusal::AlreadyCreated);
+    }
+    for (parent, message) in import.messages {
+        let branch = None;
+        if tx.state.tree.get(message.id).is_none() {
+            tx.record(Fact::Appended {
+                branch,
+                parent,
+                message,
+            })?;
+        }
     }
     for (branch, head) in branches {
-        tx.record(Fact::BranchSet { branch, head })?;
+        if tx.state.tree.head(&branch).is_none() {
+            tx.record(Fact::BranchSet { branch, head })?;
+        }
     }
     for checkpoint in import.checkpoints {
-        let checkpoint = counted(checkpoint);
-        let turn = None;
-        tx.record(Fact::Compacted { turn, checkpoint })?;
+        if tx.state.checkpoints.get(checkpoint.id).is_none() {
+            let (turn, checkpoint) = (None, counted(checkpoint));
+            tx.record(Fact::Compacted { turn, checkpoint })?;
+        }
     }
     Ok(())
+}
+
+/// Whether the session is what this import made of it: all of it, or a part with nothing else.
+fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) -> bool {
+    let head = state.id == import.session
+        && state.title == import.title
+        && state.system == import.system
+        && state.labels == import.labels;
+    let same = |message: &NewMessage| {
+        let known = state.tree.get(message.id);
+        known.map(|known| known.message.to_new() == *message)
+    };
+    let messages = import.messages.iter();
+    let known: Vec<Option<bool>> = messages.map(|(_, message)| same(message)).collect();
+    let there = known.iter().flatten().count();
+    let all = there == known.len()
+        && branches
+            .iter()
+            .all(|(name, _)| state.tree.head(name).is_some())
+        && import
+            .checkpoints
+            .iter()
+            .all(|checkpoint| state.checkpoints.get(checkpoint.id).is_some());
+    let untouched = state.turns.is_empty() && state.ended.is_empty() && state.tree.len() == there;
+    head && !known.contains(&Some(false)) && (all || untouched)
 }
 
 /// With a count in every encoding: one that lacks any could never be part of a context.

@@ -1,0 +1,214 @@
+//! Tokenizer, compactor and agents that answer without any work, and not always as they should.
+
+use unisono_context::alteration::Alteration;
+use unisono_context::checkpoint::{Body, Writer};
+use unisono_context::compaction::Step as PlanStep;
+use unisono_context::tokens::{Count, Counts, Tokens};
+use unisono_context::{Encoding, Message};
+use unisono_session::Input;
+use unisono_session::brief::{Brief, CompactionJob};
+use unisono_session::due::CountRequest;
+use unisono_session::event::RunRole;
+use unisono_session::machine::{AttemptEnd, Counted, StepResult, Written};
+use unisono_session::run::{Cause, Step, Usage};
+
+use crate::rng::Rng;
+
+/// A token is four bytes in one encoding, three in the other.
+fn tokens(encoding: Encoding, bytes: usize) -> Count {
+    Count::exact((bytes / [4, 3][encoding.index()] + 1) as u64)
+}
+
+fn bytes(message: &Message) -> usize {
+    let parts = message.parts.iter();
+    parts.map(|part| part.countable_text().len()).sum()
+}
+
+pub fn count(request: &CountRequest, rng: &mut Rng, trouble: usize) -> Input {
+    let encoding = request.encoding;
+    let preamble = request.preamble.as_ref();
+    let mut messages: Vec<_> = request
+        .messages
+        .iter()
+        .map(|message| (message.id, tokens(encoding, bytes(message))))
+        .collect();
+    if trouble > 0 && messages.len() > 1 && rng.percent(10) {
+        messages.truncate(1 + rng.below(messages.len() - 1));
+    }
+    if rng.percent(trouble / 8) {
+        let message = rng.below(messages.len().max(1));
+        if let Some((_, count)) = messages.get_mut(message) {
+            *count = Count::approximate(count.tokens.0 * 4);
+        }
+    }
+    Input::Counted(Counted {
+        turn: request.turn,
+        encoding,
+        preamble: preamble.map(|p| (p.digest(), tokens(encoding, p.system().len()))),
+        messages,
+    })
+}
+
+fn counts(rng: &mut Rng, trouble: usize, count: Count) -> Counts {
+    let complete = !rng.percent(trouble / 4);
+    let encodings = Encoding::ALL.into_iter().take(if complete { 2 } else { 1 });
+    encodings.map(|encoding| (encoding, count)).collect()
+}
+
+/// The answers to a job, of which only the first can count.
+pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input> {
+    let (turn, step) = (job.turn, job.step);
+    if rng.percent(trouble) && rng.percent(70) {
+        let reason = ["the model failed", "the compactor was lost"][rng.below(2)].into();
+        return vec![Input::StepFailed { turn, step, reason }];
+    }
+    let result = match &job.plan.step {
+        PlanStep::Mask(_) | PlanStep::Cut { .. } => {
+            let mut forms = job.plan.step.forms();
+            if rng.percent(trouble / 4) {
+                forms.pop();
+            }
+            let size = if rng.percent(trouble / 4) { 5_000 } else { 5 };
+            let altered = forms
+                .into_iter()
+                .map(|(message, ordinal, form)| Alteration {
+                    message,
+                    ordinal,
+                    form,
+                    counts: counts(rng, trouble, Count::exact(size)),
+                });
+            StepResult::Altered(altered.collect())
+        }
+        PlanStep::Summarise { cap, cover, .. } => {
+            let most = cap.0.min(cover.original.0.saturating_sub(1));
+            let size = if rng.percent(trouble / 3) {
+                cap.0 + 1 + rng.below(50) as u64
+            } else {
+                1 + rng.below(most.max(1) as usize) as u64
+            };
+            let text = if rng.percent(trouble / 8) {
+                " "
+            } else {
+                "## Context\nso far"
+            };
+            let body = Body::Summary(text.into());
+            StepResult::Written(written(body, counts(rng, trouble, Count::exact(size))))
+        }
+        PlanStep::Drop { .. } => {
+            let count = Count::exact(Tokens(12).0);
+            StepResult::Written(written(Body::Tombstone, counts(rng, trouble, count)))
+        }
+    };
+    let answer = Input::StepDone { turn, step, result };
+    let times = if rng.percent(trouble / 3) { 2 } else { 1 };
+    vec![answer; times]
+}
+
+fn written(body: Body, counts: Counts) -> Written {
+    Written {
+        body,
+        key_facts: Vec::new(),
+        counts,
+        writer: Writer::Model,
+        model: "fake".into(),
+        cost_micros: None,
+        duration_ms: 1,
+        degraded: false,
+    }
+}
+
+/// What an agent does after its steps.
+#[derive(Clone, Copy, Debug)]
+enum Temper {
+    Finish,
+    FinishInPart,
+    FinishTwice,
+    Fail(Cause),
+    Hang,
+}
+
+/// One attempt of a run: named steps, as many in each attempt, then an end.
+#[derive(Debug)]
+pub struct Agent {
+    pub brief: Brief,
+    temper: Temper,
+    step: usize,
+    steps: usize,
+    ends: usize,
+}
+
+impl Agent {
+    pub fn new(brief: Brief, rng: &mut Rng, trouble: usize) -> Agent {
+        let temper = if rng.percent(trouble) {
+            match rng.below(6) {
+                0 => Temper::FinishInPart,
+                1 => Temper::FinishTwice,
+                2 => Temper::Fail(Cause::BadInput),
+                3 => Temper::Hang,
+                _ => Temper::Fail(Cause::Panic),
+            }
+        } else {
+            Temper::Finish
+        };
+        // Follows from the run, not from the attempt: a run has the same steps each time.
+        let steps = (brief.run.as_u128() % 3) as usize;
+        let ends = match temper {
+            Temper::FinishTwice => 2,
+            _ => 1,
+        };
+        let fails_early = matches!(temper, Temper::Fail(_)) && rng.percent(50);
+        Agent {
+            step: brief.steps.len(),
+            steps: if fails_early {
+                brief.steps.len()
+            } else {
+                steps
+            },
+            brief,
+            temper,
+            ends,
+        }
+    }
+
+    pub fn hangs(&self) -> bool {
+        matches!(self.temper, Temper::Hang)
+    }
+
+    pub fn delegate(&self) -> Option<u32> {
+        match self.brief.role {
+            RunRole::Delegate { index } => Some(index),
+            RunRole::Lead => None,
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.ends == 0
+    }
+
+    /// Its next message to the session.
+    pub fn next(&mut self) -> Input {
+        let (run, attempt) = (self.brief.run, self.brief.attempt);
+        if self.step < self.steps {
+            let step = Step::Named {
+                name: format!("step-{}", self.step).into(),
+                result: "1".into(),
+            };
+            self.step += 1;
+            let step = step.into();
+            return Input::RunStepped { run, attempt, step };
+        }
+        self.ends -= 1;
+        let end = match self.temper {
+            Temper::Fail(cause) => AttemptEnd::Failed {
+                cause,
+                reason: "it went wrong".into(),
+            },
+            temper => AttemptEnd::Finished {
+                text: "an answer".into(),
+                partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
+                usage: Usage::default(),
+            },
+        };
+        Input::RunEnded { run, attempt, end }
+    }
+}

@@ -1,0 +1,52 @@
+//! The journal as a disk keeps it: records of bytes, of which a crash leaves any prefix.
+
+use unisono_session::Event;
+
+#[derive(Debug, Default)]
+pub struct Journal {
+    events: Vec<Event>,
+    /// Where each record ends, in bytes.
+    ends: Vec<usize>,
+    durable: usize,
+}
+
+impl Journal {
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// How many events are on disk for certain.
+    pub fn durable(&self) -> usize {
+        self.durable
+    }
+
+    pub fn push(&mut self, event: Event, bytes: usize) {
+        let start = self.ends.last().copied().unwrap_or(0);
+        self.ends.push(start + bytes.max(1));
+        self.events.push(event);
+    }
+
+    pub fn sync(&mut self, up_to: usize) {
+        self.durable = self.durable.max(up_to.min(self.len()));
+    }
+
+    /// Where the records after the first `kept` begin, and how long the next one is.
+    pub fn record_at(&self, kept: usize) -> (usize, usize) {
+        let start = if kept == 0 { 0 } else { self.ends[kept - 1] };
+        let end = self.ends.get(kept).copied().unwrap_or(start);
+        (start, end - start)
+    }
+
+    /// Only the first `bytes` reached the disk: an incomplete record is none. Gives what is lost.
+    pub fn cut(&mut self, bytes: usize) -> Vec<Event> {
+        let kept = self.ends.partition_point(|end| *end <= bytes);
+        assert!(kept >= self.durable, "what was synced stays");
+        self.ends.truncate(kept);
+        self.durable = kept;
+        self.events.split_off(kept)
+    }
+}

@@ -1,0 +1,307 @@
+//! What must hold over all incarnations of a session, whatever was lost in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use unisono_context::alteration::Alteration;
+use unisono_context::{CheckpointId, Ordinal, RunId, Snapshot, SnapshotId, Tree, TurnId};
+use unisono_session::brief::{Brief, CompactionJob};
+use unisono_session::event::{RunRole, Work};
+use unisono_session::run::Step;
+use unisono_session::turn::Phase;
+use unisono_session::{Event, Fact, State};
+
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Ids that were given once, by what they stand for; they stay even where the event is lost.
+    run_ids: BTreeMap<(TurnId, RunRole), RunId>,
+    checkpoint_ids: BTreeMap<(TurnId, u32), CheckpointId>,
+    /// What a turn must be frozen as: recorded, or lost while all before it was kept.
+    snapshots: BTreeMap<TurnId, SnapshotId>,
+    /// Where in the journal the newest intent to work on something is.
+    intents: BTreeMap<RunId, usize>,
+    plans: BTreeMap<TurnId, Vec<usize>>,
+    /// Runs whose end is on disk.
+    finished: BTreeSet<RunId>,
+    /// Of this incarnation.
+    dispatched: BTreeSet<(RunId, u32)>,
+    cancelled: BTreeSet<RunId>,
+    shared: BTreeMap<TurnId, Arc<Snapshot>>,
+    pub acknowledged: BTreeSet<TurnId>,
+}
+
+impl Ledger {
+    /// An event was decided as the `index`th of the journal; `after` is the state with it.
+    pub fn decided(&mut self, index: usize, event: &Event, after: &State) {
+        self.intends(index, event);
+        match &event.fact {
+            Fact::TurnStarted { turn } => {
+                let branch = &after.turn(*turn).unwrap().accepted.branch;
+                let active = after.active_turn(branch).unwrap();
+                assert_eq!(
+                    active.accepted.id, *turn,
+                    "one open turn a branch, in order"
+                );
+            }
+            Fact::CompactionPlanned { turn, .. }
+            | Fact::CompactionFailed { turn, .. }
+            | Fact::Altered { turn, .. } => no_run_is_open(after, *turn),
+            Fact::Compacted {
+                turn: Some(turn),
+                checkpoint,
+            } => {
+                no_run_is_open(after, *turn);
+                let step = after.turn(*turn).unwrap().steps_planned;
+                let id = self.checkpoint_ids.entry((*turn, step));
+                assert_eq!(*id.or_insert(checkpoint.id), checkpoint.id);
+            }
+            Fact::Frozen { turn, snapshot, .. } => {
+                let expected = *self.snapshots.entry(*turn).or_insert(*snapshot);
+                assert_eq!(expected, *snapshot, "the same content, the same id");
+                fits(after, *turn);
+            }
+            Fact::RunOpened { run } => {
+                let known = *self.run_ids.entry((run.turn, run.role)).or_insert(run.id);
+                assert_eq!(known, run.id, "the same run under the same id");
+            }
+            _ => {}
+        }
+    }
+
+    pub fn committed(&mut self, events: &[Event]) {
+        for event in events {
+            if let Fact::RunEnded { run, .. } = &event.fact {
+                assert!(self.finished.insert(*run), "a run ends once");
+            }
+        }
+    }
+
+    fn intends(&mut self, index: usize, event: &Event) {
+        match &event.fact {
+            Fact::CompactionPlanned { turn, .. } => {
+                self.plans.entry(*turn).or_default().push(index);
+            }
+            Fact::RunOpened { run } => {
+                self.intents.insert(run.id, index);
+            }
+            Fact::RunRetried { run, .. } => {
+                self.intents.insert(*run, index);
+            }
+            _ => {}
+        }
+    }
+
+    /// The session went down and came back with the events that are kept.
+    pub fn crashed(&mut self, kept: &[Event], lost: &[Event]) {
+        let shapes_context = |event: &&Event| {
+            matches!(
+                event.fact,
+                Fact::TurnStarted { .. }
+                    | Fact::CompactionPlanned { .. }
+                    | Fact::CompactionFailed { .. }
+                    | Fact::Altered { .. }
+                    | Fact::Compacted { .. }
+                    | Fact::BranchSet { .. }
+                    | Fact::Counted { .. }
+            )
+        };
+        if lost.iter().any(|event| shapes_context(&event)) {
+            let frozen = lost.iter().filter_map(|event| match &event.fact {
+                Fact::Frozen { turn, .. } => Some(turn),
+                _ => None,
+            });
+            frozen.for_each(|turn| {
+                self.snapshots.remove(turn);
+            });
+        }
+        self.intents.clear();
+        self.plans.clear();
+        for (index, event) in kept.iter().enumerate() {
+            self.intends(index, event);
+        }
+        self.dispatched.clear();
+        self.cancelled.clear();
+        self.shared.clear();
+    }
+
+    /// A recovered state knows every turn that was acknowledged.
+    pub fn recovered(&self, state: &State) {
+        for turn in &self.acknowledged {
+            assert!(state.turn(*turn).is_some() || state.ended(*turn).is_some());
+        }
+    }
+
+    pub fn compacts(&self, job: &CompactionJob, durable: usize) {
+        let plan = self.plans[&job.turn][job.step as usize - 1];
+        assert!(plan < durable, "intent before effect");
+    }
+
+    /// A worker is started.
+    pub fn dispatches(&mut self, brief: &Brief, durable: usize, state: &State) {
+        let run = state.run(brief.run).expect("only open runs are worked on");
+        assert!(run.is_open());
+        assert!(
+            !self.finished.contains(&run.id),
+            "a finished run is not repeated"
+        );
+        assert!(
+            !self.cancelled.contains(&run.id),
+            "a cancelled run is not started"
+        );
+        assert!(
+            self.dispatched.insert((run.id, brief.attempt)),
+            "once an attempt"
+        );
+        assert!(self.intents[&run.id] < durable, "intent before effect");
+        assert_eq!(brief.steps, run.steps, "recorded steps are given back");
+        let turn = state.turn(brief.turn).unwrap();
+        if let Some(snapshot) = &brief.snapshot {
+            self.sees_only(snapshot, turn.accepted.id);
+            let Work::Answer { input } = &turn.accepted.work else {
+                panic!("a compaction has no runs");
+            };
+            let last = snapshot.entries().last().unwrap().message();
+            assert_eq!(
+                last.id, input.id,
+                "nothing of the delegation is in the snapshot"
+            );
+        }
+        if run.role == RunRole::Lead {
+            let order = brief.results.iter().map(|result| &result.agent);
+            let fan_out = turn.team.delegates.iter().map(|d| &d.agent.id);
+            assert!(order.eq(fan_out), "results in the order of the fan-out");
+        }
+    }
+
+    fn sees_only(&mut self, snapshot: &Arc<Snapshot>, turn: TurnId) {
+        let first = self.shared.entry(turn).or_insert_with(|| snapshot.clone());
+        assert!(Arc::ptr_eq(first, snapshot), "one snapshot for all");
+        assert_eq!(
+            self.snapshots[&turn],
+            snapshot.id(),
+            "the same after recovery"
+        );
+    }
+
+    pub fn cancels(&mut self, run: RunId) {
+        assert!(self.dispatched.iter().any(|(known, _)| *known == run));
+        self.cancelled.insert(run);
+    }
+}
+
+fn no_run_is_open(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    assert!(turn.runs.is_empty(), "no compaction during a delegation");
+    let branch = &turn.accepted.branch;
+    let active = state.active_turn(branch).unwrap();
+    assert_eq!(active.accepted.id, turn.accepted.id);
+}
+
+/// C5: what is frozen is within what every agent can use.
+fn fits(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    let head = state.tree().head(&turn.accepted.branch).unwrap();
+    let view = state.view(head, true).unwrap();
+    let budgets = turn.budgets(state.preamble_counts(&turn.preamble)).unwrap();
+    for budget in budgets.iter() {
+        assert!(view.effective(budget).unwrap().at_most <= budget.usable);
+    }
+}
+
+/// Live state and fold of the journal agree on all that changes from input to input.
+pub fn same_work(live: &State, folded: &State) {
+    assert_eq!(live.events(), folded.events());
+    assert!(live.open_turns().eq(folded.open_turns()));
+    for turn in live.open_turns() {
+        assert!(live.runs_of(turn).eq(folded.runs_of(turn)));
+        let branch = &turn.accepted.branch;
+        let active = |state: &State| state.active_turn(branch).map(|turn| turn.accepted.id);
+        assert_eq!(active(live), active(folded));
+    }
+    assert!(live.tree().branches().eq(folded.tree().branches()));
+    assert_eq!(live.tree().len(), folded.tree().len());
+}
+
+/// The two agree on everything.
+pub fn same(live: &State, folded: &State) {
+    same_work(live, folded);
+    assert_eq!(live.id(), folded.id());
+    assert_eq!(live.title(), folded.title());
+    assert_eq!(live.system(), folded.system());
+    assert_eq!(live.labels(), folded.labels());
+    assert_eq!(live.pinned(), folded.pinned());
+    assert!(live.ended_turns().eq(folded.ended_turns()));
+    let nodes = |tree: &Tree| -> Vec<_> {
+        let nodes = tree.iter();
+        nodes
+            .map(|node| (node.message.clone(), node.counts))
+            .collect()
+    };
+    assert_eq!(nodes(live.tree()), nodes(folded.tree()));
+    let alterations = |state: &State| -> Vec<Alteration> {
+        let all = state.alterations().range(Ordinal::FIRST, Ordinal(u32::MAX));
+        all.cloned().collect()
+    };
+    assert_eq!(alterations(live), alterations(folded));
+    assert!(live.checkpoints().iter().eq(folded.checkpoints().iter()));
+}
+
+/// What must hold of a whole journal, once nothing is left to do.
+pub fn complete(events: &[Event], state: &State) {
+    let mut accepted: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
+    let mut started: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
+    let mut branches: BTreeMap<TurnId, Arc<str>> = BTreeMap::new();
+    let (mut open, mut steps) = (BTreeSet::new(), BTreeSet::new());
+    for event in events {
+        match &event.fact {
+            Fact::TurnAccepted { turn } => {
+                branches.insert(turn.id, turn.branch.clone());
+                let queue = accepted.entry(turn.branch.clone()).or_default();
+                queue.push(turn.id);
+            }
+            Fact::TurnStarted { turn } => {
+                let branch = branches[turn].clone();
+                started.entry(branch).or_default().push(*turn);
+            }
+            Fact::RunOpened { run } => assert!(open.insert(run.id), "a run is opened once"),
+            Fact::RunEnded { run, .. } => assert!(open.remove(run), "an open run ends once"),
+            Fact::RunStepped { run, step } => {
+                let Step::Named { name, .. } = &**step else {
+                    panic!("the fakes have only named steps");
+                };
+                let first = steps.insert((*run, name.clone()));
+                assert!(first, "a recorded step is not repeated");
+            }
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "every run ends in a recorded state");
+    for turn in branches.keys() {
+        assert!(
+            state.ended(*turn).is_some(),
+            "every accepted turn ends: {:?}",
+            phase(state)
+        );
+    }
+    for (branch, turns) in started {
+        let mut queue = accepted[&branch].iter();
+        assert!(
+            turns.iter().all(|turn| queue.any(|id| id == turn)),
+            "queue order"
+        );
+    }
+    assert_eq!(state.open_turns().count(), 0);
+}
+
+/// How far a turn is, for a message.
+pub fn phase(state: &State) -> Vec<String> {
+    let turns = state.open_turns();
+    turns
+        .map(|turn| match &turn.phase {
+            Phase::Queued => "queued".to_owned(),
+            Phase::Preparing => "preparing".to_owned(),
+            Phase::Compacting(plan) => format!("compacting {:?}", plan.step),
+            Phase::Frozen { .. } => format!("frozen, {} runs open", turn.open_runs),
+        })
+        .collect()
+}

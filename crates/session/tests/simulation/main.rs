@@ -1,0 +1,131 @@
+//! Whole turns under every order of events, cut short everywhere.
+//!
+//! The simulator plays the shell around the machine and proves, schedule by schedule, what a
+//! restart must not change (D1, D2): see [`ledger`]. One generator decides everything, so a
+//! failing schedule is run again with `UNISONO_SIM_SEED=<seed>`; `UNISONO_SIM_SEEDS=<n>` runs
+//! more of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::print_stderr, reason = "says which seed failed")]
+#![allow(unreachable_pub, reason = "the modules of one test binary")]
+
+mod fakes;
+mod journal;
+mod ledger;
+mod rng;
+mod scenario;
+mod world;
+
+use std::thread;
+
+use rng::Rng;
+use scenario::Scenario;
+use world::{Crash, Order, World};
+
+/// Random scenarios in an ordinary test run, each run once whole and [`CUTS`] times cut.
+const SEEDS: u64 = 4_000;
+/// Of these, one in this many is cut at each of its events.
+const CUT_EVERYWHERE: u64 = 16;
+const CUTS: usize = 26;
+const THREADS: u64 = 2;
+
+/// Says which schedule it was when one fails.
+struct Report(u64, Crash);
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("failed: UNISONO_SIM_SEED={} ({:?})", self.0, self.1);
+        }
+    }
+}
+
+/// One schedule; gives its events and steps.
+fn schedule(seed: u64, crash: Crash) -> (usize, usize) {
+    let _report = Report(seed, crash);
+    let mut rng = Rng::new(seed);
+    let scenario = Scenario::random(&mut rng);
+    let mut world = World::new(scenario, rng, Order::Random, crash);
+    world.run();
+    (world.journal.len(), world.steps)
+}
+
+/// All schedules of a seed; gives their number.
+fn schedules(seed: u64) -> u64 {
+    let (events, steps) = schedule(seed, Crash::Never);
+    let mut rng = Rng::new(!seed);
+    let mut ran = 1;
+    if seed % CUT_EVERYWHERE == 0 {
+        for kept in 0..=events {
+            schedule(seed, Crash::AtEvent(kept));
+            ran += 1;
+        }
+    }
+    for cut in 0..CUTS {
+        let crash = match cut % 2 {
+            0 => Crash::AtEvent(rng.below(events + 1)),
+            _ => Crash::AtStep(rng.below(steps + 1)),
+        };
+        schedule(seed, crash);
+        ran += 1;
+    }
+    ran
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn no_schedule_loses_or_repeats_anything() {
+    if let Some(seed) = number("UNISONO_SIM_SEED") {
+        schedules(seed);
+        return;
+    }
+    let seeds = number("UNISONO_SIM_SEEDS").unwrap_or(SEEDS);
+    let workers: Vec<_> = (0..THREADS)
+        .map(|worker| {
+            let own = (worker..seeds).step_by(THREADS as usize);
+            thread::spawn(move || own.map(schedules).sum::<u64>())
+        })
+        .collect();
+    let ran: u64 = workers
+        .into_iter()
+        .map(|worker| worker.join().unwrap())
+        .sum();
+    eprintln!("{ran} schedules");
+    assert!(ran >= 25 * seeds);
+}
+
+/// Every order in which three delegates can end, cut at every event: when it is written, and
+/// when it is on disk and acted upon.
+#[test]
+fn every_order_of_three_delegates_cut_at_every_event() {
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    let run = |order: &[usize; 3], scenario: &Scenario, crash| {
+        let _report = Report(0, crash);
+        let order = Order::Delegates(order.to_vec());
+        let mut world = World::new(scenario.clone(), Rng::new(1), order, crash);
+        world.run();
+        (world.journal.len(), world.steps)
+    };
+    for (first, compacts) in [(0, true), (0, false), (3, true), (10, true), (15, false)] {
+        let scenario = Scenario::fan_out(3, first, compacts);
+        for order in &orders {
+            let (events, steps) = run(order, &scenario, Crash::Never);
+            for kept in 0..=events {
+                run(order, &scenario, Crash::AtEvent(kept));
+            }
+            for step in 0..=steps {
+                run(order, &scenario, Crash::AtStep(step));
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What happens to a session: its conversation, its turns, and what clients ask for and when.
+
+use std::sync::{Arc, OnceLock};
+
+use unisono_context::budget::Limits;
+use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
+use unisono_context::snapshot::ToolSpec;
+use unisono_context::{AgentId, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId};
+use unisono_session::agent::{
+    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
+};
+use unisono_session::event::Work;
+use unisono_session::machine::{Import, NewTurn};
+
+use crate::rng::Rng;
+
+/// Something a client asks for, until it is acknowledged.
+#[derive(Clone, Debug)]
+pub enum Call {
+    Import(Box<Import>),
+    Accept(Box<NewTurn>),
+    Cancel(TurnId),
+    Fork { branch: Arc<str>, at: MessageId },
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub calls: Vec<Call>,
+    /// Percent of agents, compactors and counters that do not do what they should.
+    pub trouble: usize,
+}
+
+pub fn turn_id(n: u64) -> TurnId {
+    TurnId::from_u128((0x0192_0000_0000 + u128::from(n)) << 80 | 0x7 << 76 | 0b10 << 62 | 7)
+}
+
+pub fn message_id(n: u64) -> MessageId {
+    MessageId::from_u128((0x0191_0000_0000 + u128::from(n)) << 80 | 0x7 << 76 | 0b10 << 62 | 3)
+}
+
+fn agent(name: &str, n: usize) -> Arc<Definition> {
+    let encoding = Encoding::ALL[usize::from(n % 4 == 3)];
+    Arc::new(Definition {
+        id: AgentId::new(name),
+        description: "an agent".into(),
+        instructions: "work".into(),
+        kind: Kind::Llm,
+        model: "fake/model".into(),
+        limits: Limits {
+            window: Tokens(if n % 7 == 6 { 260 } else { 600 }),
+            max_output: Tokens(50),
+            encoding,
+            per_message: Tokens(3),
+        },
+        tools: Vec::new(),
+        max_turns: 4,
+        timeout_ms: 1_000,
+        retries: (n % 3) as u32,
+        max_concurrent: 4,
+        context: if n % 5 == 4 {
+            ContextMode::TaskOnly
+        } else {
+            ContextMode::Snapshot
+        },
+        prefix: PrefixMode::Shared,
+        on_failure: if n % 6 == 5 {
+            OnFailure::Fail
+        } else {
+            OnFailure::Continue
+        },
+        delegates: Vec::new(),
+        tags: Vec::new(),
+    })
+}
+
+/// The agents there are, made once: each has its own mix of settings.
+pub fn agents() -> &'static [Arc<Definition>] {
+    static AGENTS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
+    AGENTS.get_or_init(|| (0..21).map(|n| agent(&format!("agent-{n}"), n)).collect())
+}
+
+pub fn message(n: u64, role: Role, length: usize) -> NewMessage {
+    let text = format!("{n:06} ").repeat(1 + length / 7);
+    NewMessage::text(message_id(n), role, text, Timestamp(n as i64))
+}
+
+pub fn policy(rng: &mut Rng) -> Policy {
+    let preset = Preset::ALL[rng.below(5)];
+    Policy {
+        trigger: (preset != Preset::Off).then_some(Trigger::Tokens(Tokens(120))),
+        minimum: Tokens::ZERO,
+        keep: match rng.below(3) {
+            0 => Keep::Messages(2),
+            1 => Keep::UpToTarget,
+            _ => Keep::ShareOfHistory(Ppm::percent(30)),
+        },
+        method: match preset {
+            Preset::Truncate => Method::Drop,
+            _ => Method::Summarise { cap: Tokens(60) },
+        },
+        masking: Some(Masking {
+            over: Tokens(50),
+            keep_newest: 1,
+        }),
+        ..Policy::of(preset)
+    }
+}
+
+fn conversation(rng: &mut Rng, messages: usize) -> Vec<(Option<MessageId>, NewMessage)> {
+    let mut out: Vec<(Option<MessageId>, NewMessage)> = Vec::new();
+    let mut n = 1;
+    while out.len() < messages {
+        let parent = out.last().map(|(_, message)| message.id);
+        if rng.percent(25) {
+            let mut call = message(n, Role::Assistant, 0);
+            call.parts = vec![Part::ToolCall {
+                id: "call".into(),
+                name: "read".into(),
+                arguments: "{}".into(),
+            }];
+            let mut result = message(n + 1, Role::Tool, 0);
+            result.parts = vec![Part::ToolResult {
+                call_id: "call".into(),
+                content: "line ".repeat(10 + rng.below(100)).into(),
+                is_error: false,
+            }];
+            let between = Some(call.id);
+            out.push((parent, call));
+            out.push((between, result));
+        } else {
+            let role = [Role::User, Role::Assistant][rng.below(2)];
+            out.push((parent, message(n, role, rng.below(200))));
+        }
+        n += 2;
+    }
+    out
+}
+
+fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
+    let pick = |rng: &mut Rng| agents()[rng.below(agents().len())].clone();
+    let delegates = (0..rng.below(4)).map(|index| Assignment {
+        agent: pick(rng),
+        task: (index % 2 == 0).then(|| format!("part {index}").into()),
+    });
+    let delegates = delegates.collect();
+    NewTurn {
+        id: turn_id(n),
+        branch: branch.into(),
+        work: if compacts {
+            Work::Compact {
+                keep: rng.percent(50).then_some(Keep::Messages(1)),
+                instructions: None,
+            }
+        } else {
+            let length = rng.below(80) + if rng.percent(3) { 3_000 } else { 0 };
+            Work::Answer {
+                input: message(1_000 + n, Role::User, length),
+            }
+        },
+        team: Team {
+            lead: pick(rng),
+            delegates,
+        },
+        policy: policy(rng),
+        safety: Ppm::percent(5),
+        tools: if rng.percent(30) {
+            vec![ToolSpec {
+                name: "delegate".into(),
+                description: "gives a task to an agent".into(),
+                input_schema: "{}".into(),
+            }]
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+pub fn import(messages: Vec<(Option<MessageId>, NewMessage)>) -> Call {
+    Call::Import(Box::new(Import {
+        session: Some(SessionId::from_u128(1)),
+        title: "a session".into(),
+        system: "be brief".into(),
+        messages,
+        ..Import::default()
+    }))
+}
+
+impl Scenario {
+    pub fn random(rng: &mut Rng) -> Scenario {
+        let length = rng.below(8);
+        let messages = conversation(rng, length);
+        let imported: Vec<MessageId> = messages.iter().map(|(_, message)| message.id).collect();
+        let mut calls = vec![import(messages)];
+        let mut forked = false;
+        for n in 0..1 + rng.below(3) as u64 {
+            if !imported.is_empty() && rng.percent(25) {
+                forked = true;
+                calls.push(Call::Fork {
+                    branch: "side".into(),
+                    at: imported[rng.below(imported.len())],
+                });
+            }
+            let branch = if forked && rng.percent(50) {
+                "side"
+            } else {
+                "main"
+            };
+            let exists = n > 0 || !imported.is_empty();
+            let compacts = exists && rng.percent(20);
+            calls.push(Call::Accept(Box::new(turn(rng, n, branch, compacts))));
+            if rng.percent(15) {
+                calls.push(Call::Cancel(turn_id(rng.below(n as usize + 1) as u64)));
+            }
+        }
+        Scenario {
+            calls,
+            trouble: [0, 15, 40][rng.below(3)],
+        }
+    }
+
+    /// One turn of that many delegates over a conversation that is compacted first.
+    pub fn fan_out(delegates: usize, first_agent: usize, compacts: bool) -> Scenario {
+        let mut rng = Rng::new(first_agent as u64);
+        let messages = conversation(&mut rng, 5);
+        let pool = agents();
+        let delegates = (0..delegates).map(|index| Assignment {
+            agent: pool[(first_agent + index) % pool.len()].clone(),
+            task: None,
+        });
+        let turn = NewTurn {
+            team: Team {
+                lead: pool[0].clone(),
+                delegates: delegates.collect(),
+            },
+            policy: Policy {
+                trigger: compacts.then_some(Trigger::Tokens(Tokens(60))),
+                keep: Keep::Messages(2),
+                ..policy(&mut rng)
+            },
+            ..turn(&mut rng, 0, "main", false)
+        };
+        Scenario {
+            calls: vec![import(messages), Call::Accept(Box::new(turn))],
+            trouble: 0,
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The shell around a machine: a journal, workers, a clock and clients, all of them fakes driven
+//! by one generator.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use unisono_context::{Digest, RunId, Timestamp, TurnId};
+use unisono_session::event::Event;
+use unisono_session::machine::{AttemptEnd, Reaction};
+use unisono_session::run::Cause;
+use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
+
+use crate::fakes::{self, Agent};
+use crate::journal::Journal;
+use crate::ledger::{self, Ledger};
+use crate::rng::Rng;
+use crate::scenario::{Call, Scenario};
+
+/// Schedules end long before.
+const STEPS_MAX: usize = 20_000;
+
+/// When a session goes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    Never,
+    /// As soon as that many events are written, with exactly those.
+    AtEvent(usize),
+    /// At that step of the schedule, somewhere in what is not synced.
+    AtStep(usize),
+}
+
+/// Who is to go next, where more than one can.
+#[derive(Clone, Debug)]
+pub enum Order {
+    Random,
+    /// Everything at once, delegates answer in this order.
+    Delegates(Vec<usize>),
+}
+
+/// Something under way; gone after a crash.
+enum Task {
+    /// An answer that is on its way.
+    Answer(Input),
+    Agent(Agent),
+    /// Never answers by itself.
+    Hung(Agent),
+    Wake(Timestamp),
+}
+
+pub struct World {
+    rng: Rng,
+    order: Order,
+    clock: Timestamp,
+    trouble: usize,
+    machine: Machine,
+    outbox: Outbox,
+    pub journal: Journal,
+    /// The fold of the journal, event by event.
+    folded: State,
+    ledger: Ledger,
+    tasks: Vec<Task>,
+    calls: VecDeque<Call>,
+    /// Taken, to be acknowledged when the journal is on disk up to there.
+    unacknowledged: VecDeque<(usize, Call)>,
+    crash: Crash,
+    pub steps: usize,
+}
+
+impl World {
+    pub fn new(scenario: Scenario, rng: Rng, order: Order, crash: Crash) -> World {
+        World {
+            rng,
+            order,
+            clock: Timestamp(1_000_000),
+            trouble: scenario.trouble,
+            machine: Machine::new(),
+            outbox: Outbox::new(0),
+            journal: Journal::default(),
+            folded: State::default(),
+            ledger: Ledger::default(),
+            tasks: Vec::new(),
+            calls: scenario.calls.into(),
+            unacknowledged: VecDeque::new(),
+            crash,
+            steps: 0,
+        }
+    }
+
+    /// Goes on until nothing is left to do.
+    pub fn run(&mut self) {
+        while self.step() {
+            self.steps += 1;
+            assert!(
+                self.steps < STEPS_MAX,
+                "no end: {:?}",
+                ledger::phase(self.machine.state())
+            );
+            match self.crash {
+                Crash::AtEvent(kept) if kept <= self.journal.len() => self.go_down(kept),
+                Crash::AtStep(step) if step <= self.steps => {
+                    let unsynced = self.journal.len() - self.journal.durable();
+                    let kept = self.journal.durable() + self.rng.below(unsynced + 1);
+                    self.go_down(kept);
+                }
+                _ => {}
+            }
+        }
+        assert!(self.calls.is_empty() && self.tasks.is_empty());
+        ledger::complete(self.journal.events(), self.machine.state());
+        ledger::same(self.machine.state(), &self.folded);
+    }
+
+    fn step(&mut self) -> bool {
+        self.time_passes();
+        let unsynced = self.journal.durable() < self.journal.len();
+        if let Order::Delegates(_) = self.order {
+            return self.step_in_order(unsynced);
+        }
+        let active = |task: &Task| !matches!(task, Task::Hung(_));
+        let tasks: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| active(&self.tasks[*at]))
+            .collect();
+        let choices = tasks.len() + usize::from(unsynced) * 2 + usize::from(!self.calls.is_empty());
+        if choices == 0 {
+            return self.give_up_on_one();
+        }
+        let choice = self.rng.below(choices);
+        if let Some(task) = tasks.get(choice) {
+            let task = self.tasks.swap_remove(*task);
+            self.work(task);
+        } else if unsynced && choice < tasks.len() + 2 {
+            let unsynced = self.journal.len() - self.journal.durable();
+            let events = 1 + self.rng.below(unsynced);
+            self.sync(events);
+        } else {
+            self.call();
+        }
+        true
+    }
+
+    fn step_in_order(&mut self, unsynced: bool) -> bool {
+        if unsynced {
+            self.sync(usize::MAX);
+            return true;
+        }
+        let Order::Delegates(order) = &self.order else {
+            return false;
+        };
+        let rank = |task: &Task| match task {
+            Task::Agent(agent) => 1 + agent.delegate().map_or(0, |d| order[d as usize]),
+            _ => 0,
+        };
+        match (0..self.tasks.len()).min_by_key(|at| rank(&self.tasks[*at])) {
+            Some(task) => {
+                let task = self.tasks.remove(task);
+                self.work(task);
+            }
+            None if self.calls.is_empty() => return false,
+            None => self.call(),
+        }
+        true
+    }
+
+    fn time_passes(&mut self) {
+        let ms = self.rng.below(40) as i64;
+        self.clock = self.clock.plus_ms(ms);
+        if self.trouble > 0 && self.rng.percent(2) {
+            let back = self.rng.below(90_000) as i64;
+            self.clock = self.clock.plus_ms(-back);
+        }
+    }
+
+    /// Somebody loses patience with an agent that never answers: its deadline or its person.
+    fn give_up_on_one(&mut self) -> bool {
+        if self.tasks.is_empty() {
+            return false;
+        }
+        let at = self.rng.below(self.tasks.len());
+        if let Task::Hung(agent) = self.tasks.swap_remove(at) {
+            if self.rng.percent(50) {
+                let (run, attempt) = (agent.brief.run, agent.brief.attempt);
+                let end = AttemptEnd::Failed {
+                    cause: Cause::Timeout,
+                    reason: "took too long".into(),
+                };
+                self.feed(Input::RunEnded { run, attempt, end });
+            } else {
+                let turn = agent.brief.turn;
+                self.tasks.push(Task::Hung(agent));
+                self.calls.push_back(Call::Cancel(turn));
+            }
+        }
+        true
+    }
+
+    fn sync(&mut self, events: usize) {
+        let before = self.journal.durable();
+        self.journal.sync(before.saturating_add(events));
+        let durable = self.journal.durable();
+        self.ledger
+            .committed(&self.journal.events()[before..durable]);
+        while let Some((seq, call)) = self.unacknowledged.pop_front() {
+            if seq > durable {
+                self.unacknowledged.push_front((seq, call));
+                break;
+            }
+            if let Call::Accept(turn) = call {
+                self.ledger.acknowledged.insert(turn.id);
+            }
+        }
+        for effect in self.outbox.committed(durable as u64) {
+            self.carry_out(effect);
+        }
+    }
+
+    fn call(&mut self) {
+        let Some(call) = self.calls.pop_front() else {
+            return;
+        };
+        let input = match call.clone() {
+            Call::Import(import) => Input::Import(*import),
+            Call::Accept(turn) => Input::Accept(*turn),
+            Call::Cancel(turn) => Input::Cancel { turn },
+            Call::Fork { branch, at } => Input::Fork { branch, at },
+        };
+        let before = self.journal.len();
+        match self.try_feed(input) {
+            // Nothing was decided: refused, or known since before.
+            Ok(()) if before == self.journal.len() => {}
+            // The answer is given when all is on disk; a crash takes it back.
+            Ok(()) => {
+                let seq = self.journal.len();
+                self.unacknowledged.push_back((seq, call));
+            }
+            Err(Refusal::BranchBusy(_) | Refusal::UnknownTurn(_) | Refusal::UnknownBranch(_)) => {}
+            Err(refusal) => panic!("refused: {refusal}"),
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.try_feed(input).expect("answers are never refused");
+    }
+
+    fn try_feed(&mut self, input: Input) -> Result<(), Refusal> {
+        let reaction = self.machine.handle(input, self.clock)?;
+        self.absorb(reaction);
+        Ok(())
+    }
+
+    fn absorb(&mut self, reaction: Reaction) {
+        for event in reaction.events {
+            self.folded.apply(&event).expect("a decided event folds");
+            self.ledger
+                .decided(self.journal.len(), &event, &self.folded);
+            let bytes = 20 + self.rng.below(200);
+            self.journal.push(event, bytes);
+        }
+        ledger::same_work(self.machine.state(), &self.folded);
+        if matches!(self.crash, Crash::AtEvent(kept) if kept <= self.journal.len()) {
+            // What was taken but not answered is asked for again, this call included.
+            return;
+        }
+        let seq = self.journal.len() as u64;
+        for effect in self.outbox.put(seq, reaction.effects) {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        let durable = self.journal.durable();
+        let trouble = self.trouble;
+        match effect {
+            Effect::Count(request) => {
+                let answer = fakes::count(&request, &mut self.rng, trouble);
+                self.tasks.push(Task::Answer(answer));
+            }
+            Effect::Compact(job) => {
+                self.ledger.compacts(&job, durable);
+                let answers = fakes::compact(&job, &mut self.rng, trouble);
+                self.tasks.extend(answers.into_iter().map(Task::Answer));
+            }
+            Effect::Render(request) => {
+                let digests = request.definitions.iter().map(|d| d.digest());
+                let prefixes: BTreeMap<Digest, Digest> = digests.map(|d| (d, d)).collect();
+                let turn = request.turn;
+                let prefixes = if self.rng.percent(trouble / 15) {
+                    BTreeMap::new()
+                } else {
+                    prefixes
+                };
+                self.tasks
+                    .push(Task::Answer(Input::Rendered { turn, prefixes }));
+            }
+            Effect::Dispatch(brief) => {
+                self.ledger.dispatches(&brief, durable, &self.folded);
+                let agent = Agent::new(*brief, &mut self.rng, trouble);
+                self.tasks.push(if agent.hangs() {
+                    Task::Hung(agent)
+                } else {
+                    Task::Agent(agent)
+                });
+            }
+            Effect::CancelRun(run) => self.cancel_run(run),
+            Effect::CancelCompaction(turn) => self.cancel_compaction(turn),
+            Effect::Wake(at) => self.tasks.push(Task::Wake(at)),
+        }
+    }
+
+    /// Some workers stop at once; some answers are on their way already.
+    fn cancel_run(&mut self, run: RunId) {
+        self.ledger.cancels(run);
+        let late = self.rng.percent(50);
+        self.tasks.retain(|task| match task {
+            Task::Agent(agent) => agent.brief.run != run || late,
+            Task::Hung(agent) => agent.brief.run != run,
+            _ => true,
+        });
+    }
+
+    fn cancel_compaction(&mut self, cancelled: TurnId) {
+        if self.rng.percent(50) {
+            return;
+        }
+        self.tasks.retain(|task| match task {
+            Task::Answer(Input::StepDone { turn, .. } | Input::StepFailed { turn, .. }) => {
+                *turn != cancelled
+            }
+            _ => true,
+        });
+    }
+
+    fn work(&mut self, task: Task) {
+        match task {
+            Task::Answer(input) => self.feed(input),
+            Task::Hung(_) => {}
+            Task::Wake(at) => {
+                if self.rng.percent(80) {
+                    self.clock = self.clock.max(at);
+                }
+                self.feed(Input::Tick);
+            }
+            Task::Agent(mut agent) => {
+                let input = agent.next();
+                if !agent.is_done() {
+                    self.tasks.push(Task::Agent(agent));
+                }
+                self.feed(input);
+            }
+        }
+    }
+
+    /// Goes down with the first `kept` events and a piece of the next one on disk, comes back
+    /// and goes on. Sometimes it goes down again.
+    fn go_down(&mut self, kept: usize) {
+        let (start, next) = self.journal.record_at(kept.max(self.journal.durable()));
+        let torn = if next == 0 { 0 } else { self.rng.below(next) };
+        let synced = self.journal.durable();
+        let lost: Vec<Event> = self.journal.cut(start + torn);
+        let kept = self.journal.len();
+        self.ledger.committed(&self.journal.events()[synced..]);
+        self.ledger.crashed(self.journal.events(), &lost);
+        self.tasks.clear();
+        while let Some((_, call)) = self.unacknowledged.pop_back() {
+            self.calls.push_front(call);
+        }
+        self.crash = if self.rng.percent(25) {
+            Crash::AtStep(self.steps + self.rng.below(40))
+        } else {
+            Crash::Never
+        };
+        self.folded = State::from_events(self.journal.events()).expect("the journal folds");
+        self.outbox = Outbox::new(kept as u64);
+        let (machine, reaction) =
+            Machine::recover(self.journal.events(), self.clock).expect("the journal folds");
+        self.machine = machine;
+        self.ledger.recovered(self.machine.state());
+        self.absorb(reaction);
+        ledger::same(self.machine.state(), &self.folded);
+    }
+}
+
+/// Shows how far a failing schedule came.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() && std::env::var_os("UNISONO_SIM_SEED").is_some() {
+            for (index, event) in self.journal.events().iter().enumerate() {
+                eprintln!("{index} {} {}", event.at.0, event.fact);
+            }
+            let (durable, phase) = (self.journal.durable(), ledger::phase(self.machine.state()));
+            eprintln!("{durable} events on disk; {phase:?}");
+        }
+    }
+}

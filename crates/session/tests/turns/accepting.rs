@@ -1,0 +1,229 @@
+//! What is taken, what is refused, and that a refusal changes nothing.
+
+use std::sync::Arc;
+
+use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::{Timestamp, tree};
+use unisono_session::event::{Outcome, Work};
+use unisono_session::machine::{Import, NewTurn};
+use unisono_session::{Fact, Input, Machine, Refusal, ids};
+
+use crate::shell::*;
+
+fn answering(n: u64, input: NewMessage) -> Input {
+    Input::Accept(NewTurn {
+        work: Work::Answer { input },
+        ..turn(n, team(agent("lead"), []))
+    })
+}
+
+fn on(branch: &str, turn: NewTurn) -> NewTurn {
+    NewTurn {
+        branch: branch.into(),
+        ..turn
+    }
+}
+
+#[test]
+fn a_refusal_leaves_the_machine_as_it_was() {
+    let mut shell = Shell::with(3);
+    shell.accept(turn(0, team(agent("lead"), [])));
+    shell.accept(turn(1, team(agent("lead"), [])));
+    let lead = || team(agent("another-lead"), [agent("another")]);
+    let says = |role, parts| NewMessage {
+        role,
+        parts,
+        ..input(9)
+    };
+    let result = Part::ToolResult {
+        call_id: "1".into(),
+        content: "x".into(),
+        is_error: false,
+    };
+    let duplicate = |n| Refusal::Tree(tree::Error::DuplicateId(n));
+    let own = ids::message(turn_id(9), 0);
+    let cases: Vec<(&str, Input, Refusal)> = vec![
+        (
+            "an unknown branch",
+            Input::Accept(on("elsewhere", turn(9, lead()))),
+            Refusal::UnknownBranch("elsewhere".into()),
+        ),
+        (
+            "a compaction of an unknown branch",
+            Input::Accept(on("elsewhere", manual(9))),
+            Refusal::UnknownBranch("elsewhere".into()),
+        ),
+        (
+            "an empty task",
+            answering(9, says(Role::User, vec![Part::text(" \n")])),
+            Refusal::EmptyTask,
+        ),
+        (
+            "no parts at all",
+            answering(9, says(Role::User, Vec::new())),
+            Refusal::EmptyTask,
+        ),
+        (
+            "an assistant's message",
+            answering(9, says(Role::Assistant, vec![Part::text("hi")])),
+            Refusal::NotAnInput(input(9).id),
+        ),
+        (
+            "a tool result",
+            answering(9, says(Role::User, vec![result])),
+            Refusal::NotAnInput(input(9).id),
+        ),
+        (
+            "an id of the history",
+            answering(
+                9,
+                NewMessage {
+                    id: message_id(2),
+                    ..input(9)
+                },
+            ),
+            duplicate(message_id(2)),
+        ),
+        (
+            "the id of an input that waits",
+            answering(9, input(1)),
+            duplicate(input(1).id),
+        ),
+        (
+            "a fork at an unknown message",
+            Input::Fork {
+                branch: "side".into(),
+                at: own,
+            },
+            Refusal::Tree(tree::Error::UnknownMessage(own)),
+        ),
+        (
+            "moving a branch that is worked on",
+            Input::Fork {
+                branch: "main".into(),
+                at: message_id(1),
+            },
+            Refusal::BranchBusy("main".into()),
+        ),
+        (
+            "cancelling what is not open",
+            Input::Cancel { turn: turn_id(9) },
+            Refusal::UnknownTurn(turn_id(9)),
+        ),
+        (
+            "another conversation under the same id",
+            Input::Import(Import {
+                title: "other".into(),
+                ..conversation(3)
+            }),
+            Refusal::AlreadyCreated,
+        ),
+        (
+            "an import without an id",
+            Input::Import(Import {
+                session: None,
+                ..conversation(3)
+            }),
+            Refusal::NoSessionId,
+        ),
+        (
+            "a longer import of the same session",
+            Input::Import(conversation(4)),
+            Refusal::AlreadyCreated,
+        ),
+    ];
+    let before = format!("{:?}", shell.machine);
+    for (name, input, expected) in cases {
+        assert_eq!(shell.feed(input).unwrap_err(), expected, "{name}");
+        assert_eq!(format!("{:?}", shell.machine), before, "{name}");
+    }
+}
+
+#[test]
+fn nothing_but_an_import_is_taken_before_the_session_exists() {
+    let inputs = [
+        Input::Tick,
+        Input::Cancel { turn: turn_id(0) },
+        Input::Accept(turn(0, team(agent("lead"), []))),
+    ];
+    for input in inputs {
+        let refusal = Machine::new().handle(input, Timestamp(0)).unwrap_err();
+        assert_eq!(refusal, Refusal::NotCreated);
+    }
+    let broken = Import {
+        messages: vec![(Some(message_id(7)), input(1))],
+        ..conversation(0)
+    };
+    let mut machine = Machine::new();
+    assert!(machine.handle(Input::Import(broken), Timestamp(0)).is_err());
+    assert_eq!(machine.state().events(), 0, "nothing of it is stored");
+}
+
+#[test]
+fn the_same_again_is_no_error_and_decides_nothing() {
+    let mut shell = Shell::with(3);
+    shell.accept(turn(0, team(agent("lead"), [])));
+    let events = shell.journal.len();
+    shell.accept(turn(0, team(agent("lead"), [])));
+    shell.feed(Input::Import(conversation(3))).unwrap();
+    assert_eq!(shell.journal.len(), events);
+    let lead = shell.dispatched().remove(0);
+    shell.finish(&lead, "done");
+    let events = shell.journal.len();
+    shell.accept(turn(0, team(agent("lead"), [])));
+    assert_eq!(shell.journal.len(), events, "nor after its end");
+}
+
+#[test]
+fn an_import_cut_short_is_completed_by_the_same_import() {
+    let whole = Shell::with(5);
+    for kept in 1..whole.journal.len() {
+        let (mut machine, _) = Machine::recover(&whole.journal[..kept], Timestamp(0)).unwrap();
+        let rest = machine
+            .handle(Input::Import(conversation(5)), Timestamp(1_000))
+            .unwrap();
+        assert_eq!(rest.events, whole.journal[kept..]);
+    }
+}
+
+#[test]
+fn inputs_of_a_branch_wait_and_are_answered_in_order() {
+    let mut shell = Shell::with(1);
+    for n in [2, 0, 1] {
+        shell.accept(turn(n, team(agent("lead"), [])));
+    }
+    for n in [2, 0, 1] {
+        let briefs = shell.dispatched();
+        assert_eq!(briefs.len(), 1, "one open turn a branch");
+        assert_eq!(briefs[0].turn, turn_id(n));
+        shell.finish(&briefs[0], "done");
+    }
+    assert_eq!(shell.state().open_turns().count(), 0);
+}
+
+#[test]
+fn branches_work_side_by_side_and_one_that_waits_can_be_cancelled() {
+    let mut shell = Shell::with(2);
+    let side: Arc<str> = "side".into();
+    shell
+        .feed(Input::Fork {
+            branch: side,
+            at: message_id(1),
+        })
+        .unwrap();
+    shell.accept(turn(0, team(agent("lead"), [])));
+    shell.accept(turn(1, team(agent("lead"), [])));
+    shell.accept(on("side", turn(2, team(agent("lead"), []))));
+    assert_eq!(shell.dispatched().len(), 2);
+    shell.feed(Input::Cancel { turn: turn_id(1) }).unwrap();
+    assert_eq!(*shell.outcome(1), Outcome::Cancelled);
+    assert!(shell.cancelled().is_empty());
+    let appended = shell.state().tree().get(input(1).id);
+    assert!(appended.is_none(), "its input never became a message");
+    assert!(
+        shell
+            .facts("turn_accepted")
+            .iter()
+            .any(|fact| matches!(fact, Fact::TurnAccepted { turn } if turn.id == turn_id(1)))
+    );
+}

@@ -1,0 +1,246 @@
+//! Counting, compacting, freezing: T1 to T3.
+
+use std::sync::Arc;
+
+use unisono_context::budget::Limits;
+use unisono_context::checkpoint::Body;
+use unisono_context::message::Role;
+use unisono_context::tokens::Counts;
+use unisono_context::{Encoding, Tokens};
+use unisono_session::agent::Definition;
+use unisono_session::event::{Outcome, Work};
+use unisono_session::machine::{NewTurn, StepResult};
+use unisono_session::{Effect, Fact, Input};
+
+use crate::shell::*;
+
+fn small(window: u64, encoding: Encoding) -> Definition {
+    Definition {
+        limits: Limits {
+            window: Tokens(window),
+            encoding,
+            ..agent("small").limits
+        },
+        ..agent("small")
+    }
+}
+
+fn code(outcome: &Outcome) -> (&str, &str) {
+    match outcome {
+        Outcome::Failed { code, reason } => (code, reason),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_cannot_fit_fails_with_the_numbers_before_anything_is_asked_of_a_model() {
+    let mut shell = Shell::with(6);
+    let long = unisono_context::message::NewMessage::text(
+        input(0).id,
+        Role::User,
+        "word ".repeat(2_000),
+        shell.now,
+    );
+    shell.accept(NewTurn {
+        work: Work::Answer { input: long },
+        ..compacting(0, team(agent("lead"), [agent("a")]), 60)
+    });
+    shell.prepare();
+    let (code, reason) = code(shell.outcome(0));
+    assert_eq!(code, "context_overflow");
+    for number in ["2504", "1797", "2000"] {
+        assert!(reason.contains(number), "{number} in {reason}");
+    }
+    assert!(shell.waiting.is_empty(), "nothing was dispatched");
+    assert!(shell.facts("compaction_planned").is_empty());
+}
+
+#[test]
+fn the_smallest_agent_that_gets_the_snapshot_decides() {
+    let fits = |delegate: Definition| {
+        let mut shell = Shell::with(20);
+        shell.accept(turn(0, team(agent("lead"), [delegate])));
+        shell.prepare();
+        shell.state().turn(turn_id(0)).is_some()
+    };
+    assert!(fits(agent("a")));
+    assert!(!fits(small(300, Encoding::O200kBase)));
+    let task_only = Definition {
+        context: unisono_session::agent::ContextMode::TaskOnly,
+        ..small(300, Encoding::O200kBase)
+    };
+    assert!(fits(task_only), "one that does not get it has no say");
+}
+
+#[test]
+fn two_encodings_are_counted_and_both_budgets_kept() {
+    let mut shell = Shell::with(12);
+    let other = small(400, Encoding::Cl100kBase);
+    shell.accept(compacting(0, team(agent("lead"), [other]), 10_000));
+    let counts = shell
+        .waiting
+        .iter()
+        .filter(|e| matches!(e, Effect::Count(_)));
+    assert_eq!(counts.count(), 2);
+    shell.prepare();
+    let turn = shell.state().turn(turn_id(0)).unwrap();
+    let budgets = turn
+        .budgets(shell.state().preamble_counts(&turn.preamble))
+        .unwrap();
+    let head = shell.state().tree().head("main").unwrap();
+    let view = shell.state().view(head, true).unwrap();
+    assert_eq!(budgets.iter().count(), 2);
+    for budget in budgets.iter() {
+        assert!(view.effective(budget).unwrap().at_most <= budget.usable);
+    }
+}
+
+#[test]
+fn a_summary_without_a_count_in_some_encoding_never_blocks_a_later_turn() {
+    let mut shell = Shell::with(12);
+    shell.accept(compacting(0, team(agent("lead"), []), 60));
+    let job = shell.job();
+    assert_eq!(job.encodings, Encoding::ALL);
+    let written = summary(20, &[Encoding::O200kBase]);
+    let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
+    shell.feed(Input::StepDone { turn, step, result }).unwrap();
+    let lead = shell.dispatched().remove(0);
+    shell.finish(&lead, "done");
+    let other = small(2_000, Encoding::Cl100kBase);
+    shell.accept(compacting(1, team(other, []), 10_000));
+    assert_eq!(shell.dispatched().len(), 1);
+    let checkpoint = shell.state().checkpoints().iter().next().unwrap();
+    assert!(
+        checkpoint
+            .counts
+            .get(Encoding::Cl100kBase)
+            .unwrap()
+            .is_approximate()
+    );
+}
+
+#[test]
+fn a_step_that_does_not_fit_its_plan_is_a_failure() {
+    let mut shell = Shell::with(12);
+    shell.accept(compacting(0, team(agent("lead"), []), 60));
+    let job = shell.job();
+    let blank = unisono_session::machine::Written {
+        body: Body::Summary(" ".into()),
+        ..summary(5, &job.encodings)
+    };
+    let results = [
+        (
+            StepResult::Altered(Vec::new()),
+            "the result does not fit the step",
+        ),
+        (StepResult::Written(blank), "the summary is empty"),
+    ];
+    for (result, expected) in results {
+        let (turn, step) = (job.turn, job.step);
+        shell.feed(Input::StepDone { turn, step, result }).unwrap();
+        let Some(Fact::CompactionFailed { reason, .. }) = shell.journal.last().map(|e| &e.fact)
+        else {
+            panic!("not a failure");
+        };
+        assert_eq!(&**reason, expected);
+    }
+    let next = shell.job();
+    assert_eq!(
+        (next.step, next.failures),
+        (1, 1),
+        "asked for again each time"
+    );
+    assert_eq!(shell.job().failures, 2);
+}
+
+#[test]
+fn an_automatic_compaction_that_keeps_failing_leaves_a_note_and_goes_on() {
+    let mut shell = Shell::with(12);
+    shell.accept(compacting(0, team(agent("lead"), []), 60));
+    for failures in 0..3 {
+        let job = shell.job();
+        assert_eq!(job.failures, failures);
+        let written = summary(5_000, &job.encodings);
+        let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
+        shell.feed(Input::StepDone { turn, step, result }).unwrap();
+    }
+    assert_eq!(shell.facts("compaction_failed").len(), 3);
+    let checkpoint = shell.state().checkpoints().iter().next().unwrap();
+    assert_eq!(checkpoint.body, Body::Tombstone);
+    assert!(checkpoint.degraded);
+    assert_eq!(shell.dispatched().len(), 1, "the turn goes on");
+}
+
+#[test]
+fn a_failed_compaction_on_request_commits_nothing() {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    for _ in 0..3 {
+        let job = shell.job();
+        assert_eq!(job.instructions.as_deref(), Some("keep the names"));
+        let reason: Arc<str> = "the model is down".into();
+        let (turn, step) = (job.turn, job.step);
+        shell
+            .feed(Input::StepFailed { turn, step, reason })
+            .unwrap();
+    }
+    assert_eq!(
+        code(shell.outcome(0)),
+        ("compaction_failed", "the model is down")
+    );
+    assert!(shell.facts("compacted").is_empty() && shell.facts("altered").is_empty());
+    assert!(shell.waiting.is_empty());
+}
+
+#[test]
+fn a_compaction_on_request_takes_a_short_conversation_too() {
+    let mut shell = Shell::with(7);
+    shell.accept(manual(0));
+    shell.prepare();
+    let Outcome::Compacted { before, after } = *shell.outcome(0) else {
+        panic!("{}", shell.outcome(0));
+    };
+    assert!(after < before, "{before} to {after}");
+    let checkpoint = shell.state().checkpoints().iter().next().unwrap();
+    assert_eq!(
+        checkpoint.messages_included, 6,
+        "all before the newest user message"
+    );
+    assert_eq!(checkpoint.kind, unisono_context::checkpoint::Kind::Manual);
+
+    let mut shell = Shell::with(1);
+    shell.accept(manual(0));
+    shell.prepare();
+    assert!(matches!(shell.outcome(0), Outcome::Compacted { before, after } if before == after));
+}
+
+#[test]
+fn cancelling_stops_the_compaction_and_its_late_result_changes_nothing() {
+    let mut shell = Shell::with(12);
+    shell.accept(compacting(0, team(agent("lead"), []), 60));
+    let job = shell.job();
+    shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
+    assert!(matches!(shell.waiting[..], [Effect::CancelCompaction(turn)] if turn == turn_id(0)));
+    let events = shell.journal.len();
+    shell.feed(compact(&job)).unwrap();
+    assert_eq!(shell.journal.len(), events);
+}
+
+#[test]
+fn counts_that_came_in_part_are_asked_for_again() {
+    let mut shell = Shell::with(12);
+    shell.accept(turn(0, team(agent("lead"), [])));
+    let Some(Effect::Count(mut request)) = shell.waiting.pop() else {
+        panic!("nothing to count");
+    };
+    request.messages.truncate(5);
+    shell.feed(count(&request)).unwrap();
+    let Some(Effect::Count(rest)) = shell.waiting.last() else {
+        panic!("nothing to count");
+    };
+    assert_eq!(rest.messages.len(), 8);
+    assert!(rest.preamble.is_none());
+    assert_eq!(shell.dispatched().len(), 1);
+    let mut counts = shell.state().tree().iter().map(|node| node.counts);
+    assert!(counts.all(|counts| counts != Counts::default()));
+}

@@ -1,0 +1,10 @@
+//! What each input does, case by case, and one whole turn as its journal tells it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(unreachable_pub, reason = "the modules of one test binary")]
+
+mod accepting;
+mod compacting;
+mod golden;
+mod running;
+mod shell;

@@ -1,0 +1,332 @@
+//! A shell that does at once, and rightly, whatever a test does not want to do itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::alteration::Alteration;
+use unisono_context::budget::Limits;
+use unisono_context::checkpoint::{Body, Writer};
+use unisono_context::compaction::Step as PlanStep;
+use unisono_context::message::{NewMessage, Role};
+use unisono_context::policy::{Policy, Preset, Trigger};
+use unisono_context::tokens::{Count, Counts};
+use unisono_context::{
+    AgentId, Encoding, MessageId, Ppm, RunId, SessionId, Timestamp, Tokens, TurnId,
+};
+use unisono_session::agent::{
+    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
+};
+use unisono_session::brief::{Brief, CompactionJob};
+use unisono_session::due::{CountRequest, RenderRequest};
+use unisono_session::event::{Outcome, Work};
+use unisono_session::machine::{
+    AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, Written,
+};
+use unisono_session::run::{Cause, Usage};
+use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State};
+
+pub struct Shell {
+    pub machine: Machine,
+    pub journal: Vec<Event>,
+    pub now: Timestamp,
+    /// Effects nobody carried out yet.
+    pub waiting: Vec<Effect>,
+}
+
+impl Shell {
+    /// A session whose `main` has that many messages of about ten tokens each.
+    pub fn with(messages: u64) -> Shell {
+        let mut shell = Shell {
+            machine: Machine::new(),
+            journal: Vec::new(),
+            now: Timestamp(1_000),
+            waiting: Vec::new(),
+        };
+        shell.feed(Input::Import(conversation(messages))).unwrap();
+        shell
+    }
+
+    pub fn state(&self) -> &State {
+        self.machine.state()
+    }
+
+    pub fn feed(&mut self, input: Input) -> Result<(), Refusal> {
+        let reaction = self.machine.handle(input, self.now)?;
+        self.absorb(reaction);
+        Ok(())
+    }
+
+    fn absorb(&mut self, reaction: Reaction) {
+        self.journal.extend(reaction.events);
+        self.waiting.extend(reaction.effects);
+    }
+
+    pub fn accept(&mut self, turn: NewTurn) {
+        self.feed(Input::Accept(turn)).unwrap();
+    }
+
+    /// Counts, compacts and renders until only agents, clocks and cancellations are left.
+    pub fn prepare(&mut self) {
+        while let Some(at) = self.waiting.iter().position(is_preparation) {
+            let input = match self.waiting.remove(at) {
+                Effect::Count(request) => count(&request),
+                Effect::Compact(job) => compact(&job),
+                Effect::Render(request) => render(&request),
+                _ => unreachable!(),
+            };
+            self.feed(input).unwrap();
+        }
+    }
+
+    /// Takes out the agents that were to be started, in order.
+    pub fn dispatched(&mut self) -> Vec<Brief> {
+        self.prepare();
+        let mut briefs = Vec::new();
+        for effect in std::mem::take(&mut self.waiting) {
+            match effect {
+                Effect::Dispatch(brief) => briefs.push(*brief),
+                other => self.waiting.push(other),
+            }
+        }
+        briefs
+    }
+
+    /// Takes out the compaction step that was asked for.
+    pub fn job(&mut self) -> CompactionJob {
+        loop {
+            let at = self.waiting.iter().position(is_preparation).expect("a job");
+            match self.waiting.remove(at) {
+                Effect::Compact(job) => return *job,
+                Effect::Count(request) => self.feed(count(&request)).unwrap(),
+                _ => panic!("the context is frozen"),
+            }
+        }
+    }
+
+    pub fn finish(&mut self, brief: &Brief, text: &str) {
+        let end = AttemptEnd::Finished {
+            text: text.into(),
+            partial: None,
+            usage: Usage::default(),
+        };
+        self.end(brief, end);
+    }
+
+    pub fn fail(&mut self, brief: &Brief, cause: Cause) {
+        let reason = "it went wrong".into();
+        self.end(brief, AttemptEnd::Failed { cause, reason });
+    }
+
+    fn end(&mut self, brief: &Brief, end: AttemptEnd) {
+        let (run, attempt) = (brief.run, brief.attempt);
+        self.feed(Input::RunEnded { run, attempt, end }).unwrap();
+    }
+
+    /// The session as it comes back from its journal, with nothing under way.
+    pub fn recovered(self) -> Shell {
+        let (machine, reaction) = Machine::recover(&self.journal, self.now).unwrap();
+        let mut shell = Shell {
+            machine,
+            waiting: Vec::new(),
+            ..self
+        };
+        shell.absorb(reaction);
+        shell
+    }
+
+    pub fn outcome(&self, turn: u64) -> &Outcome {
+        &self.state().ended(turn_id(turn)).expect("it ended").outcome
+    }
+
+    pub fn facts(&self, name: &str) -> Vec<&Fact> {
+        let facts = self.journal.iter().map(|event| &event.fact);
+        facts.filter(|fact| fact.name() == name).collect()
+    }
+
+    pub fn cancelled(&self) -> Vec<RunId> {
+        let runs = self.waiting.iter().filter_map(|effect| match effect {
+            Effect::CancelRun(run) => Some(*run),
+            _ => None,
+        });
+        runs.collect()
+    }
+}
+
+fn is_preparation(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Count(_) | Effect::Compact(_) | Effect::Render(_)
+    )
+}
+
+pub fn count(request: &CountRequest) -> Input {
+    let counted = |text: &str| Count::exact(text.len() as u64 / 4 + 1);
+    let messages = request.messages.iter().map(|message| {
+        let texts = message.parts.iter().map(|part| part.countable_text());
+        let text: String = texts.collect();
+        (message.id, counted(&text))
+    });
+    let preamble = request.preamble.as_ref();
+    Input::Counted(Counted {
+        turn: request.turn,
+        encoding: request.encoding,
+        preamble: preamble.map(|p| (p.digest(), counted(p.system()))),
+        messages: messages.collect(),
+    })
+}
+
+pub fn compact(job: &CompactionJob) -> Input {
+    let result = match &job.plan.step {
+        PlanStep::Mask(_) | PlanStep::Cut { .. } => {
+            let forms = job.plan.step.forms().into_iter();
+            let altered = forms.map(|(message, ordinal, form)| Alteration {
+                message,
+                ordinal,
+                form,
+                counts: counts(8, &job.encodings),
+            });
+            StepResult::Altered(altered.collect())
+        }
+        PlanStep::Summarise { .. } => StepResult::Written(summary(20, &job.encodings)),
+        PlanStep::Drop { .. } => StepResult::Written(Written {
+            body: Body::Tombstone,
+            ..summary(12, &job.encodings)
+        }),
+    };
+    let (turn, step) = (job.turn, job.step);
+    Input::StepDone { turn, step, result }
+}
+
+fn counts(tokens: u64, encodings: &[Encoding]) -> Counts {
+    let encodings = encodings.iter();
+    encodings.map(|e| (*e, Count::exact(tokens))).collect()
+}
+
+pub fn summary(tokens: u64, encodings: &[Encoding]) -> Written {
+    Written {
+        body: Body::Summary("## Context\nso far".into()),
+        key_facts: Vec::new(),
+        counts: counts(tokens, encodings),
+        writer: Writer::Model,
+        model: "fake".into(),
+        cost_micros: None,
+        duration_ms: 1,
+        degraded: false,
+    }
+}
+
+pub fn render(request: &RenderRequest) -> Input {
+    let digests = request.definitions.iter().map(|d| d.digest());
+    Input::Rendered {
+        turn: request.turn,
+        prefixes: digests.map(|d| (d, d)).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+pub fn turn_id(n: u64) -> TurnId {
+    TurnId::from_u128(
+        ((0x0192 << 32) + u128::from(n)) << 80 | 0x7 << 76 | 0b10 << 62 | u128::from(n),
+    )
+}
+
+pub fn message_id(n: u64) -> MessageId {
+    MessageId::from_u128(0x0191 << 112 | 0x7 << 76 | 0b10 << 62 | u128::from(n))
+}
+
+pub fn conversation(messages: u64) -> Import {
+    let roles = [Role::User, Role::Assistant];
+    let said = (1..=messages).map(|n| {
+        let parent = (n > 1).then(|| message_id(n - 1));
+        let role = roles[(n as usize + 1) % 2];
+        let text = format!("message {n:03}: what was said then..");
+        (
+            parent,
+            NewMessage::text(message_id(n), role, text, Timestamp(n as i64)),
+        )
+    });
+    Import {
+        session: Some(SessionId::from_u128(1)),
+        title: "a session".into(),
+        system: "be brief".into(),
+        messages: said.collect(),
+        ..Import::default()
+    }
+}
+
+pub fn agent(name: &str) -> Definition {
+    Definition {
+        id: AgentId::new(name),
+        description: "an agent".into(),
+        instructions: "work".into(),
+        kind: Kind::Llm,
+        model: "fake/model".into(),
+        limits: Limits {
+            window: Tokens(2_000),
+            max_output: Tokens(100),
+            encoding: Encoding::O200kBase,
+            per_message: Tokens(3),
+        },
+        tools: Vec::new(),
+        max_turns: 4,
+        timeout_ms: 1_000,
+        retries: 0,
+        max_concurrent: 4,
+        context: ContextMode::Snapshot,
+        prefix: PrefixMode::Shared,
+        on_failure: OnFailure::Continue,
+        delegates: Vec::new(),
+        tags: Vec::new(),
+    }
+}
+
+pub fn team(lead: Definition, delegates: impl IntoIterator<Item = Definition>) -> Team {
+    let assignments = delegates.into_iter().map(|agent| Assignment {
+        agent: Arc::new(agent),
+        task: None,
+    });
+    Team {
+        lead: Arc::new(lead),
+        delegates: assignments.collect(),
+    }
+}
+
+pub fn input(n: u64) -> NewMessage {
+    let id = message_id(100_000 + n);
+    NewMessage::text(id, Role::User, "what is left to do?", Timestamp(0))
+}
+
+/// A turn on `main` without any compaction.
+pub fn turn(n: u64, team: Team) -> NewTurn {
+    NewTurn {
+        id: turn_id(n),
+        branch: "main".into(),
+        work: Work::Answer { input: input(n) },
+        team,
+        policy: Policy::of(Preset::Off),
+        safety: Ppm::percent(5),
+        tools: Vec::new(),
+    }
+}
+
+/// The same, compacting above that many tokens.
+pub fn compacting(n: u64, team: Team, tokens: u64) -> NewTurn {
+    NewTurn {
+        policy: Policy {
+            trigger: Some(Trigger::Tokens(Tokens(tokens))),
+            keep: unisono_context::policy::Keep::Messages(3),
+            ..Policy::of(Preset::Checkpoint)
+        },
+        ..turn(n, team)
+    }
+}
+
+/// A compaction of `main` on request.
+pub fn manual(n: u64) -> NewTurn {
+    NewTurn {
+        work: Work::Compact {
+            keep: None,
+            instructions: Some("keep the names".into()),
+        },
+        ..compacting(n, team(agent("lead"), []), 10_000)
+    }
+}
