@@ -19,6 +19,8 @@ use crate::tokenizer::Tokenizer;
 const ANSWER_CAP: Tokens = Tokens(900);
 /// The longest synthesis of several answers.
 const SYNTHESIS_CAP: Tokens = Tokens(2_400);
+/// The most that is told of why an answer is missing.
+const REASON_CHARS: usize = 160;
 /// What is said when the context holds nothing about the task.
 const NOTHING: &str = "Nothing in the context bears on this task.";
 
@@ -65,7 +67,7 @@ fn reply(request: &Request) -> Reply {
 
 /// Quotes from the context that are about the task, and what is missing.
 fn answer(request: &Request, counter: &Counter) -> String {
-    let missing = missing(request.results.iter());
+    let missing = missing(&request.results);
     let cap = request.max_output.min(ANSWER_CAP);
     let entries = request
         .snapshot
@@ -88,11 +90,10 @@ fn answer(request: &Request, counter: &Counter) -> String {
     with_note(answer.text, &missing)
 }
 
-/// The delegates' answers as one, and what is missing. Failed ones are told by the synthesis.
+/// The delegates' answers as one, and what is missing.
 fn synthesise(request: &Request, counter: &Counter) -> String {
-    let partial = |d: &&Delegated| matches!(d.outcome, Outcome::Partial { .. });
-    let missing = missing(request.results.iter().filter(partial));
-    let results: Vec<_> = request.results.iter().map(delegated).collect();
+    let missing = missing(&request.results);
+    let results: Vec<_> = request.results.iter().filter_map(answered).collect();
     let cap = request.max_output.min(SYNTHESIS_CAP);
     let answer = extractive::synthesise(&SynthesisInput {
         task: &request.task,
@@ -107,37 +108,39 @@ fn with_note(mut text: String, missing: &str) -> String {
     if text.trim().is_empty() {
         text = NOTHING.to_owned();
     }
-    if !missing.is_empty() {
-        text.truncate(text.trim_end().len());
-        text.push_str("\n\n");
-        text.push_str(missing);
-    }
+    text.truncate(text.trim_end().len());
+    text.push_str(missing);
     text
 }
 
 /// One line for each delegate whose answer is not complete, or that gave none.
-fn missing<'a>(results: impl Iterator<Item = &'a Delegated>) -> String {
-    let line = |delegated: &Delegated| match &delegated.outcome {
-        Outcome::Complete(_) => None,
-        Outcome::Partial { missing, .. } => {
-            Some(format!("- {}: incomplete ({missing})", delegated.agent))
-        }
-        Outcome::Failed(reason) => Some(format!("- {}: no answer ({reason})", delegated.agent)),
+fn missing(results: &[Delegated]) -> String {
+    let line = |delegated: &Delegated| {
+        let (what, why) = match &delegated.outcome {
+            Outcome::Complete(_) => return None,
+            Outcome::Partial { missing, .. } => ("incomplete", missing),
+            Outcome::Failed(reason) => ("no answer", reason),
+        };
+        // A reason may end in pages of a program's output.
+        let short: String = why.chars().take(REASON_CHARS).collect();
+        let rest = if short.len() < why.len() { "…" } else { "" };
+        let reason = short.replace('\n', " ");
+        Some(format!("- {}: {what} ({reason}{rest})", delegated.agent))
     };
-    let lines: Vec<String> = results.filter_map(line).collect();
+    let lines: Vec<String> = results.iter().filter_map(line).collect();
     if lines.is_empty() {
         return String::new();
     }
-    format!("Missing:\n{}", lines.join("\n"))
+    format!("\n\n## Missing\n{}", lines.join("\n"))
 }
 
-fn delegated(delegated: &Delegated) -> extractive::Delegated<'_> {
-    extractive::Delegated {
-        agent: delegated.agent.as_str(),
-        result: match &delegated.outcome {
-            Outcome::Complete(text) | Outcome::Partial { text, .. } => Ok(text),
-            Outcome::Failed(reason) => Err(reason),
-        },
+fn answered(delegated: &Delegated) -> Option<extractive::Delegated<'_>> {
+    match &delegated.outcome {
+        Outcome::Complete(text) | Outcome::Partial { text, .. } => Some(extractive::Delegated {
+            agent: delegated.agent.as_str(),
+            result: Ok(text),
+        }),
+        Outcome::Failed(_) => None,
     }
 }
 
