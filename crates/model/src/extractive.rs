@@ -7,9 +7,13 @@
 //! Every quote carries its message's ordinal (`#12`); the day and the speaker are written once
 //! for the quotes under them.
 
+mod answer;
 pub(crate) mod baseline;
+mod bm25;
 mod cues;
 mod facts;
+mod focus;
+mod json;
 mod passage;
 mod pool;
 mod prior;
@@ -19,6 +23,7 @@ mod section;
 mod select;
 mod split;
 mod summary;
+mod synthesis;
 mod terms;
 
 use unisono_context::{Ordinal, Tokens};
@@ -130,8 +135,8 @@ pub struct Answer {
 }
 
 /// Answers a task with quotes from the conversation.
-pub fn answer(_input: &AnswerInput<'_>) -> Answer {
-    Answer::default()
+pub fn answer(input: &AnswerInput<'_>) -> Answer {
+    answer::answer(input)
 }
 
 /// What one delegate brought back.
@@ -157,6 +162,6 @@ pub struct SynthesisInput<'a> {
 }
 
 /// Joins the delegates' answers: each quote once, by agent, and what is missing.
-pub fn synthesise(_input: &SynthesisInput<'_>) -> Answer {
-    Answer::default()
+pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
+    synthesis::synthesise(input)
 }

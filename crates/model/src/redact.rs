@@ -8,10 +8,16 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// What stands in a credential's place.
 pub const REDACTED: &str = "[redacted]";
+
+/// No credential on one line is longer; the search for its end is bounded, so that hostile
+/// texts take linear time.
+const MAX_SCAN: usize = 8 * 1024;
+/// The longest setting or password in an address.
+const MAX_SETTING: usize = 256;
 
 /// How a credential is told by its beginning.
 #[derive(Clone, Copy)]
@@ -72,15 +78,22 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     };
     let mut out = String::new();
     let mut copied = 0;
+    // A run of key characters that is no web token holds none further on either.
+    let mut no_token_before = 0;
     for sign in signs.find_iter(text) {
         if sign.start() < copied {
             continue;
         }
         let shape = SIGNS[sign.pattern().as_usize()].1;
+        if matches!(shape, Shape::WebToken) && sign.start() < no_token_before {
+            continue;
+        }
         if let Some(secret) = secret(text, sign.start()..sign.end(), shape) {
             out.push_str(&text[copied..secret.start]);
             out.push_str(REDACTED);
             copied = secret.end;
+        } else if matches!(shape, Shape::WebToken) {
+            no_token_before = key_end(text, sign.end());
         }
     }
     if copied == 0 {
@@ -96,6 +109,7 @@ fn signs() -> Option<&'static AhoCorasick> {
         let patterns = SIGNS.iter().map(|(sign, _)| sign);
         AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::DFA))
             .build(patterns)
             .ok()
     };
@@ -129,19 +143,25 @@ fn secret(text: &str, sign: Range<usize>, shape: Shape) -> Option<Range<usize>> 
     }
 }
 
+/// The nearest character boundary at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|&i| text.is_char_boundary(i))
+        .unwrap_or(0)
+}
+
 fn key_end(text: &str, from: usize) -> usize {
     let is_key = |b: &u8| b.is_ascii_alphanumeric() || b"_-./+=~".contains(b);
-    let length = text.as_bytes()[from..]
-        .iter()
-        .take_while(|b| is_key(b))
-        .count();
+    let bytes = text.as_bytes()[from..].iter().take(MAX_SCAN);
+    let length = bytes.take_while(|b| is_key(b)).count();
     from + text[from..from + length]
         .trim_end_matches(['.', '-', '=', '/'])
         .len()
 }
 
 fn block_end(text: &str, sign: Range<usize>) -> Option<usize> {
-    let first_line = text[sign.end..].lines().next()?;
+    let first_line = &text[sign.end..floor(text, sign.end + 40)];
     first_line.contains("PRIVATE KEY-----").then(|| {
         let close = text[sign.end..]
             .find("-----END ")
@@ -153,12 +173,12 @@ fn block_end(text: &str, sign: Range<usize>) -> Option<usize> {
 
 /// `password = "…"`, `"password": "…"`: a value without spaces that has letters and digits.
 fn setting_value(text: &str, from: usize) -> Option<Range<usize>> {
-    let rest = &text[from..];
+    let rest = &text[from..floor(text, from + MAX_SETTING)];
     let gap = rest.trim_start_matches(['"', '\'', '`']).trim_start();
     let value = gap
         .strip_prefix(['=', ':'])?
         .trim_start_matches([' ', '"', '\'', '`', '=']);
-    let start = text.len() - value.len();
+    let start = from + rest.len() - value.len();
     let stop = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ',' | ';' | '}' | ')');
     let value = &value[..value.find(stop).unwrap_or(value.len())];
     let digit = value.bytes().any(|b| b.is_ascii_digit());
@@ -170,9 +190,9 @@ fn address_password(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = &text.as_bytes()[from..];
     let end = rest
         .iter()
-        .take(256)
+        .take(MAX_SETTING)
         .position(|b| b.is_ascii_whitespace() || *b == b'/');
-    let host = &rest[..end.unwrap_or(rest.len().min(256))];
+    let host = &rest[..end.unwrap_or(rest.len().min(MAX_SETTING))];
     let at = host.iter().rposition(|&b| b == b'@')?;
     let colon = host[..at].iter().position(|&b| b == b':')?;
     (at > colon + 1).then_some(from + colon + 1..from + at)

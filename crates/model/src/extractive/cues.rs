@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// A set of cues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,8 @@ impl Cues {
     pub(super) const RISK: Cues = Cues(1 << 8);
     pub(super) const FILLER: Cues = Cues(1 << 9);
     pub(super) const QUESTION: Cues = Cues(1 << 10);
+    /// A decision that replaces an earlier one.
+    pub(super) const CHANGE: Cues = Cues(1 << 11);
 
     /// Whether it has any of `others`.
     pub(super) const fn any(self, others: Cues) -> bool {
@@ -73,6 +75,7 @@ fn matcher() -> Option<&'static (AhoCorasick, Vec<Cues>)> {
         let matcher = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::DFA))
             .build(phrases().map(|(text, _)| text))
             .ok()?;
         Some((matcher, phrases().map(|(_, cue)| cue).collect()))
@@ -91,16 +94,22 @@ fn whole_words(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// The phrases of each cue, separated by bars.
-const PHRASES: [(Cues, &str); 10] = [
+const PHRASES: [(Cues, &str); 11] = [
+    (
+        Cues::DECISION.with(Cues::CHANGE),
+        "replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
+         switching to|instead of|correction|no longer|supersedes|superseded|overruled|scrap that|\
+         change of plan|new date|postponed|moved to|not anymore|on second thought",
+    ),
     (
         Cues::DECISION,
         "decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
          agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
-         let's keep|let's go|chose|chosen|choose|picked|instead of|rather than|replaces|\
-         replaced by|settled|approved|approves|signed off|rejected|ruled out|dropped|\
-         we drop|stays|confirmed|confirm|final|reversed|reversing|changed my mind|\
-         switch to|switching to|we're going|preferred|prefer|we won't|leave it|\
-         in favour of|in favor of|plan is|correction|no longer",
+         let's keep|let's go|chose|chosen|choose|picked|rather than|\
+         settled|approved|approves|signed off|rejected|ruled out|dropped|\
+         we drop|stays|confirmed|confirm|final|\
+         we're going|preferred|prefer|we won't|leave it|\
+         in favour of|in favor of|plan is",
     ),
     (
         Cues::CONSTRAINT,

@@ -92,9 +92,9 @@ fn candidate(pool: &mut Pool<'_>, fact: KeyFact) -> Candidate {
         "not anymore",
         "updated",
     ];
-    let known = pool.known(&fact.text);
+    let terms = pool.terms_of(&fact.text);
     let is_number = |&term: &Term| pool.vocabulary.class(term) == Class::Number;
-    let (numbers, subject) = known.into_iter().partition(is_number);
+    let (numbers, subject) = terms.into_iter().partition(is_number);
     let lower = fact.text.to_lowercase();
     let changes = CHANGES.iter().any(|sign| lower.contains(sign));
     Candidate {

@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
 use unisono_context::{AgentId, Message, Ordinal, Part, Role, Timestamp};
 
-/// JSON objects and arrays shorter than this stay on one line.
-const INLINE_CHARS: usize = 200;
+use super::json;
 
 /// What a passage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,68 +114,10 @@ fn flatten_part(part: &Part) -> (Kind, Cow<'_, str>) {
 /// JSON as `key: value` lines; a text that is not JSON stays as it is.
 fn flatten_json(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim_start();
-    if !trimmed.starts_with(['{', '[']) {
-        return Cow::Borrowed(text);
-    }
-    // serde_json bounds the nesting, so the recursion below is bounded too.
-    match serde_json::from_str::<Value>(trimmed) {
-        Ok(value) => {
-            let mut lines = String::new();
-            write_lines("", &value, &mut lines);
-            lines.truncate(lines.trim_end().len());
-            Cow::Owned(lines)
-        }
-        Err(_) => Cow::Borrowed(text),
-    }
-}
-
-fn write_lines(path: &str, value: &Value, out: &mut String) {
-    let inline = inline(value);
-    if inline.len() <= INLINE_CHARS || !(value.is_object() || value.is_array()) {
-        if !path.is_empty() {
-            out.push_str(path);
-            out.push_str(": ");
-        }
-        out.push_str(&inline);
-        out.push('\n');
-        return;
-    }
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                write_lines(&join(path, key), value, out);
-            }
-        }
-        Value::Array(items) => {
-            for value in items {
-                write_lines(path, value, out);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
+    let lines = if trimmed.starts_with(['{', '[']) {
+        json::lines(trimmed)
     } else {
-        format!("{path}.{key}")
-    }
-}
-
-/// A value on one line: `key: value, key: value`.
-fn inline(value: &Value) -> String {
-    match value {
-        Value::Null => "none".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(inline).collect::<Vec<_>>().join(", "),
-        Value::Object(map) => {
-            let pairs = map.iter().map(|(key, value)| match value {
-                Value::Object(_) => format!("{key} ({})", inline(value)),
-                _ => format!("{key}: {}", inline(value)),
-            });
-            pairs.collect::<Vec<_>>().join(", ")
-        }
-        other => other.to_string(),
-    }
+        None
+    };
+    lines.map_or(Cow::Borrowed(text), Cow::Owned)
 }

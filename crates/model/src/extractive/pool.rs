@@ -82,7 +82,12 @@ impl<'a> Pool<'a> {
     pub(super) fn add(&mut self, source: Source<'a>, stretches: &[&'a str]) {
         let mut place = 0;
         for &stretch in stretches {
+            let mut end = 0;
             for span in split(stretch) {
+                let between = &stretch[end..span.range.start];
+                // What carries no content is no unit, but neither are its neighbours then.
+                place += usize::from(!span.starts_line && !between.trim().is_empty());
+                end = span.range.end;
                 let text = &stretch[span.range];
                 let terms = self.read(text);
                 self.units.push(Unit {
@@ -131,14 +136,20 @@ impl<'a> Pool<'a> {
         &self.terms[from as usize..to as usize]
     }
 
-    /// The terms of a text that the pool knows.
-    pub(super) fn known(&mut self, text: &str) -> Vec<Term> {
-        let known = self.vocabulary.len() as Term;
+    /// The distinct terms of a text, sorted.
+    pub(super) fn terms_of(&mut self, text: &str) -> Vec<Term> {
         let mut terms = Vec::new();
         self.vocabulary.look_up(text, &mut terms);
-        terms.retain(|&term| term < known);
         terms.sort_unstable();
         terms.dedup();
+        terms
+    }
+
+    /// Those that the pool knows.
+    pub(super) fn known(&mut self, text: &str) -> Vec<Term> {
+        let known = self.vocabulary.len() as Term;
+        let mut terms = self.terms_of(text);
+        terms.retain(|&term| term < known);
         terms
     }
 }

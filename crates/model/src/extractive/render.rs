@@ -3,7 +3,6 @@
 //! Quotes of one message share a line; the speaker is written once for the lines under it, and
 //! the days once for the whole summary, as the message each begins with.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -129,18 +128,17 @@ pub(super) fn lines(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Line> {
     lines
 }
 
-/// The section most of the units belong to, the first of several.
+/// The section that most of the units, and above all the telling ones, belong to.
 fn common_section(pool: &Pool<'_>, units: &[usize]) -> Section {
     let mut votes: BTreeMap<Section, usize> = BTreeMap::new();
     for &unit in units {
-        *votes
-            .entry(Section::of(&pool.units[unit], pool.sources))
-            .or_default() += 1;
+        let section = Section::of(&pool.units[unit], pool.sources);
+        *votes.entry(section).or_default() += section.weight();
     }
-    votes
+    let most = votes
         .into_iter()
-        .max_by_key(|&(section, votes)| (votes, Reverse(section)))
-        .map_or(Section::KeyPoints, |(section, _)| section)
+        .max_by_key(|&(section, votes)| (votes, section));
+    most.map_or(Section::KeyPoints, |(section, _)| section)
 }
 
 /// Writes units in a line: neighbours joined as they were, gaps shown, white space single.

@@ -12,7 +12,7 @@ use super::split::Block;
 use super::terms::{Class, Term};
 
 /// Cues that mark what must outlive the conversation.
-const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT);
+const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT).with(Cues::CHANGE);
 /// Cues that mark a statement as one of substance.
 const MEDIUM: Cues = Cues::PENDING
     .with(Cues::DONE)

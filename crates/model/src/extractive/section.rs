@@ -46,6 +46,16 @@ impl Section {
         }
     }
 
+    /// What a unit's vote counts where several share a line.
+    pub(super) const fn weight(self) -> usize {
+        match self {
+            Section::KeyPoints => 1,
+            Section::Technical | Section::Work | Section::Pending => 2,
+            Section::Decisions | Section::Constraints | Section::Questions => 3,
+            Section::Context => 4,
+        }
+    }
+
     /// The section of that heading, as a model may have written it.
     pub(super) fn from_title(title: &str) -> Option<Section> {
         let title = title.trim().trim_end_matches(':').to_lowercase();

@@ -1,0 +1,178 @@
+//! Joining the answers of several agents to one.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use unisono_context::{Ordinal, Tokens};
+
+use super::prior::ordinal;
+use super::terms::{Term, Vocabulary};
+use super::{Answer, Delegated, SynthesisInput};
+
+/// A line is a repetition when so much of it was already said.
+const REPEATED: f32 = 0.8;
+/// An agent's lines beyond this many are left out; an answer is no place for a log.
+const MAX_LINES: usize = 200;
+
+/// A line of an agent's answer, in its section.
+struct Item<'a> {
+    agent: usize,
+    place: usize,
+    text: &'a str,
+    day: &'a str,
+    heading: &'a str,
+    terms: Vec<Term>,
+}
+
+/// See [`super::synthesise`].
+pub(super) fn synthesise(input: &SynthesisInput<'_>) -> Answer {
+    let items = distinct(read(input.results));
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    // One line of each agent in turn, so that a small cap leaves something of all of them.
+    order.sort_by_key(|&index| (rank_in_agent(&items, index), items[index].agent));
+    let fits = |n: usize| {
+        let text = lay_out(input, &items, &order[..n]);
+        let tokens = (input.count)(&text);
+        (tokens <= input.cap.0).then_some((text, tokens))
+    };
+    let (mut low, mut high) = (0, order.len());
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits(middle).is_some() {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    let Some((text, tokens)) = fits(low) else {
+        return Answer::default();
+    };
+    let quotes: BTreeSet<Ordinal> = order[..low]
+        .iter()
+        .flat_map(|&index| ordinals(items[index].text))
+        .collect();
+    Answer {
+        text,
+        tokens: Tokens(tokens),
+        quotes: quotes.into_iter().collect(),
+    }
+}
+
+fn rank_in_agent(items: &[Item<'_>], index: usize) -> usize {
+    items[..index]
+        .iter()
+        .filter(|item| item.agent == items[index].agent)
+        .count()
+}
+
+/// The lines of all results that came, without headings.
+fn read<'a>(results: &[Delegated<'a>]) -> Vec<Item<'a>> {
+    let mut vocabulary = Vocabulary::new();
+    let mut items = Vec::new();
+    for (agent, result) in results.iter().enumerate() {
+        let (mut day, mut heading) = ("", "");
+        let lines = result.result.unwrap_or_default().lines().map(str::trim);
+        for (place, line) in lines
+            .filter(|line| !line.is_empty())
+            .take(MAX_LINES)
+            .enumerate()
+        {
+            if let Some(date) = line
+                .strip_prefix("**")
+                .and_then(|rest| rest.strip_suffix("**"))
+            {
+                day = date;
+            } else if line.starts_with('#') && ordinals(line).next().is_none() {
+                heading = line.trim_start_matches('#').trim();
+            } else {
+                let text = line
+                    .strip_prefix("- ")
+                    .or(line.strip_prefix("* "))
+                    .unwrap_or(line);
+                let mut terms = Vec::new();
+                vocabulary.read(text, &mut terms);
+                items.push(Item {
+                    agent,
+                    place,
+                    text,
+                    day,
+                    heading,
+                    terms,
+                });
+            }
+        }
+    }
+    items
+}
+
+/// Leaves out what an earlier line says already.
+fn distinct(items: Vec<Item<'_>>) -> Vec<Item<'_>> {
+    let mut kept: Vec<Item<'_>> = Vec::new();
+    for item in items {
+        let said = |old: &Item<'_>| {
+            let shared = item
+                .terms
+                .iter()
+                .filter(|term| old.terms.contains(term))
+                .count();
+            old.text == item.text
+                || (!item.terms.is_empty() && shared as f32 >= REPEATED * item.terms.len() as f32)
+        };
+        if !kept.iter().any(said) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+/// `#3` and `#17` of a line.
+fn ordinals(line: &str) -> impl Iterator<Item = Ordinal> + '_ {
+    let signs = line.split(|c: char| !(c == '#' || c.is_ascii_digit()));
+    signs.filter_map(ordinal)
+}
+
+fn lay_out(input: &SynthesisInput<'_>, items: &[Item<'_>], chosen: &[usize]) -> String {
+    let mut text = format!(
+        "# {}\n",
+        input.task.split_whitespace().collect::<Vec<_>>().join(" ")
+    );
+    for (agent, result) in input.results.iter().enumerate() {
+        let mut own: Vec<&Item<'_>> = chosen
+            .iter()
+            .map(|&i| &items[i])
+            .filter(|item| item.agent == agent)
+            .collect();
+        own.sort_by_key(|item| item.place);
+        let Some(first) = own.first() else { continue };
+        let title = if first.heading.is_empty() {
+            result.agent
+        } else {
+            first.heading
+        };
+        let _ = writeln!(text, "\n## {title} ({})", result.agent);
+        for item in own {
+            let day = if item.day.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", item.day)
+            };
+            let _ = writeln!(text, "- {}{day}", item.text);
+        }
+    }
+    let silent = |agent: usize| !items.iter().any(|item| item.agent == agent);
+    let missing = input
+        .results
+        .iter()
+        .enumerate()
+        .filter_map(|(agent, result)| match result.result {
+            Err(reason) => Some(format!("- {}: {reason}", result.agent)),
+            Ok(_) if silent(agent) => Some(format!("- {}: nothing beyond the above", result.agent)),
+            Ok(_) => None,
+        });
+    let missing: Vec<String> = missing.collect();
+    if !missing.is_empty() {
+        let _ = write!(text, "\n## Missing\n{}\n", missing.join("\n"));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

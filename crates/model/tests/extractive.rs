@@ -1,0 +1,421 @@
+//! The extractive model on small conversations and on hostile ones.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
+use unisono_model::extractive::{
+    AnswerInput, Delegated, KeyFact, MAX_KEY_FACTS, Passage, Style, SummaryDraft, SummaryInput,
+    SynthesisInput, answer, summarise, synthesise,
+};
+
+/// A stand-in for a tokenizer: words and signs.
+fn count(text: &str) -> u64 {
+    let signs = text
+        .chars()
+        .filter(|c| !c.is_alphanumeric() && !c.is_whitespace())
+        .count();
+    (text.split_whitespace().count() + signs) as u64
+}
+
+const DAY: i64 = 86_400_000;
+/// 2026-05-04, a Monday.
+const START: i64 = 1_777_852_800_000;
+
+fn said(n: u32, role: Role, text: &str) -> Passage<'_> {
+    Passage::text(
+        Ordinal(n),
+        role,
+        Timestamp(START + i64::from(n) / 4 * DAY),
+        text,
+    )
+}
+
+fn allotment() -> Vec<Passage<'static>> {
+    use Role::{Assistant, User};
+    let lines = [
+        (
+            User,
+            "Hi! We want to plan the new irrigation for the allotment garden, plot 14 to 31.",
+        ),
+        (
+            Assistant,
+            "Happy to help. How much water does the well give, and what is the budget?",
+        ),
+        (
+            User,
+            "The well gives 1,800 litres an hour. The budget is 2,400 EUR and must not be \
+                exceeded, the association voted on it.",
+        ),
+        (
+            Assistant,
+            "Then drip lines fit better than sprinklers. A 16 mm line with 2 l/h emitters \
+                     needs about 900 litres an hour for eighteen plots.",
+        ),
+        (
+            User,
+            "Agreed, drip lines it is. Jolanda orders them at Feldkamp by Friday 8 May.",
+        ),
+        (
+            Assistant,
+            "Noted. The controller is still open: do you want one with a rain sensor?",
+        ),
+        (
+            User,
+            "haha good question, no idea yet. Never water between 11:00 and 17:00 please, \
+                that's a rule of the association.",
+        ),
+        (
+            Assistant,
+            "I updated `schedule.yaml`: start 05:30, end 07:15, nothing between 11:00 and \
+                     17:00.",
+        ),
+        (
+            User,
+            "Correction: the pump at plot 20 is broken, so Piet replaces it before we start.",
+        ),
+        (
+            Assistant,
+            "Understood, Piet replaces the pump at plot 20 first.",
+        ),
+    ];
+    lines
+        .iter()
+        .zip(1..)
+        .map(|(&(role, text), n)| said(n, role, text))
+        .collect()
+}
+
+fn summary(passages: &[Passage<'_>], prior: Option<&str>, cap: u64) -> SummaryDraft {
+    summarise(&SummaryInput {
+        passages,
+        prior,
+        prior_facts: &[],
+        cap: Tokens(cap),
+        style: Style::Rolling,
+        instructions: None,
+        count: &count,
+    })
+}
+
+#[test]
+fn a_rolling_summary_quotes_in_sections() {
+    insta::assert_snapshot!(summary(&allotment(), None, 150).text);
+}
+
+#[test]
+fn a_paragraph_is_one_paragraph() {
+    let passages = allotment();
+    let draft = summarise(&SummaryInput {
+        passages: &passages,
+        prior: None,
+        prior_facts: &[],
+        cap: Tokens(80),
+        style: Style::Paragraph,
+        instructions: None,
+        count: &count,
+    });
+    assert_eq!(draft.text.lines().count(), 1);
+    insta::assert_snapshot!(draft.text);
+}
+
+#[test]
+fn key_facts_are_few_and_a_changed_one_replaces_the_old() {
+    let mut passages = allotment();
+    let later =
+        "The budget is 2,900 EUR now and must not be exceeded, the association voted again.";
+    passages.push(said(11, Role::User, later));
+    let draft = summary(&passages, None, 150);
+    assert!(draft.key_facts.len() <= MAX_KEY_FACTS);
+    let budgets: Vec<&KeyFact> = draft
+        .key_facts
+        .iter()
+        .filter(|fact| fact.text.contains("budget is"))
+        .collect();
+    assert_eq!(budgets.len(), 1, "{budgets:?}");
+    assert_eq!(budgets[0].ordinal, Ordinal(11));
+    // Facts that were carried so far stay.
+    let again = summarise(&SummaryInput {
+        passages: &passages[..2],
+        prior: Some(&draft.text),
+        prior_facts: &draft.key_facts,
+        cap: Tokens(150),
+        style: Style::Rolling,
+        instructions: None,
+        count: &count,
+    });
+    assert!(
+        draft
+            .key_facts
+            .iter()
+            .all(|fact| again.key_facts.contains(fact))
+    );
+}
+
+#[test]
+fn instructions_bring_what_they_name() {
+    let passages = allotment();
+    let with = |instructions| {
+        let input = SummaryInput {
+            passages: &passages,
+            prior: None,
+            prior_facts: &[],
+            cap: Tokens(60),
+            style: Style::Rolling,
+            instructions,
+            count: &count,
+        };
+        summarise(&input).text
+    };
+    assert!(with(Some("keep everything about the pump at plot 20")).contains("pump"));
+}
+
+#[test]
+fn a_summary_of_a_summary_keeps_numbers_days_and_sections() {
+    let passages = allotment();
+    let first = summary(&passages[..6], None, 110);
+    let second = summary(&passages[6..], Some(&first.text), 220);
+    assert!(
+        second
+            .text
+            .starts_with("Messages #1–#10. Days (UTC): 2026-05-04 #"),
+        "{}",
+        second.text
+    );
+    let kept = first
+        .quoted
+        .iter()
+        .filter(|n| second.quoted.contains(n))
+        .count();
+    assert!(
+        kept * 3 >= first.quoted.len() * 2,
+        "{}\n\n{}",
+        first.text,
+        second.text
+    );
+}
+
+#[test]
+fn credentials_do_not_reach_a_summary_or_an_answer() {
+    let secret = "sk-live0123456789abcdefghij";
+    let text = format!("We decided that the billing key is {secret} and must stay on heron-b2.");
+    let passages = [said(1, Role::User, &text)];
+    let draft = summary(&passages, None, 100);
+    assert!(draft.text.contains("[redacted]") && !draft.text.contains(secret));
+    assert!(
+        draft
+            .key_facts
+            .iter()
+            .all(|fact| !fact.text.contains(secret))
+    );
+    assert!(!ask(&passages, "", "what is the billing key?", 100).contains(secret));
+}
+
+fn ask(passages: &[Passage<'_>], persona: &str, task: &str, cap: u64) -> String {
+    let input = AnswerInput {
+        passages,
+        summaries: &[],
+        persona,
+        task,
+        cap: Tokens(cap),
+        count: &count,
+    };
+    answer(&input).text
+}
+
+#[test]
+fn an_answer_quotes_what_the_persona_looks_for() {
+    let persona = "You collect decisions: what was agreed, what was rejected.";
+    insta::assert_snapshot!(ask(
+        &allotment(),
+        persona,
+        "How will the plots be watered?",
+        120
+    ));
+}
+
+#[test]
+fn an_answer_to_nothing_says_so() {
+    assert_eq!(
+        ask(&[], "", "anything?", 100),
+        "Nothing in the conversation speaks to this."
+    );
+    assert_eq!(ask(&allotment(), "", "anything?", 0), "");
+}
+
+#[test]
+fn a_synthesis_drops_repetitions_and_names_what_is_missing() {
+    let one = "## Decisions\n\n**2026-05-04**\n- #5 user: “Agreed, drip lines it is.”";
+    let two =
+        "## Risks\n\n- #5 user: “Agreed, drip lines it is.”\n- #9 user: “The pump is broken.”";
+    let results = [
+        Delegated {
+            agent: "decisions",
+            result: Ok(one),
+        },
+        Delegated {
+            agent: "risks",
+            result: Ok(two),
+        },
+        Delegated {
+            agent: "facts",
+            result: Err("timed out after 60 s"),
+        },
+    ];
+    let input = SynthesisInput {
+        task: "What now?",
+        results: &results,
+        cap: Tokens(200),
+        count: &count,
+    };
+    let answer = synthesise(&input);
+    assert_eq!(answer.quotes, [Ordinal(5), Ordinal(9)]);
+    insta::assert_snapshot!(answer.text);
+}
+
+#[test]
+fn tool_results_become_lines_worth_quoting() {
+    let part = Part::ToolResult {
+        call_id: "c".into(),
+        content:
+            r#"{"order":"A-17","status":"delayed","lines":[{"sku":"T-9","qty":3}],"note":null}"#
+                .into(),
+        is_error: false,
+    };
+    let passage = Passage::of_part(Ordinal(3), Role::Tool, None, Timestamp(START), &part).unwrap();
+    assert_eq!(
+        passage.text,
+        "order: A-17, status: delayed, lines: sku: T-9, qty: 3, note: none"
+    );
+}
+
+#[test]
+fn hostile_texts_are_summarised_in_time() {
+    let texts = [
+        String::new(),
+        " ".repeat(1_000_000),
+        "word 12 Name ".repeat(100_000),
+        "x".repeat(300_000),
+        "会議は火曜日に延期".repeat(50_000),
+        "🦀🎉".repeat(100_000),
+        "password=".repeat(100_000),
+        "://a:".repeat(100_000),
+        "-eyJ".repeat(200_000),
+        "a.)".repeat(300_000),
+        format!("```\n{}```", "let x = 1;\n".repeat(50_000)),
+        "[{\"a\":".repeat(100_000),
+    ];
+    for text in &texts {
+        let part = Part::text(text.as_str());
+        let passages: Vec<_> = Passage::of_part(Ordinal(1), Role::User, None, Timestamp(0), &part)
+            .into_iter()
+            .collect();
+        let draft = summary(&passages, None, 100);
+        assert!(draft.tokens <= Tokens(100));
+    }
+}
+
+/// Conversations of words, signs and structure.
+fn conversations() -> impl Strategy<Value = Vec<(bool, String)>> {
+    let piece = prop_oneof![
+        "[A-Za-z]{1,9} ",
+        "[0-9]{1,5} ",
+        "[.!?,;:] ",
+        "\n",
+        "- ",
+        "\\| ",
+        "`[a-z_]{1,8}` ",
+        "\\PC{0,6}",
+        Just("we decided that we must ".to_owned()),
+        Just("```\n".to_owned()),
+        Just("{\"k\": 1}".to_owned()),
+    ];
+    let text = prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat());
+    prop::collection::vec((any::<bool>(), text), 0..12)
+}
+
+fn as_passages(conversation: &[(bool, String)]) -> Vec<Passage<'_>> {
+    let role = |user| if user { Role::User } else { Role::Assistant };
+    conversation
+        .iter()
+        .zip(1..)
+        .map(|((user, text), n)| said(n, role(*user), text))
+        .collect()
+}
+
+fn normalised(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The quotes of a rolling summary: message and text, one for each stretch.
+fn quotes(summary: &str) -> Vec<(usize, String)> {
+    let lines = summary
+        .lines()
+        .filter_map(|line| line.strip_prefix("- #").or(line.strip_prefix('#')));
+    lines
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(n, quote)| Some((n.parse().ok()?, quote)))
+        .flat_map(|(n, quote)| {
+            let parts = quote.split(" … ").flat_map(|part| part.split(" / "));
+            parts
+                .map(move |part| (n, part.to_owned()))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_summary_keeps_its_cap_and_never_invents(
+        conversation in conversations(),
+        cap in 0_u64..200,
+    ) {
+        let passages = as_passages(&conversation);
+        let draft = summary(&passages, None, cap);
+        prop_assert!(count(&draft.text) <= cap);
+        prop_assert_eq!(draft.tokens, Tokens(count(&draft.text)));
+        prop_assert_eq!(&draft, &summary(&passages, None, cap));
+        for (n, quote) in quotes(&draft.text) {
+            let source = normalised(&conversation[n - 1].1);
+            for piece in quote.split(" … ").flat_map(|part| part.split(" / ")) {
+                prop_assert!(source.contains(&normalised(piece)), "{piece:?} is not in {source:?}");
+            }
+        }
+        for fact in &draft.key_facts {
+            prop_assert!(normalised(&conversation[fact.ordinal.0 as usize - 1].1).contains(&fact.text));
+        }
+    }
+
+    #[test]
+    fn ten_compactions_in_a_row_keep_their_cap(
+        conversation in conversations(),
+        cap in 20_u64..200,
+    ) {
+        let passages = as_passages(&conversation);
+        let mut prior: Option<String> = None;
+        for part in passages.chunks(2) {
+            let draft = summary(part, prior.as_deref(), cap);
+            prop_assert!(count(&draft.text) <= cap);
+            prior = Some(draft.text);
+        }
+    }
+
+    #[test]
+    fn answers_and_syntheses_keep_their_cap(
+        conversation in conversations(),
+        task in "\\PC{0,40}",
+        cap in 0_u64..120,
+    ) {
+        let passages = as_passages(&conversation);
+        let text = ask(&passages, "find decisions and risks", &task, cap);
+        prop_assert!(count(&text) <= cap);
+        let results = [
+            Delegated { agent: "a", result: Ok(&text) },
+            Delegated { agent: "b", result: Err("lost") },
+        ];
+        let input = SynthesisInput { task: &task, results: &results, cap: Tokens(cap), count: &count };
+        prop_assert!(count(&synthesise(&input).text) <= cap);
+    }
+}

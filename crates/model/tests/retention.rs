@@ -1,0 +1,116 @@
+//! How much of what was said a summary keeps, on the shipped conversations and their probes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::path::Path;
+
+use unisono_context::{Encoding, Tokens};
+use unisono_model::Tokenizer;
+use unisono_model::extractive::{Style, SummaryInput, summarise};
+use unisono_model::retention::baseline::{Baseline, keep};
+use unisono_model::retention::{Probe, parse, report};
+
+#[path = "support/conversation.rs"]
+mod conversation;
+
+const SETS: [(&str, &str); 3] = [
+    (
+        "examples/orders-migration.jsonl",
+        "benches/probes/orders-migration.probes.jsonl",
+    ),
+    (
+        "benches/probes/clinic-scheduling.jsonl",
+        "benches/probes/clinic-scheduling.probes.jsonl",
+    ),
+    (
+        "benches/probes/field-research.jsonl",
+        "benches/probes/field-research.probes.jsonl",
+    ),
+];
+
+fn load(set: (&str, &str)) -> (Vec<conversation::Line>, Vec<Probe>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    (
+        conversation::read(&read(set.0)),
+        parse(&read(set.1)).unwrap(),
+    )
+}
+
+#[test]
+fn a_tenth_keeps_clearly_more_than_the_tail_and_than_chance() {
+    let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();
+    let count = |text: &str| tokenizer.count(text).tokens.0;
+    let (mut own, mut tail, mut random, mut mmr) = (0.0, 0.0, 0.0, 0.0);
+    for set in SETS {
+        let (lines, probes) = load(set);
+        let texts: Vec<String> = lines.iter().map(conversation::Line::text).collect();
+        let messages: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let cap = messages.iter().map(|text| count(text)).sum::<u64>() / 10;
+        let passages = conversation::passages(&lines);
+        let draft = summarise(&SummaryInput {
+            passages: &passages,
+            prior: None,
+            prior_facts: &[],
+            cap: Tokens(cap),
+            style: Style::Rolling,
+            instructions: None,
+            count: &count,
+        });
+        assert!(
+            draft.tokens.0 <= cap && draft.tokens.0 * 100 >= cap * 95,
+            "{}",
+            draft.tokens
+        );
+        let share = |text: &str| report(text, &probes).all.share();
+        let by = |baseline| share(&keep(baseline, &messages, cap, &count));
+        own += share(&draft.text);
+        tail += by(Baseline::Tail);
+        random += (1..=20).map(|seed| by(Baseline::Random(seed))).sum::<f64>() / 20.0;
+        mmr += by(Baseline::TfIdfMmr);
+    }
+    assert!(own > 1.5 * tail, "{own:.3} against the tail's {tail:.3}");
+    assert!(own > 1.45 * random, "{own:.3} against random's {random:.3}");
+    assert!(
+        own > 1.2 * mmr,
+        "{own:.3} against {mmr:.3} by TF-IDF with MMR"
+    );
+}
+
+#[test]
+fn ten_compactions_in_a_row_keep_old_facts() {
+    let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();
+    let count = |text: &str| tokenizer.count(text).tokens.0;
+    let (lines, probes) = load(SETS[0]);
+    let passages = conversation::passages(&lines);
+    let cap = lines.iter().map(|line| count(&line.text())).sum::<u64>() / 10;
+    let mut prior: Option<String> = None;
+    for part in passages.chunks(passages.len().div_ceil(10)) {
+        let draft = summarise(&SummaryInput {
+            passages: part,
+            prior: prior.as_deref(),
+            prior_facts: &[],
+            cap: Tokens(cap),
+            style: Style::Rolling,
+            instructions: None,
+            count: &count,
+        });
+        prior = Some(draft.text);
+    }
+    let half = lines.len() as u32 / 2;
+    let old: Vec<Probe> = probes
+        .into_iter()
+        .filter(|probe| probe.ordinals.iter().all(|&n| n <= half))
+        .collect();
+    let kept = report(&prior.unwrap_or_default(), &old).all;
+    assert!(
+        kept.share() > 0.2,
+        "{} of {} facts of the first half",
+        kept.kept,
+        kept.of
+    );
+}
