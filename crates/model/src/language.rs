@@ -180,3 +180,6 @@ impl fmt::Debug for Models {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+use std::task::{Context, Poll, Waker};
+
+use unisono_context::{AgentId, Role};
+
+use super::scripted::{Act, Scripted};
+use super::*;
+use crate::fixture::Chat;
+use crate::prompt::{self, Group, Outcome};
+
+fn request(snapshot: Option<Snapshot>, task: &str, results: Vec<Delegated>) -> Request {
+    Request {
+        prefix: prompt::render(snapshot.as_ref(), &Group::Shared),
+        snapshot: snapshot.map(Arc::new),
+        persona: Persona {
+            agent: AgentId::new("decisions"),
+            description: "finds decisions".into(),
+            instructions: "List what was decided.".into(),
+        },
+        task: task.into(),
+        results: results.into(),
+        exchange: Vec::new(),
+        max_output: Tokens(4_096),
+    }
+}
+
+fn snapshot() -> Snapshot {
+    Chat::new(1)
+        .say(
+            Role::User,
+            "We decided to ship the billing job on Friday at 14:00.",
+        )
+        .say(Role::Assistant, "Agreed. Anna owns the rollback plan.")
+        .say(Role::User, "The weather is nice today.")
+        .freeze()
+}
+
+fn delegated(agent: &str, outcome: Outcome) -> Delegated {
+    Delegated {
+        agent: AgentId::new(agent),
+        task: "look".into(),
+        outcome,
+    }
+}
+
+#[tokio::test]
+async fn the_embedded_model_quotes_the_context() {
+    let asked = request(
+        Some(snapshot()),
+        "When does the billing job ship?",
+        Vec::new(),
+    );
+    let reply = Extractive.complete(asked.clone()).await.unwrap();
+    assert!(
+        reply.text.contains("billing job on Friday"),
+        "{}",
+        reply.text
+    );
+    assert!(reply.calls.is_empty());
+    assert!(
+        reply.usage.input.0 > 30 && reply.usage.output.0 > 0,
+        "{:?}",
+        reply.usage
+    );
+    let again = Extractive.complete(asked).await.unwrap();
+    assert_eq!(again, reply, "it is deterministic");
+}
+
+#[tokio::test]
+async fn an_answer_stays_within_its_cap() {
+    let fact = "The billing job of team 7 ships on Friday and costs 1,200 euros. ".repeat(40);
+    let chat = (0..40).fold(Chat::new(1), |chat, n| {
+        chat.say(Role::User, &format!("{n}: {fact}"))
+    });
+    for (max_output, most) in [(4_096, 900), (200, 200)] {
+        let mut asked = request(
+            Some(chat.freeze()),
+            "When does the billing job ship?",
+            Vec::new(),
+        );
+        asked.max_output = Tokens(max_output);
+        let reply = Extractive.complete(asked).await.unwrap();
+        assert!(
+            reply.usage.output <= Tokens(most),
+            "{:?} of {most}",
+            reply.usage
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_to_say_is_said() {
+    let reply = Extractive
+        .complete(request(None, "What now?", Vec::new()))
+        .await
+        .unwrap();
+    assert!(!reply.text.trim().is_empty());
+}
+
+#[tokio::test]
+async fn a_synthesis_tells_what_is_missing() {
+    let partial = Outcome::Partial {
+        text: "- \"the rollback plan is untested\" (#2)".into(),
+        missing: "the log was too long".into(),
+    };
+    let results = vec![
+        delegated(
+            "facts",
+            Outcome::Complete("- \"ship on Friday\" (#1)".into()),
+        ),
+        delegated("risks", partial),
+        delegated(
+            "costs",
+            Outcome::Failed("timeout: no answer within 3.0 s".into()),
+        ),
+    ];
+    let asked = request(Some(snapshot()), "Summarise.", results);
+    let text = Extractive.complete(asked).await.unwrap().text;
+    for said in [
+        "ship on Friday",
+        "rollback plan is untested",
+        "- risks: incomplete (the log was too long)",
+        "- costs: no answer (timeout: no answer within 3.0 s)",
+    ] {
+        assert!(text.contains(said), "{said} is not in: {text}");
+    }
+    assert_eq!(text.matches("Missing").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn a_long_reason_leaves_room_for_the_answer() {
+    let results = vec![
+        delegated(
+            "facts",
+            Outcome::Complete("- \"ship on Friday\" (#1)".into()),
+        ),
+        delegated(
+            "costs",
+            Outcome::Failed("a page\nof output ".repeat(2_000).into()),
+        ),
+    ];
+    let asked = request(Some(snapshot()), "Summarise.", results);
+    let text = Extractive.complete(asked).await.unwrap().text;
+    assert!(
+        text.contains("ship on Friday") && text.len() < 1_000,
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_lead_whose_delegates_all_failed_answers_itself() {
+    let results = vec![delegated("costs", Outcome::Failed("timeout".into()))];
+    let asked = request(Some(snapshot()), "When does the billing job ship?", results);
+    let text = Extractive.complete(asked).await.unwrap().text;
+    assert!(text.contains("billing job on Friday"), "{text}");
+    assert!(
+        text.ends_with("## Missing\n- costs: no answer (timeout)"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_script_is_followed_and_recorded() {
+    let model = Scripted::new([Act::say("one"), Act::Fail("overloaded".into())]);
+    let shared = model.clone();
+    let asked = || request(None, "go", Vec::new());
+    assert_eq!(&*model.complete(asked()).await.unwrap().text, "one");
+    let failed = shared.complete(asked()).await.unwrap_err();
+    assert_eq!(failed.to_string(), "model scripted: overloaded");
+    let ended = model.complete(asked()).await.unwrap_err();
+    assert_eq!(ended.to_string(), "model scripted: the script has ended");
+    assert_eq!(model.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_script_panics_and_hangs_when_told_to() {
+    let model = Scripted::by(|request| match &*request.task {
+        "hang" => Act::Hang,
+        _ => Act::Panic("boom".into()),
+    });
+    let asked = model.clone();
+    let lost =
+        tokio::spawn(async move { asked.complete(request(None, "panic", Vec::new())).await });
+    assert!(lost.await.unwrap_err().is_panic());
+    let mut hanging = model.complete(request(None, "hang", Vec::new()));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(matches!(hanging.as_mut().poll(&mut context), Poll::Pending));
+}
+
+#[test]
+fn models_are_found_by_the_name_in_a_definition() {
+    let models = Models::default().with("test/scripted", Scripted::new([]));
+    assert!(models.get("extractive").is_ok() && models.get("test/scripted").is_ok());
+    let unknown = models.get("openai/gpt-9").err().unwrap();
+    let said = "no client for model `openai/gpt-9`; this program can use: \
+                extractive, test/scripted";
+    assert_eq!(unknown.to_string(), said);
+}
