@@ -105,6 +105,18 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
     keys
 }
 
+/// What one run waits for.
+pub(crate) fn key_of_run(
+    state: &State,
+    run: RunId,
+    asked: &BTreeSet<Key>,
+    now: Timestamp,
+) -> Option<Key> {
+    let run = state.runs.get(&run).filter(|run| run.is_open())?;
+    let rendered = state.turns.get(&run.turn)?.prefixes.0.is_some();
+    rendered.then(|| key_of(run, asked, now))
+}
+
 /// An attempt that was started stays started, wherever the clock goes.
 fn key_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> Key {
     let attempt = Key::Run(run.id, run.attempt);

@@ -58,6 +58,18 @@ fn completed(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
     all.map(|encoding| (encoding, count(encoding))).collect()
 }
 
+/// What is due that a decision can have changed: so that one of a thousand runs that ends does
+/// not cost a look at all the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Nothing: a step of a run is only kept.
+    Nothing,
+    /// Only what this run waits for.
+    Run(RunId),
+    /// Anything.
+    All,
+}
+
 /// Decisions in the making: each is folded into the state as soon as it is taken.
 pub(crate) struct Tx<'m> {
     state: &'m mut State,
@@ -78,10 +90,19 @@ impl<'m> Tx<'m> {
         self.events
     }
 
-    /// Whether nothing was decided that changes what is due: a step of a run is only kept.
-    pub(crate) fn leaves_all_as_it_was(&self) -> bool {
-        let kept = |event: &Event| matches!(event.fact, Fact::RunStepped { .. });
-        self.events.iter().all(kept)
+    /// How much of what is due the decisions can have changed.
+    pub(crate) fn reach(&self) -> Reach {
+        let mut reach = Reach::Nothing;
+        for event in &self.events {
+            reach = match (&event.fact, reach) {
+                (Fact::RunStepped { .. }, reach) => reach,
+                (Fact::RunEnded { run, .. } | Fact::RunRetried { run, .. }, Reach::Nothing) => {
+                    Reach::Run(*run)
+                }
+                _ => return Reach::All,
+            };
+        }
+        reach
     }
 
     fn record(&mut self, fact: Fact) -> Result<(), fold::Error> {

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::snapshot::RebuildError;
-use unisono_context::{MessageId, Snapshot, Timestamp, TurnId, tree};
+use unisono_context::{MessageId, RunId, Snapshot, Timestamp, TurnId, tree};
 
 use crate::due::{self, Effect, Key};
 use crate::event::Event;
+use crate::handle::Reach;
 use crate::state::State;
 use crate::turn::Phase;
 use crate::{fold, handle};
@@ -125,13 +126,16 @@ impl Machine {
         self.settle(&input);
         let mut tx = handle::Tx::new(&mut self.state, now);
         handle::input(&mut tx, input)?;
-        if !stirs && tx.leaves_all_as_it_was() {
-            let (events, effects) = (tx.into_events(), Vec::new());
-            return Ok(Reaction { events, effects });
+        if stirs || tx.reach() != Reach::Nothing {
+            handle::advance(&mut tx)?;
         }
-        handle::advance(&mut tx)?;
+        let reach = if stirs { Reach::All } else { tx.reach() };
         let events = tx.into_events();
-        let effects = self.ask(now);
+        let effects = match reach {
+            Reach::Nothing => Vec::new(),
+            Reach::Run(run) => self.ask_for(run, now),
+            Reach::All => self.ask(now),
+        };
         Ok(Reaction { events, effects })
     }
 
@@ -166,6 +170,14 @@ impl Machine {
         effects.extend(new.filter_map(|key| due::effect(&self.state, key)));
         self.asked = asked;
         effects
+    }
+
+    /// The same where only one run can be due and what it was asked for is settled.
+    fn ask_for(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
+        let due = due::key_of_run(&self.state, run, &self.asked, now);
+        let new = due.filter(|key| self.asked.insert(*key));
+        let effect = new.and_then(|key| due::effect(&self.state, key));
+        effect.into_iter().collect()
     }
 
     fn rebuild_snapshot(&mut self, id: TurnId) -> Result<(), RebuildError> {

@@ -55,7 +55,7 @@ fn schedules(seed: u64) -> u64 {
     let (events, steps) = schedule(seed, Crash::Never);
     let mut rng = Rng::new(!seed);
     let mut ran = 1;
-    if seed % CUT_EVERYWHERE == 0 {
+    if seed.is_multiple_of(CUT_EVERYWHERE) {
         for kept in 0..=events {
             schedule(seed, Crash::AtEvent(kept));
             ran += 1;

@@ -87,7 +87,7 @@ fn two_encodings_are_counted_and_both_budgets_kept() {
     let budgets = turn
         .budgets(shell.state().preamble_counts(&turn.preamble))
         .unwrap();
-    let head = shell.state().tree().head("main").unwrap();
+    let head = shell.state().snapshot(turn_id(0)).unwrap().manifest().head;
     let view = shell.state().view(head, true).unwrap();
     assert_eq!(budgets.iter().count(), 2);
     for budget in budgets.iter() {
