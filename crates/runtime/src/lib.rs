@@ -1,1 +1,29 @@
-//! Actors that carry out what a session decides: supervisor, session, compactor, tokenizer, agent pools and workers.
+//! Actors that carry out what a session decides.
+//!
+//! [`Runtime`] starts the tree and gives [`Handle`]s to sessions; [`Agent`] is what an author of
+//! an agent implements. Everything else is inside: the supervisor with the tokenizer, the
+//! compactor, a pool per agent with its workers, and one actor per live session.
+//!
+//! What belongs here: mailboxes, bounds, deadlines, cancellation, restarts. What does not: any
+//! decision about a turn (`unisono-session`) or a context (`unisono-context`).
+
+pub mod agent;
+pub mod clock;
+mod compactor;
+mod lane;
+mod line;
+mod pool;
+mod process;
+mod restart;
+mod runtime;
+mod session;
+mod slot;
+mod supervisor;
+mod tokenizer;
+pub mod tools;
+mod worker;
+
+pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
+pub use restart::Intensity;
+pub use runtime::{Error, Options, Runtime};
+pub use session::{Events, Handle, Progress};

@@ -1,0 +1,73 @@
+//! Admission to a bounded number of places: start, wait in a bounded queue, or be turned away.
+
+use std::collections::VecDeque;
+
+/// Jobs that run and jobs that wait, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Lane<T> {
+    running: usize,
+    places: usize,
+    waiting: VecDeque<T>,
+    bound: usize,
+}
+
+/// What became of an offered job.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Offer<T> {
+    /// It has a place: start it.
+    Start(T),
+    /// It waits.
+    Queued,
+    /// The queue is full.
+    Full(T),
+}
+
+impl<T> Lane<T> {
+    /// A lane with so many places (at least one) and a queue of at most `bound`.
+    pub(crate) fn new(places: usize, bound: usize) -> Lane<T> {
+        Lane {
+            running: 0,
+            places: places.max(1),
+            waiting: VecDeque::new(),
+            bound,
+        }
+    }
+
+    /// Asks for a place.
+    pub(crate) fn offer(&mut self, job: T) -> Offer<T> {
+        if self.running < self.places {
+            self.running += 1;
+            Offer::Start(job)
+        } else if self.waiting.len() < self.bound {
+            self.waiting.push_back(job);
+            Offer::Queued
+        } else {
+            Offer::Full(job)
+        }
+    }
+
+    /// A running job is done: gives the one that takes its place.
+    pub(crate) fn done(&mut self) -> Option<T> {
+        let next = self.waiting.pop_front();
+        if next.is_none() {
+            self.running = self.running.saturating_sub(1);
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_start_wait_and_are_turned_away_in_that_order() {
+        let mut lane = Lane::new(1, 1);
+        assert_eq!(lane.offer('a'), Offer::Start('a'));
+        assert_eq!(lane.offer('b'), Offer::Queued);
+        assert_eq!(lane.offer('c'), Offer::Full('c'));
+        assert_eq!(lane.done(), Some('b'));
+        assert_eq!(lane.done(), None);
+        assert_eq!(lane.offer('d'), Offer::Start('d'));
+    }
+}

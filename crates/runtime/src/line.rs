@@ -1,0 +1,54 @@
+//! An agent's line to its session: steps to be journaled, messages to be read, progress.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use unisono_context::{Message, MessageId, Ordinal, RunId};
+use unisono_session::run::Step;
+
+use crate::agent::Failure;
+
+/// What is answered later.
+pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The far end of a [`Line`]: the session, or a recording in tests.
+pub(crate) trait Exchange: Send + Sync + 'static {
+    /// Journals a step; done once it is on disk.
+    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>>;
+
+    /// The message at an ordinal of the branch that ends in `head`.
+    fn read_message(
+        &self,
+        head: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>>;
+
+    /// Passes on what an agent says it is doing.
+    fn progress(&self, run: RunId, text: Arc<str>);
+}
+
+/// A shared line.
+#[derive(Clone)]
+pub(crate) struct Line(Arc<dyn Exchange>);
+
+impl Line {
+    pub(crate) fn new(exchange: impl Exchange) -> Line {
+        Line(Arc::new(exchange))
+    }
+}
+
+impl std::ops::Deref for Line {
+    type Target = dyn Exchange;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Line")
+    }
+}

@@ -1,0 +1,192 @@
+//! An agent's pool: admits its runs to a bounded number of workers.
+//!
+//! Owns the places and the queue of one agent. Cancellation does not pass through it: it reaches
+//! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts. Sessions send to it through its [`Handle`]; its
+//! workers are linked to it, so a worker that panics is reported as a lost attempt and its
+//! siblings go on. The queue holds at most [`Options::pool_queue`](crate::Options) attempts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::oneshot;
+use unisono_session::machine::AttemptEnd;
+use unisono_session::run::Cause;
+
+use crate::lane::{Lane, Offer};
+use crate::runtime::Env;
+use crate::slot::Slot;
+use crate::worker::{self, Attempt, Worker};
+
+/// What a pool is sent.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    /// Carry out an attempt.
+    Dispatch(Box<Job>),
+    /// A worker has ended its attempt.
+    Ended { worker: ActorId, end: AttemptEnd },
+}
+
+/// An attempt, and who wants to know how it ended.
+#[derive(Debug)]
+pub(crate) struct Job {
+    attempt: Attempt,
+    reply: oneshot::Sender<AttemptEnd>,
+}
+
+/// What others hold of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle(pub(crate) Slot<Msg>);
+
+impl Handle {
+    /// Carries out an attempt. An attempt that is lost with its worker or pool ends in
+    /// [`Cause::Panic`].
+    pub(crate) async fn dispatch(&self, attempt: Attempt) -> AttemptEnd {
+        let (reply, end) = oneshot::channel();
+        let lost = |reason: &str| AttemptEnd::Failed {
+            cause: Cause::Panic,
+            reason: reason.into(),
+        };
+        if self
+            .0
+            .send(Msg::Dispatch(Box::new(Job { attempt, reply })))
+            .await
+            .is_err()
+        {
+            return lost("the agent's pool is not available");
+        }
+        end.await
+            .unwrap_or_else(|_| lost("the attempt was lost with its pool"))
+    }
+}
+
+/// What a pool is made of.
+pub(crate) struct Args {
+    pub(crate) env: Arc<Env>,
+    /// Workers at one time.
+    pub(crate) places: usize,
+}
+
+/// The actor.
+pub(crate) struct Pool;
+
+pub(crate) struct State {
+    env: Arc<Env>,
+    lane: Lane<Box<Job>>,
+    running: HashMap<ActorId, oneshot::Sender<AttemptEnd>>,
+}
+
+impl State {
+    async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
+        match self.lane.offer(job) {
+            Offer::Start(job) => self.start(myself, job).await,
+            Offer::Queued => {}
+            Offer::Full(job) => {
+                let bound = self.env.options.pool_queue;
+                let reason = format!("the agent's queue of {bound} is full");
+                let cause = Cause::Busy;
+                let end = AttemptEnd::Failed {
+                    cause,
+                    reason: reason.into(),
+                };
+                let _ = job.reply.send(end);
+            }
+        }
+    }
+
+    async fn start(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
+        let mut next = Some(job);
+        while let Some(job) = next.take() {
+            let Job { attempt, reply } = *job;
+            let args = worker::Args {
+                attempt,
+                env: self.env.clone(),
+                pool: myself.clone(),
+            };
+            let spawned = Worker::spawn_linked(None, Worker, args, myself.get_cell()).await;
+            match spawned {
+                Ok((worker, _)) => {
+                    self.running.insert(worker.get_id(), reply);
+                }
+                Err(error) => {
+                    let reason = format!("no worker could be started: {error}");
+                    let cause = Cause::Panic;
+                    let _ = reply.send(AttemptEnd::Failed {
+                        cause,
+                        reason: reason.into(),
+                    });
+                    next = self.lane.done();
+                }
+            }
+        }
+    }
+
+    async fn on_ended(&mut self, myself: &ActorRef<Msg>, worker: ActorId, end: AttemptEnd) {
+        let Some(reply) = self.running.remove(&worker) else {
+            return;
+        };
+        // The session may have stopped caring: it cancelled the run, or is gone.
+        let _ = reply.send(end);
+        if let Some(next) = self.lane.done() {
+            self.start(myself, next).await;
+        }
+    }
+
+    async fn on_lost(&mut self, myself: &ActorRef<Msg>, worker: ActorId, reason: String) {
+        let end = AttemptEnd::Failed {
+            cause: Cause::Panic,
+            reason: reason.into(),
+        };
+        self.on_ended(myself, worker, end).await;
+    }
+}
+
+impl Actor for Pool {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Args;
+
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+        let lane = Lane::new(args.places, args.env.options.pool_queue);
+        Ok(State {
+            env: args.env,
+            lane,
+            running: HashMap::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Dispatch(job) => state.on_dispatch(&myself, job).await,
+            Msg::Ended { worker, end } => state.on_ended(&myself, worker, end).await,
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<Msg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(worker, error) => {
+                let reason = format!("the agent panicked: {error}");
+                state.on_lost(&myself, worker.get_id(), reason).await;
+            }
+            // A worker that stops by itself has sent how its attempt ended; that message may come
+            // after this event. One that was stopped has a reason.
+            SupervisionEvent::ActorTerminated(worker, _, Some(reason)) => {
+                let reason = format!("the worker was stopped: {reason}");
+                state.on_lost(&myself, worker.get_id(), reason).await;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

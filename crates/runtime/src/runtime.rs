@@ -1,0 +1,201 @@
+//! The runtime's face: start it on a journal, create and open sessions, shut it down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorRef};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use unisono_context::SessionId;
+use unisono_model::language::Models;
+use unisono_session::Refusal;
+use unisono_session::machine::Import;
+use unisono_store::{Health, Journal};
+
+use crate::agent::Kinds;
+use crate::restart::Intensity;
+use crate::session::Handle;
+use crate::supervisor::{self, Supervisor};
+
+/// Every bound and deadline of the runtime.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Runs of one agent that wait for a place.
+    pub pool_queue: usize,
+    /// Compactions at one time.
+    pub compactions: usize,
+    /// Compactions that wait.
+    pub compaction_queue: usize,
+    /// How long one compaction step may take.
+    pub compaction_deadline: Duration,
+    /// Counting requests at one time.
+    pub countings: usize,
+    /// Requests one session takes before it answers that it is busy.
+    pub session_queue: usize,
+    /// A session without work leaves memory after this.
+    pub passivate_after: Duration,
+    /// How often a failed actor is started again.
+    pub intensity: Intensity,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            pool_queue: 4_096,
+            compactions: 2,
+            compaction_queue: 256,
+            compaction_deadline: Duration::from_secs(30),
+            countings: 4,
+            session_queue: 1_024,
+            passivate_after: Duration::from_secs(300),
+            intensity: Intensity::default(),
+        }
+    }
+}
+
+/// What could not be done.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The session refused the request; nothing changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The store failed.
+    #[error("{0}")]
+    Store(Arc<unisono_store::Error>),
+    /// The journal does not fold.
+    #[error("session {session} cannot be opened: {reason}; run `unisono doctor`")]
+    Broken {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// There is no such session.
+    #[error("session {0} does not exist; `unisono sessions list` shows those that do")]
+    UnknownSession(SessionId),
+    /// Too many requests wait.
+    #[error("session {0} is busy: its queue is full, try again in a moment")]
+    Busy(SessionId),
+    /// The actor that should answer is gone.
+    #[error("the {0} is not available; the runtime is stopping or keeps failing")]
+    Unavailable(&'static str),
+}
+
+impl From<unisono_store::Error> for Error {
+    fn from(error: unisono_store::Error) -> Error {
+        Error::Store(Arc::new(error))
+    }
+}
+
+/// What every actor may use. Immutable.
+#[derive(Debug)]
+pub(crate) struct Env {
+    pub(crate) journal: Journal,
+    pub(crate) kinds: Kinds,
+    pub(crate) models: Models,
+    pub(crate) options: Options,
+}
+
+/// A running tree of actors. Dropping it does not stop them; [`Runtime::shutdown`] does.
+#[derive(Debug)]
+pub struct Runtime {
+    supervisor: ActorRef<supervisor::Msg>,
+    ended: watch::Receiver<Option<Arc<str>>>,
+    tree: JoinHandle<()>,
+    env: Arc<Env>,
+}
+
+impl Runtime {
+    /// Starts the tree on a journal. Sessions with open turns go on when they are opened.
+    ///
+    /// # Errors
+    /// An actor could not be started.
+    pub async fn start(
+        journal: Journal,
+        kinds: Kinds,
+        models: Models,
+        options: Options,
+    ) -> Result<Runtime, Error> {
+        let env = Arc::new(Env {
+            journal,
+            kinds,
+            models,
+            options,
+        });
+        let (tell, ended) = watch::channel(None);
+        let args = supervisor::Args {
+            env: env.clone(),
+            ended: tell,
+        };
+        let spawned = Actor::spawn(None, Supervisor, args).await;
+        let (supervisor, tree) = spawned.map_err(|_| Error::Unavailable("supervisor"))?;
+        Ok(Runtime {
+            supervisor,
+            ended,
+            tree,
+            env,
+        })
+    }
+
+    /// Creates a session from a conversation. On disk when it returns.
+    ///
+    /// # Errors
+    /// The conversation is refused, or the store fails.
+    pub async fn create(&self, import: Import) -> Result<Handle, Error> {
+        let id = import.session.ok_or(Refusal::NoSessionId)?;
+        let handle = self.handle(id).await?;
+        handle.import(import).await?;
+        Ok(handle)
+    }
+
+    /// Opens a session. Its open turns go on by themselves.
+    ///
+    /// # Errors
+    /// There is none of that id, or its journal cannot be read.
+    pub async fn open(&self, id: SessionId) -> Result<Handle, Error> {
+        if !self.env.journal.exists(id).await? {
+            return Err(Error::UnknownSession(id));
+        }
+        let handle = self.handle(id).await?;
+        handle.inspect(|_| ()).await?;
+        Ok(handle)
+    }
+
+    /// The journal it runs on.
+    pub fn journal(&self) -> &Journal {
+        &self.env.journal
+    }
+
+    /// Whether the store still takes writes.
+    pub fn health(&self) -> Health {
+        self.env.journal.health()
+    }
+
+    /// Waits until the tree has given up, and says why. Never returns while it works.
+    pub async fn failed(&self) -> Arc<str> {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_else(|| "unknown".into()),
+            Err(_) => "the supervisor is gone".into(),
+        }
+    }
+
+    /// Stops every actor. Open turns stay open in the journal and go on at the next start.
+    pub async fn shutdown(self) {
+        self.supervisor.stop(None);
+        // The tree ends when its root has stopped its children.
+        if self.tree.await.is_err() {
+            tracing::warn!("the supervisor did not stop cleanly");
+        }
+    }
+
+    async fn handle(&self, id: SessionId) -> Result<Handle, Error> {
+        let entry = supervisor::activate(&self.supervisor, id).await?;
+        Ok(Handle::new(
+            id,
+            entry,
+            self.supervisor.clone(),
+            self.env.clone(),
+        ))
+    }
+}

@@ -1,0 +1,296 @@
+//! The session actor: carries out what its machine decides.
+//!
+//! Owns the machine, the journal's tail that is not on disk yet, and the prompts of its open
+//! turns. Clients send to it through their [`Handle`], admitted by permits; its own effects send
+//! their results back. One append is in flight at a time: what is decided meanwhile goes with the
+//! next one. An effect with consequences outside waits in the outbox until its intent is on disk.
+//! When the actor dies its runs are cancelled, and its successor asks for them again.
+
+mod commit;
+mod effects;
+mod events;
+mod handle;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{broadcast, oneshot, watch};
+use tokio_util::sync::DropGuard;
+use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
+use unisono_model::prompt::Prefix;
+use unisono_session::state::EndedTurn;
+use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
+
+use crate::clock;
+use crate::compactor;
+use crate::runtime::{Env, Error};
+use crate::supervisor;
+use crate::tokenizer;
+
+pub use events::Events;
+pub use handle::{Handle, Progress};
+
+pub(crate) use handle::Entry;
+
+/// What a session is sent.
+pub(crate) enum Msg {
+    /// Read the journal. Always the first.
+    Load,
+    /// Take an input; the reply is given once all that follows from it is on disk.
+    Request { input: Input, reply: Ack },
+    /// Take what came of an effect.
+    Feed(Input),
+    /// The shared prompts of a turn, by definition digest.
+    Rendered {
+        turn: TurnId,
+        prefixes: HashMap<Digest, Prefix>,
+    },
+    /// An append has ended.
+    Committed(Result<u64, unisono_store::Error>),
+    /// Look at the state.
+    Inspect(Look),
+    /// Tell when a turn has ended.
+    Wait {
+        turn: TurnId,
+        reply: oneshot::Sender<Result<EndedTurn, Error>>,
+    },
+    /// Leave memory if there is nothing to do.
+    CheckIdle,
+}
+
+/// The reply to a request.
+pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
+
+/// A look at the state, or why there is none.
+pub(crate) type Look = Box<dyn FnOnce(Result<&SessionState, Error>) + Send>;
+
+/// What a session is made of.
+pub(crate) struct Args {
+    pub(crate) id: SessionId,
+    pub(crate) env: Arc<Env>,
+    pub(crate) tokenizer: tokenizer::Handle,
+    pub(crate) compactor: compactor::Handle,
+    pub(crate) supervisor: ActorRef<supervisor::Msg>,
+    /// Up to where the journal is on disk, for those who follow it.
+    pub(crate) durable: Arc<watch::Sender<u64>>,
+    pub(crate) progress: broadcast::Sender<Progress>,
+}
+
+/// The actor.
+pub(crate) struct Session;
+
+/// Loading, live, or not to be had.
+pub(crate) enum Phase {
+    Loading,
+    Live(Box<Live>),
+    Broken(Error),
+}
+
+pub(crate) struct State {
+    args: Args,
+    phase: Phase,
+}
+
+/// A session in memory.
+pub(crate) struct Live {
+    machine: Machine,
+    outbox: Outbox,
+    epoch: u64,
+    /// Sequence number of the last decided event.
+    decided: u64,
+    /// Decided, not yet handed to the store.
+    pending: Vec<Event>,
+    /// Handed to the store.
+    in_flight: Vec<Event>,
+    acks: Vec<(u64, Ack)>,
+    waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
+    prefixes: HashMap<(TurnId, Digest), Prefix>,
+    /// Cancels what it guards when the run is no longer wanted, or the session dies.
+    runs: HashMap<RunId, DropGuard>,
+    /// Cancels the compaction step of a turn in the same way.
+    compactions: HashMap<TurnId, DropGuard>,
+    active_at: Timestamp,
+}
+
+impl State {
+    /// Claims the session and folds its journal.
+    async fn on_load(&mut self, myself: &ActorRef<Msg>) {
+        let id = self.args.id;
+        match commit::load(&self.args.env.journal, id).await {
+            Ok((live, reaction)) => {
+                self.args.durable.send_replace(live.decided);
+                self.phase = Phase::Live(Box::new(live));
+                self.react(myself, reaction);
+                self.schedule_idle_check(myself);
+            }
+            Err(error) => {
+                tracing::error!(session = %id, %error, "session cannot be opened");
+                self.phase = Phase::Broken(error);
+            }
+        }
+    }
+
+    /// Takes an input of a client; the reply waits for the disk.
+    fn on_request(&mut self, myself: &ActorRef<Msg>, input: Input, reply: Ack) {
+        match self.decide(input) {
+            Ok(reaction) => {
+                self.react(myself, reaction);
+                if let Phase::Live(live) = &mut self.phase {
+                    live.acks.push((live.decided, reply));
+                    live.acknowledge();
+                }
+            }
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    /// Takes what came of an effect. A refusal means that it came too late to matter.
+    fn on_feed(&mut self, myself: &ActorRef<Msg>, input: Input) {
+        if let Input::RunEnded { run, .. } = &input
+            && let Phase::Live(live) = &mut self.phase
+            && let Some(guard) = live.runs.remove(run)
+        {
+            guard.disarm();
+        }
+        match self.decide(input) {
+            Ok(reaction) => self.react(myself, reaction),
+            Err(error) => tracing::debug!(session = %self.args.id, %error, "late result"),
+        }
+    }
+
+    fn on_rendered(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        turn: TurnId,
+        prefixes: HashMap<Digest, Prefix>,
+    ) {
+        let digests = prefixes
+            .iter()
+            .map(|(agent, prefix)| (*agent, prefix.digest()))
+            .collect();
+        if let Phase::Live(live) = &mut self.phase {
+            let keyed = prefixes
+                .into_iter()
+                .map(|(agent, prefix)| ((turn, agent), prefix));
+            live.prefixes.extend(keyed);
+        }
+        self.on_feed(
+            myself,
+            Input::Rendered {
+                turn,
+                prefixes: digests,
+            },
+        );
+    }
+
+    fn on_inspect(&self, look: Look) {
+        match &self.phase {
+            Phase::Live(live) => look(Ok(live.machine.state())),
+            Phase::Broken(error) => look(Err(error.clone())),
+            Phase::Loading => look(Err(Error::Unavailable("session"))),
+        }
+    }
+
+    fn on_wait(&mut self, turn: TurnId, reply: oneshot::Sender<Result<EndedTurn, Error>>) {
+        match &mut self.phase {
+            Phase::Live(live) => live.wait_for(turn, reply),
+            Phase::Broken(error) => drop(reply.send(Err(error.clone()))),
+            Phase::Loading => drop(reply.send(Err(Error::Unavailable("session")))),
+        }
+    }
+
+    fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
+        let limit = self.args.env.options.passivate_after;
+        let idle = match &self.phase {
+            Phase::Live(live) => live.is_idle(limit),
+            Phase::Broken(_) => true,
+            Phase::Loading => false,
+        };
+        if idle {
+            myself.stop(None)
+        } else {
+            self.schedule_idle_check(myself)
+        }
+    }
+
+    fn decide(&mut self, input: Input) -> Result<Reaction, Error> {
+        match &mut self.phase {
+            Phase::Live(live) => {
+                live.active_at = clock::now();
+                Ok(live.machine.handle(input, live.active_at)?)
+            }
+            Phase::Broken(error) => Err(error.clone()),
+            Phase::Loading => Err(Error::Unavailable("session")),
+        }
+    }
+
+    /// Puts decided events on their way to the disk, and carries out what may be carried out.
+    fn react(&mut self, myself: &ActorRef<Msg>, reaction: Reaction) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        live.decided += reaction.events.len() as u64;
+        live.pending.extend(reaction.events);
+        let free = live.outbox.put(live.decided, reaction.effects);
+        self.start_append(myself);
+        self.carry_out(myself, free);
+    }
+
+    fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        for effect in effects {
+            effects::carry_out(&self.args, live, myself, effect);
+        }
+    }
+
+    fn schedule_idle_check(&self, myself: &ActorRef<Msg>) {
+        let (myself, after) = (myself.clone(), self.args.env.options.passivate_after);
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            // Gone already: nothing to check.
+            let _ = myself.send_message(Msg::CheckIdle);
+        });
+    }
+}
+
+impl Actor for Session {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Args;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Msg>,
+        args: Args,
+    ) -> Result<State, ActorProcessingErr> {
+        myself
+            .send_message(Msg::Load)
+            .map_err(|_| "the session's mailbox is closed")?;
+        Ok(State {
+            args,
+            phase: Phase::Loading,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Load => state.on_load(&myself).await,
+            Msg::Request { input, reply } => state.on_request(&myself, input, reply),
+            Msg::Feed(input) => state.on_feed(&myself, input),
+            Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
+            Msg::Committed(result) => state.on_committed(&myself, result)?,
+            Msg::Inspect(look) => state.on_inspect(look),
+            Msg::Wait { turn, reply } => state.on_wait(turn, reply),
+            Msg::CheckIdle => state.on_check_idle(&myself),
+        }
+        Ok(())
+    }
+}

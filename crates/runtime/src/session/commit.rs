@@ -1,0 +1,190 @@
+//! The session's way to the disk: loading, appending, acknowledging.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ractor::{ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use unisono_context::{SessionId, TurnId};
+use unisono_session::state::EndedTurn;
+use unisono_session::{Event, Fact, Machine, Outbox, Reaction};
+use unisono_store::Journal;
+
+use crate::clock;
+use crate::runtime::Error;
+
+use super::{Live, Msg, Phase, State};
+
+/// Events read at a time when a journal is folded.
+const PAGE: usize = 4_096;
+
+/// Claims a session and folds its journal; an empty one is a session to be created.
+pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reaction), Error> {
+    let claim = journal.claim(id).await?;
+    let mut events: Vec<Event> = Vec::new();
+    while (events.len() as u64) < claim.last_seq {
+        let page = journal.read(id, events.len() as u64 + 1, PAGE).await?;
+        if page.is_empty() {
+            let reason = format!("event {} cannot be read", events.len() + 1);
+            return Err(Error::Broken {
+                session: id,
+                reason: reason.into(),
+            });
+        }
+        events.extend(page.into_iter().map(|(_, event)| event));
+    }
+    let now = clock::now();
+    let recovered = Machine::recover(&events, now);
+    let (machine, reaction) = recovered.map_err(|error| Error::Broken {
+        session: id,
+        reason: error.to_string().into(),
+    })?;
+    let live = Live {
+        machine,
+        outbox: Outbox::new(claim.last_seq),
+        epoch: claim.epoch,
+        decided: claim.last_seq,
+        pending: Vec::new(),
+        in_flight: Vec::new(),
+        acks: Vec::new(),
+        waits: HashMap::new(),
+        prefixes: HashMap::new(),
+        runs: HashMap::new(),
+        compactions: HashMap::new(),
+        active_at: now,
+    };
+    Ok((live, reaction))
+}
+
+impl State {
+    /// Hands what was decided to the store, unless an append is in flight.
+    pub(super) fn start_append(&mut self, myself: &ActorRef<Msg>) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        if !live.in_flight.is_empty() || live.pending.is_empty() {
+            return;
+        }
+        live.in_flight = std::mem::take(&mut live.pending);
+        let events = live.in_flight.clone();
+        let (journal, id) = (self.args.env.journal.clone(), self.args.id);
+        let (epoch, expected) = (live.epoch, live.outbox.durable());
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let result = journal.append(id, epoch, expected, &events).await;
+            // A session that died meanwhile reads its journal when it returns.
+            let _ = myself.send_message(Msg::Committed(result));
+        });
+    }
+
+    /// An append has ended: release what waited for it. A store that takes no more writes makes
+    /// the session unavailable; any other failure restarts it from its journal.
+    pub(super) fn on_committed(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        result: Result<u64, unisono_store::Error>,
+    ) -> Result<(), ActorProcessingErr> {
+        let Phase::Live(live) = &mut self.phase else {
+            return Ok(());
+        };
+        match result {
+            Ok(seq) => {
+                let committed = std::mem::take(&mut live.in_flight);
+                self.args.durable.send_replace(seq);
+                let ready = live.outbox.committed(seq);
+                live.acknowledge();
+                live.tell_ended(&committed);
+                self.start_append(myself);
+                self.carry_out(myself, ready);
+                Ok(())
+            }
+            Err(error) => {
+                let fenced = matches!(
+                    error,
+                    unisono_store::Error::Fenced { .. } | unisono_store::Error::Conflict { .. }
+                );
+                let error = Error::from(error);
+                tracing::error!(session = %self.args.id, %error, "events cannot be stored");
+                live.refuse(&error);
+                if fenced {
+                    return Err(error.to_string().into());
+                }
+                self.phase = Phase::Broken(error);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Live {
+    /// Answers the requests whose events are on disk.
+    pub(super) fn acknowledge(&mut self) {
+        let durable = self.outbox.durable();
+        let (ready, waiting) = std::mem::take(&mut self.acks)
+            .into_iter()
+            .partition(|(seq, _)| *seq <= durable);
+        self.acks = waiting;
+        let ready: Vec<_> = ready;
+        for (_, reply) in ready {
+            // The client may have given up.
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    /// Tells those who wait for a turn, once its end is on disk, and forgets its prompts.
+    fn tell_ended(&mut self, committed: &[Event]) {
+        for event in committed {
+            let Fact::TurnEnded { turn, .. } = &event.fact else {
+                continue;
+            };
+            self.prefixes.retain(|(of, _), _| of != turn);
+            self.compactions.remove(turn);
+            let Some(ended) = self.machine.state().ended(*turn) else {
+                continue;
+            };
+            for reply in self.waits.remove(turn).unwrap_or_default() {
+                let _ = reply.send(Ok(ended.clone()));
+            }
+        }
+    }
+
+    /// Registers somebody who waits for a turn, or answers at once.
+    pub(super) fn wait_for(
+        &mut self,
+        turn: TurnId,
+        reply: oneshot::Sender<Result<EndedTurn, Error>>,
+    ) {
+        let on_its_way = self.pending.iter().chain(&self.in_flight);
+        let durable = !on_its_way.into_iter().any(|event| ends(event, turn));
+        match self.machine.state().ended(turn) {
+            Some(ended) if durable => drop(reply.send(Ok(ended.clone()))),
+            None if self.machine.state().turn(turn).is_none() => {
+                let unknown = unisono_session::Refusal::UnknownTurn(turn);
+                let _ = reply.send(Err(unknown.into()));
+            }
+            Some(_) | None => self.waits.entry(turn).or_default().push(reply),
+        }
+    }
+
+    /// Fails everybody who waits.
+    fn refuse(&mut self, error: &Error) {
+        for (_, reply) in self.acks.drain(..) {
+            let _ = reply.send(Err(error.clone()));
+        }
+        for reply in self.waits.drain().flat_map(|(_, replies)| replies) {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
+    /// Whether nothing is open, nothing on its way, and nobody was here for so long.
+    pub(super) fn is_idle(&self, limit: Duration) -> bool {
+        let quiet = clock::now().ms_since(self.active_at);
+        let quiet = u128::try_from(quiet).unwrap_or(0) >= limit.as_millis();
+        let nothing_open = self.machine.state().open_turns().next().is_none();
+        quiet && nothing_open && self.pending.is_empty() && self.in_flight.is_empty()
+    }
+}
+
+fn ends(event: &Event, turn: TurnId) -> bool {
+    matches!(&event.fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn)
+}

@@ -1,0 +1,256 @@
+//! Carrying out effects: each in a task of its own whose result is fed back to the session.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use unisono_context::snapshot::Preamble;
+use unisono_context::tokens::Count;
+use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, Timestamp};
+use unisono_model::prompt::{self, Group, Prefix};
+use unisono_session::brief::{Brief, CompactionJob};
+use unisono_session::due::{CountRequest, RenderRequest};
+use unisono_session::machine::{AttemptEnd, Counted};
+use unisono_session::run::{Cause, Step};
+use unisono_session::{Effect, Input};
+
+use crate::agent::{self, Failure};
+use crate::clock;
+use crate::line::{Exchange, Later, Line};
+use crate::runtime::Error;
+use crate::supervisor;
+use crate::tokenizer;
+use crate::worker::Attempt;
+
+use super::{Args, Live, Msg, Progress};
+
+/// Starts carrying out one effect.
+pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, effect: Effect) {
+    match effect {
+        Effect::Count(request) => count(args, myself, request),
+        Effect::Compact(job) => compact(args, live, myself, *job),
+        Effect::Render(request) => render(myself, request),
+        Effect::Dispatch(brief) => dispatch(args, live, myself, *brief),
+        // Dropping the guard cancels the attempt.
+        Effect::CancelRun(run) => drop(live.runs.remove(&run)),
+        Effect::CancelCompaction(turn) => drop(live.compactions.remove(&turn)),
+        Effect::Wake(at) => wake(myself, at),
+    }
+}
+
+/// Tells the session; one that died meanwhile asks again when it returns.
+fn feed(session: &ActorRef<Msg>, input: Input) {
+    let _ = session.send_message(Msg::Feed(input));
+}
+
+fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
+    let (tokenizer, myself) = (args.tokenizer.clone(), myself.clone());
+    tokio::spawn(async move {
+        let CountRequest {
+            turn,
+            encoding,
+            messages,
+            preamble,
+        } = request;
+        let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
+        let mut texts: Vec<String> = messages.iter().map(|m| m.countable_text()).collect();
+        texts.extend(preamble.iter().map(preamble_text));
+        let mut counts = count_surely(&tokenizer, texts, encoding).await;
+        let preamble = preamble.and_then(|p| Some((p.digest(), counts.pop()?)));
+        let messages = ids.into_iter().zip(counts).collect();
+        feed(
+            &myself,
+            Input::Counted(Counted {
+                turn,
+                encoding,
+                preamble,
+                messages,
+            }),
+        );
+    });
+}
+
+/// Counts, or estimates where the tokenizer is lost twice: counting never fails a turn.
+async fn count_surely(
+    tokenizer: &tokenizer::Handle,
+    texts: Vec<String>,
+    encoding: Encoding,
+) -> Vec<Count> {
+    for _ in 0..2 {
+        match tokenizer.count(texts.clone(), encoding).await {
+            Ok(counts) => return counts,
+            Err(error) => tracing::warn!(%error, "counting again"),
+        }
+    }
+    texts
+        .iter()
+        .map(|text| Count::approximate(text.len() as u64))
+        .collect()
+}
+
+/// What system text and tools cost: the text and the JSON a model is sent.
+fn preamble_text(preamble: &Preamble) -> String {
+    let mut text = preamble.system().to_string();
+    for tool in preamble.tools().iter() {
+        text.push_str(&format!(
+            "\n{} {} {}",
+            tool.name, tool.description, tool.input_schema
+        ));
+    }
+    text
+}
+
+fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: CompactionJob) {
+    let (compactor, myself) = (args.compactor.clone(), myself.clone());
+    let cancelled = CancellationToken::new();
+    live.compactions
+        .insert(job.turn, cancelled.clone().drop_guard());
+    tokio::spawn(async move {
+        let (turn, step) = (job.turn, job.step);
+        // Whoever stops waiting for the compactor's answer stops its work.
+        let Some(end) = cancelled
+            .run_until_cancelled(compactor.carry_out(job))
+            .await
+        else {
+            return;
+        };
+        let input = match end {
+            Ok(result) => Input::StepDone { turn, step, result },
+            Err(reason) => Input::StepFailed { turn, step, reason },
+        };
+        feed(&myself, input);
+    });
+}
+
+fn render(myself: &ActorRef<Msg>, request: RenderRequest) {
+    let myself = myself.clone();
+    tokio::task::spawn_blocking(move || {
+        let turn = request.turn;
+        let prefixes = render_groups(&request);
+        let _ = myself.send_message(Msg::Rendered { turn, prefixes });
+    });
+}
+
+/// One rendering per group; the agents of a group share its bytes.
+fn render_groups(request: &RenderRequest) -> HashMap<Digest, Prefix> {
+    let mut rendered: Vec<(Group, Prefix)> = Vec::new();
+    let mut prefixes = HashMap::new();
+    for definition in &request.definitions {
+        let group = agent::group(definition);
+        let known = rendered.iter().find(|(known, _)| *known == group);
+        let prefix = match known {
+            Some((_, prefix)) => prefix.clone(),
+            None => {
+                let prefix = prompt::render(Some(&request.snapshot), &group);
+                rendered.push((group, prefix.clone()));
+                prefix
+            }
+        };
+        prefixes.insert(definition.digest(), prefix);
+    }
+    prefixes
+}
+
+fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) {
+    let (run, number) = (brief.run, brief.attempt);
+    let myself = myself.clone();
+    let end = move |session: &ActorRef<Msg>, end| {
+        feed(
+            session,
+            Input::RunEnded {
+                run,
+                attempt: number,
+                end,
+            },
+        );
+    };
+    let key = (brief.turn, brief.definition.digest());
+    let Some(prefix) = live.prefixes.get(&key).cloned() else {
+        let (cause, reason) = (
+            Cause::SnapshotMismatch,
+            "its context was not rendered".into(),
+        );
+        return end(&myself, AttemptEnd::Failed { cause, reason });
+    };
+    let cancelled = CancellationToken::new();
+    live.runs.insert(run, cancelled.clone().drop_guard());
+    let line = SessionLine {
+        session: myself.clone(),
+        progress: args.progress.clone(),
+    };
+    let (supervisor, definition) = (args.supervisor.clone(), brief.definition.clone());
+    let attempt = Attempt {
+        brief,
+        prefix,
+        line: Line::new(line),
+        cancelled,
+    };
+    tokio::spawn(async move {
+        let ended = match supervisor::pool_of(&supervisor, &definition).await {
+            Ok(pool) => pool.dispatch(attempt).await,
+            Err(error) => AttemptEnd::Failed {
+                cause: Cause::Panic,
+                reason: error.to_string().into(),
+            },
+        };
+        end(&myself, ended);
+    });
+}
+
+fn wake(myself: &ActorRef<Msg>, at: Timestamp) {
+    let myself = myself.clone();
+    let pause = u64::try_from(at.ms_since(clock::now())).unwrap_or(0);
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        feed(&myself, Input::Tick);
+    });
+}
+
+/// An agent's line to the session that dispatched it.
+struct SessionLine {
+    session: ActorRef<Msg>,
+    progress: tokio::sync::broadcast::Sender<Progress>,
+}
+
+fn gone() -> Failure {
+    Failure::new(Cause::Panic, "the session is gone")
+}
+
+impl Exchange for SessionLine {
+    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
+        let (reply, durable) = oneshot::channel();
+        let input = Input::RunStepped { run, attempt, step };
+        let sent = self.session.send_message(Msg::Request { input, reply });
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            let stored: Result<(), Error> = durable.await.map_err(|_| gone())?;
+            stored.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+        })
+    }
+
+    fn read_message(
+        &self,
+        head: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
+        let (reply, found) = oneshot::channel();
+        let look = Msg::Inspect(Box::new(move |state| {
+            let message = state.map(|s| s.tree().at(head, ordinal).map(|n| n.message.clone()));
+            let _ = reply.send(message);
+        }));
+        let sent = self.session.send_message(look);
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            let message = found.await.map_err(|_| gone())?;
+            message.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+        })
+    }
+
+    fn progress(&self, run: RunId, text: Arc<str>) {
+        // Nobody may be listening.
+        let _ = self.progress.send(Progress { run, text });
+    }
+}

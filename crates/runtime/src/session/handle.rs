@@ -1,0 +1,164 @@
+//! What clients hold of a session.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
+use unisono_context::{MessageId, RunId, SessionId, TurnId};
+use unisono_session::machine::{Import, NewTurn};
+use unisono_session::state::EndedTurn;
+use unisono_session::{Input, State};
+
+use crate::runtime::{Env, Error};
+use crate::slot::Slot;
+use crate::supervisor;
+
+use super::{Events, Msg};
+
+/// What an agent says it is doing.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Its run.
+    pub run: RunId,
+    /// Its words.
+    pub text: Arc<str>,
+}
+
+/// Where a session is found.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) slot: Slot<Msg>,
+    pub(crate) durable: watch::Receiver<u64>,
+    pub(crate) progress: broadcast::Sender<Progress>,
+    pub(crate) permits: Arc<Semaphore>,
+}
+
+/// A session, live or not: a request to one that left memory brings it back.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    id: SessionId,
+    entry: Entry,
+    supervisor: ActorRef<supervisor::Msg>,
+    env: Arc<Env>,
+}
+
+impl Handle {
+    pub(crate) fn new(
+        id: SessionId,
+        entry: Entry,
+        supervisor: ActorRef<supervisor::Msg>,
+        env: Arc<Env>,
+    ) -> Handle {
+        Handle {
+            id,
+            entry,
+            supervisor,
+            env,
+        }
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    pub(crate) async fn import(&self, import: Import) -> Result<(), Error> {
+        self.request(Input::Import(import)).await
+    }
+
+    /// Hands in a turn. On disk when it returns; handing the same turn in again changes nothing.
+    ///
+    /// # Errors
+    /// The turn is refused, too many requests wait, or the store fails.
+    pub async fn accept(&self, turn: NewTurn) -> Result<(), Error> {
+        self.request(Input::Accept(turn)).await
+    }
+
+    /// Stops a turn and its runs. On disk when it returns.
+    ///
+    /// # Errors
+    /// The turn is not open, or the store fails.
+    pub async fn cancel(&self, turn: TurnId) -> Result<(), Error> {
+        self.request(Input::Cancel { turn }).await
+    }
+
+    /// Starts a branch at a message, or sets it there.
+    ///
+    /// # Errors
+    /// The message does not exist, the branch is busy, or the store fails.
+    pub async fn fork(&self, branch: &str, at: MessageId) -> Result<(), Error> {
+        self.request(Input::Fork {
+            branch: branch.into(),
+            at,
+        })
+        .await
+    }
+
+    /// Waits until a turn has ended and its end is on disk.
+    ///
+    /// # Errors
+    /// There is no such turn, or the session is gone.
+    pub async fn wait(&self, turn: TurnId) -> Result<EndedTurn, Error> {
+        self.ask(|reply| Msg::Wait { turn, reply }).await?
+    }
+
+    /// Looks at the session's state, inside its actor: keep it short.
+    ///
+    /// # Errors
+    /// The session cannot be opened.
+    pub async fn inspect<T: Send + 'static>(
+        &self,
+        look: impl Fn(&State) -> T + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        let make = |reply: oneshot::Sender<Result<T, Error>>| {
+            let look = look.clone();
+            Msg::Inspect(Box::new(move |state| drop(reply.send(state.map(look)))))
+        };
+        self.ask(make).await?
+    }
+
+    /// The session's durable events after sequence number `after` (0: all), and those to come.
+    ///
+    /// # Errors
+    /// The session cannot be opened.
+    pub async fn events(&self, after: u64) -> Result<Events, Error> {
+        let entry = supervisor::activate(&self.supervisor, self.id).await?;
+        Ok(Events::new(
+            self.env.journal.clone(),
+            self.id,
+            after,
+            entry.durable,
+        ))
+    }
+
+    /// What agents say they are doing from now on. Lossy: a slow listener misses some.
+    pub fn progress(&self) -> broadcast::Receiver<Progress> {
+        self.entry.progress.subscribe()
+    }
+
+    async fn request(&self, input: Input) -> Result<(), Error> {
+        let permit = self.entry.permits.try_acquire();
+        let _permit = permit.map_err(|_| Error::Busy(self.id))?;
+        self.ask(|reply| Msg::Request {
+            input: input.clone(),
+            reply,
+        })
+        .await?
+    }
+
+    /// Asks the session. One that left memory, or died over the question, is brought back and
+    /// asked once more: every request may be made twice.
+    async fn ask<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
+        let mut slot = self.entry.slot.clone();
+        for _ in 0..2 {
+            let (reply, answer) = oneshot::channel();
+            if slot.send(make(reply)).await.is_ok()
+                && let Ok(answer) = answer.await
+            {
+                return Ok(answer);
+            }
+            slot = supervisor::activate(&self.supervisor, self.id).await?.slot;
+        }
+        Err(Error::Unavailable("session"))
+    }
+}

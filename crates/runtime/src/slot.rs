@@ -1,0 +1,83 @@
+//! Where an actor is found: its place outlives the actor, which may be started anew.
+
+use std::fmt;
+use std::time::Duration;
+
+use ractor::{ActorRef, Message, MessagingErr};
+use tokio::sync::watch;
+
+/// How long a caller waits for an actor that is being started again.
+const RESTART_WAIT: Duration = Duration::from_secs(10);
+
+/// Nobody is in the place, nor will be soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vacant;
+
+/// The reading end of a place.
+pub(crate) struct Slot<M>(watch::Receiver<Option<ActorRef<M>>>);
+
+impl<M> fmt::Debug for Slot<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slot")
+    }
+}
+
+impl<M> Clone for Slot<M> {
+    fn clone(&self) -> Self {
+        Slot(self.0.clone())
+    }
+}
+
+/// The supervisor's end of a place.
+pub(crate) struct Seat<M>(watch::Sender<Option<ActorRef<M>>>);
+
+impl<M: Message> Seat<M> {
+    /// An empty place.
+    pub(crate) fn new() -> Seat<M> {
+        Seat(watch::channel(None).0)
+    }
+
+    /// Puts an actor there.
+    pub(crate) fn fill(&self, actor: ActorRef<M>) {
+        self.0.send_replace(Some(actor));
+    }
+
+    /// Takes it away until another one is started.
+    pub(crate) fn clear(&self) {
+        self.0.send_replace(None);
+    }
+
+    /// A reading end.
+    pub(crate) fn slot(&self) -> Slot<M> {
+        Slot(self.0.subscribe())
+    }
+}
+
+impl<M: Message> Slot<M> {
+    /// Sends to the actor in the place, waiting while it is being started again.
+    pub(crate) async fn send(&self, message: M) -> Result<(), Vacant> {
+        let mut place = self.0.clone();
+        let seek = async move {
+            let mut message = message;
+            loop {
+                let occupied = place
+                    .wait_for(Option::is_some)
+                    .await
+                    .map(|actor| actor.clone());
+                let Ok(Some(actor)) = occupied else {
+                    return Err(Vacant);
+                };
+                match actor.send_message(message) {
+                    Ok(()) => return Ok(()),
+                    // It has died and its supervisor has not noticed yet.
+                    Err(MessagingErr::SendErr(back)) => message = back,
+                    Err(_) => return Err(Vacant),
+                }
+                place.changed().await.map_err(|_| Vacant)?;
+            }
+        };
+        tokio::time::timeout(RESTART_WAIT, seek)
+            .await
+            .unwrap_or(Err(Vacant))
+    }
+}

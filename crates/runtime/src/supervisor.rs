@@ -1,0 +1,345 @@
+//! The supervisor: the root of the tree.
+//!
+//! Owns the tokenizer, the compactor, a pool per agent and the live sessions, all linked to it.
+//! A failed child is started again after a jittered pause, one for one; a session that fails too
+//! often is left alone until somebody opens it again, anything else that does ends the tree.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
+use unisono_context::{AgentId, SessionId};
+use unisono_session::Definition;
+
+use crate::clock;
+use crate::compactor::{self, Compactor};
+use crate::pool::{self, Pool};
+use crate::restart::{History, Verdict};
+use crate::runtime::{Env, Error};
+use crate::session::{self, Session};
+use crate::slot::Seat;
+use crate::tokenizer::{self, TokenizerActor};
+
+/// Progress messages kept for a slow listener.
+const PROGRESS_KEPT: usize = 256;
+
+/// What the supervisor is sent.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    /// Give the session, started if it is not live.
+    Activate {
+        session: SessionId,
+        reply: oneshot::Sender<Result<session::Entry, Error>>,
+    },
+    /// Give the pool of an agent, started if there is none.
+    PoolOf {
+        key: PoolKey,
+        reply: oneshot::Sender<Result<pool::Handle, Error>>,
+    },
+    /// Start a failed child again.
+    Restart(Child),
+}
+
+/// An agent and the places of its pool: a definition with another limit has another pool.
+pub(crate) type PoolKey = (AgentId, u32);
+
+/// Who is supervised.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Child {
+    Tokenizer,
+    Compactor,
+    Pool(PoolKey),
+    Session(SessionId),
+}
+
+/// Asks for a session.
+pub(crate) async fn activate(
+    supervisor: &ActorRef<Msg>,
+    session: SessionId,
+) -> Result<session::Entry, Error> {
+    ask(supervisor, |reply| Msg::Activate { session, reply }).await
+}
+
+/// Asks for an agent's pool.
+pub(crate) async fn pool_of(
+    supervisor: &ActorRef<Msg>,
+    definition: &Definition,
+) -> Result<pool::Handle, Error> {
+    let key = (definition.id.clone(), definition.max_concurrent);
+    ask(supervisor, |reply| Msg::PoolOf { key, reply }).await
+}
+
+async fn ask<T>(
+    supervisor: &ActorRef<Msg>,
+    make: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Msg,
+) -> Result<T, Error> {
+    let gone = || Error::Unavailable("supervisor");
+    let (reply, answer) = oneshot::channel();
+    supervisor.send_message(make(reply)).map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?
+}
+
+/// What the supervisor is made of.
+pub(crate) struct Args {
+    pub(crate) env: Arc<Env>,
+    /// Told why the tree gave up.
+    pub(crate) ended: watch::Sender<Option<Arc<str>>>,
+}
+
+/// The actor.
+pub(crate) struct Supervisor;
+
+struct LiveSession {
+    seat: Seat<session::Msg>,
+    durable: Arc<watch::Sender<u64>>,
+    progress: broadcast::Sender<session::Progress>,
+    permits: Arc<Semaphore>,
+}
+
+pub(crate) struct State {
+    env: Arc<Env>,
+    ended: watch::Sender<Option<Arc<str>>>,
+    myself: ActorRef<Msg>,
+    tokenizer_seat: Seat<tokenizer::Msg>,
+    tokenizer: tokenizer::Handle,
+    compactor_seat: Seat<compactor::Msg>,
+    compactor: compactor::Handle,
+    pools: HashMap<PoolKey, Seat<pool::Msg>>,
+    sessions: HashMap<SessionId, LiveSession>,
+    actors: HashMap<ActorId, Child>,
+    histories: HashMap<Child, History>,
+}
+
+impl State {
+    fn new(myself: ActorRef<Msg>, args: Args) -> State {
+        let tokenizer_seat = Seat::new();
+        let compactor_seat = Seat::new();
+        let countings = args.env.options.countings;
+        State {
+            tokenizer: tokenizer::Handle::new(tokenizer_seat.slot(), countings),
+            compactor: compactor::Handle(compactor_seat.slot()),
+            tokenizer_seat,
+            compactor_seat,
+            pools: HashMap::new(),
+            sessions: HashMap::new(),
+            actors: HashMap::new(),
+            histories: HashMap::new(),
+            env: args.env,
+            ended: args.ended,
+            myself,
+        }
+    }
+
+    async fn on_activate(&mut self, id: SessionId) -> Result<session::Entry, Error> {
+        if !self.sessions.contains_key(&id) {
+            let live = LiveSession {
+                seat: Seat::new(),
+                durable: Arc::new(watch::channel(0).0),
+                progress: broadcast::channel(PROGRESS_KEPT).0,
+                permits: Arc::new(Semaphore::new(self.env.options.session_queue.max(1))),
+            };
+            self.sessions.insert(id, live);
+            self.start(Child::Session(id))
+                .await
+                .map_err(|_| Error::Unavailable("session"))?;
+        }
+        let live = self
+            .sessions
+            .get(&id)
+            .ok_or(Error::Unavailable("session"))?;
+        Ok(session::Entry {
+            slot: live.seat.slot(),
+            durable: live.durable.subscribe(),
+            progress: live.progress.clone(),
+            permits: live.permits.clone(),
+        })
+    }
+
+    async fn on_pool_of(&mut self, key: PoolKey) -> Result<pool::Handle, Error> {
+        if !self.pools.contains_key(&key) {
+            self.pools.insert(key.clone(), Seat::new());
+            let started = self.start(Child::Pool(key.clone())).await;
+            started.map_err(|_| Error::Unavailable("agent pool"))?;
+        }
+        let seat = self
+            .pools
+            .get(&key)
+            .ok_or(Error::Unavailable("agent pool"))?;
+        Ok(pool::Handle(seat.slot()))
+    }
+
+    /// Starts a child and puts it in its place.
+    async fn start(&mut self, child: Child) -> Result<(), SpawnErr> {
+        let parent = self.myself.get_cell();
+        let id = match &child {
+            Child::Tokenizer => {
+                let (actor, _) =
+                    TokenizerActor::spawn_linked(None, TokenizerActor, (), parent).await?;
+                self.tokenizer_seat.fill(actor.clone());
+                actor.get_id()
+            }
+            Child::Compactor => {
+                let args = compactor::Args {
+                    env: self.env.clone(),
+                    tokenizer: self.tokenizer.clone(),
+                };
+                let (actor, _) = Compactor::spawn_linked(None, Compactor, args, parent).await?;
+                self.compactor_seat.fill(actor.clone());
+                actor.get_id()
+            }
+            Child::Pool(key) => {
+                let args = pool::Args {
+                    env: self.env.clone(),
+                    places: key.1 as usize,
+                };
+                let (actor, _) = Pool::spawn_linked(None, Pool, args, parent).await?;
+                let id = actor.get_id();
+                if let Some(seat) = self.pools.get(key) {
+                    seat.fill(actor);
+                }
+                id
+            }
+            Child::Session(session) => self.start_session(*session, parent).await?,
+        };
+        self.actors.insert(id, child);
+        Ok(())
+    }
+
+    async fn start_session(&self, id: SessionId, parent: ActorCell) -> Result<ActorId, SpawnErr> {
+        let gone = || SpawnErr::StartupFailed("the session is not wanted any more".into());
+        let live = self.sessions.get(&id).ok_or_else(gone)?;
+        let args = session::Args {
+            id,
+            env: self.env.clone(),
+            tokenizer: self.tokenizer.clone(),
+            compactor: self.compactor.clone(),
+            supervisor: self.myself.clone(),
+            durable: live.durable.clone(),
+            progress: live.progress.clone(),
+        };
+        let (actor, _) = Session::spawn_linked(None, Session, args, parent).await?;
+        let id = actor.get_id();
+        live.seat.fill(actor);
+        Ok(id)
+    }
+
+    /// A child is gone: start it again, or give up on it.
+    fn on_gone(&mut self, actor: ActorId, reason: &str) {
+        let Some(child) = self.actors.remove(&actor) else {
+            return;
+        };
+        tracing::error!(?child, reason, "an actor failed");
+        self.clear_seat(&child);
+        let jitter = clock::new_id() as u64;
+        let history = self.histories.entry(child.clone()).or_default();
+        match history.failed(self.env.options.intensity, clock::now(), jitter) {
+            Verdict::After { pause_ms } => {
+                let myself = self.myself.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                    // The tree may have been stopped meanwhile.
+                    let _ = myself.send_message(Msg::Restart(child));
+                });
+            }
+            Verdict::GiveUp => self.give_up(child, reason),
+        }
+    }
+
+    fn give_up(&mut self, child: Child, reason: &str) {
+        tracing::error!(?child, reason, "an actor failed too often");
+        self.histories.remove(&child);
+        match child {
+            // Whoever waits for it is told; whoever opens it again starts it anew.
+            Child::Session(id) => drop(self.sessions.remove(&id)),
+            Child::Tokenizer | Child::Compactor | Child::Pool(_) => {
+                self.ended
+                    .send_replace(Some(format!("{child:?} failed too often: {reason}").into()));
+                self.myself
+                    .stop(Some("a child failed too often".to_owned()));
+            }
+        }
+    }
+
+    fn clear_seat(&self, child: &Child) {
+        match child {
+            Child::Tokenizer => self.tokenizer_seat.clear(),
+            Child::Compactor => self.compactor_seat.clear(),
+            Child::Pool(key) => self.pools.get(key).into_iter().for_each(Seat::clear),
+            Child::Session(id) => self
+                .sessions
+                .get(id)
+                .into_iter()
+                .for_each(|s| s.seat.clear()),
+        }
+    }
+
+    /// A child has stopped by itself: a session that left memory, which is as it should be.
+    fn on_stopped(&mut self, actor: ActorId, reason: Option<String>) {
+        match self.actors.get(&actor) {
+            Some(Child::Session(id)) if reason.is_none() => {
+                self.sessions.remove(id);
+                self.actors.remove(&actor);
+            }
+            _ => self.on_gone(actor, reason.as_deref().unwrap_or("stopped")),
+        }
+    }
+}
+
+impl Actor for Supervisor {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Args;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Msg>,
+        args: Args,
+    ) -> Result<State, ActorProcessingErr> {
+        let mut state = State::new(myself, args);
+        state.start(Child::Tokenizer).await?;
+        state.start(Child::Compactor).await?;
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Activate { session, reply } => {
+                // Whoever asked may have given up; the session stays live until it is idle.
+                let _ = reply.send(state.on_activate(session).await);
+            }
+            Msg::PoolOf { key, reply } => drop(reply.send(state.on_pool_of(key).await)),
+            Msg::Restart(child) => {
+                if let Err(error) = state.start(child.clone()).await {
+                    tracing::error!(?child, %error, "an actor could not be started again");
+                    state.give_up(child, &error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<Msg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(actor, error) => {
+                state.on_gone(actor.get_id(), &error.to_string());
+            }
+            SupervisionEvent::ActorTerminated(actor, _, reason) => {
+                state.on_stopped(actor.get_id(), reason);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! The tokenizer actor: counts texts on threads, off the async ones.
+//!
+//! Owns nothing but the right to count: encodings are built once per process. Sessions and the
+//! compactor send to it through its [`Handle`], which admits a bounded number of requests. A
+//! text that cannot be tokenized is estimated, so a count never fails; a request that is lost
+//! with the actor answers [`Error::Unavailable`] and is made again.
+
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{Semaphore, oneshot};
+use unisono_context::Encoding;
+use unisono_context::tokens::Count;
+use unisono_model::tokenizer::Tokenizer;
+
+use crate::runtime::Error;
+use crate::slot::Slot;
+
+/// What the tokenizer is sent.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    /// Count texts, in order.
+    Count {
+        texts: Vec<String>,
+        encoding: Encoding,
+        reply: oneshot::Sender<Vec<Count>>,
+    },
+}
+
+/// What others hold of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    slot: Slot<Msg>,
+    permits: Arc<Semaphore>,
+}
+
+impl Handle {
+    /// A handle that admits so many requests at one time; the others wait.
+    pub(crate) fn new(slot: Slot<Msg>, requests: usize) -> Handle {
+        let permits = Arc::new(Semaphore::new(requests.max(1)));
+        Handle { slot, permits }
+    }
+
+    /// Counts texts in an encoding, in order.
+    pub(crate) async fn count(
+        &self,
+        texts: Vec<String>,
+        encoding: Encoding,
+    ) -> Result<Vec<Count>, Error> {
+        let gone = || Error::Unavailable("tokenizer");
+        let _permit = self.permits.acquire().await.map_err(|_| gone())?;
+        let (reply, answer) = oneshot::channel();
+        let message = Msg::Count {
+            texts,
+            encoding,
+            reply,
+        };
+        self.slot.send(message).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+}
+
+/// The actor.
+pub(crate) struct TokenizerActor;
+
+fn on_count(texts: Vec<String>, encoding: Encoding, reply: oneshot::Sender<Vec<Count>>) {
+    // A panic drops the reply, and the request is made again.
+    tokio::task::spawn_blocking(move || {
+        let counts = match Tokenizer::load(encoding) {
+            Ok(tokenizer) => tokenizer.count_many(&texts),
+            Err(error) => {
+                tracing::error!(%error, "tokens are estimated from bytes");
+                let estimate = |text: &String| Count::approximate(text.len() as u64);
+                texts.iter().map(estimate).collect()
+            }
+        };
+        let _ = reply.send(counts);
+    });
+}
+
+impl Actor for TokenizerActor {
+    type Msg = Msg;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<Msg>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Msg>,
+        message: Msg,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Count {
+                texts,
+                encoding,
+                reply,
+            } => on_count(texts, encoding, reply),
+        }
+        Ok(())
+    }
+}

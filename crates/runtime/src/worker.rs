@@ -1,0 +1,139 @@
+//! A worker actor: one attempt of one run, from its brief to its end.
+//!
+//! Owns the attempt's brief and context; its pool starts it, linked, and sends it nothing more.
+//! A panic of the agent ends the worker; the pool sees that and reports the attempt as lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio_util::sync::CancellationToken;
+use unisono_model::prompt::Prefix;
+use unisono_session::agent::Kind;
+use unisono_session::brief::Brief;
+use unisono_session::machine::AttemptEnd;
+use unisono_session::run::Cause;
+
+use crate::agent::command::CommandAgent;
+use crate::agent::llm::LlmAgent;
+use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task};
+use crate::line::Line;
+use crate::pool;
+use crate::runtime::Env;
+
+/// One attempt.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) brief: Brief,
+    pub(crate) prefix: Prefix,
+    pub(crate) line: Line,
+    pub(crate) cancelled: CancellationToken,
+}
+
+/// What a worker is sent: only its start.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    /// Work.
+    Start,
+}
+
+/// What a worker is made of.
+pub(crate) struct Args {
+    pub(crate) attempt: Attempt,
+    pub(crate) env: Arc<Env>,
+    pub(crate) pool: ActorRef<pool::Msg>,
+}
+
+/// The actor.
+pub(crate) struct Worker;
+
+impl Actor for Worker {
+    type Msg = Msg;
+    type State = Option<Args>;
+    type Arguments = Args;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Msg>,
+        args: Args,
+    ) -> Result<Option<Args>, ActorProcessingErr> {
+        myself.send_message(Msg::Start)?;
+        Ok(Some(args))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        Msg::Start: Msg,
+        state: &mut Option<Args>,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(Args { attempt, env, pool }) = state.take() {
+            let end = carry_out(attempt, &env).await;
+            let worker = myself.get_id();
+            pool.send_message(pool::Msg::Ended { worker, end })?;
+        }
+        myself.stop(None);
+        Ok(())
+    }
+}
+
+/// Runs the agent until it ends, is cancelled or takes too long.
+async fn carry_out(attempt: Attempt, env: &Env) -> AttemptEnd {
+    let definition = attempt.brief.definition.clone();
+    let limit = Duration::from_millis(definition.timeout_ms);
+    let agent = match agent_for(&attempt.brief, env) {
+        Ok(agent) => agent,
+        Err(failure) => return ended(Err(failure)),
+    };
+    let task = Task {
+        text: attempt.brief.task.clone(),
+        results: attempt.brief.results.clone(),
+    };
+    let cancelled = attempt.cancelled.clone();
+    let ctx = Ctx::new(
+        attempt.brief,
+        attempt.prefix,
+        attempt.cancelled,
+        attempt.line,
+    );
+    if let Err(failure) = ctx.check_prefix() {
+        return ended(Err(failure));
+    }
+    let result = tokio::select! {
+        biased;
+        () = cancelled.cancelled() => Err(Failure::new(Cause::Timeout, "cancelled")),
+        result = tokio::time::timeout(limit, agent.run_boxed(task, ctx)) => {
+            result.unwrap_or_else(|_| {
+                let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
+                Err(Failure::new(Cause::Timeout, reason))
+            })
+        }
+    };
+    ended(result)
+}
+
+fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
+    match &brief.definition.kind {
+        Kind::Llm => Ok(Arc::new(LlmAgent::new(env.models.clone()))),
+        Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
+        Kind::Custom(kind) => env.kinds.get(kind).ok_or_else(|| {
+            let reason = format!("no agent kind {kind:?} is registered in this program");
+            Failure::new(Cause::BadInput, reason)
+        }),
+    }
+}
+
+fn ended(result: Result<Answer, Failure>) -> AttemptEnd {
+    match result {
+        Ok(Answer {
+            text,
+            partial,
+            usage,
+        }) => AttemptEnd::Finished {
+            text,
+            partial,
+            usage,
+        },
+        Err(Failure { cause, reason }) => AttemptEnd::Failed { cause, reason },
+    }
+}

@@ -1,0 +1,8 @@
+//! End-to-end scenarios, and the rules of the house.
+
+#![allow(clippy::expect_used, reason = "all of this crate is test code")]
+
+mod crash;
+mod supervision;
+mod tidy;
+mod turn;

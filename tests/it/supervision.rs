@@ -1,0 +1,168 @@
+//! Agents that panic, fail, hang: each run ends in a recorded state and its siblings go on.
+
+use unisono_session::agent::{Definition, OnFailure};
+use unisono_session::event::{Fact, Outcome};
+use unisono_session::run::{Cause, Ending};
+use unisono_tests::agents::{Echo, Failing, Hanging, Panicking, Tally};
+use unisono_tests::scenario::{definition, facts_until_end, new_session, new_turn, until, wait};
+use unisono_tests::{Scenario, scenario};
+
+fn retrying(id: &str, retries: u32) -> Definition {
+    Definition {
+        retries,
+        ..definition(id)
+    }
+}
+
+async fn run(plan: &Scenario) -> (Outcome, Vec<Fact>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let world = plan.start(directory.path()).await;
+    let handle = world
+        .runtime
+        .create(plan.import(new_session()))
+        .await
+        .expect("created");
+    let turn = new_turn();
+    let mut events = handle.events(0).await.expect("events");
+    handle
+        .accept(plan.turn(turn, "What is due when?"))
+        .await
+        .expect("accepted");
+    let outcome = wait(&handle, turn).await.outcome;
+    let facts = facts_until_end(&mut events, turn).await;
+    drop((handle, events));
+    world.stop().await;
+    (outcome, facts)
+}
+
+fn endings(facts: &[Fact]) -> Vec<Ending> {
+    let ended = facts.iter().filter_map(|fact| match fact {
+        Fact::RunEnded { ending, .. } => Some((**ending).clone()),
+        _ => None,
+    });
+    ended.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panicking_agent_is_tried_again_and_its_siblings_are_unharmed() {
+    let tally = Tally::default();
+    let plan = scenario()
+        .lead(definition("lead"), Echo(tally.clone()))
+        .delegate(
+            retrying("shaky", 2),
+            Panicking {
+                times: 2,
+                tally: tally.clone(),
+            },
+        )
+        .delegate(definition("sibling"), Echo(tally.clone()));
+    let (outcome, facts) = run(&plan).await;
+    assert_eq!(outcome, Outcome::Answered);
+    assert_eq!(tally.of("shaky"), 3);
+    assert_eq!(tally.of("sibling"), 1);
+    let retried = facts.iter().filter_map(|fact| match fact {
+        Fact::RunRetried {
+            attempt, reason, ..
+        } => Some((*attempt, reason.to_string())),
+        _ => None,
+    });
+    let retried: Vec<_> = retried.collect();
+    assert_eq!(
+        retried
+            .iter()
+            .map(|(attempt, _)| *attempt)
+            .collect::<Vec<_>>(),
+        [2, 3]
+    );
+    assert!(retried[0].1.contains("told to panic"), "{retried:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_delegate_is_named_to_the_lead() {
+    let tally = Tally::default();
+    let plan = scenario()
+        .lead(definition("lead"), Echo(tally.clone()))
+        .delegate(definition("broken"), Failing(Cause::BadInput))
+        .delegate(definition("sibling"), Echo(tally.clone()));
+    let (outcome, facts) = run(&plan).await;
+    assert_eq!(outcome, Outcome::Answered);
+    let failed = endings(&facts).into_iter().filter(|ending| {
+        matches!(
+            ending,
+            Ending::Failed {
+                cause: Cause::BadInput,
+                ..
+            }
+        )
+    });
+    assert_eq!(failed.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delegate_that_may_not_fail_ends_the_turn_and_stops_its_siblings() {
+    let tally = Tally::default();
+    let fatal = Definition {
+        on_failure: OnFailure::Fail,
+        ..definition("broken")
+    };
+    let plan = scenario()
+        .lead(definition("lead"), Echo(tally.clone()))
+        .delegate(definition("hanging"), Hanging(tally.clone()))
+        .delegate(fatal, Failing(Cause::BadInput));
+    let (outcome, facts) = run(&plan).await;
+    assert!(matches!(outcome, Outcome::Failed { ref code, .. } if &**code == "delegate_failed"));
+    assert!(endings(&facts).contains(&Ending::Cancelled));
+    assert_eq!(tally.of("lead"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_takes_too_long_times_out() {
+    let tally = Tally::default();
+    let slow = Definition {
+        timeout_ms: 50,
+        ..definition("hanging")
+    };
+    let plan = scenario()
+        .lead(definition("lead"), Echo(tally.clone()))
+        .delegate(slow, Hanging(tally.clone()));
+    let (outcome, facts) = run(&plan).await;
+    assert_eq!(outcome, Outcome::Answered);
+    let timed_out = |e: &Ending| {
+        matches!(
+            e,
+            Ending::Failed {
+                cause: Cause::Timeout,
+                ..
+            }
+        )
+    };
+    assert!(endings(&facts).iter().any(timed_out));
+    assert_eq!((tally.of("started"), tally.of("dropped")), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_a_turn_stops_every_run_of_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let tally = Tally::default();
+    let mut plan = scenario().lead(definition("lead"), Echo(tally.clone()));
+    for n in 0..8 {
+        plan = plan.delegate(definition(&format!("hanging-{n}")), Hanging(tally.clone()));
+    }
+    let world = plan.start(directory.path()).await;
+    let handle = world
+        .runtime
+        .create(plan.import(new_session()))
+        .await
+        .expect("created");
+    let turn = new_turn();
+    handle
+        .accept(plan.turn(turn, "What is due when?"))
+        .await
+        .expect("accepted");
+    until(|| tally.of("started") == 8).await;
+    handle.cancel(turn).await.expect("cancelled");
+    assert_eq!(wait(&handle, turn).await.outcome, Outcome::Cancelled);
+    until(|| tally.of("dropped") == 8).await;
+    drop(handle);
+    world.stop().await;
+}

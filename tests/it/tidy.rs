@@ -1,0 +1,183 @@
+//! The rules of the house that a compiler does not know: which crate may use which.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The arrows between the project's crates (ordinary dependencies).
+const ARROWS: &[(&str, &[&str])] = &[
+    ("unisono-context", &[]),
+    ("unisono-session", &["unisono-context"]),
+    ("unisono-model", &["unisono-context"]),
+    ("unisono-store", &["unisono-context", "unisono-session"]),
+    (
+        "unisono-runtime",
+        &[
+            "unisono-context",
+            "unisono-session",
+            "unisono-model",
+            "unisono-store",
+        ],
+    ),
+    (
+        "unisono-daemon",
+        &[
+            "unisono-context",
+            "unisono-session",
+            "unisono-model",
+            "unisono-store",
+            "unisono-runtime",
+        ],
+    ),
+    (
+        "unisono",
+        &[
+            "unisono-context",
+            "unisono-session",
+            "unisono-model",
+            "unisono-store",
+            "unisono-runtime",
+            "unisono-daemon",
+        ],
+    ),
+];
+
+/// Dependencies that only one crate may have.
+const CONFINED: &[(&str, &str)] = &[
+    ("ractor", "unisono-runtime"),
+    ("sled", "unisono-store"),
+    ("bincode", "unisono-store"),
+    ("tiktoken-rs", "unisono-model"),
+    ("figment", "unisono-daemon"),
+    ("clap", "unisono"),
+];
+
+/// What the pure crates may not have, not even indirectly through a crate of ours.
+const IMPURE: &[&str] = &[
+    "tokio", "ractor", "sled", "reqwest", "rand", "serde", "tracing",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Ordinary dependencies of every crate of the workspace, by name.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let of = |package: &serde_json::Value| {
+        let all = package["dependencies"]
+            .as_array()
+            .expect("dependencies")
+            .iter();
+        let ordinary = all.filter(|dependency| dependency["kind"].is_null());
+        ordinary
+            .map(|d| d["name"].as_str().expect("name").to_owned())
+            .collect()
+    };
+    packages
+        .iter()
+        .map(|p| (p["name"].as_str().expect("name").to_owned(), of(p)))
+        .collect()
+}
+
+#[test]
+fn no_crate_has_an_arrow_it_may_not_have() {
+    let found = dependencies();
+    for (name, allowed) in ARROWS {
+        let ours = found[*name].iter().filter(|d| d.starts_with("unisono"));
+        for dependency in ours {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "{name} may not use {dependency}"
+            );
+        }
+    }
+}
+
+#[test]
+fn heavy_dependencies_stay_in_their_crate() {
+    let product: BTreeSet<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
+    for (crate_name, dependencies) in dependencies() {
+        for (confined, home) in CONFINED {
+            let elsewhere = dependencies.contains(*confined) && crate_name != *home;
+            let ours = product.contains(crate_name.as_str());
+            assert!(
+                !(elsewhere && ours),
+                "{confined} belongs to {home}, not to {crate_name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pure_crates_are_pure() {
+    let found = dependencies();
+    for name in ["unisono-context", "unisono-session"] {
+        for impure in IMPURE {
+            assert!(
+                !found[name].contains(*impure),
+                "{name} may not use {impure}"
+            );
+        }
+    }
+}
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).expect("directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is_and_none_grows_out_of_hand() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    for file in files
+        .iter()
+        .filter(|f| f.components().any(|c| c.as_os_str() == "src"))
+        .filter(|f| f.file_name().is_none_or(|name| name != "tests.rs"))
+    {
+        let text = std::fs::read_to_string(file).expect("source");
+        let shown = file.display();
+        assert!(text.starts_with("//!"), "{shown} has no module comment");
+        assert_ne!(
+            file.file_name().and_then(|n| n.to_str()),
+            Some("mod.rs"),
+            "{shown}"
+        );
+        let production = text
+            .split("\n#[cfg(test)]\nmod ")
+            .next()
+            .unwrap_or_default();
+        let lines = production.lines().count();
+        assert!(lines <= 500, "{shown} has {lines} lines of production code");
+    }
+}
+
+#[test]
+fn bincode_is_used_in_one_file() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let users = files.iter().filter(|file| {
+        let text = std::fs::read_to_string(file).expect("source");
+        text.contains("bincode::")
+    });
+    let users: Vec<_> = users.filter_map(|f| f.file_name()?.to_str()).collect();
+    assert_eq!(users, ["codec.rs"]);
+}

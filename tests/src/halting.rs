@@ -1,0 +1,94 @@
+//! An engine that stops at a chosen append, as the engine of a killed process would: what was
+//! acknowledged before is kept, nothing after is, and nobody is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use unisono_store::{
+    Answer, Append, Checkpoint, Claim, Engine, Event, Health, SessionId, SessionInfo,
+};
+
+/// Passes everything on until its events are used up.
+pub struct Halting {
+    engine: Arc<dyn Engine>,
+    left: AtomicI64,
+    halted: Arc<Notify>,
+    closed: CancellationToken,
+}
+
+impl Halting {
+    /// Stops before the append that would exceed `events`; `halted` is told.
+    pub fn new(engine: Arc<dyn Engine>, events: i64, halted: Arc<Notify>) -> Halting {
+        Halting {
+            engine,
+            left: AtomicI64::new(events),
+            halted,
+            closed: CancellationToken::new(),
+        }
+    }
+}
+
+impl Engine for Halting {
+    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+        self.engine.claim(session)
+    }
+
+    fn append(&self, mut append: Append) -> Answer<'_, u64> {
+        Box::pin(async move {
+            let count = append.payloads.len() as i64;
+            let left = self.left.fetch_sub(count, Ordering::SeqCst);
+            if left >= count {
+                return self.engine.append(append).await;
+            }
+            // The kill comes in the middle of this append: a first part of it may be on disk.
+            append.payloads.truncate(left.max(0) as usize);
+            if !append.payloads.is_empty() {
+                self.engine.append(append).await?;
+            }
+            self.halted.notify_one();
+            // Nobody is told, until nobody is left to be told.
+            self.closed.cancelled().await;
+            Err(unisono_store::Error::Closed)
+        })
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.engine.read(session, from, limit)
+    }
+
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Answer<'_, ()> {
+        self.engine.put_checkpoint(session, epoch, checkpoint)
+    }
+
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+        self.engine.latest_checkpoint(session)
+    }
+
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+        self.engine.session(session)
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+        self.engine.sessions(after, limit)
+    }
+
+    fn delete_session(&self, session: SessionId) -> Answer<'_, bool> {
+        self.engine.delete_session(session)
+    }
+
+    fn health(&self) -> Health {
+        self.engine.health()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.closed.cancel();
+        self.engine.close()
+    }
+}
