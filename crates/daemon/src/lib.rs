@@ -3,13 +3,16 @@
 //! - [`config`] reads the settings of all layers and says where each came from.
 //! - [`agents`] reads agent definitions into a roster.
 //! - [`setup`] does both at once: what a program starts from.
+//! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked.
 //! - [`transcript`] imports and exports conversations.
 //! - [`telemetry`] writes the log, [`init`] a starter project.
 //!
 //! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
 
 pub mod agents;
+pub mod ask;
 pub mod config;
+pub mod daemon;
 pub mod diagnostic;
 mod document;
 pub mod init;
@@ -19,5 +22,6 @@ pub mod setup;
 pub mod telemetry;
 pub mod transcript;
 
+pub use daemon::Daemon;
 
 pub(crate) use config::DEFAULTS;

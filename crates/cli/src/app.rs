@@ -1,0 +1,107 @@
+//! What every verb starts from: settings, the store, a daemon.
+
+use std::future::Future;
+
+use unisono_daemon::Daemon;
+use unisono_daemon::config::{Override, Sources};
+use unisono_daemon::daemon::{self, Opened};
+use unisono_daemon::setup::Setup;
+use unisono_daemon::telemetry;
+use unisono_runtime::Kinds;
+use unisono_store::Salvage;
+
+use crate::args::Global;
+use crate::output::Out;
+use crate::problem::{Problem, Result};
+use crate::sessions::Sessions;
+
+/// A call of the program.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) out: Out,
+    pub(crate) kinds: Kinds,
+    global: Global,
+}
+
+impl App {
+    pub(crate) fn new(global: Global, kinds: Kinds) -> App {
+        App {
+            out: Out::new(&global),
+            kinds,
+            global,
+        }
+    }
+
+    /// Where settings are read from, the flags of this call included.
+    pub(crate) fn sources(&self, flags: Vec<Override>) -> Result<Sources> {
+        let directory = std::env::current_dir().map_err(|error| {
+            Problem::failed(format!("the working directory cannot be found: {error}"))
+        })?;
+        let mut sources = Sources::of_process(directory);
+        sources.file.clone_from(&self.global.config);
+        sources.overrides = self.global.overrides()?;
+        sources.overrides.extend(flags);
+        Ok(sources)
+    }
+
+    /// Reads configuration and agents, tells what may not be meant, and sets the log up.
+    pub(crate) fn setup(&self, flags: Vec<Override>) -> Result<Setup> {
+        let setup = Setup::load(self.sources(flags)?, self.kinds.names())?;
+        for warning in setup.warnings.iter() {
+            let help = warning.help.as_ref().map(|help| format!("; {help}"));
+            let help = help.unwrap_or_default();
+            self.out
+                .warn(format_args!("{}: {}{help}", warning.place, warning.problem));
+        }
+        let variable = std::env::var(telemetry::VARIABLE).ok();
+        telemetry::init(&setup.loaded.config.log, variable.as_deref()).map_err(Problem::usage)?;
+        Ok(setup)
+    }
+
+    /// Opens the store to read it.
+    pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
+        Ok(Sessions::new(self.store(setup).await?.journal))
+    }
+
+    /// Opens the store and tells what had to be repaired.
+    pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
+        let opened = daemon::open_store(&setup.loaded.config.store.path).await?;
+        if let Some(salvage) = &opened.salvage {
+            self.tell_salvage(salvage);
+        }
+        Ok(opened)
+    }
+
+    /// Starts a daemon on a store that is open.
+    pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Daemon> {
+        Ok(Daemon::on(opened, setup, self.kinds.clone()).await?)
+    }
+
+    /// What a repair saved and lost.
+    pub(crate) fn tell_salvage(&self, salvage: &Salvage) {
+        self.out
+            .warn(format_args!("the store was damaged: {}", salvage.reason));
+        self.out.say(format_args!(
+            "  saved {} sessions with {} events; the damaged files are kept in {}",
+            salvage.sessions,
+            salvage.events,
+            salvage.quarantine.display()
+        ));
+        for lost in &salvage.lost {
+            self.out.say(format_args!("  lost: {lost}"));
+        }
+    }
+
+    /// Carries out what waits for the disk, for agents, or for time.
+    pub(crate) fn wait_for<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build();
+        let runtime =
+            runtime.map_err(|error| Problem::failed(format!("no threads can be had: {error}")))?;
+        let done = runtime.block_on(work);
+        // What still blocks a thread is not waited for: all that matters is on disk.
+        runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+        done
+    }
+}

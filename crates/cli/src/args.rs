@@ -1,0 +1,220 @@
+//! The command line: what can be said, not what it does.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use unisono_context::policy::Preset;
+use unisono_daemon::config::Override;
+
+use crate::commands::{
+    agents, checkpoints, compact, completions, config, context, doctor, export, import, init,
+    models, resume, run, sessions, vacuum,
+};
+use crate::problem::{Problem, Result};
+
+const EXAMPLES: &str = "\
+Examples:
+  unisono run talk.jsonl                        import, compact, ask the configured agents
+  unisono run talk.jsonl --task \"What is left?\" --agents risks,facts
+  unisono context latest                        what the model sees, and how full it is
+  unisono sessions list                         all conversations of the store
+
+Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
+Exit codes: 0 ok, 1 failed, 2 usage or configuration, 4 some agents failed, 124 timeout,
+130 interrupted.";
+
+/// One conversation, one frozen context, many agents on it.
+#[derive(Debug, Parser)]
+#[command(name = "unisono", version, about, after_help = EXAMPLES)]
+#[command(infer_subcommands = false, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What holds for every verb.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Directory of the store, in place of the configured one
+    #[arg(long, global = true, value_name = "DIR")]
+    store: Option<String>,
+    /// Settings file, in place of the project's config/unisono.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Sets one key of the configuration; may be repeated
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Prints the result as JSON on stdout; keys stay the same between versions
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Colours: by themselves on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN"
+    )]
+    pub(crate) color: Colour,
+    /// Prints the result, warnings and errors only
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+impl Global {
+    /// The settings among the flags.
+    pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
+        let store = self
+            .store
+            .iter()
+            .map(|dir| Override::new("--store", "store.path", dir));
+        let mut all: Vec<Override> = store.collect();
+        for text in &self.set {
+            let Some((key, value)) = text.split_once('=') else {
+                let problem = Problem::usage(format!("--set {text}: this must be KEY=VALUE"));
+                return Err(problem.hint("as in --set compaction.trigger_tokens=12000"));
+            };
+            all.push(Override::new(
+                format!("--set {key}"),
+                key.trim(),
+                value.trim(),
+            ));
+        }
+        Ok(all)
+    }
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+/// When to compact.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Compaction {
+    /// When the conversation is summarised and what stays
+    #[arg(long, value_parser = PossibleValuesParser::new(Preset::ALL.map(Preset::name)))]
+    preset: Option<String>,
+    /// Compacts above this many tokens, in place of the preset's own trigger
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    compact_above: Option<u64>,
+}
+
+impl Compaction {
+    /// As settings.
+    pub(crate) fn overrides(&self) -> Vec<Override> {
+        let preset = self.preset.iter();
+        let preset = preset.map(|name| Override::new("--preset", "compaction.preset", name));
+        let above = self.compact_above.iter().map(|tokens| {
+            let key = "compaction.trigger_tokens";
+            Override::new("--compact-above", key, tokens.to_string())
+        });
+        preset.chain(above).collect()
+    }
+}
+
+/// A number of tokens: `12000`, `12_000` or `12k`.
+pub(crate) fn tokens(text: &str) -> std::result::Result<u64, String> {
+    let plain = text.replace('_', "");
+    let (digits, factor) = match plain.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1_000),
+        None => (plain.as_str(), 1),
+    };
+    let number = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(factor));
+    let number = number.filter(|n| *n > 0);
+    number.ok_or_else(|| "write a number of tokens such as 12000 or 12k".to_owned())
+}
+
+/// A time: `500ms`, `30s`, `2m`, `1h`, or seconds.
+pub(crate) fn time(text: &str) -> std::result::Result<std::time::Duration, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "ms" => Some(1),
+        "" | "s" => Some(1_000),
+        "m" | "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let ms = number
+        .parse::<u64>()
+        .ok()
+        .zip(factor)
+        .and_then(|(n, f)| n.checked_mul(f));
+    match ms.filter(|ms| (1..=31_536_000_000).contains(ms)) {
+        Some(ms) => Ok(std::time::Duration::from_millis(ms)),
+        None => Err("write a time such as 30s, 2m or 1h".to_owned()),
+    }
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Imports a conversation, compacts it, and has agents work on one frozen snapshot of it
+    Run(run::Args),
+    /// Continues turns that were interrupted
+    Resume(resume::Args),
+    /// Imports a conversation, or a whole store's archive
+    Import(import::Args),
+    /// Writes a conversation, or the whole store, to a file
+    Export(export::Args),
+    /// Conversations of the store
+    #[command(subcommand)]
+    Sessions(sessions::Command),
+    /// What the model sees of a conversation, and how full its window is
+    Context(context::Args),
+    /// Summarises the older part of a conversation now
+    Compact(compact::Args),
+    /// Stored summaries
+    #[command(subcommand)]
+    Checkpoints(checkpoints::Command),
+    /// Agents that can be given a task
+    #[command(subcommand)]
+    Agents(agents::Command),
+    /// Known models, their windows and prices
+    Models(models::Args),
+    /// Settings and where they come from
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Writes a starter project: settings and agents to change
+    Init(init::Args),
+    /// Checks every record of the store
+    Doctor(doctor::Args),
+    /// Gives the space of what was deleted back
+    Vacuum(vacuum::Args),
+    /// Completions for a shell
+    Completions(completions::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn numbers_and_times_are_read_as_people_write_them() {
+        assert_eq!(tokens("12k"), Ok(12_000));
+        assert_eq!(tokens("12_500"), Ok(12_500));
+        assert!(tokens("0").is_err() && tokens("many").is_err());
+        assert_eq!(time("2m"), Ok(std::time::Duration::from_secs(120)));
+        assert_eq!(time("90"), Ok(std::time::Duration::from_secs(90)));
+        assert_eq!(time("250ms"), Ok(std::time::Duration::from_millis(250)));
+        assert!(time("0s").is_err() && time("2 weeks").is_err());
+    }
+}

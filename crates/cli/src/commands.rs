@@ -1,0 +1,42 @@
+//! The verbs, one file each.
+
+pub(crate) mod agents;
+pub(crate) mod checkpoints;
+pub(crate) mod compact;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod context;
+pub(crate) mod doctor;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod init;
+pub(crate) mod models;
+pub(crate) mod resume;
+pub(crate) mod run;
+pub(crate) mod sessions;
+pub(crate) mod vacuum;
+
+use crate::app::App;
+use crate::args::Command;
+use crate::problem::Result;
+
+/// Carries a verb out.
+pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
+    match command {
+        Command::Run(args) => app.wait_for(run::run(app, args)),
+        Command::Resume(args) => app.wait_for(resume::run(app, args)),
+        Command::Import(args) => app.wait_for(import::run(app, args)),
+        Command::Export(args) => app.wait_for(export::run(app, args)),
+        Command::Sessions(command) => app.wait_for(sessions::run(app, command)),
+        Command::Context(args) => app.wait_for(context::run(app, args)),
+        Command::Compact(args) => app.wait_for(compact::run(app, args)),
+        Command::Checkpoints(command) => app.wait_for(checkpoints::run(app, command)),
+        Command::Agents(command) => agents::run(app, command),
+        Command::Models(args) => models::run(app, args),
+        Command::Config(command) => config::run(app, command),
+        Command::Init(args) => init::run(app, args),
+        Command::Doctor(args) => doctor::run(app, args),
+        Command::Vacuum(args) => vacuum::run(app, args),
+        Command::Completions(args) => completions::run(app, args),
+    }
+}

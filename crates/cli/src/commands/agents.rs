@@ -1,0 +1,28 @@
+//! `unisono agents`: who can be given a task.
+
+mod check;
+mod list;
+mod show;
+
+use clap::Subcommand;
+
+use crate::app::App;
+use crate::problem::Result;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists all agents
+    List(list::Args),
+    /// Shows one agent with its instructions
+    Show(show::Args),
+    /// Checks every definition; unknown keys are errors
+    Check(check::Args),
+}
+
+pub(crate) fn run(app: &App, command: Command) -> Result<()> {
+    match command {
+        Command::List(args) => list::run(app, args),
+        Command::Show(args) => show::run(app, args),
+        Command::Check(args) => check::run(app, args),
+    }
+}

@@ -1,0 +1,138 @@
+//! `unisono agents show`.
+
+use serde_json::json;
+use unisono_daemon::agents::Agent;
+use unisono_session::agent::{Command, ContextMode, Kind, OnFailure};
+
+use super::list::{json, kind};
+use crate::app::App;
+use crate::problem::{Problem, Result};
+use crate::show;
+
+const HELP: &str = "\
+JSON: as of `list`, with instructions, digest, window_tokens, max_turns, timeout_ms, retries,
+max_concurrent, context, on_failure, delegates, and command {program, args} for programs.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The agent
+    agent: String,
+}
+
+pub(crate) fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let definition = setup.roster.get(&args.agent)?;
+    let found = setup
+        .roster
+        .iter()
+        .find(|agent| agent.definition.id == definition.id);
+    let agent = found.ok_or_else(|| Problem::usage(format!("unknown agent `{}`", args.agent)))?;
+    if app.out.json {
+        app.out.json(&whole(agent));
+    } else {
+        app.out.data(text(app, agent));
+    }
+    Ok(())
+}
+
+fn context(mode: ContextMode) -> &'static str {
+    match mode {
+        ContextMode::Snapshot => "snapshot",
+        ContextMode::TaskOnly => "task_only",
+    }
+}
+
+fn on_failure(mode: OnFailure) -> &'static str {
+    match mode {
+        OnFailure::Continue => "continue",
+        OnFailure::Fail => "fail",
+    }
+}
+
+fn text(app: &App, agent: &Agent) -> String {
+    let d = &agent.definition;
+    let list = |items: Vec<&str>| {
+        if items.is_empty() {
+            "none".to_owned()
+        } else {
+            items.join(", ")
+        }
+    };
+    let what = match &d.kind {
+        Kind::Command(Command { program, args, .. }) => {
+            let all: Vec<&str> = std::iter::once(&**program)
+                .chain(args.iter().map(|a| &**a))
+                .collect();
+            format!("command: {}", all.join(" "))
+        }
+        other => kind(other).to_owned(),
+    };
+    let window = show::tokens(d.limits.window);
+    let rows = [
+        ("agent", d.id.to_string()),
+        ("for", d.description.to_string()),
+        ("from", agent.origin.to_string()),
+        ("kind", what),
+        (
+            "model",
+            format!(
+                "{} (window {window}, {})",
+                d.model,
+                d.limits.encoding.name()
+            ),
+        ),
+        ("context", context(d.context).to_owned()),
+        ("tools", list(d.tools.iter().map(|tool| &**tool).collect())),
+        (
+            "delegates",
+            list(d.delegates.iter().map(|id| id.as_str()).collect()),
+        ),
+        ("limits", limits(agent)),
+        ("digest", d.digest().short()),
+    ];
+    let paint = app.out.paint;
+    let rows =
+        rows.map(|(name, value)| format!("{} {value}", paint.bold(format_args!("{name:<10}"))));
+    format!(
+        "{}\n\n{}",
+        rows.join("\n"),
+        show::indented(&d.instructions, "")
+    )
+}
+
+fn limits(agent: &Agent) -> String {
+    let d = &agent.definition;
+    format!(
+        "{} an attempt, {} more after a failure, {} model calls, {} at a time, on failure {}",
+        show::time(d.timeout_ms),
+        d.retries,
+        d.max_turns,
+        d.max_concurrent,
+        on_failure(d.on_failure)
+    )
+}
+
+fn whole(agent: &Agent) -> serde_json::Value {
+    let d = &agent.definition;
+    let mut value = json(agent);
+    value["instructions"] = (*d.instructions).into();
+    value["digest"] = d.digest().to_string().into();
+    value["window_tokens"] = d.limits.window.0.into();
+    value["max_turns"] = d.max_turns.into();
+    value["timeout_ms"] = d.timeout_ms.into();
+    value["retries"] = d.retries.into();
+    value["max_concurrent"] = d.max_concurrent.into();
+    value["context"] = context(d.context).into();
+    value["on_failure"] = on_failure(d.on_failure).into();
+    value["delegates"] = d
+        .delegates
+        .iter()
+        .map(|id| id.as_str())
+        .collect::<Vec<_>>()
+        .into();
+    if let Kind::Command(Command { program, args, .. }) = &d.kind {
+        value["command"] = json!({"program": program, "args": args});
+    }
+    value
+}

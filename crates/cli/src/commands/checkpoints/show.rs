@@ -1,0 +1,83 @@
+//! `unisono checkpoints show`.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use unisono_context::checkpoint::Checkpoint;
+
+use super::list::{active, json, kind, tokens_after};
+use crate::app::App;
+use crate::problem::{Problem, Result};
+use crate::show;
+
+const HELP: &str = "\
+JSON: as of `list`, with text, key_facts [{text, ordinal}], duration_ms, degraded and
+cost_usd_millionths (null: unknown).";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    session: String,
+    /// The checkpoint's number; without it, the newest
+    number: Option<u32>,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let sessions = app.sessions(&setup).await?;
+    let state = sessions.state(sessions.find(&args.session).await?).await?;
+    let mut all = state.checkpoints().iter();
+    let found = match args.number {
+        Some(number) => all.find(|checkpoint| checkpoint.number == number),
+        None => all.last(),
+    };
+    let checkpoint = found.ok_or_else(|| missing(args.number, state.checkpoints().iter().len()))?;
+    if app.out.json {
+        let mut value = json(checkpoint, active(&state).contains(&checkpoint.id));
+        let facts = checkpoint.key_facts.iter();
+        let facts = facts.map(|fact| json!({"text": fact.text, "ordinal": fact.ordinal.0}));
+        value["text"] = checkpoint.context_text().into();
+        value["key_facts"] = facts.collect::<Vec<_>>().into();
+        value["duration_ms"] = checkpoint.duration_ms.into();
+        value["degraded"] = checkpoint.degraded.into();
+        value["cost_usd_millionths"] = checkpoint.cost_micros.into();
+        app.out.json(&value);
+    } else {
+        app.out.say(about(checkpoint));
+        app.out.data(show::indented(&checkpoint.context_text(), ""));
+    }
+    sessions.close().await
+}
+
+fn missing(number: Option<u32>, known: usize) -> Problem {
+    let problem = match number {
+        Some(number) => Problem::usage(format!("the session has no checkpoint {number}")),
+        None => Problem::usage("the session has no checkpoint"),
+    };
+    match known {
+        0 => problem.hint("`unisono compact` makes one"),
+        _ => problem.hint(format!("it has 1 to {known}")),
+    }
+}
+
+fn about(c: &Arc<Checkpoint>) -> String {
+    let (before, after) = (show::tokens(c.original), show::number(tokens_after(c)));
+    let (messages, at) = (
+        show::many(c.messages_included.into(), "message"),
+        show::date(c.at),
+    );
+    let degraded = if c.degraded {
+        ", to be redone by a model"
+    } else {
+        ""
+    };
+    format!(
+        "checkpoint {} ({}, {}), {messages}, {before} → {after} tokens, by {}, {}, {at} UTC{degraded}\n",
+        c.number,
+        kind(c),
+        c.preset,
+        c.model,
+        show::time(c.duration_ms),
+    )
+}

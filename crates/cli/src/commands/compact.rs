@@ -1,0 +1,291 @@
+//! `unisono compact`: the older part of a conversation is summarised on request.
+
+use serde_json::json;
+use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::compaction::{self, Mode, Plan, Step};
+use unisono_context::policy::{Keep, Policy};
+use unisono_context::{SessionId, Tokens};
+use unisono_daemon::ask::{self, Ask};
+use unisono_daemon::daemon::Opened;
+use unisono_daemon::setup::Setup;
+use unisono_model::catalogue::{Cost, EXTRACTIVE};
+use unisono_runtime::clock;
+use unisono_session::State;
+use unisono_session::event::Outcome;
+use unisono_session::state::MAIN;
+
+use super::run::stop;
+use super::sessions::branch::unknown_branch;
+use crate::app::App;
+use crate::args::{Compaction, tokens};
+use crate::ask::confirmed;
+use crate::count;
+use crate::live::{Interrupts, Limits, Screen, Watch, conclude, follow};
+use crate::problem::{Problem, Result};
+use crate::sessions::Sessions;
+use crate::show;
+
+/// Characters of the new summary that are shown.
+const PREVIEW_CHARS: usize = 200;
+/// A conversation below this many tokens is short: a summary of it may lose more than it saves.
+const SHORT: Tokens = Tokens(2_000);
+
+const HELP: &str = "\
+Without --keep, everything before the newest user message is summarised. The messages themselves
+are never altered or deleted.
+
+Examples:
+  unisono compact latest --dry-run
+  unisono compact latest --keep 20 --yes
+  unisono compact latest --instructions \"Keep every figure.\"
+
+JSON of --dry-run: session, branch, total_messages, messages_to_summarise, tokens_before,
+estimated_tokens_after, estimated_cost_usd (null: the price is unknown), step.
+JSON otherwise: session, status (compacted, nothing_to_do), checkpoint, messages, tokens_before,
+tokens_after, tokens_saved, preview.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(default_value = "latest")]
+    session: String,
+    /// The branch
+    #[arg(long, default_value = MAIN)]
+    branch: String,
+    /// Says what would be done, and does nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Does not ask
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    compaction: Compaction,
+    /// Newest messages that stay
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// Tokens of the newest messages that stay
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, conflicts_with = "keep")]
+    keep_tokens: Option<u64>,
+    /// What the writer of the summary is told
+    #[arg(long, value_name = "TEXT")]
+    instructions: Option<String>,
+}
+
+impl Args {
+    fn keep(&self) -> Option<Keep> {
+        let amount = self.keep_tokens.map(|n| Keep::Tokens {
+            amount: Tokens(n),
+            align: 4,
+        });
+        self.keep.map(Keep::Messages).or(amount)
+    }
+}
+
+/// What a compaction would do.
+struct Estimate {
+    total: u32,
+    summarised: u64,
+    before: Tokens,
+    after: Tokens,
+    cost: Option<Cost>,
+    plan: Option<Plan>,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(args.compaction.overrides())?;
+    let ask = Ask::compaction(args.keep(), args.instructions.clone());
+    let ask = ask.branch(args.branch.as_str());
+    let mut interrupts = Interrupts::listen()?;
+    let opened = app.store(&setup).await?;
+    let sessions = Sessions::new(opened.journal.clone());
+    let id = sessions.find(&args.session).await?;
+    let estimate = estimate(&setup, &ask, &args, sessions.state(id).await?)?;
+    if args.dry_run {
+        tell_estimate(app, id, &args, &estimate);
+        return sessions.close().await;
+    }
+    if estimate.plan.is_none() {
+        nothing(app, id, &estimate);
+        return sessions.close().await;
+    }
+    if estimate.before < SHORT {
+        let before = show::tokens(estimate.before);
+        app.out.warn(format_args!(
+            "the conversation is short ({before} tokens): little is saved"
+        ));
+    }
+    if !args.yes && !confirmed(&app.out, &question(&estimate))? {
+        app.out.say("nothing was changed");
+        return sessions.close().await;
+    }
+    carry_out(app, setup, opened, id, &ask, &mut interrupts).await
+}
+
+fn estimate(setup: &Setup, ask: &Ask, args: &Args, mut state: State) -> Result<Estimate> {
+    let head = state.tree().head(&args.branch);
+    let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
+    let team = ask.team(setup)?;
+    let (policy, safety) = ask::policy(setup, &team);
+    let measured = count::measure(&mut state, head, &team, safety)?;
+    let view = state
+        .view(head, false)
+        .ok_or_else(|| unknown_branch(&state, &args.branch))?;
+    // As the turn does: one step that makes a checkpoint.
+    let policy = Policy {
+        masking: None,
+        ..policy
+    };
+    let mode = Mode::Manual { keep: args.keep() };
+    let plan = compaction::plan(&view, &measured.budgets, &policy, mode, clock::now());
+    let plan = plan.map_err(|error| Problem::failed(error.to_string()))?;
+    let before = view.effective(&measured.budget).unwrap_or_default().tokens;
+    let cover = plan.as_ref().and_then(|plan| plan.step.cover());
+    let (original, written) = match plan.as_ref().map(|plan| &plan.step) {
+        Some(Step::Summarise { cover, cap, .. }) => (cover.original, (*cap).min(cover.original)),
+        Some(step) => (
+            step.cover().map_or(Tokens::ZERO, |c| c.original),
+            Tokens::ZERO,
+        ),
+        None => (Tokens::ZERO, Tokens::ZERO),
+    };
+    Ok(Estimate {
+        total: view.len().0,
+        summarised: cover.map_or(0, |c| {
+            c.fresh.iter().map(|span| u64::from(span.len())).sum()
+        }),
+        before,
+        after: before.minus(original) + written,
+        cost: cost(setup, original, written),
+        plan,
+    })
+}
+
+/// What the writer of summaries takes, which is the extractive model; none where its price is not
+/// known.
+fn cost(setup: &Setup, input: Tokens, output: Tokens) -> Option<Cost> {
+    let prices = setup.loaded.catalogue.get(None, EXTRACTIVE).ok()?.prices;
+    Some(prices.input?.of(input) + prices.output?.of(output))
+}
+
+fn dollars(cost: Option<Cost>) -> String {
+    cost.map_or_else(|| "unknown".to_owned(), |cost| cost.to_string())
+}
+
+fn question(estimate: &Estimate) -> String {
+    format!(
+        "Summarise {} of {}: {} tokens become about {}, cost {}?",
+        estimate.summarised,
+        show::many(u64::from(estimate.total), "message"),
+        show::tokens(estimate.before),
+        show::tokens(estimate.after),
+        dollars(estimate.cost),
+    )
+}
+
+fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
+    // Who writes it is said by its cost.
+    let step = estimate.plan.as_ref().map(|plan| plan.step.to_string());
+    let step = step.map(|text| text.trim_end_matches(", by a model").to_owned());
+    if app.out.json {
+        app.out.json(&json!({
+            "session": id.to_string(), "branch": args.branch,
+            "total_messages": estimate.total,
+            "messages_to_summarise": estimate.summarised,
+            "tokens_before": estimate.before.0,
+            "estimated_tokens_after": estimate.after.0,
+            "estimated_cost_usd": estimate.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
+            "step": step,
+        }));
+        return;
+    }
+    let rows = [
+        ("messages", show::number(estimate.total.into())),
+        ("to summarise", show::number(estimate.summarised)),
+        ("tokens before", show::tokens(estimate.before)),
+        (
+            "tokens after",
+            format!("at most {}", show::tokens(estimate.after)),
+        ),
+        ("cost", dollars(estimate.cost)),
+        ("step", step.unwrap_or_else(|| "nothing to do".to_owned())),
+    ];
+    let paint = app.out.paint;
+    for (name, value) in rows {
+        app.out.data(format_args!(
+            "{} {value}",
+            paint.bold(format_args!("{name:<14}"))
+        ));
+    }
+}
+
+fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
+    if app.out.json {
+        app.out.json(&json!({
+            "session": id.to_string(), "status": "nothing_to_do", "checkpoint": null,
+            "messages": 0, "tokens_before": estimate.before.0, "tokens_after": estimate.before.0,
+            "tokens_saved": 0, "preview": null,
+        }));
+    } else {
+        app.out
+            .say("nothing to summarise: all that is left has to stay");
+    }
+}
+
+async fn carry_out(
+    app: &App,
+    setup: Setup,
+    opened: Opened,
+    id: SessionId,
+    ask: &Ask,
+    interrupts: &mut Interrupts,
+) -> Result<()> {
+    let daemon = app.daemon(opened, setup).await?;
+    let session = daemon.open(id).await?;
+    let state = session.inspect(Clone::clone).await?;
+    let turn = daemon.begin(&session, ask).await?;
+    let mut watch = Watch::new(state, turn);
+    let mut screen = Screen::new(&app.out);
+    let limits = Limits {
+        timeout: None,
+        interrupts,
+    };
+    let end = follow(&daemon, &session, &mut watch, &mut screen, limits).await?;
+    drop(screen);
+    stop(daemon, end).await;
+    match (&watch.outcome, watch.checkpoints.last()) {
+        (Some(Outcome::Compacted { before, after }), Some(checkpoint)) => {
+            tell(app, id, (*before, *after), checkpoint);
+            Ok(())
+        }
+        (Some(Outcome::Compacted { before, .. }), None) => {
+            app.out.say(format_args!(
+                "nothing was changed: {} tokens",
+                show::tokens(*before)
+            ));
+            Ok(())
+        }
+        _ => conclude(&app.out, id, &watch, end),
+    }
+}
+
+fn tell(app: &App, id: SessionId, (before, after): (Tokens, Tokens), checkpoint: &Checkpoint) {
+    let preview = match &checkpoint.body {
+        Body::Summary(text) => show::line(text, PREVIEW_CHARS),
+        Body::Tombstone => checkpoint.context_text(),
+    };
+    if app.out.json {
+        app.out.json(&json!({
+            "session": id.to_string(), "status": "compacted", "checkpoint": checkpoint.number,
+            "messages": checkpoint.messages_included, "tokens_before": before.0,
+            "tokens_after": after.0, "tokens_saved": before.minus(after).0, "preview": preview,
+        }));
+        return;
+    }
+    let saved = show::tokens(before.minus(after));
+    let (before, after) = (show::tokens(before), show::tokens(after));
+    app.out.data(format_args!(
+        "compacted: {before} → {after} tokens, {saved} saved; checkpoint {}\n{preview}",
+        checkpoint.number
+    ));
+}

@@ -1,0 +1,24 @@
+//! `unisono config`: settings and where they come from.
+
+pub(crate) mod check;
+mod show;
+
+use clap::Subcommand;
+
+use crate::app::App;
+use crate::problem::Result;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shows every setting with its value and where it was written
+    Show(show::Args),
+    /// Checks settings and agents; unknown keys are errors
+    Check(check::Args),
+}
+
+pub(crate) fn run(app: &App, command: Command) -> Result<()> {
+    match command {
+        Command::Show(args) => show::run(app, args),
+        Command::Check(args) => check::run(app, args),
+    }
+}

@@ -1,0 +1,125 @@
+//! `unisono context`: what the model sees, section by section.
+
+mod object;
+mod text;
+
+use unisono_context::snapshot::{Block, Entry};
+use unisono_context::tokens::Count;
+use unisono_context::{Encoding, Snapshot, Tokens};
+use unisono_daemon::ask::{self, Ask};
+use unisono_session::State;
+use unisono_session::state::MAIN;
+
+use super::sessions::branch::unknown_branch;
+use crate::app::App;
+use crate::count::{self, Measured};
+use crate::problem::{Problem, Result};
+
+const HELP: &str = "\
+The bar is orange from 80 % and red from 95 % of what is usable. The snapshot id is the one a turn
+without new input would freeze: equal content has an equal id, on every machine.
+
+JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, used_tokens,
+occupancy_percent, approximate, system {tokens, text}, tools [{name, description}], tools_tokens,
+summaries [{checkpoint, first, last, messages, tokens, model, text}],
+messages [{ordinal, role, author, tokens, form (masked, cut or null), text}].
+
+Examples:
+  unisono context latest
+  unisono context latest --full | less";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(default_value = "latest")]
+    session: String,
+    /// The branch
+    #[arg(long, default_value = MAIN)]
+    branch: String,
+    /// Shows whole texts instead of their first line
+    #[arg(long)]
+    full: bool,
+}
+
+/// All that is shown.
+struct Shown {
+    session: String,
+    branch: String,
+    snapshot: Snapshot,
+    measured: Measured,
+    used: Count,
+    encoding: Encoding,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let team = Ask::new("").team(&setup)?;
+    let (_, safety) = ask::policy(&setup, &team);
+    let sessions = app.sessions(&setup).await?;
+    let id = sessions.find(&args.session).await?;
+    let mut state = sessions.state(id).await?;
+    sessions.close().await?;
+    let head = state.tree().head(&args.branch);
+    let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
+    let measured = count::measure(&mut state, head, &team, safety)?;
+    let shown = look(&state, measured, id.to_string(), &args.branch)?;
+    if app.out.json {
+        app.out.json(&object::json(&shown, &state));
+    } else {
+        app.out
+            .data(text::text(&shown, &state, app.out.paint, args.full));
+    }
+    Ok(())
+}
+
+fn look(state: &State, measured: Measured, session: String, branch: &str) -> Result<Shown> {
+    let head = state
+        .tree()
+        .head(branch)
+        .ok_or_else(|| unknown_branch(state, branch))?;
+    let view = state
+        .view(head, false)
+        .ok_or_else(|| unknown_branch(state, branch))?;
+    let used = view.effective(&measured.budget);
+    let used = used.ok_or_else(|| Problem::failed("a summary of this branch is not counted"))?;
+    Ok(Shown {
+        session,
+        branch: branch.to_owned(),
+        snapshot: Snapshot::freeze(&view, measured.preamble.clone()),
+        encoding: measured.budget.encoding,
+        measured,
+        used,
+    })
+}
+
+impl Shown {
+    fn percent(&self) -> u64 {
+        self.used.tokens.0.saturating_mul(100) / self.measured.budget.usable.0.max(1)
+    }
+
+    fn block_tokens(&self, block: &Block) -> Tokens {
+        let count = block
+            .checkpoint()
+            .counts
+            .get(self.encoding)
+            .unwrap_or_default();
+        count.tokens + self.measured.budget.per_message
+    }
+
+    /// What a message costs as it stands.
+    fn entry_tokens(&self, state: &State, entry: &Entry) -> Tokens {
+        let message = entry.message();
+        let altered = state.alterations().get(message.ordinal, message.id);
+        let altered = altered.and_then(|alteration| alteration.counts.get(self.encoding));
+        let whole = || state.tree().get(message.id)?.counts.get(self.encoding);
+        let count = altered.or_else(whole).unwrap_or_default();
+        count.tokens + self.measured.budget.per_message
+    }
+}
+
+fn entry_text(entry: &Entry) -> String {
+    let parts = entry.parts();
+    let texts: Vec<_> = parts.iter().map(|part| part.countable_text()).collect();
+    texts.join("\n")
+}

@@ -1,0 +1,144 @@
+//! The context for people.
+
+use unisono_context::Tokens;
+use unisono_context::alteration::Form;
+use unisono_context::snapshot::Entry;
+use unisono_session::State;
+
+use super::{Shown, entry_text};
+use crate::output::Paint;
+use crate::{sessions, show};
+
+/// Cells of the occupancy bar.
+const BAR: u64 = 30;
+/// Characters of a message in a line.
+const PREVIEW_CHARS: usize = 84;
+/// Lines of a text that are shown unless all are asked for.
+const PREVIEW_LINES: usize = 6;
+
+pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> String {
+    let mut out = head(shown, state, paint);
+    let preamble = &shown.measured.preamble;
+    out += &section(paint, "system", shown.measured.system.tokens, "");
+    out += &body(preamble.system(), full, "  ");
+    let names: Vec<&str> = preamble.tools().iter().map(|tool| &*tool.name).collect();
+    out += &section(
+        paint,
+        "tools",
+        shown.measured.tools.tokens,
+        &names.join(", "),
+    );
+    for block in shown.snapshot.blocks() {
+        let c = block.checkpoint();
+        let messages = show::many(u64::from(c.messages_included), "message");
+        let (first, last, number, model) = (c.first(), c.cutoff, c.number, &c.model);
+        let about = format!("of {first}–{last}, {messages}: checkpoint {number} ({model})");
+        out += &section(paint, "summary", shown.block_tokens(block), &about);
+        out += &body(block.text(), full, "  ");
+    }
+    let entries = shown.snapshot.entries();
+    let total: Tokens = entries
+        .iter()
+        .map(|entry| shown.entry_tokens(state, entry))
+        .sum();
+    let about = show::many(entries.len() as u64, "message");
+    out += &section(paint, "messages", total, &about);
+    for entry in entries {
+        out += &line(shown, state, entry, paint, full);
+    }
+    out
+}
+
+fn head(shown: &Shown, state: &State, paint: Paint) -> String {
+    let budget = &shown.measured.budget;
+    let percent = shown.percent();
+    let colour = |text: String| match percent {
+        95.. => paint.red(text),
+        80.. => paint.orange(text),
+        _ => paint.green(text),
+    };
+    let filled = (percent.min(100) * BAR).div_ceil(100);
+    let bar = "█".repeat(filled as usize);
+    let rest = "░".repeat((BAR - filled) as usize);
+    let approximate = if shown.used.is_approximate() {
+        "about "
+    } else {
+        ""
+    };
+    let id = state.id().map(sessions::short).unwrap_or_default();
+    format!(
+        "{} {}\n{} {} {approximate}{} of {} usable tokens (window {}, {})\n{} {}\n",
+        paint.bold(format_args!("{:<9}", "session")),
+        format_args!(
+            "{id} {}, branch {}",
+            show::line(state.title(), 60),
+            shown.branch
+        ),
+        colour(format!("{bar}{rest}")),
+        colour(format!("{percent} %")),
+        show::tokens(shown.used.tokens),
+        show::tokens(budget.usable),
+        show::tokens(budget.window),
+        shown.encoding.name(),
+        paint.bold(format_args!("{:<9}", "snapshot")),
+        paint.cyan(shown.snapshot.id().short()),
+    )
+}
+
+fn section(paint: Paint, name: &str, tokens: Tokens, about: &str) -> String {
+    let name = paint.bold(format_args!("{name:<9}"));
+    format!("\n{name} {:>7} tokens  {about}", show::tokens(tokens))
+        .trim_end()
+        .to_owned()
+        + "\n"
+}
+
+/// A text, or its beginning.
+fn body(text: &str, full: bool, indent: &str) -> String {
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    if full {
+        return show::indented(text, indent) + "\n";
+    }
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let shown = lines
+        .iter()
+        .take(PREVIEW_LINES)
+        .map(|line| format!("{indent}{}\n", show::line(line, 110)));
+    let mut out: String = shown.collect();
+    if lines.len() > PREVIEW_LINES {
+        out += &format!(
+            "{indent}… {} more lines, --full shows them\n",
+            lines.len() - PREVIEW_LINES
+        );
+    }
+    out
+}
+
+fn line(shown: &Shown, state: &State, entry: &Entry, paint: Paint, full: bool) -> String {
+    let message = entry.message();
+    let mark = match entry.form() {
+        Some(Form::Masked { .. }) => paint.yellow("masked "),
+        Some(Form::Cut { .. }) => paint.yellow("cut "),
+        None => String::new(),
+    };
+    let text = entry_text(entry);
+    let tokens = show::tokens(shown.entry_tokens(state, entry));
+    let ordinal = message.ordinal.to_string();
+    let head = format!(
+        "  {ordinal:>5} {:<9} {tokens:>6}  {mark}",
+        message.role.name()
+    );
+    if full {
+        return format!(
+            "{}\n{}\n",
+            head.trim_end(),
+            show::indented(&text, "        ")
+        );
+    }
+    format!("{head}{}\n", show::line(&text, PREVIEW_CHARS))
+}

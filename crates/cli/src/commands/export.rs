@@ -1,0 +1,105 @@
+//! `unisono export`: a conversation to a file; with `--all`, the whole store as an archive.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use unisono_daemon::transcript::{self, Format};
+use unisono_store::archive;
+
+use crate::app::App;
+use crate::problem::{Problem, Result};
+use crate::sessions::Sessions;
+use crate::show;
+
+const HELP: &str = "\
+`unisono` keeps everything: ids, times, branches, checkpoints. The other formats hold one branch.
+--all writes every session with its journal; `unisono import` reads it into another store.
+
+Examples:
+  unisono export latest > talk.jsonl
+  unisono export latest --format openai -o messages.json
+  unisono export --all backup.unisono";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(default_value = "latest")]
+    session: String,
+    /// The format to write
+    #[arg(long, default_value = Format::Unisono.name())]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
+    format: String,
+    /// The branch, for formats that hold one
+    #[arg(long)]
+    branch: Option<String>,
+    /// Writes to a file that does not exist yet, instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Writes the whole store to this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["session", "branch", "output"])]
+    all: Option<PathBuf>,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let sessions = app.sessions(&setup).await?;
+    match &args.all {
+        Some(file) => all(app, &sessions, file).await?,
+        None => one(app, &sessions, &args).await?,
+    }
+    sessions.close().await
+}
+
+async fn one(app: &App, sessions: &Sessions, args: &Args) -> Result<()> {
+    let state = sessions.state(sessions.find(&args.session).await?).await?;
+    let format = Format::from_name(&args.format).unwrap_or(Format::Unisono);
+    let text = transcript::write(&state, args.branch.as_deref(), format)
+        .map_err(|error| Problem::usage(error.to_string()))?;
+    let Some(file) = &args.output else {
+        app.out.bytes(text.as_bytes());
+        return Ok(());
+    };
+    write_new(file, text.as_bytes())?;
+    app.out.say(format_args!(
+        "wrote {} to {}",
+        show::size(text.len() as u64),
+        file.display()
+    ));
+    Ok(())
+}
+
+/// Never over a file that exists.
+fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let created = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(file);
+    let written = created.and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| {
+        let problem = Problem::failed(format!("cannot write {}: {error}", file.display()));
+        match error.kind() {
+            std::io::ErrorKind::AlreadyExists => problem.hint("remove it, or name another file"),
+            _ => problem.hint("check that its directory exists and can be written"),
+        }
+    })
+}
+
+async fn all(app: &App, sessions: &Sessions, file: &Path) -> Result<()> {
+    let moved = archive::export(sessions.journal().engine().as_ref(), file).await?;
+    if app.out.json {
+        app.out.json(&json!({
+            "file": file, "sessions": moved.sessions, "events": moved.events,
+            "checkpoints": moved.checkpoints,
+        }));
+    } else {
+        let (sessions, events) = (moved.sessions, show::many(moved.events, "event"));
+        let sessions = show::many(sessions, "session");
+        app.out.say(format_args!(
+            "wrote {sessions}, {events} to {}",
+            file.display()
+        ));
+    }
+    Ok(())
+}

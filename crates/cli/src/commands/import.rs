@@ -1,0 +1,125 @@
+//! `unisono import`: a conversation becomes a session; an archive becomes all of its sessions.
+
+use std::path::Path;
+
+use serde_json::json;
+use unisono_context::SessionId;
+use unisono_daemon::Daemon;
+use unisono_daemon::transcript::Format;
+use unisono_store::archive;
+
+use super::run::stop;
+use crate::app::App;
+use crate::conversation::{self, DIGEST};
+use crate::live::End;
+use crate::problem::{Problem, Result};
+use crate::sessions::{self, Sessions};
+use crate::show;
+
+/// How an archive of a whole store begins.
+const ARCHIVE: &[u8] = b"unisono archive";
+
+const HELP: &str = "\
+FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, or an archive that
+`unisono export --all` wrote. A file that was imported before is not imported again.
+Prints the session's id.
+
+JSON: session, messages, branches, title, known (true: it was imported before);
+for an archive: sessions, events, checkpoints.
+
+Examples:
+  unisono import talk.jsonl
+  unisono import - --format openai < messages.json
+  unisono import --copy talk.jsonl        a second session of the same file";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The conversation or archive, or `-` for standard input
+    file: String,
+    /// The format; without it, it is recognised
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
+    format: Option<String>,
+    /// Leaves bad lines out and tells which
+    #[arg(long)]
+    skip_bad: bool,
+    /// Makes another session, even of a file that was imported before
+    #[arg(long)]
+    copy: bool,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let source = conversation::open(&args.file)?;
+    if source.bytes.starts_with(ARCHIVE) && args.format.is_none() {
+        let sessions = app.sessions(&setup).await?;
+        return import_archive(app, sessions, &args.file).await;
+    }
+    let format = args.format.as_deref().and_then(Format::from_name);
+    let mut import = source.conversation(format, args.skip_bad, &app.out)?;
+    let opened = app.store(&setup).await?;
+    let sessions = Sessions::new(opened.journal.clone());
+    if args.copy {
+        import.session = None;
+    } else if let Some(known) = sessions.labelled(DIGEST, &source.digest()).await? {
+        app.out.say(format_args!(
+            "{} was imported before; --copy imports it again",
+            source.name
+        ));
+        tell(app, known, &sessions, true).await?;
+        return sessions.close().await;
+    } else if let Some(id) = import.session
+        && sessions.journal().exists(id).await?
+    {
+        let problem = format!("{}: session {id} is already in the store", source.name);
+        return Err(Problem::usage(problem).hint("--copy imports it under a new id"));
+    }
+    let daemon: Daemon = app.daemon(opened, setup).await?;
+    let session = daemon.import(import).await?.id();
+    tell(app, session, &sessions, false).await?;
+    stop(daemon, End::Ended).await;
+    Ok(())
+}
+
+async fn tell(app: &App, id: SessionId, sessions: &Sessions, known: bool) -> Result<()> {
+    let state = sessions.state(id).await?;
+    let messages = state.tree().len();
+    let branches: Vec<&str> = state.tree().branches().map(|(name, _)| name).collect();
+    if app.out.json {
+        let title = state.title();
+        app.out.json(&json!({
+            "session": id.to_string(), "title": title, "messages": messages,
+            "branches": branches, "known": known,
+        }));
+        return Ok(());
+    }
+    if !known {
+        let messages = show::many(messages as u64, "message");
+        let short = sessions::short(id);
+        app.out.say(format_args!(
+            "imported {messages}: `unisono context {short}` shows them"
+        ));
+    }
+    app.out.data(id);
+    Ok(())
+}
+
+async fn import_archive(app: &App, sessions: Sessions, file: &str) -> Result<()> {
+    if file == "-" {
+        let problem = Problem::usage("an archive cannot be read from standard input");
+        return Err(problem.hint("name its file"));
+    }
+    let moved = archive::import(sessions.journal().engine().as_ref(), Path::new(file)).await?;
+    if app.out.json {
+        app.out.json(&json!({
+            "sessions": moved.sessions, "events": moved.events, "checkpoints": moved.checkpoints,
+        }));
+    } else {
+        let sessions = show::many(moved.sessions, "session");
+        app.out.data(format_args!(
+            "imported {sessions}, {}",
+            show::many(moved.events, "event")
+        ));
+    }
+    sessions.close().await
+}

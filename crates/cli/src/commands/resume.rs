@@ -1,0 +1,129 @@
+//! `unisono resume`: open turns go on from their last recorded step.
+
+use unisono_context::{SessionId, TurnId};
+use unisono_daemon::Daemon;
+
+use super::run::stop;
+use crate::app::App;
+use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
+use crate::problem::{Problem, Result};
+use crate::sessions::{self, Sessions};
+use crate::show;
+
+const HELP: &str = "\
+A turn stays open when the program is interrupted or killed. Finished work of its agents is not
+repeated; the rest goes on, on the same snapshot. Exits with the code of the last turn that did
+not end well. JSON: as of `run`, one object for each turn.
+
+Examples:
+  unisono resume           every session with an open turn
+  unisono resume latest";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session; without it, all of them
+    session: Option<String>,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let mut interrupts = Interrupts::listen()?;
+    let opened = app.store(&setup).await?;
+    let sessions = Sessions::new(opened.journal.clone());
+    let open = open_turns(&sessions, args.session.as_deref()).await?;
+    if open.is_empty() {
+        app.out.say("nothing to resume: every turn has ended");
+        return sessions.close().await;
+    }
+    let daemon = app.daemon(opened, setup).await?;
+    let mut done = Ok(());
+    let mut last = End::Ended;
+    for (session, turns) in open {
+        for turn in turns {
+            let (end, concluded) = one(app, &daemon, session, turn, &mut interrupts).await?;
+            done = concluded.or_else(|problem| worst(app, done, problem));
+            last = end;
+            if end == End::Interrupted {
+                stop(daemon, last).await;
+                return done;
+            }
+        }
+    }
+    stop(daemon, last).await;
+    done
+}
+
+/// Keeps the newest problem; the one before it was told.
+fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
+    if let Err(problem) = before
+        && !problem.message.is_empty()
+    {
+        app.out.warn(problem.message);
+    }
+    Err(now)
+}
+
+/// The turns that have not ended, by session.
+async fn open_turns(
+    sessions: &Sessions,
+    name: Option<&str>,
+) -> Result<Vec<(SessionId, Vec<TurnId>)>> {
+    let ids = match name {
+        Some(name) => vec![sessions.find(name).await?],
+        None => sessions
+            .ids()
+            .await?
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect(),
+    };
+    let mut open = Vec::new();
+    for id in ids {
+        let state = sessions.state(id).await?;
+        let turns: Vec<TurnId> = state.open_turns().map(|turn| turn.accepted.id).collect();
+        if !turns.is_empty() {
+            open.push((id, turns));
+        }
+    }
+    Ok(open)
+}
+
+async fn one(
+    app: &App,
+    daemon: &Daemon,
+    id: SessionId,
+    turn: TurnId,
+    interrupts: &mut Interrupts,
+) -> Result<(End, Result<()>)> {
+    let before = Sessions::new(daemon.runtime().journal().clone())
+        .state(id)
+        .await?;
+    let mut watch = Watch::new(before, turn);
+    let mut screen = Screen::new(&app.out);
+    let ended = watch
+        .runs
+        .iter()
+        .filter(|run| run.status.word() == "done")
+        .count();
+    let text = format!(
+        "session {}, {} of {} done before",
+        sessions::short(id),
+        ended,
+        show::many(watch.runs.len() as u64, "agent")
+    );
+    screen.headline("resumed", &text);
+    if let Some(frozen) = watch.frozen {
+        let same = format!("{} as before", frozen.snapshot.short());
+        screen.headline("snapshot", &same);
+        screen.agents(&watch);
+    }
+    let session = daemon.open(id).await?;
+    let limits = Limits {
+        timeout: None,
+        interrupts,
+    };
+    let end = follow(daemon, &session, &mut watch, &mut screen, limits).await?;
+    drop(screen);
+    Ok((end, conclude(&app.out, id, &watch, end)))
+}

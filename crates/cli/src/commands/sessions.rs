@@ -1,0 +1,36 @@
+//! `unisono sessions`: the conversations of the store.
+
+pub(crate) mod branch;
+mod delete;
+mod list;
+mod show;
+mod tree;
+
+use clap::Subcommand;
+
+use crate::app::App;
+use crate::problem::Result;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists all sessions, the newest last
+    List(list::Args),
+    /// Shows one session: what it is, its branches, turns and labels
+    Show(show::Args),
+    /// Shows the tree of messages, with where branches end
+    Tree(tree::Args),
+    /// Starts a branch at a message; copies nothing
+    Branch(branch::Args),
+    /// Deletes a session for good
+    Delete(delete::Args),
+}
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
+    match command {
+        Command::List(args) => list::run(app, args).await,
+        Command::Show(args) => show::run(app, args).await,
+        Command::Tree(args) => tree::run(app, args).await,
+        Command::Branch(args) => branch::run(app, args).await,
+        Command::Delete(args) => delete::run(app, args).await,
+    }
+}

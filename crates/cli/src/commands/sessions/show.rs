@@ -1,0 +1,112 @@
+//! `unisono sessions show`.
+
+use serde_json::{Value, json};
+use unisono_session::State;
+
+use crate::app::App;
+use crate::problem::Result;
+use crate::show;
+
+const HELP: &str = "\
+JSON: session, title, system, labels, events, messages, branches [{name, head, messages}],
+checkpoints, open_turns, turns [{turn, outcome, answer_message}].";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(default_value = "latest")]
+    session: String,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let sessions = app.sessions(&setup).await?;
+    let id = sessions.find(&args.session).await?;
+    let state = sessions.state(id).await?;
+    if app.out.json {
+        app.out.json(&json(&state, &id.to_string()));
+    } else {
+        app.out.data(text(app, &state, &id.to_string()));
+    }
+    sessions.close().await
+}
+
+/// Name, id of the last message, number of messages.
+fn branches(state: &State) -> Vec<(&str, String, u32)> {
+    let length = |head| {
+        state
+            .tree()
+            .get(head)
+            .map_or(0, |node| node.message.ordinal.0)
+    };
+    let branches = state.tree().branches();
+    branches
+        .map(|(name, head)| (name, head.to_string(), length(head)))
+        .collect()
+}
+
+fn text(app: &App, state: &State, id: &str) -> String {
+    let paint = app.out.paint;
+    let field =
+        |name: &str, value: String| format!("{} {value}\n", paint.bold(format_args!("{name:<12}")));
+    let mut out = field("session", id.to_owned());
+    out += &field("title", show::line(state.title(), 100));
+    out += &field("messages", show::number(state.tree().len() as u64));
+    out += &field("events", show::number(state.events()));
+    let branches = branches(state);
+    let branches = branches
+        .iter()
+        .map(|(name, _, n)| format!("{name} ({n} messages)"));
+    out += &field("branches", branches.collect::<Vec<_>>().join(", "));
+    out += &field("checkpoints", state.checkpoints().iter().len().to_string());
+    let labels = state
+        .labels()
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"));
+    out += &field("labels", labels.collect::<Vec<_>>().join("  "));
+    let open = state.open_turns().count();
+    let ended = state.ended_turns().count();
+    out += &field("turns", format!("{ended} ended, {open} open"));
+    for (turn, ended) in state.ended_turns() {
+        let answer = ended.answer.and_then(|id| state.tree().get(id));
+        let answer = answer.map(|node| format!(", answer {}", node.message.ordinal));
+        let outcome = show::line(&ended.outcome.to_string(), 100);
+        out += &format!("  {turn}  {outcome}{}\n", answer.unwrap_or_default());
+    }
+    for turn in state.open_turns() {
+        let id = turn.accepted.id;
+        out += &format!(
+            "  {id}  {}\n",
+            paint.yellow("open: `unisono resume` continues it")
+        );
+    }
+    out
+}
+
+fn json(state: &State, id: &str) -> Value {
+    let branches = branches(state).into_iter();
+    let branches = branches
+        .map(|(name, head, messages)| json!({"name": name, "head": head, "messages": messages}));
+    let turns = state.ended_turns().map(|(turn, ended)| {
+        let answer = ended.answer.and_then(|id| state.tree().get(id));
+        json!({
+            "turn": turn.to_string(),
+            "outcome": ended.outcome.to_string(),
+            "answer_message": answer.map(|node| node.message.ordinal.0),
+        })
+    });
+    let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
+    json!({
+        "session": id,
+        "title": state.title(),
+        "system": state.system(),
+        "labels": state.labels(),
+        "events": state.events(),
+        "messages": state.tree().len(),
+        "branches": branches.collect::<Vec<_>>(),
+        "checkpoints": state.checkpoints().iter().len(),
+        "open_turns": open.collect::<Vec<_>>(),
+        "turns": turns.collect::<Vec<_>>(),
+    })
+}

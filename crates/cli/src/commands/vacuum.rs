@@ -1,0 +1,35 @@
+//! `unisono vacuum`: the store without what was deleted or is outdated.
+
+use serde_json::json;
+
+use crate::app::App;
+use crate::problem::Result;
+use crate::show;
+
+const HELP: &str = "\
+Needs room for a second copy of what is live. If it is interrupted, the old or the new store is
+there, whole. JSON: store, before_bytes, after_bytes, sessions, events.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(app: &App, _: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let store = &setup.loaded.config.store.path;
+    let done = unisono_store::vacuum(store)?;
+    if app.out.json {
+        app.out.json(&json!({
+            "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
+            "sessions": done.sessions, "events": done.events,
+        }));
+    } else {
+        let (before, after) = (show::size(done.before_bytes), show::size(done.after_bytes));
+        let sessions = show::many(done.sessions, "session");
+        app.out.data(format_args!(
+            "{}: {before} → {after}, {sessions}",
+            store.display()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! Following a turn to its end: a fold of its events ([`Watch`]), shown as they come
+//! ([`Screen`]).
+
+mod follow;
+mod member;
+mod report;
+mod screen;
+mod watch;
+
+pub(crate) use follow::{End, Interrupts, Limits, follow};
+pub(crate) use report::conclude;
+pub(crate) use screen::Screen;
+pub(crate) use watch::Watch;

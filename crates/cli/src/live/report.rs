@@ -1,0 +1,225 @@
+//! What came of a turn: the answer or the JSON on stdout, the exit code.
+
+use serde::Serialize;
+use unisono_context::{SessionId, Tokens};
+use unisono_session::event::{Outcome, RunRole};
+
+use super::follow::End;
+use super::member::{Status, Watched};
+use super::watch::Watch;
+use crate::output::Out;
+use crate::problem::{Exit, Problem, Result};
+use crate::{sessions, show};
+
+/// A turn, as `run --json` and `resume --json` print it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    session: String,
+    turn: String,
+    /// `answered`, `compacted`, `failed`, `cancelled`, `timeout`, or `open` after an interruption.
+    outcome: &'static str,
+    /// For `failed`: a code and what happened.
+    error: Option<Fault>,
+    answer: Option<String>,
+    /// The ordinal of the answer's message.
+    answer_message: Option<u32>,
+    /// Id of the frozen context, in full.
+    snapshot: Option<String>,
+    /// How many agents were given it.
+    snapshot_agents: usize,
+    tokens_before: Option<u64>,
+    tokens_after: Option<u64>,
+    usable_tokens: Option<u64>,
+    /// Checkpoints this turn made.
+    checkpoints: Vec<Made>,
+    runs: Vec<RunReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct Fault {
+    code: String,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Made {
+    number: u32,
+    messages: u32,
+    tokens_before: u64,
+    tokens_after: u64,
+    model: String,
+    duration_ms: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct RunReport {
+    agent: String,
+    /// `delegate` or `lead`.
+    role: &'static str,
+    /// `waiting`, `running`, `done`, `partial`, `failed` or `cancelled`.
+    state: &'static str,
+    text: Option<String>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    duration_ms: Option<u64>,
+    /// For `failed`: its class, such as `timeout` or `exit_failure`.
+    cause: Option<&'static str>,
+    /// Why it failed or is not complete.
+    reason: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn new(session: SessionId, watch: &Watch, end: End) -> Report {
+        let error = match &watch.outcome {
+            Some(Outcome::Failed { code, reason }) => Some(Fault {
+                code: code.to_string(),
+                reason: reason.to_string(),
+            }),
+            _ => None,
+        };
+        let frozen = watch.frozen.as_ref();
+        Report {
+            session: session.to_string(),
+            turn: watch.turn.to_string(),
+            outcome: word(watch, end),
+            error,
+            answer: watch
+                .answer
+                .as_ref()
+                .map(|message| message.countable_text()),
+            answer_message: watch.answer.as_ref().map(|message| message.ordinal.0),
+            snapshot: frozen.map(|frozen| frozen.snapshot.to_string()),
+            snapshot_agents: frozen.map_or(0, |frozen| frozen.agents),
+            tokens_before: watch
+                .tokens_before
+                .or(frozen.map(|f| f.tokens))
+                .map(|t| t.0),
+            tokens_after: frozen.map(|frozen| frozen.tokens.0),
+            usable_tokens: frozen.map(|frozen| frozen.usable.0),
+            checkpoints: made(watch),
+            runs: watch.runs.iter().map(run).collect(),
+        }
+    }
+}
+
+fn word(watch: &Watch, end: End) -> &'static str {
+    match (end, &watch.outcome) {
+        (_, Some(Outcome::Answered)) => "answered",
+        (_, Some(Outcome::Compacted { .. })) => "compacted",
+        (End::TimedOut, _) => "timeout",
+        (_, Some(Outcome::Failed { .. })) => "failed",
+        (_, Some(Outcome::Cancelled)) => "cancelled",
+        (_, None) => "open",
+    }
+}
+
+fn made(watch: &Watch) -> Vec<Made> {
+    let made = watch.checkpoints.iter().map(|checkpoint| Made {
+        number: checkpoint.number,
+        messages: checkpoint.messages_included,
+        tokens_before: checkpoint.original.0,
+        tokens_after: checkpoint
+            .counts
+            .iter()
+            .map(|(_, c)| c.tokens.0)
+            .max()
+            .unwrap_or(0),
+        model: checkpoint.model.to_string(),
+        duration_ms: checkpoint.duration_ms,
+    });
+    made.collect()
+}
+
+fn run(watched: &Watched) -> RunReport {
+    let mut report = RunReport {
+        agent: watched.agent.to_string(),
+        role: match watched.role {
+            RunRole::Lead => "lead",
+            RunRole::Delegate { .. } => "delegate",
+        },
+        state: watched.status.word(),
+        text: None,
+        input_tokens: None,
+        output_tokens: None,
+        duration_ms: None,
+        cause: None,
+        reason: None,
+    };
+    match &watched.status {
+        Status::Done {
+            text,
+            partial,
+            usage,
+            ms,
+        } => {
+            let used = |tokens: Tokens| Some(tokens.0);
+            report.text = Some(text.to_string());
+            report.reason = partial.as_ref().map(ToString::to_string);
+            report.input_tokens = used(usage.input);
+            report.output_tokens = used(usage.output);
+            report.duration_ms = Some(*ms);
+        }
+        Status::Failed { cause, reason, ms } => {
+            report.cause = Some(cause.code());
+            report.reason = Some(reason.to_string());
+            report.duration_ms = Some(*ms);
+        }
+        Status::Waiting | Status::Running { .. } | Status::Cancelled => {}
+    }
+    report
+}
+
+/// Prints the answer and says how the program ends.
+pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -> Result<()> {
+    if out.json {
+        out.json(&Report::new(session, watch, end));
+    } else if let Some(answer) = &watch.answer {
+        out.say("");
+        out.data(show::indented(&answer.countable_text(), ""));
+    }
+    let short = sessions::short(session);
+    match (end, &watch.outcome) {
+        (End::Interrupted, _) => {
+            out.say(format_args!(
+                "interrupted: `unisono resume {short}` continues it"
+            ));
+            Err(Problem::silent(Exit::Interrupted))
+        }
+        (_, Some(Outcome::Answered)) => some_failed(out, watch),
+        (End::TimedOut, _) => {
+            out.say("timeout: the turn was cancelled, what its agents had finished is kept");
+            Err(Problem::silent(Exit::TimedOut))
+        }
+        (_, Some(Outcome::Failed { code, reason })) => Err(failed(code, reason)),
+        (_, Some(Outcome::Cancelled)) => Err(Problem::failed("the turn was cancelled")),
+        (_, Some(Outcome::Compacted { .. }) | None) => Ok(()),
+    }
+}
+
+fn failed(code: &str, reason: &str) -> Problem {
+    let problem = Problem::failed(format!("the turn failed ({code}): {reason}"));
+    match code {
+        "context_overflow" => problem.hint(
+            "shorten the task, or let the context be compacted: --preset checkpoint, or an agent \
+             with a larger model",
+        ),
+        "snapshot_mismatch" => problem.hint("run `unisono doctor`, then ask again"),
+        _ => problem,
+    }
+}
+
+fn some_failed(out: &Out, watch: &Watch) -> Result<()> {
+    let names: Vec<&str> = watch
+        .failed()
+        .map(|watched| watched.agent.as_str())
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let (failed, all) = (names.len(), watch.runs.len());
+    out.warn(format_args!(
+        "{failed} of {all} agents failed: {}",
+        names.join(", ")
+    ));
+    Err(Problem::silent(Exit::SomeFailed))
+}

@@ -1,0 +1,296 @@
+//! What a person sees of a turn on stderr: lines that come as it goes on; on a terminal one line
+//! for each agent that changes in place.
+
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use unisono_context::Tokens;
+use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_session::event::RunRole;
+
+use super::member::{Status, Watched};
+use super::watch::{Frozen, News, Watch};
+use crate::output::{Out, Paint};
+use crate::show;
+
+/// How often what moves is drawn.
+const TICK: Duration = Duration::from_millis(100);
+const SPINNER: &str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ ";
+
+/// A turn's place on stderr.
+#[derive(Debug)]
+pub(crate) struct Screen<'o> {
+    out: &'o Out,
+    paint: Paint,
+    bars: Option<Bars>,
+}
+
+/// What moves on a terminal.
+#[derive(Debug)]
+struct Bars {
+    all: MultiProgress,
+    /// What is done before the agents work.
+    step: Option<ProgressBar>,
+    /// One for each agent.
+    runs: Vec<ProgressBar>,
+}
+
+impl<'o> Screen<'o> {
+    pub(crate) fn new(out: &'o Out) -> Screen<'o> {
+        let bars = out.watched.then(|| Bars {
+            all: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(15)),
+            step: None,
+            runs: Vec::new(),
+        });
+        Screen {
+            out,
+            paint: out.paint_messages,
+            bars,
+        }
+    }
+
+    /// A line with a word in front that says what it is about.
+    pub(crate) fn headline(&self, word: &str, text: &str) {
+        let line = format!("{} {text}", self.paint.bold(format_args!("{word:<10}")));
+        match &self.bars {
+            Some(bars) => bars.all.suspend(|| self.out.say(line)),
+            None => self.out.say(line),
+        }
+    }
+
+    /// Shows what has changed.
+    pub(crate) fn show(&mut self, news: &News, watch: &Watch) {
+        match news {
+            News::Accepted => {}
+            News::Queued => self.headline("waiting", "for an earlier turn of this branch"),
+            News::Counted { messages, tokens } => {
+                let messages = show::many(*messages as u64, "new message");
+                self.headline(
+                    "counted",
+                    &format!("{messages}, {} tokens", show::tokens(*tokens)),
+                );
+            }
+            News::Compacting(step) => self.step(format!("compacting: {step}")),
+            News::Shortened(messages) => {
+                self.step_done();
+                let messages = show::many(*messages as u64, "message");
+                let text = format!("{messages} masked or cut, still there for `recall`");
+                self.headline("shortened", &text);
+            }
+            News::Compacted(checkpoint) => {
+                self.step_done();
+                self.headline("compacted", &compacted(checkpoint));
+            }
+            News::StepFailed(reason) => {
+                self.step_done();
+                let text = format!("a compaction step failed and is tried again: {reason}");
+                self.headline("retry", &self.paint.yellow(text));
+            }
+            News::Frozen(frozen) => self.frozen(frozen, watch),
+            News::Retried { index, reason } => self.retried(*index, reason, watch),
+            News::Run(index) => self.run(*index, watch),
+            News::Ended => self.step_done(),
+        }
+    }
+
+    /// What an agent says it is doing.
+    pub(crate) fn progress(&self, index: usize, text: &str, watch: &Watch) {
+        if let (Some(bars), Some(watched)) = (&self.bars, watch.runs.get(index))
+            && let Some(bar) = bars.runs.get(index)
+            && matches!(watched.status, Status::Running { .. })
+        {
+            let text = self.paint.dim(show::line(text, 80));
+            bar.set_message(format!("{}  {text}", self.state(watched)));
+        }
+    }
+
+    fn step(&mut self, text: String) {
+        let Some(bars) = &mut self.bars else { return };
+        let bar = bars.step.get_or_insert_with(|| {
+            let bar = bars.all.add(ProgressBar::new_spinner());
+            bar.set_style(style("{spinner} {msg} {elapsed}"));
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        bar.set_message(text);
+    }
+
+    fn step_done(&mut self) {
+        if let Some(bar) = self.bars.as_mut().and_then(|bars| bars.step.take()) {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn frozen(&mut self, frozen: &Frozen, watch: &Watch) {
+        self.step_done();
+        self.headline("context", &context(watch.tokens_before, frozen));
+        let (id, agents) = (
+            frozen.snapshot.short(),
+            show::many(frozen.agents as u64, "agent"),
+        );
+        let same = if frozen.agents == 1 {
+            "for"
+        } else {
+            "identical for"
+        };
+        let id = self.paint.cyan(id);
+        self.headline("snapshot", &format!("{id} {same} {agents}"));
+        self.agents(watch);
+    }
+
+    /// Opens a line for each agent.
+    pub(crate) fn agents(&mut self, watch: &Watch) {
+        let lines: Vec<String> = watch.runs.iter().map(|w| self.line(w, watch)).collect();
+        let Some(bars) = &mut self.bars else { return };
+        for (watched, line) in watch.runs.iter().zip(lines) {
+            let bar = bars.all.add(ProgressBar::new_spinner());
+            bar.set_style(style("{spinner} {msg}"));
+            bar.set_message(line);
+            if !matches!(watched.status, Status::Waiting | Status::Running { .. }) {
+                bar.finish();
+            }
+            bars.runs.push(bar);
+        }
+    }
+
+    fn run(&self, index: usize, watch: &Watch) {
+        let Some(watched) = watch.runs.get(index) else {
+            return;
+        };
+        let line = self.line(watched, watch);
+        match self.bars.as_ref().and_then(|bars| bars.runs.get(index)) {
+            Some(bar) if matches!(watched.status, Status::Running { .. }) => {
+                bar.set_style(style("{spinner} {msg} {elapsed}"));
+                bar.reset_elapsed();
+                bar.set_message(line);
+                bar.enable_steady_tick(TICK);
+            }
+            Some(bar) => {
+                bar.disable_steady_tick();
+                bar.set_style(style("  {msg}"));
+                bar.finish_with_message(line);
+            }
+            None => self.out.say(format_args!("  {}", line.trim_end())),
+        }
+    }
+
+    fn retried(&self, index: usize, reason: &str, watch: &Watch) {
+        let Some(watched) = watch.runs.get(index) else {
+            return;
+        };
+        let name = watched.agent.as_str();
+        self.headline(
+            "retry",
+            &self.paint.yellow(format_args!("{name}: {reason}")),
+        );
+        self.run(index, watch);
+    }
+
+    /// One agent: name, state, tokens, time.
+    fn line(&self, watched: &Watched, watch: &Watch) -> String {
+        let width = watch
+            .runs
+            .iter()
+            .map(|w| w.agent.as_str().chars().count())
+            .max();
+        let width = width.unwrap_or(0);
+        let name = format!("{:<width$}", watched.agent.as_str());
+        let name = match watched.role {
+            RunRole::Lead => self.paint.bold(name),
+            RunRole::Delegate { .. } => name,
+        };
+        format!("{name}  {}", self.state(watched))
+    }
+
+    fn state(&self, watched: &Watched) -> String {
+        let paint = self.paint;
+        let word = format!("{:<9}", watched.status.word());
+        match &watched.status {
+            Status::Waiting | Status::Cancelled => paint.dim(word),
+            Status::Running { attempt: 1 } => paint.yellow(word),
+            Status::Running { attempt } => format!("{} attempt {attempt}", paint.yellow(word)),
+            Status::Done {
+                partial, usage, ms, ..
+            } => {
+                let (input, output) = (show::tokens(usage.input), show::tokens(usage.output));
+                let tokens = format!("{input:>7} tokens in, {output:>5} out");
+                let silent = usage.input == Tokens::ZERO && usage.output == Tokens::ZERO;
+                let tokens = if silent {
+                    " ".repeat(tokens.len())
+                } else {
+                    tokens
+                };
+                let word = if partial.is_none() {
+                    paint.green(word)
+                } else {
+                    paint.yellow(word)
+                };
+                let why = partial
+                    .as_ref()
+                    .map(|why| format!("  {}", paint.yellow(why)));
+                format!(
+                    "{word} {tokens}  {:>7}{}",
+                    show::time(*ms),
+                    why.unwrap_or_default()
+                )
+            }
+            Status::Failed { cause, reason, ms } => {
+                let text = format!("{}: {}", cause.code(), show::line(reason, 400));
+                format!("{} {text} ({})", paint.red(word), show::time(*ms))
+            }
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style
+        .unwrap_or_else(|_| ProgressStyle::default_spinner())
+        .tick_chars(SPINNER)
+}
+
+/// The notice of a compaction: how many messages, and what they became.
+fn compacted(checkpoint: &Checkpoint) -> String {
+    let Checkpoint {
+        number,
+        original,
+        messages_included,
+        duration_ms,
+        model,
+        ..
+    } = checkpoint;
+    let after = checkpoint
+        .counts
+        .iter()
+        .map(|(_, count)| count.tokens)
+        .max();
+    let messages = show::many(u64::from(*messages_included), "message");
+    let (before, after) = (
+        show::tokens(*original),
+        show::tokens(after.unwrap_or_default()),
+    );
+    let time = show::time(*duration_ms);
+    match &checkpoint.body {
+        Body::Summary(_) => format!(
+            "{messages} summarised, {before} → {after} tokens: checkpoint {number} ({model}, {time})"
+        ),
+        Body::Tombstone => format!("{messages} left the context, {before} → {after} tokens"),
+    }
+}
+
+/// What the agents are given, and how full it is.
+fn context(before: Option<Tokens>, frozen: &Frozen) -> String {
+    let after = show::tokens(frozen.tokens);
+    let tokens = match before.filter(|before| *before != frozen.tokens) {
+        Some(before) => format!("{} → {after} tokens", show::tokens(before)),
+        None => format!("{after} tokens"),
+    };
+    let percent = frozen.tokens.0.saturating_mul(100) / frozen.usable.0.max(1);
+    let messages = show::many(frozen.messages, "message");
+    let summaries = match frozen.summaries {
+        0 => String::new(),
+        1 => "1 summary and ".to_owned(),
+        n => format!("{n} summaries and "),
+    };
+    format!("{tokens}, {percent} % of what is usable: {summaries}{messages}")
+}

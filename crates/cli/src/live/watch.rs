@@ -1,0 +1,233 @@
+//! A turn as its events tell it: counted, compacted, frozen, worked on, answered.
+
+use std::sync::Arc;
+
+use unisono_context::checkpoint::Checkpoint;
+use unisono_context::{Message, RunId, SnapshotId, Tokens, TurnId};
+use unisono_session::event::Outcome;
+use unisono_session::turn::Phase;
+use unisono_session::{Event, Fact, State};
+
+use super::member::{Status, Watched, places, sharing};
+use crate::problem::{Problem, Result};
+
+/// A turn, as far as it has come.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    state: State,
+    pub(crate) turn: TurnId,
+    /// Its agents: the fan-out in order, then the lead.
+    pub(crate) runs: Vec<Watched>,
+    pub(crate) frozen: Option<Frozen>,
+    /// Effective tokens before anything was compacted.
+    pub(crate) tokens_before: Option<Tokens>,
+    pub(crate) checkpoints: Vec<Arc<Checkpoint>>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) answer: Option<Arc<Message>>,
+}
+
+/// The frozen context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frozen {
+    pub(crate) snapshot: SnapshotId,
+    /// How many agents it is handed to.
+    pub(crate) agents: usize,
+    pub(crate) tokens: Tokens,
+    pub(crate) usable: Tokens,
+    pub(crate) messages: u64,
+    pub(crate) summaries: usize,
+}
+
+/// What an event changed, as far as people care.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    Accepted,
+    Queued,
+    Counted { messages: usize, tokens: Tokens },
+    Compacting(String),
+    Compacted(Arc<Checkpoint>),
+    Shortened(usize),
+    StepFailed(Arc<str>),
+    Frozen(Frozen),
+    Retried { index: usize, reason: Arc<str> },
+    Run(usize),
+    Ended,
+}
+
+impl Watch {
+    /// Watches a turn from a state on, in which it may not have begun.
+    pub(crate) fn new(state: State, turn: TurnId) -> Watch {
+        let mut watch = Watch {
+            state,
+            turn,
+            runs: Vec::new(),
+            frozen: None,
+            tokens_before: None,
+            checkpoints: Vec::new(),
+            outcome: None,
+            answer: None,
+        };
+        watch.catch_up();
+        watch
+    }
+
+    /// Takes over what the state knows of the turn.
+    fn catch_up(&mut self) {
+        let Some(turn) = self.state.turn(self.turn) else {
+            return;
+        };
+        self.runs = places(&turn.team);
+        self.tokens_before = turn.tokens_before;
+        for run in self.state.runs_of(turn) {
+            let place = self
+                .runs
+                .iter_mut()
+                .find(|watched| watched.role == run.role);
+            if let Some(watched) = place {
+                watched.catch_up(run);
+            }
+        }
+        self.frozen = self.freeze();
+    }
+
+    /// How many events of the journal are taken in.
+    pub(crate) fn events(&self) -> u64 {
+        self.state.events()
+    }
+
+    /// Takes the next event.
+    pub(crate) fn apply(&mut self, event: &Event) -> Result<Option<News>> {
+        self.state.apply(event).map_err(|error| {
+            Problem::failed(format!("an event of the session does not fit: {error}"))
+                .hint("run `unisono doctor`")
+        })?;
+        let own = |turn: TurnId| turn == self.turn;
+        Ok(match &event.fact {
+            Fact::TurnAccepted { turn } if own(turn.id) => {
+                self.catch_up();
+                let queue = self.state.active_turn(&turn.branch);
+                let waits = queue.is_some_and(|first| first.accepted.id != self.turn);
+                Some(if waits { News::Queued } else { News::Accepted })
+            }
+            Fact::Counted { counts, .. } if self.is_preparing() && !counts.is_empty() => {
+                Some(News::Counted {
+                    messages: counts.len(),
+                    tokens: counts.iter().map(|(_, count)| count.tokens).sum(),
+                })
+            }
+            Fact::CompactionPlanned { turn, plan } if own(*turn) => {
+                self.tokens_before.get_or_insert(plan.before);
+                Some(News::Compacting(plan.step.to_string()))
+            }
+            Fact::Altered { turn, alterations } if own(*turn) => {
+                Some(News::Shortened(alterations.len()))
+            }
+            Fact::Compacted {
+                turn: Some(turn),
+                checkpoint,
+            } if own(*turn) => {
+                self.checkpoints.push(checkpoint.clone());
+                Some(News::Compacted(checkpoint.clone()))
+            }
+            Fact::CompactionFailed { turn, reason } if own(*turn) => {
+                Some(News::StepFailed(reason.clone()))
+            }
+            Fact::Frozen { turn, .. } if own(*turn) => {
+                self.frozen = self.freeze();
+                self.frozen.map(News::Frozen)
+            }
+            Fact::RunOpened { .. } | Fact::RunRetried { .. } | Fact::RunEnded { .. } => {
+                self.run_changed(event)
+            }
+            Fact::TurnEnded { turn, outcome } if own(*turn) => Some(self.ended(outcome)),
+            _ => None,
+        })
+    }
+
+    fn is_preparing(&self) -> bool {
+        let turn = self.state.turn(self.turn);
+        turn.is_some_and(|turn| turn.phase == Phase::Preparing)
+    }
+
+    fn run_changed(&mut self, event: &Event) -> Option<News> {
+        let place = |run: RunId| {
+            self.runs
+                .iter()
+                .position(|watched| watched.run == Some(run))
+        };
+        match &event.fact {
+            Fact::RunOpened { run } if run.turn == self.turn => {
+                let index = self
+                    .runs
+                    .iter()
+                    .position(|watched| watched.role == run.role)?;
+                let watched = &mut self.runs[index];
+                watched.run = Some(run.id);
+                watched.opened_at = event.at;
+                watched.status = Status::Running { attempt: 1 };
+                Some(News::Run(index))
+            }
+            Fact::RunRetried {
+                run,
+                attempt,
+                reason,
+                ..
+            } => {
+                let index = place(*run)?;
+                self.runs[index].status = Status::Running { attempt: *attempt };
+                let reason = reason.clone();
+                Some(News::Retried { index, reason })
+            }
+            Fact::RunEnded { run, ending } => {
+                let index = place(*run)?;
+                self.runs[index].status = Status::of(ending);
+                Some(News::Run(index))
+            }
+            _ => None,
+        }
+    }
+
+    fn ended(&mut self, outcome: &Outcome) -> News {
+        for watched in &mut self.runs {
+            if matches!(watched.status, Status::Waiting | Status::Running { .. }) {
+                watched.status = Status::Cancelled;
+            }
+        }
+        self.outcome = Some(outcome.clone());
+        let answer = self.state.ended(self.turn).and_then(|ended| ended.answer);
+        let node = answer.and_then(|id| self.state.tree().get(id));
+        self.answer = node.map(|node| node.message.clone());
+        News::Ended
+    }
+
+    fn freeze(&self) -> Option<Frozen> {
+        let turn = self.state.turn(self.turn)?;
+        let Phase::Frozen {
+            snapshot, manifest, ..
+        } = &turn.phase
+        else {
+            return None;
+        };
+        let view = self.state.view(manifest.head, true)?;
+        let budgets = turn.budgets(self.state.preamble_counts(&turn.preamble))?;
+        let budget = budgets.iter().next()?;
+        Some(Frozen {
+            snapshot: *snapshot,
+            agents: sharing(&turn.team),
+            tokens: view.effective(budget)?.tokens,
+            usable: budget.usable,
+            messages: manifest
+                .spans
+                .iter()
+                .map(|span| u64::from(span.len()))
+                .sum(),
+            summaries: manifest.checkpoints.len(),
+        })
+    }
+
+    /// The delegates that did not come back with a result.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &Watched> {
+        let failed = |w: &&Watched| matches!(w.status, Status::Failed { .. });
+        self.runs.iter().filter(failed)
+    }
+}

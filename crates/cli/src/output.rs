@@ -1,0 +1,190 @@
+//! The only place that writes: data on stdout, messages on stderr.
+//!
+//! A reader that goes away (`unisono … | head`) is no error: what is left is not written.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::args::{Colour, Global};
+use crate::problem::Problem;
+
+/// Where messages and data go, and how they look.
+#[derive(Debug)]
+pub(crate) struct Out {
+    pub(crate) json: bool,
+    quiet: bool,
+    /// Whether somebody watches stderr: spinners, questions.
+    pub(crate) watched: bool,
+    /// Of data on stdout.
+    pub(crate) paint: Paint,
+    /// Of messages on stderr.
+    pub(crate) paint_messages: Paint,
+    closed: AtomicBool,
+}
+
+impl Out {
+    pub(crate) fn new(global: &Global) -> Out {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let paint = |terminal: bool| match global.color {
+            Colour::Always => Paint(true),
+            Colour::Never => Paint(false),
+            Colour::Auto => Paint(terminal && !plain && !dumb),
+        };
+        let watched = io::stderr().is_terminal();
+        Out {
+            json: global.json,
+            quiet: global.quiet,
+            watched: watched && !dumb && !global.quiet,
+            paint: paint(io::stdout().is_terminal()),
+            paint_messages: paint(watched),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Writes data, with a line break at its end.
+    pub(crate) fn data(&self, text: impl Display) {
+        let text = text.to_string();
+        let line_break = if text.ends_with('\n') { "" } else { "\n" };
+        self.bytes(format!("{text}{line_break}").as_bytes());
+    }
+
+    /// Writes data as it is.
+    pub(crate) fn bytes(&self, bytes: &[u8]) {
+        if self.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut stdout = io::stdout().lock();
+        if stdout
+            .write_all(bytes)
+            .and_then(|()| stdout.flush())
+            .is_err()
+        {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes one JSON value on a line of its own.
+    pub(crate) fn json(&self, value: &impl Serialize) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.data(text),
+            Err(error) => self.warn(format_args!(
+                "the result cannot be written as JSON: {error}"
+            )),
+        }
+    }
+
+    /// Says something, unless told to be quiet.
+    pub(crate) fn say(&self, message: impl Display) {
+        if !self.quiet {
+            write_stderr(&message);
+        }
+    }
+
+    /// Asks something, on a line that the answer ends.
+    pub(crate) fn ask(&self, question: impl Display) {
+        let mut stderr = io::stderr().lock();
+        // Nobody is left to be asked where this fails.
+        let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+    }
+
+    /// Says what may not be meant.
+    pub(crate) fn warn(&self, message: impl Display) {
+        write_stderr(&format_args!(
+            "{} {message}",
+            self.paint_messages.yellow("warning:")
+        ));
+    }
+
+    /// Says what is wrong and gives the exit code.
+    pub(crate) fn finish(&self, done: Result<(), Problem>) -> ExitCode {
+        let Err(problem) = done else {
+            return ExitCode::SUCCESS;
+        };
+        if !problem.message.is_empty() {
+            self.tell(&problem);
+        }
+        ExitCode::from(problem.exit as u8)
+    }
+
+    fn tell(&self, problem: &Problem) {
+        let Problem {
+            exit,
+            message,
+            hint,
+        } = problem;
+        if self.json {
+            let error = json!({"code": *exit as u8, "message": message, "hint": hint});
+            write_stderr(&json!({ "error": error }));
+            return;
+        }
+        let paint = &self.paint_messages;
+        write_stderr(&format_args!(
+            "{} {}",
+            paint.red("error:"),
+            message.trim_end()
+        ));
+        if let Some(hint) = hint {
+            write_stderr(&format_args!("{} {hint}", paint.cyan("hint:")));
+        }
+    }
+}
+
+/// Prints what clap has to say: help and version on stdout, wrong usage on stderr.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody is left to be told where this fails.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn write_stderr(message: &dyn Display) {
+    // Nobody is left to be told where this fails.
+    let _ = writeln!(io::stderr().lock(), "{message}");
+}
+
+/// Colours, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint(pub(crate) bool);
+
+impl Paint {
+    fn with(self, code: &str, text: impl Display) -> String {
+        if self.0 {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    }
+
+    pub(crate) fn bold(self, text: impl Display) -> String {
+        self.with("1", text)
+    }
+
+    pub(crate) fn dim(self, text: impl Display) -> String {
+        self.with("2", text)
+    }
+
+    pub(crate) fn red(self, text: impl Display) -> String {
+        self.with("31", text)
+    }
+
+    pub(crate) fn green(self, text: impl Display) -> String {
+        self.with("32", text)
+    }
+
+    pub(crate) fn yellow(self, text: impl Display) -> String {
+        self.with("33", text)
+    }
+
+    pub(crate) fn orange(self, text: impl Display) -> String {
+        self.with("38;5;208", text)
+    }
+
+    pub(crate) fn cyan(self, text: impl Display) -> String {
+        self.with("36", text)
+    }
+}

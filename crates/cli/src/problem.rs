@@ -1,0 +1,130 @@
+//! What a person is told when something did not work: what happened, where, and what to do.
+
+use std::fmt::Display;
+
+use unisono_daemon::daemon;
+use unisono_daemon::diagnostic::Diagnostics;
+use unisono_store::Error as StoreError;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It did not work.
+    Failed = 1,
+    /// The command line or the configuration is wrong.
+    Usage = 2,
+    /// There is an answer, but some agents failed.
+    SomeFailed = 4,
+    /// It took longer than allowed.
+    TimedOut = 124,
+    /// A person stopped it.
+    Interrupted = 130,
+}
+
+/// Why the program ends without having done what it was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) exit: Exit,
+    /// What happened and where; may have several lines. Empty where all is said already.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) hint: Option<String>,
+}
+
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
+
+impl Problem {
+    /// It did not work.
+    pub(crate) fn failed(message: impl Display) -> Problem {
+        Problem::of(Exit::Failed, message)
+    }
+
+    /// The person who called has to say something else.
+    pub(crate) fn usage(message: impl Display) -> Problem {
+        Problem::of(Exit::Usage, message)
+    }
+
+    /// Ends with that code; all is said already.
+    pub(crate) fn silent(exit: Exit) -> Problem {
+        Problem::of(exit, "")
+    }
+
+    fn of(exit: Exit, message: impl Display) -> Problem {
+        Problem {
+            exit,
+            message: message.to_string(),
+            hint: None,
+        }
+    }
+
+    /// Says what to do.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Splits what to do off a message that ends in `; do this`.
+    fn with_hint_of(exit: Exit, message: &str) -> Problem {
+        let problem = Problem::of(exit, message);
+        match message.split_once("; ") {
+            Some((what, hint)) if !what.contains('\n') && !hint.contains('\n') => Problem {
+                message: what.to_owned(),
+                ..problem.hint(hint)
+            },
+            _ => problem,
+        }
+    }
+}
+
+impl From<Diagnostics> for Problem {
+    fn from(found: Diagnostics) -> Problem {
+        Problem::usage(found)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let what = error.to_string();
+        match error {
+            StoreError::Held { .. } => match what.split_once(": stop it") {
+                Some((what, _)) => Problem::failed(what)
+                    .hint("wait until it is done or stop it, or use another store (--store DIR)"),
+                None => Problem::failed(what),
+            },
+            _ => Problem::with_hint_of(Exit::Failed, &what),
+        }
+    }
+}
+
+impl From<unisono_runtime::Error> for Problem {
+    fn from(error: unisono_runtime::Error) -> Problem {
+        use unisono_runtime::Error;
+        let exit = match &error {
+            Error::UnknownSession(_) | Error::Refused(_) => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Problem::with_hint_of(exit, &error.to_string())
+    }
+}
+
+impl From<unisono_daemon::agents::Error> for Problem {
+    fn from(error: unisono_daemon::agents::Error) -> Problem {
+        let problem = Problem::with_hint_of(Exit::Usage, &error.to_string());
+        match &problem.hint {
+            Some(_) => problem,
+            None => problem.hint("`unisono agents list` shows those there are"),
+        }
+    }
+}
+
+impl From<daemon::Error> for Problem {
+    fn from(error: daemon::Error) -> Problem {
+        match error {
+            daemon::Error::Setup(found) => found.into(),
+            daemon::Error::Store(error) => error.into(),
+            daemon::Error::Runtime(error) => error.into(),
+            daemon::Error::Agents(error) => error.into(),
+            error @ daemon::Error::Directory(_) => Problem::failed(error),
+        }
+    }
+}

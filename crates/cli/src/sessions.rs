@@ -1,0 +1,175 @@
+//! Reading sessions straight from the journal, without starting anything.
+
+use unisono_context::SessionId;
+use unisono_session::{Event, Fact, State};
+use unisono_store::{Journal, SessionInfo};
+
+use crate::problem::{Problem, Result};
+
+/// Events and sessions read at a time.
+const PAGE: usize = 1_024;
+
+/// The sessions of a store.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    journal: Journal,
+}
+
+/// A session as a list shows it.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) id: SessionId,
+    pub(crate) info: SessionInfo,
+    /// Its first event, which says what it is.
+    pub(crate) created: Fact,
+}
+
+impl Sessions {
+    pub(crate) fn new(journal: Journal) -> Sessions {
+        Sessions { journal }
+    }
+
+    /// The ids of all of them, the oldest first.
+    pub(crate) async fn ids(&self) -> Result<Vec<(SessionId, SessionInfo)>> {
+        let mut all: Vec<(SessionId, SessionInfo)> = Vec::new();
+        loop {
+            let after = all.last().map(|(id, _)| *id);
+            let page = self.journal.sessions(after, PAGE).await?;
+            if page.is_empty() {
+                // A session that was claimed but never written is none.
+                all.retain(|(_, info)| info.last_seq > 0);
+                return Ok(all);
+            }
+            all.extend(
+                page.into_iter()
+                    .map(|info| (SessionId::from(info.session), info)),
+            );
+        }
+    }
+
+    /// What a list shows of one; none where its first event is not a creation.
+    pub(crate) async fn listed(
+        &self,
+        (id, info): (SessionId, SessionInfo),
+    ) -> Result<Option<Listed>> {
+        let first = self.journal.read(id, 1, 1).await?.into_iter().next();
+        let created = first.map(|(_, event)| event.fact);
+        let created = created.filter(|fact| matches!(fact, Fact::Created { .. }));
+        Ok(created.map(|created| Listed { id, info, created }))
+    }
+
+    /// The newest session with that label.
+    pub(crate) async fn labelled(&self, label: &str, value: &str) -> Result<Option<SessionId>> {
+        for session in self.ids().await?.into_iter().rev() {
+            if let Some(Listed {
+                id,
+                created: Fact::Created { labels, .. },
+                ..
+            }) = self.listed(session).await?
+                && labels.get(label).is_some_and(|found| &**found == value)
+            {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The session a person means: an id, a unique start of one, or `latest`.
+    pub(crate) async fn find(&self, name: &str) -> Result<SessionId> {
+        let all = self.ids().await?;
+        if name == "latest" {
+            let newest = all
+                .iter()
+                .max_by_key(|(id, info)| (info.updated_unix_ms, *id));
+            return newest.map(|(id, _)| *id).ok_or_else(|| {
+                let problem = Problem::usage("there is no session in this store yet");
+                problem.hint("`unisono run FILE` or `unisono import FILE` makes one")
+            });
+        }
+        choose(name, all.into_iter().map(|(id, _)| id))
+    }
+
+    /// The state of a session, as its journal has it.
+    pub(crate) async fn state(&self, id: SessionId) -> Result<State> {
+        let mut state = State::default();
+        loop {
+            let page = self.journal.read(id, state.events() + 1, PAGE).await?;
+            if page.is_empty() {
+                return Ok(state);
+            }
+            for (_, event) in &page {
+                apply(&mut state, id, event)?;
+            }
+        }
+    }
+
+    /// Closes the store.
+    pub(crate) async fn close(self) -> Result<()> {
+        Ok(self.journal.close().await?)
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+}
+
+fn apply(state: &mut State, id: SessionId, event: &Event) -> Result<()> {
+    state.apply(event).map_err(|error| {
+        let seq = state.events() + 1;
+        let problem = Problem::failed(format!("event {seq} of session {id} does not fit: {error}"));
+        problem.hint("run `unisono doctor` to see the extent")
+    })
+}
+
+/// The session whose id starts so, hyphens aside.
+fn choose(name: &str, all: impl Iterator<Item = SessionId>) -> Result<SessionId> {
+    let plain = |text: &str| text.replace('-', "").to_lowercase();
+    let start = plain(name);
+    let found: Vec<SessionId> = all
+        .filter(|id| !start.is_empty() && plain(&id.to_string()).starts_with(&start))
+        .collect();
+    let list = "`unisono sessions list` shows those there are";
+    match found[..] {
+        [id] => Ok(id),
+        [] => Err(Problem::usage(format!("no session `{name}` in this store")).hint(list)),
+        _ => {
+            let problem = format!("`{name}` is the start of {} session ids", found.len());
+            Err(Problem::usage(problem).hint("write more of the id, or `latest`"))
+        }
+    }
+}
+
+/// As much of an id as tells sessions apart that were not made in the same millisecond.
+pub(crate) fn short(id: SessionId) -> String {
+    id.to_string().chars().take(13).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_found_by_a_unique_start_of_its_id() {
+        let ids = [
+            0x0192_0000_0000_7000_8000_0000_0000_0001,
+            0x0192_1111_0000_7000_8000_0000_0000_0002,
+        ];
+        let ids = ids.map(SessionId::from_u128);
+        let choose = |name| choose(name, ids.into_iter());
+        assert_eq!(choose("01920").unwrap(), ids[0]);
+        assert_eq!(choose("01921111-00").unwrap(), ids[1]);
+        assert!(
+            choose("0192")
+                .unwrap_err()
+                .message
+                .contains("2 session ids")
+        );
+        assert!(
+            choose("ff")
+                .unwrap_err()
+                .message
+                .contains("no session `ff`")
+        );
+        assert!(choose("").is_err());
+    }
+}

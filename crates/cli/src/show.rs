@@ -1,0 +1,142 @@
+//! Numbers, times and texts as people read them, and ids and roles as JSON has them.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use jiff::Timestamp as Instant;
+use unisono_context::{Timestamp, Tokens};
+
+/// A number with its thousands apart: `21,480`.
+pub(crate) fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Tokens with their thousands apart.
+pub(crate) fn tokens(tokens: Tokens) -> String {
+    number(tokens.0)
+}
+
+/// `1 message`, `2 messages`.
+pub(crate) fn many(n: u64, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {what}{s}", number(n))
+}
+
+/// `84 ms`, `1.2 s`, `3 min 20 s`.
+pub(crate) fn time(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        _ if ms % 60_000 < 1_000 => format!("{} min", ms / 60_000),
+        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+    }
+}
+
+/// A size in bytes: `84 B`, `1.2 KiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1_024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1_024.0;
+    let mut unit = 0;
+    while value >= 1_024.0 && unit + 1 < UNITS.len() {
+        value /= 1_024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// RFC 3339, UTC, to the second.
+pub(crate) fn instant(at: Timestamp) -> String {
+    match Instant::from_millisecond(at.0) {
+        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        Err(_) => at.0.to_string(),
+    }
+}
+
+/// An instant for people: `2026-03-02 09:14`.
+pub(crate) fn date(at: Timestamp) -> String {
+    match Instant::from_millisecond(at.0) {
+        Ok(at) => at.strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => at.0.to_string(),
+    }
+}
+
+/// A text on one line, cut to so many characters.
+pub(crate) fn line(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let whole: String = words
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect();
+    if whole.chars().count() <= most {
+        return whole;
+    }
+    let mut cut: String = whole.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// Every line of a text after `indent`; control characters are left out, so that a message
+/// cannot move a terminal's cursor.
+pub(crate) fn indented(text: &str, indent: &str) -> String {
+    let harmless = |c: &char| !c.is_control() || *c == '\t';
+    let lines = text.lines().map(|line| {
+        let line: String = line.chars().filter(harmless).collect();
+        format!("{indent}{line}").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A table without lines; the columns named are aligned to the right.
+pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.iter().copied());
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in right {
+        if let Some(column) = table.column_mut(*column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let first = |column: &mut comfy_table::Column| {
+        column.set_padding((0, 1));
+    };
+    table.column_iter_mut().for_each(first);
+    let text = table.to_string();
+    text.lines()
+        .map(str::trim_end)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(number(7), "7");
+        assert_eq!(number(21_480), "21,480");
+        assert_eq!(number(1_000_000), "1,000,000");
+        assert_eq!(many(1, "message"), "1 message");
+        assert_eq!(time(84), "84 ms");
+        assert_eq!(time(1_260), "1.2 s");
+        assert_eq!(time(200_000), "3 min 20 s");
+        assert_eq!(size(1_536), "1.5 KiB");
+        assert_eq!(line("a  b\n\x1b[31mc", 20), "a b [31mc");
+        assert_eq!(line("abcdef", 4), "abc…");
+        assert_eq!(instant(Timestamp(0)), "1970-01-01T00:00:00Z");
+    }
+}

@@ -1,0 +1,170 @@
+//! What a person asks of a session, as a turn with its agents and its policy.
+
+use std::sync::Arc;
+
+use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::policy::{Keep, Policy};
+use unisono_context::snapshot::ToolSpec;
+use unisono_context::tokens::Ppm;
+use unisono_context::{MessageId, TurnId};
+use unisono_runtime::{clock, tools};
+use unisono_session::State;
+use unisono_session::agent::Team;
+use unisono_session::event::{Outcome, Work};
+use unisono_session::machine::NewTurn;
+use unisono_session::state::MAIN;
+use uuid::Uuid;
+
+use crate::agents::Error;
+use crate::config::Resolved;
+use crate::setup::Setup;
+
+/// A task for a session. What is not said is as configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    work: What,
+    branch: Arc<str>,
+    lead: Option<String>,
+    agents: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Task(String),
+    Compact(Option<Keep>, Option<Arc<str>>),
+}
+
+impl Ask {
+    /// Asks for an answer.
+    pub fn new(task: impl Into<String>) -> Ask {
+        Ask::of(What::Task(task.into()))
+    }
+
+    /// Asks for a compaction. Without `keep`, all from the newest user message on stays.
+    pub fn compaction(keep: Option<Keep>, instructions: Option<String>) -> Ask {
+        Ask {
+            agents: Some(Vec::new()),
+            ..Ask::of(What::Compact(keep, instructions.map(Into::into)))
+        }
+    }
+
+    fn of(work: What) -> Ask {
+        Ask {
+            work,
+            branch: MAIN.into(),
+            lead: None,
+            agents: None,
+        }
+    }
+
+    /// On another branch than `main`.
+    #[must_use]
+    pub fn branch(mut self, branch: impl Into<Arc<str>>) -> Ask {
+        self.branch = branch.into();
+        self
+    }
+
+    /// The agent that answers.
+    #[must_use]
+    pub fn lead(mut self, lead: impl Into<String>) -> Ask {
+        self.lead = Some(lead.into());
+        self
+    }
+
+    /// The agents that work before it, each `agent` or `agent=task`.
+    #[must_use]
+    pub fn agents<S: Into<String>>(mut self, agents: impl IntoIterator<Item = S>) -> Ask {
+        self.agents = Some(agents.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Its agents.
+    ///
+    /// # Errors
+    /// An agent is unknown, or the lead among its delegates.
+    pub fn team(&self, setup: &Setup) -> Result<Team, Error> {
+        let run = &setup.loaded.config.run;
+        let lead = self.lead.as_deref().unwrap_or(&run.lead);
+        setup
+            .roster
+            .team(lead, self.agents.as_deref().unwrap_or(&run.agents))
+    }
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The turn.
+    pub turn: TurnId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The lead's answer.
+    pub answer: Option<String>,
+}
+
+/// The turn that an ask becomes, with a new id.
+///
+/// # Errors
+/// An agent is unknown, or the lead among its delegates.
+pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
+    let team = ask.team(setup)?;
+    let (policy, safety) = policy(setup, &team);
+    let work = match &ask.work {
+        What::Task(task) => Work::Answer {
+            input: NewMessage {
+                id: MessageId::new(Uuid::now_v7()),
+                role: Role::User,
+                parts: vec![Part::text(task.as_str())],
+                author: None,
+                at: clock::now(),
+                usage: None,
+            },
+        },
+        What::Compact(keep, instructions) => Work::Compact {
+            keep: *keep,
+            instructions: instructions.clone(),
+        },
+    };
+    Ok(NewTurn {
+        id: TurnId::new(Uuid::now_v7()),
+        branch: ask.branch.clone(),
+        work,
+        tools: tools_of(&team),
+        team,
+        policy,
+        safety,
+    })
+}
+
+/// When a team's conversation is compacted, and the share of the window that stays free: as
+/// configured for the lead's model.
+pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
+    let config = &setup.loaded.config.compaction;
+    let model = setup.loaded.catalogue.get(None, &team.lead.model);
+    // A roster holds no agent whose model cannot be looked up.
+    let resolved = model.map(|entry| config.resolve(&entry));
+    resolved.map_or_else(
+        |_| (Policy::default(), Ppm::percent(5)),
+        |Resolved { policy, safety, .. }| (policy, safety),
+    )
+}
+
+/// The tools a team is told of: the sorted union over its members.
+pub fn tools_of(team: &Team) -> Vec<ToolSpec> {
+    let given = |name: &str| {
+        let mut all = team.definitions().flat_map(|agent| &agent.tools);
+        all.any(|tool| &**tool == name)
+    };
+    let mut tools = tools::specs();
+    tools.retain(|tool| given(&tool.name));
+    tools.sort();
+    tools
+}
+
+/// The text of a message.
+pub(crate) fn text_of(state: &State, id: MessageId) -> Option<String> {
+    state
+        .tree()
+        .get(id)
+        .map(|node| node.message.countable_text())
+}

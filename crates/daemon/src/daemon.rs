@@ -1,0 +1,327 @@
+//! The wiring: a store, a runtime on it, and the agents that can be asked.
+//!
+//! ```text
+//! Daemon::builder()            configuration, agents, registered kinds
+//!     .start()              ─► store opened (repaired where it must be), runtime started
+//! daemon.import(…)          ─► a session
+//! daemon.ask(&session, …)   ─► a turn; its end, with the answer
+//! daemon.shutdown()         ─► open turns stay open and go on at the next start
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use unisono_context::{SessionId, TurnId};
+use unisono_model::catalogue::EXTRACTIVE;
+use unisono_model::language::{Extractive, Models};
+use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
+use unisono_session::machine::Import;
+use unisono_store::{Disk, Journal, Memory, Salvage};
+use uuid::Uuid;
+
+use crate::agents;
+use crate::ask::{self, Ask, Finished};
+use crate::config::{Override, Sources};
+use crate::diagnostic::Diagnostics;
+use crate::setup::Setup;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Configuration or agents are wrong.
+    #[error(transparent)]
+    Setup(#[from] Diagnostics),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] unisono_store::Error),
+    /// The runtime refused, or failed.
+    #[error(transparent)]
+    Runtime(#[from] unisono_runtime::Error),
+    /// An agent that was asked for does not fit.
+    #[error(transparent)]
+    Agents(#[from] agents::Error),
+    /// The working directory is not known.
+    #[error("the working directory cannot be found: {0}")]
+    Directory(std::io::Error),
+}
+
+/// A journal on disk, and what had to be repaired to open it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The journal.
+    pub journal: Journal,
+    /// What was saved and lost; none if the store was whole.
+    pub salvage: Option<Salvage>,
+}
+
+/// Opens the store in a directory, or makes one, off the async threads.
+///
+/// # Errors
+/// Another process holds it, it cannot be written, or it is of a newer version.
+pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
+    let path = path.to_owned();
+    let opening = tokio::task::spawn_blocking(move || Disk::open(path));
+    let opened = match opening.await {
+        Ok(opened) => opened?,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    };
+    Ok(Opened {
+        journal: Journal::new(Arc::new(opened.disk)),
+        salvage: opened.salvage,
+    })
+}
+
+/// What a daemon is made of. Every part has a default.
+#[derive(Debug, Default)]
+pub struct Builder {
+    setup: Option<Setup>,
+    sources: Option<Sources>,
+    directory: Option<PathBuf>,
+    overrides: Vec<Override>,
+    kinds: Kinds,
+    in_memory: bool,
+}
+
+impl Builder {
+    /// Registers an agent implemented in Rust, for definitions of that `kind`.
+    #[must_use]
+    pub fn agent(mut self, kind: &str, agent: impl Agent) -> Builder {
+        self.kinds = self.kinds.with(kind, agent);
+        self
+    }
+
+    /// Takes the place of the kinds registered so far.
+    #[must_use]
+    pub fn kinds(mut self, kinds: Kinds) -> Builder {
+        self.kinds = kinds;
+        self
+    }
+
+    /// Looks for the project from this directory upwards, instead of from the working directory.
+    #[must_use]
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Sets one key of the configuration: `set("compaction.trigger_tokens", "12000")`.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: impl Into<String>) -> Builder {
+        self.overrides.push(Override::new("set", key, value));
+        self
+    }
+
+    /// Reads settings from these places only.
+    #[must_use]
+    pub fn sources(mut self, sources: Sources) -> Builder {
+        self.sources = Some(sources);
+        self
+    }
+
+    /// Takes a configuration that was already read, with the same kinds.
+    #[must_use]
+    pub fn setup(mut self, setup: Setup) -> Builder {
+        self.setup = Some(setup);
+        self
+    }
+
+    /// Keeps sessions in memory: nothing is written, nothing survives.
+    #[must_use]
+    pub fn in_memory(mut self) -> Builder {
+        self.in_memory = true;
+        self
+    }
+
+    /// Reads configuration and agents, opens the store, and starts the runtime.
+    ///
+    /// # Errors
+    /// Configuration or agents are wrong, or the store cannot be opened.
+    pub async fn start(self) -> Result<Daemon, Error> {
+        let setup = match self.setup {
+            Some(setup) => setup,
+            None => {
+                let mut sources = match (self.sources, self.directory) {
+                    (Some(sources), _) => sources,
+                    (None, Some(directory)) => Sources::of_process(directory),
+                    (None, None) => {
+                        Sources::of_process(std::env::current_dir().map_err(Error::Directory)?)
+                    }
+                };
+                sources.overrides.extend(self.overrides);
+                Setup::load(sources, self.kinds.names())?
+            }
+        };
+        let opened = if self.in_memory {
+            let journal = Journal::new(Arc::new(Memory::new()));
+            let salvage = None;
+            Opened { journal, salvage }
+        } else {
+            open_store(&setup.loaded.config.store.path).await?
+        };
+        Daemon::on(opened, setup, self.kinds).await
+    }
+}
+
+/// A running runtime with its configuration and agents.
+#[derive(Debug)]
+pub struct Daemon {
+    setup: Setup,
+    runtime: Runtime,
+    salvage: Option<Salvage>,
+}
+
+impl Daemon {
+    /// Begins to put one together.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Starts on a store that is open.
+    ///
+    /// # Errors
+    /// The runtime cannot be started.
+    pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
+        let (models, options) = (models(&setup), options(&setup));
+        let runtime = Runtime::start(opened.journal, kinds, models, options).await?;
+        Ok(Daemon {
+            setup,
+            runtime,
+            salvage: opened.salvage,
+        })
+    }
+
+    /// Configuration and agents.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// What had to be repaired to open the store. To be shown to the user.
+    pub fn salvage(&self) -> Option<&Salvage> {
+        self.salvage.as_ref()
+    }
+
+    /// Makes a session of a conversation; one without an id gets one. On disk when it returns.
+    ///
+    /// # Errors
+    /// The conversation is refused, or the store fails.
+    pub async fn import(&self, mut import: Import) -> Result<Handle, Error> {
+        import
+            .session
+            .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
+        Ok(self.runtime.create(import).await?)
+    }
+
+    /// Opens a session; its open turns go on.
+    ///
+    /// # Errors
+    /// There is none of that id, or its journal cannot be read.
+    pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
+        Ok(self.runtime.open(session).await?)
+    }
+
+    /// Hands in a turn. On disk when it returns.
+    ///
+    /// # Errors
+    /// An agent is unknown, the turn is refused, or the store fails.
+    pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
+        let turn = ask::turn(&self.setup, ask)?;
+        let id = turn.id;
+        session.accept(turn).await?;
+        Ok(id)
+    }
+
+    /// Hands in a turn and waits for its end.
+    ///
+    /// # Errors
+    /// As [`Daemon::begin`], or the session is gone.
+    pub async fn ask(&self, session: &Handle, ask: &Ask) -> Result<Finished, Error> {
+        let turn = self.begin(session, ask).await?;
+        self.wait(session, turn).await
+    }
+
+    /// Waits for the end of a turn.
+    ///
+    /// # Errors
+    /// There is no such turn, or the session is gone.
+    pub async fn wait(&self, session: &Handle, turn: TurnId) -> Result<Finished, Error> {
+        let ended = session.wait(turn).await?;
+        let answer = match ended.answer {
+            Some(id) => {
+                session
+                    .inspect(move |state| ask::text_of(state, id))
+                    .await?
+            }
+            None => None,
+        };
+        Ok(Finished {
+            turn,
+            outcome: ended.outcome,
+            answer,
+        })
+    }
+
+    /// Opens a session that was left in the middle of its work and waits for each of its turns,
+    /// oldest first; nothing where none is open.
+    ///
+    /// # Errors
+    /// The session cannot be opened, or is gone.
+    pub async fn resume(&self, session: SessionId) -> Result<Vec<Finished>, Error> {
+        let handle = self.open(session).await?;
+        let open = |state: &unisono_session::State| -> Vec<TurnId> {
+            state.open_turns().map(|turn| turn.accepted.id).collect()
+        };
+        let mut finished = Vec::new();
+        for turn in handle.inspect(open).await? {
+            finished.push(self.wait(&handle, turn).await?);
+        }
+        Ok(finished)
+    }
+
+    /// Stops the runtime and closes the store. Open turns stay open and go on at the next start.
+    pub async fn shutdown(self) {
+        let journal = self.runtime.journal().clone();
+        self.runtime.shutdown().await;
+        if let Err(error) = journal.close().await {
+            tracing::warn!(%error, "the store did not close cleanly");
+        }
+    }
+}
+
+/// Every model an agent names, so that each can be asked. While the program has no client for
+/// providers, the extractive model answers in their place; the configuration warns of it.
+fn models(setup: &Setup) -> Models {
+    let mut models = Models::default();
+    for agent in setup.roster.iter() {
+        let name = &agent.definition.model;
+        if &**name != EXTRACTIVE {
+            models = models.with(name.clone(), Extractive);
+        }
+    }
+    models
+}
+
+fn options(setup: &Setup) -> Options {
+    let config = &setup.loaded.config;
+    let bounds = &config.runtime;
+    let number = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    let defaults = Options::default();
+    Options {
+        pool_queue: number(bounds.queue_per_agent),
+        session_queue: number(bounds.queue_per_session),
+        compactions: number(bounds.compactions),
+        compaction_queue: number(bounds.compaction_queue),
+        countings: number(bounds.countings),
+        passivate_after: Duration::from_secs(bounds.passivate_after_seconds),
+        compaction_deadline: match config.compaction.all.deadline_seconds {
+            Some(seconds) => Duration::from_secs(seconds),
+            None => defaults.compaction_deadline,
+        },
+        ..defaults
+    }
+}
