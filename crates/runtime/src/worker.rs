@@ -95,6 +95,7 @@ async fn carry_out(attempt: Attempt, env: &Env) -> AttemptEnd {
         attempt.prefix,
         attempt.cancelled,
         attempt.line,
+        env.models.clone(),
     );
     if let Err(failure) = ctx.check_prefix() {
         return ended(Err(failure));
@@ -114,7 +115,7 @@ async fn carry_out(attempt: Attempt, env: &Env) -> AttemptEnd {
 
 fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
     match &brief.definition.kind {
-        Kind::Llm => Ok(Arc::new(LlmAgent::new(env.models.clone()))),
+        Kind::Llm => Ok(Arc::new(LlmAgent)),
         Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
         Kind::Custom(kind) => env.kinds.get(kind).ok_or_else(|| {
             let reason = format!("no agent kind {kind:?} is registered in this program");

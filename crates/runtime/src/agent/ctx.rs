@@ -8,13 +8,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use unisono_context::{Message, Ordinal, RunId, Snapshot};
+use unisono_model::language::{LanguageModel, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
-use unisono_session::run::{Cause, Step};
+use unisono_session::run::{Cause, Step, ToolCall, ToolResult};
 
-use super::Failure;
+use super::{Failure, persona};
 use crate::line::Line;
+use crate::tools;
 
 /// What an agent works with. Cheap to clone; every clone is of the same attempt.
 #[derive(Clone, Debug)]
@@ -28,6 +30,7 @@ struct Inner {
     prefix: Prefix,
     cancelled: CancellationToken,
     line: Line,
+    models: Models,
     /// Names of the steps this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
@@ -38,12 +41,14 @@ impl Ctx {
         prefix: Prefix,
         cancelled: CancellationToken,
         line: Line,
+        models: Models,
     ) -> Ctx {
         let inner = Inner {
             brief,
             prefix,
             cancelled,
             line,
+            models,
             begun: Mutex::default(),
         };
         Ctx {
@@ -102,6 +107,56 @@ impl Ctx {
             Some(head) => self.inner.line.read_message(head, ordinal).await,
             None => Ok(None),
         }
+    }
+
+    /// The model its definition names.
+    ///
+    /// # Errors
+    /// No such model is known.
+    pub(crate) fn model(&self) -> Result<Arc<dyn LanguageModel>, Failure> {
+        let model = self.inner.models.get(&self.definition().model);
+        model.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))
+    }
+
+    /// Asks the definition's model about the frozen context: the shared prompt, the agent's
+    /// persona, then `task`. Not recorded; inside [`Ctx::step`] a reply is not paid for twice.
+    ///
+    /// # Errors
+    /// The model is not known or fails, or the prompt is not the one that was recorded.
+    pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
+        let request = Request {
+            prefix: self.prefix().clone(),
+            snapshot: self.snapshot().cloned(),
+            persona: persona(self.definition()),
+            task: task.into(),
+            results: Arc::from([]),
+            exchange: Vec::new(),
+            max_output: self.definition().limits.max_output,
+        };
+        self.complete(request).await
+    }
+
+    /// Sends a request, once its prompt is checked against the recorded one.
+    pub(crate) async fn complete(&self, request: Request) -> Result<Reply, Failure> {
+        let model = self.model()?;
+        self.check_prefix()?;
+        self.progress(format!("asking {}", self.definition().model));
+        let reply = model.complete(request).await;
+        reply.map_err(|error| Failure::new(Cause::Model, error.to_string()))
+    }
+
+    /// Calls a tool that its definition allows, with arguments as JSON text. What is wrong with
+    /// the call is said in the result.
+    ///
+    /// # Errors
+    /// The session is gone.
+    pub async fn call_tool(&self, name: &str, arguments: &str) -> Result<ToolResult, Failure> {
+        let call = ToolCall {
+            id: name.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        };
+        tools::call(&call, self).await
     }
 
     /// A step whose result is journaled: `f` runs at most until its result is on disk, and after

@@ -14,6 +14,7 @@ use unisono_context::{
     AgentId, Encoding, Message, MessageId, Ordinal, Role, RunId, SessionId, Snapshot, Timestamp,
     Tokens, Tree, TurnId,
 };
+use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
 use unisono_session::Definition;
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
@@ -25,11 +26,13 @@ use super::{Ctx, Failure, Task, group};
 use crate::line::{Exchange, Later, Line};
 
 /// What an attempt is made of; change what a test is about.
+#[derive(Clone)]
 pub(crate) struct Attempt {
     pub(crate) definition: Definition,
     pub(crate) tree: Tree,
     pub(crate) steps: Vec<Arc<Step>>,
     pub(crate) tamper: bool,
+    pub(crate) models: Models,
     pub(crate) session: Session,
 }
 
@@ -107,6 +110,7 @@ impl Attempt {
             tree,
             steps: Vec::new(),
             tamper: false,
+            models: Models::default(),
             session: Session::default(),
         }
     }
@@ -149,7 +153,13 @@ impl Attempt {
             prefix
         };
         let line = Line::new(self.session.clone());
-        Ctx::new(brief, sent, CancellationToken::new(), line)
+        Ctx::new(
+            brief,
+            sent,
+            CancellationToken::new(),
+            line,
+            self.models.clone(),
+        )
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use unisono_model::language::{self, Exchange, LanguageModel, Models, Request, Stop};
+use unisono_model::language::{self, Exchange, Request, Stop};
 use unisono_model::prompt::{Delegated, Outcome};
 use unisono_session::brief::Delivered;
 use unisono_session::run::{self, Cause, Ending, Next, Reply, Step, ToolCall, ToolResult, Usage};
@@ -16,22 +16,12 @@ use super::{Agent, Answer, Ctx, Failure, Task, persona};
 use crate::tools;
 
 /// Carries out definitions of kind `llm` with the model they name.
-#[derive(Clone, Debug)]
-pub(crate) struct LlmAgent {
-    models: Models,
-}
-
-impl LlmAgent {
-    pub(crate) fn new(models: Models) -> LlmAgent {
-        LlmAgent { models }
-    }
-}
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LlmAgent;
 
 impl Agent for LlmAgent {
     async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
         let definition = ctx.definition();
-        let model = self.models.get(&definition.model);
-        let model = model.map_err(|e| Failure::new(Cause::BadInput, e.to_string()))?;
         let results: Arc<[Delegated]> = task.results.iter().map(delegated).collect();
         let mut steps = ctx.brief().steps.clone();
         loop {
@@ -46,7 +36,7 @@ impl Agent for LlmAgent {
                 }
                 Next::CallModel => {
                     let request = request(&task, &results, &steps, &ctx);
-                    let reply = ask(&*model, request, &ctx).await?;
+                    let reply = ctx.complete(request).await?;
                     if reply.calls.is_empty() {
                         return answer(reply, used(&steps), &ctx);
                     }
@@ -59,17 +49,6 @@ impl Agent for LlmAgent {
             steps.push(step);
         }
     }
-}
-
-async fn ask(
-    model: &dyn LanguageModel,
-    request: Request,
-    ctx: &Ctx,
-) -> Result<language::Reply, Failure> {
-    ctx.check_prefix()?;
-    ctx.progress(format!("asking {}", ctx.definition().model));
-    let reply = model.complete(request).await;
-    reply.map_err(|error| Failure::new(Cause::Model, error.to_string()))
 }
 
 async fn call_tools(calls: &[ToolCall], ctx: &Ctx) -> Result<Vec<ToolResult>, Failure> {

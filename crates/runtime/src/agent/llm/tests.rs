@@ -1,4 +1,5 @@
 use unisono_context::Tokens;
+use unisono_model::language::Models;
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_session::agent::{ContextMode, Kind};
 
@@ -13,8 +14,9 @@ fn attempt() -> Attempt {
 }
 
 async fn run(attempt: &Attempt, model: &Scripted) -> Result<Answer, Failure> {
-    let models = Models::default().with("test/scripted", model.clone());
-    LlmAgent::new(models).run(task(), attempt.ctx()).await
+    let mut attempt = attempt.clone();
+    attempt.models = Models::default().with("test/scripted", model.clone());
+    LlmAgent.run(task(), attempt.ctx()).await
 }
 
 fn spent(act: Act, input: u64, output: u64) -> Act {
@@ -45,13 +47,10 @@ async fn a_reply_without_calls_is_the_answer_and_no_step() {
 
 #[tokio::test]
 async fn a_request_shares_the_rendered_context() {
-    let (attempt, model) = (attempt(), Scripted::new([Act::say("none")]));
+    let (mut attempt, model) = (attempt(), Scripted::new([Act::say("none")]));
+    attempt.models = Models::default().with("test/scripted", model.clone());
     let ctx = attempt.ctx();
-    let models = Models::default().with("test/scripted", model.clone());
-    LlmAgent::new(models)
-        .run(task(), ctx.clone())
-        .await
-        .unwrap();
+    LlmAgent.run(task(), ctx.clone()).await.unwrap();
     let request = &model.requests()[0];
     assert_eq!(
         request.prefix.bytes().as_ptr(),
@@ -210,7 +209,23 @@ async fn the_embedded_model_answers_from_the_task_alone() {
     let mut attempt = attempt();
     attempt.definition.model = "extractive".into();
     attempt.definition.context = ContextMode::TaskOnly;
-    let agent = LlmAgent::new(Models::default());
-    let answer = agent.run(task(), attempt.ctx()).await.unwrap();
+    let answer = LlmAgent.run(task(), attempt.ctx()).await.unwrap();
     assert!(!answer.text.is_empty());
+}
+
+#[tokio::test]
+async fn an_author_asks_the_model_and_calls_tools_on_the_same_prompt() {
+    let (mut attempt, model) = (attempt(), Scripted::new([Act::say("under the mat")]));
+    attempt.models = Models::default().with("test/scripted", model.clone());
+    attempt.definition.tools = vec!["read_message".into()];
+    let ctx = attempt.ctx();
+    let reply = ctx.ask_model("where is it?").await.unwrap();
+    assert_eq!(&*reply.text, "under the mat");
+    let request = &model.requests()[0];
+    assert_eq!(request.prefix.digest(), ctx.prefix().digest());
+    assert_eq!(&*request.task, "where is it?");
+    let read = ctx.call_tool("read_message", r#"{"n": 2}"#).await.unwrap();
+    assert!(!read.is_error && read.content.contains("under the mat"));
+    let denied = ctx.call_tool("recall", r#"{"n": 2}"#).await.unwrap();
+    assert!(denied.is_error);
 }
