@@ -67,15 +67,24 @@ impl Roster {
         loaded: &Loaded,
         kinds: impl IntoIterator<Item = &'k str>,
     ) -> Result<(Roster, Diagnostics), Diagnostics> {
+        let (roster, found) = Roster::read(loaded, kinds);
+        Ok((roster, found.into_result()?))
+    }
+
+    /// Reads every agent that is right.
+    pub(crate) fn read<'k>(
+        loaded: &Loaded,
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> (Roster, Diagnostics) {
         let mut found = Diagnostics::default();
         let sources = files::collect(loaded, &mut found);
         let kinds: Vec<&str> = kinds.into_iter().collect();
+        let setting = define::Setting {
+            loaded,
+            kinds: &kinds,
+        };
         let mut agents = BTreeMap::new();
         for source in &sources {
-            let setting = define::Setting {
-                loaded,
-                kinds: &kinds,
-            };
             if let Some(definition) = setting.define(source, &mut found) {
                 let agent = Agent {
                     definition: Arc::new(definition),
@@ -85,13 +94,12 @@ impl Roster {
             }
         }
         let known: Vec<&str> = sources.iter().map(|source| source.id.as_str()).collect();
-        sources
-            .iter()
-            .for_each(|source| check_delegates(source, &known, &mut found));
+        for source in &sources {
+            check_delegates(source, &known, &mut found);
+        }
         check_run(loaded, &known, &mut found);
         found.sort();
-        let warnings = found.into_result()?;
-        Ok((Roster(agents), warnings))
+        (Roster(agents), found)
     }
 
     /// The agent of that name.

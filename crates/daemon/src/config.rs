@@ -8,10 +8,10 @@ mod compaction;
 mod contradictions;
 pub(crate) mod keys;
 mod layers;
+pub(crate) mod models;
 mod show;
 mod sources;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub use compaction::{Compaction, Numbers, Resolved};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources};
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;
 use layers::Layers;
 
@@ -119,10 +119,18 @@ impl TimeText {
 /// Bounds of the running program.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Runtime {
-    /// Runs that work at the same time, all sessions together.
-    pub live_runs: u32,
-    /// Tasks that may wait for one agent; more are refused.
+    /// Runs that may wait for one agent; more are refused.
     pub queue_per_agent: u32,
+    /// Requests that may wait for one session; more are told that it is busy.
+    pub queue_per_session: u32,
+    /// Compactions at the same time.
+    pub compactions: u32,
+    /// Compactions that may wait.
+    pub compaction_queue: u32,
+    /// Counting jobs at the same time, a thread each.
+    pub countings: u32,
+    /// Seconds without work after which a session leaves memory.
+    pub passivate_after_seconds: u64,
 }
 
 /// Messages on stderr.
@@ -192,30 +200,33 @@ impl Loaded {
 /// # Errors
 /// Something is wrong that a person must put right; the list says what, where, and how.
 pub fn load(sources: Sources) -> Result<Loaded, Diagnostics> {
+    let (loaded, found) = read(sources);
+    let warnings = found.into_result()?;
+    match loaded {
+        Some(loaded) => Ok(Loaded { warnings, ..loaded }),
+        None => Err(warnings),
+    }
+}
+
+/// Reads as much as can be read, without what is wrong.
+pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
     let mut found = Diagnostics::default();
     let layers = Layers::read(&sources, &mut found);
-    let Some(config) = extract(&layers, &mut found) else {
-        found.sort();
-        return Err(found);
-    };
-    contradictions::check(&config.compaction, &layers, &mut found);
-    let catalogue = catalogue(&config, &sources, &mut found);
-    if let Some(catalogue) = &catalogue {
-        check_models(&config, catalogue, &layers, &mut found);
-    }
+    let loaded = extract(&layers, &mut found).and_then(|config| {
+        contradictions::check(&config.compaction, &layers, &mut found);
+        let catalogue = models::catalogue(&config, &sources, &mut found)?;
+        models::check(&config, &catalogue, &layers, &mut found);
+        Some(Loaded {
+            config,
+            catalogue,
+            project: sources.project(),
+            warnings: Diagnostics::default(),
+            sources,
+            layers,
+        })
+    });
     found.sort();
-    let warnings = found.into_result()?;
-    let Some(catalogue) = catalogue else {
-        return Err(warnings);
-    };
-    Ok(Loaded {
-        config,
-        catalogue,
-        project: sources.project(),
-        warnings,
-        sources,
-        layers,
-    })
+    (loaded, found)
 }
 
 fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {
@@ -232,92 +243,3 @@ fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {
         }
     }
 }
-
-fn catalogue(config: &Config, sources: &Sources, found: &mut Diagnostics) -> Option<Catalogue> {
-    let mut refuse = |path: &std::path::Path, problem: String| {
-        found.push(Diagnostic::error(Place::file(path), problem));
-    };
-    let built_in = match Catalogue::built_in() {
-        Ok(catalogue) => catalogue,
-        Err(error) => {
-            refuse("config/models.toml".as_ref(), error.to_string());
-            return None;
-        }
-    };
-    let own = sources.home.settings().map(|dir| dir.join("models.toml"));
-    let Some(path) = config
-        .models
-        .catalogue
-        .clone()
-        .or(own.filter(|path| path.is_file()))
-    else {
-        return Some(built_in);
-    };
-    let shown = crate::paths::shown(&path, &sources.directory);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) => {
-            refuse(
-                &shown,
-                format!("the model catalogue cannot be read: {error}"),
-            );
-            return None;
-        }
-    };
-    match built_in.with_file(&shown.to_string_lossy(), &text) {
-        Ok(catalogue) => Some(catalogue),
-        Err(error) => {
-            let place = Place {
-                origin: Origin::File(shown).into(),
-                at: Some((u32::try_from(error.line).unwrap_or(u32::MAX), 1)),
-            };
-            let key = error
-                .key
-                .map(|key| format!("`{key}`: "))
-                .unwrap_or_default();
-            found.push(Diagnostic::error(place, format!("{key}{}", error.reason)));
-            None
-        }
-    }
-}
-
-/// Models and providers that are named must exist.
-fn check_models(config: &Config, catalogue: &Catalogue, layers: &Layers, found: &mut Diagnostics) {
-    let mut known = |path: &[&str], name: &str| match catalogue.get(None, name) {
-        Err(error) => {
-            found.push(Diagnostic::error(layers.place(path), error.to_string()).on(path.join(".")));
-        }
-        Ok(entry) if entry.assumed => {
-            let problem = format!(
-                "model `{name}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
-                entry.window, entry.max_output
-            );
-            let help = "add it to a catalogue of your own (models.catalogue)";
-            found.push(Diagnostic::warning(layers.place(path), problem).help(help));
-        }
-        Ok(_) => {}
-    };
-    let compaction = &config.compaction;
-    known(&["models", "default"], &config.models.default);
-    for (scope, numbers) in compaction.scopes() {
-        if let [_, "models", name] = scope[..] {
-            known(&scope, name);
-        }
-        if let Some(name) = &numbers.summariser {
-            let mut path = scope.clone();
-            path.push("summariser");
-            known(&path, name);
-        }
-    }
-    for provider in compaction.providers.keys() {
-        if !catalogue.providers().any(|known| known == provider) {
-            let place = layers.place(&["compaction", "providers", provider]);
-            let problem = format!("unknown provider `{provider}`");
-            let diagnostic = Diagnostic::error(place, problem);
-            found.push(diagnostic.suggest(provider, catalogue.providers()));
-        }
-    }
-}
-
-/// Everything of a table by name.
-type ByName<T> = BTreeMap<String, T>;

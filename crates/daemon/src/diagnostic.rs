@@ -198,6 +198,15 @@ impl Diagnostics {
         self.0.iter()
     }
 
+    /// Whether a key of that origin is wrong.
+    pub(crate) fn has(&self, origin: &Origin, key: &str) -> bool {
+        let of_key = |d: &&Diagnostic| d.key.as_deref() == Some(key);
+        self.0
+            .iter()
+            .filter(of_key)
+            .any(|d| *d.place.origin == *origin)
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

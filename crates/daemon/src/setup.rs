@@ -24,22 +24,18 @@ impl Setup {
         sources: Sources,
         kinds: impl IntoIterator<Item = &'k str>,
     ) -> Result<Setup, Diagnostics> {
-        let loaded = config::load(sources)?;
-        let mut warnings = loaded.warnings.clone();
-        match Roster::load(&loaded, kinds) {
-            Ok((roster, more)) => {
-                warnings.extend(more);
-                Ok(Setup {
-                    loaded,
-                    roster,
-                    warnings,
-                })
-            }
-            Err(more) => {
-                warnings.extend(more);
-                Err(warnings)
-            }
-        }
+        let (loaded, mut found) = config::read(sources);
+        let Some(loaded) = loaded else {
+            return Err(found);
+        };
+        let (roster, more) = Roster::read(&loaded, kinds);
+        found.extend(more);
+        found.sort();
+        Ok(Setup {
+            loaded,
+            roster,
+            warnings: found.into_result()?,
+        })
     }
 }
 

@@ -133,6 +133,14 @@ pub enum Error {
         /// What it is.
         reason: String,
     },
+    /// It holds no message, or none that is not bad.
+    #[error("{name}: the conversation has no message{}", left_out(.skipped))]
+    NoMessage {
+        /// The file.
+        name: String,
+        /// The bad lines that were to be left out.
+        skipped: Vec<LineError>,
+    },
     /// Some lines are bad; nothing of the file counts.
     #[error("{}", bad_lines(.name, .lines))]
     Bad {
@@ -161,6 +169,13 @@ fn bad_lines(name: &str, lines: &[LineError]) -> String {
         "nothing of the file was taken; put the lines right, or leave them out with --skip-bad",
     );
     text
+}
+
+fn left_out(skipped: &[LineError]) -> String {
+    match skipped.first() {
+        Some(first) => format!(" besides {} bad lines, the first at {first}", skipped.len()),
+        None => String::new(),
+    }
 }
 
 /// Reads a conversation.
@@ -197,9 +212,9 @@ pub fn read(bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parse
         });
     }
     if import.messages.is_empty() {
-        return Err(Error::Unrecognised {
+        return Err(Error::NoMessage {
             name: options.name.clone(),
-            reason: "it has no message".to_owned(),
+            skipped: bad,
         });
     }
     Ok(Parsed {

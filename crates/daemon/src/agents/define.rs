@@ -10,7 +10,7 @@ use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, 
 
 use super::TOOLS;
 use super::files::Source;
-use crate::config::Loaded;
+use crate::config::{Loaded, models};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::document::Value;
 use crate::schema::duration_ms;
@@ -64,7 +64,8 @@ impl Setting<'_> {
     }
 
     fn description(&self, source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
-        if source.table.entry("description").is_none() {
+        let missing = source.table.entry("description").is_none();
+        if missing && !found.has(&source.place.origin, "description") {
             let problem = format!("agent `{}` has no `description`", source.id);
             let help = "add a line that says what it is for; the lead chooses by it";
             found.push(Diagnostic::error(source.place.clone(), problem).help(help));
@@ -112,7 +113,7 @@ impl Setting<'_> {
 
     fn command(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
         let Some(program) = source.text("command") else {
-            if source.table.entry("command").is_none() {
+            if !found.has(&source.place.origin, "command") {
                 let problem = format!("agent `{}` of kind `command` has no `command`", source.id);
                 found.push(Diagnostic::error(source.at("kind"), problem).help("name its program"));
             }
@@ -148,6 +149,8 @@ impl Setting<'_> {
         };
         let entry = match self.loaded.catalogue.get(None, name) {
             Ok(entry) => entry,
+            // A default that cannot be looked up is told once, where it is set.
+            Err(_) if own.is_none() => return None,
             Err(error) => {
                 let problem = format!("agent `{}`: {error}", source.id);
                 found.push(Diagnostic::error(source.at("model"), problem).on("model"));
@@ -155,39 +158,9 @@ impl Setting<'_> {
             }
         };
         if own.is_some() && *kind == Kind::Llm {
-            self.warn_of_model(source, &entry, found);
+            models::warn(&entry, &source.at("model"), "model", found);
         }
         Some(entry)
-    }
-
-    fn warn_of_model(&self, source: &Source, entry: &Entry, found: &mut Diagnostics) {
-        let mut warn = |problem: String, help: &str| {
-            found.push(
-                Diagnostic::warning(source.at("model"), problem)
-                    .on("model")
-                    .help(help),
-            );
-        };
-        if entry.assumed {
-            let problem = format!(
-                "model `{}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
-                entry.model, entry.window, entry.max_output
-            );
-            warn(
-                problem,
-                "add it to a catalogue of your own (models.catalogue)",
-            );
-        }
-        if entry.model.provider != EXTRACTIVE {
-            let problem = format!(
-                "model `{}` cannot be called yet: providers come with a later version",
-                entry.model
-            );
-            warn(
-                problem,
-                "its limits hold, and the extractive model answers in its place",
-            );
-        }
     }
 }
 

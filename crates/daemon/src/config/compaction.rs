@@ -1,13 +1,11 @@
 //! The numbers of compaction, and the policy they make for a model.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
 use unisono_context::{Ppm, Tokens};
 use unisono_model::catalogue::Entry;
-
-use super::ByName;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -19,10 +17,10 @@ pub struct Compaction {
     pub all: Numbers,
     /// For the models of a provider.
     #[serde(default)]
-    pub providers: ByName<Numbers>,
+    pub providers: BTreeMap<String, Numbers>,
     /// For one model, by `provider/model`.
     #[serde(default)]
-    pub models: ByName<Numbers>,
+    pub models: BTreeMap<String, Numbers>,
 }
 
 /// Numbers that take the place of a preset's.
@@ -61,10 +59,8 @@ pub struct Numbers {
     pub model_checkpoints_per_hours: Option<u32>,
     /// Share of the window that is kept free.
     pub safety: Option<f64>,
-    /// Seconds that one compaction may take.
+    /// Seconds that one compaction may take; for all models only.
     pub deadline_seconds: Option<u64>,
-    /// The model that writes summaries.
-    pub summariser: Option<String>,
 }
 
 /// What holds for one model.
@@ -74,10 +70,6 @@ pub struct Resolved {
     pub policy: Policy,
     /// Share of the window that is kept free.
     pub safety: Ppm,
-    /// The time one compaction may take.
-    pub deadline: Duration,
-    /// The model that writes summaries.
-    pub summariser: String,
 }
 
 impl Compaction {
@@ -129,10 +121,6 @@ impl Scopes<'_> {
         Resolved {
             policy,
             safety: self.share(|n| n.safety).unwrap_or(Ppm::percent(5)),
-            deadline: Duration::from_secs(self.pick(|n| n.deadline_seconds).unwrap_or(30)),
-            summariser: self
-                .pick(|n| n.summariser.clone())
-                .unwrap_or_else(|| unisono_model::catalogue::EXTRACTIVE.to_owned()),
         }
     }
 

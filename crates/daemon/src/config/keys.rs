@@ -34,7 +34,14 @@ const AGENT_DEFAULTS: &[Key] = &[
     key("max_concurrent", SOME),
 ];
 
-const RUNTIME: &[Key] = &[key("live_runs", SOME), key("queue_per_agent", SOME)];
+const RUNTIME: &[Key] = &[
+    key("queue_per_agent", SOME),
+    key("queue_per_session", SOME),
+    key("compactions", SOME),
+    key("compaction_queue", SOME),
+    key("countings", SOME),
+    key("passivate_after_seconds", SECONDS),
+];
 
 const LOG: &[Key] = &[
     key("level", Kind::Text),
@@ -64,8 +71,6 @@ macro_rules! policy_keys {
             key("model_checkpoints", Kind::Whole(0, u32::MAX as i64)),
             key("model_checkpoints_per_hours", Kind::Whole(1, 8_760)),
             key("safety", Kind::Margin),
-            key("deadline_seconds", SECONDS),
-            key("summariser", Kind::Text),
             $($more),*
         ]
     };
@@ -75,6 +80,7 @@ macro_rules! policy_keys {
 pub(crate) const POLICY: &[Key] = policy_keys!();
 
 const COMPACTION: &[Key] = policy_keys!(
+    key("deadline_seconds", SECONDS),
     key("providers", Kind::Named(POLICY)),
     key("models", Kind::Named(POLICY))
 );
@@ -88,6 +94,33 @@ pub(crate) const EXCLUSIVE: &[&[&str]] = &[
 #[cfg(test)]
 mod tests {
     use unisono_context::policy::Preset;
+
+    use super::{ALL, Kind};
+    use crate::DEFAULTS;
+
+    #[test]
+    fn the_defaults_file_shows_every_key() {
+        for section in ALL {
+            let Kind::Section(keys) = section.kind else {
+                continue;
+            };
+            let head = format!("\n[{}]\n", section.name);
+            let (_, body) = DEFAULTS.split_once(&head).expect(section.name);
+            let body = body.split("\n[").next().unwrap_or_default();
+            for key in keys
+                .iter()
+                .filter(|key| !matches!(key.kind, Kind::Named(_)))
+            {
+                let shown = |line: &str| {
+                    let line = line.strip_prefix("# ").unwrap_or(line);
+                    line.starts_with(&format!("{} = ", key.name))
+                };
+                let line = body.lines().position(shown).expect(key.name);
+                let above = body.lines().take(line).any(|line| line.starts_with("# "));
+                assert!(above, "{} has no comment", key.name);
+            }
+        }
+    }
 
     #[test]
     fn the_presets_are_those_of_the_planner() {

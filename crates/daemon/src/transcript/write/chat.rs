@@ -1,12 +1,19 @@
 //! OpenAI chat messages, one a line, and ShareGPT. Both lose what they have no place for: ids,
 //! times, branches, checkpoints; attachments become a line of text.
 
+use std::sync::Arc;
+
 use serde::Serialize;
+use serde_json::value::RawValue;
 use unisono_context::message::Part;
 use unisono_context::{Message, MessageId, Ordinal, Role};
 use unisono_session::State;
 
+use super::lossless::as_is;
 use super::{WriteError, line};
+
+/// Id, name and arguments of a call.
+type Borrowed<'m> = (&'m Arc<str>, &'m Arc<str>, &'m Arc<str>);
 
 /// OpenAI chat messages, the system text first.
 pub(super) fn openai(state: &State, head: MessageId) -> Result<String, WriteError> {
@@ -58,10 +65,7 @@ pub(super) fn sharegpt(state: &State, head: MessageId) -> Result<String, WriteEr
             Role::Assistant => "gpt",
         };
         turns.extend(text(message).map(|text| turn(from, text)));
-        let calls: Vec<FunctionCall<'_>> = message
-            .tool_calls()
-            .map(|(_, name, arguments)| FunctionCall { name, arguments })
-            .collect();
+        let calls: Vec<NamedCall<'_>> = message.tool_calls().map(NamedCall::of).collect();
         match &calls[..] {
             [] => {}
             [call] => turns.push(turn("function_call", serde_json::to_string(call)?)),
@@ -139,13 +143,7 @@ struct Call<'m> {
 }
 
 impl<'m> Call<'m> {
-    fn of(
-        (id, name, arguments): (
-            &'m std::sync::Arc<str>,
-            &'m std::sync::Arc<str>,
-            &'m std::sync::Arc<str>,
-        ),
-    ) -> Call<'m> {
+    fn of((id, name, arguments): Borrowed<'m>) -> Call<'m> {
         Call {
             id,
             r#type: "function",
@@ -158,6 +156,32 @@ impl<'m> Call<'m> {
 struct FunctionCall<'m> {
     name: &'m str,
     arguments: &'m str,
+}
+
+/// A call in ShareGPT: arguments as JSON where they are, else as a text.
+#[derive(Serialize)]
+struct NamedCall<'m> {
+    name: &'m str,
+    arguments: Arguments<'m>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Arguments<'m> {
+    Json(&'m RawValue),
+    Text(&'m str),
+}
+
+impl<'m> NamedCall<'m> {
+    fn of((_, name, arguments): Borrowed<'m>) -> NamedCall<'m> {
+        NamedCall {
+            name,
+            arguments: match as_is(arguments) {
+                Some(json) => Arguments::Json(json),
+                None => Arguments::Text(arguments),
+            },
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -188,7 +188,7 @@ impl<'m> PartLine<'m> {
 
 /// Arguments that can stand in the line as they are: JSON on one line, and not a text, which
 /// would be read as arguments in a text.
-fn as_is(arguments: &str) -> Option<&RawValue> {
+pub(super) fn as_is(arguments: &str) -> Option<&RawValue> {
     if arguments.starts_with('"') || arguments.contains(['\n', '\r']) {
         return None;
     }

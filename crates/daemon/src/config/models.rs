@@ -1,0 +1,122 @@
+//! The models that settings name, and the catalogue they are looked up in.
+
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
+
+use super::layers::Layers;
+use super::{Config, Sources};
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+
+/// The built-in catalogue with a person's own on top; none where a file is wrong.
+pub(super) fn catalogue(
+    config: &Config,
+    sources: &Sources,
+    found: &mut Diagnostics,
+) -> Option<Catalogue> {
+    let mut refuse = |path: &std::path::Path, problem: String| {
+        found.push(Diagnostic::error(Place::file(path), problem));
+    };
+    let built_in = match Catalogue::built_in() {
+        Ok(catalogue) => catalogue,
+        Err(error) => {
+            refuse("config/models.toml".as_ref(), error.to_string());
+            return None;
+        }
+    };
+    let own = sources.home.settings().map(|dir| dir.join("models.toml"));
+    let Some(path) = config
+        .models
+        .catalogue
+        .clone()
+        .or(own.filter(|path| path.is_file()))
+    else {
+        return Some(built_in);
+    };
+    let shown = crate::paths::shown(&path, &sources.directory);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            refuse(
+                &shown,
+                format!("the model catalogue cannot be read: {error}"),
+            );
+            return None;
+        }
+    };
+    match built_in.with_file(&shown.to_string_lossy(), &text) {
+        Ok(catalogue) => Some(catalogue),
+        Err(error) => {
+            let place = Place {
+                origin: Origin::File(shown).into(),
+                at: Some((u32::try_from(error.line).unwrap_or(u32::MAX), 1)),
+            };
+            let key = error
+                .key
+                .map(|key| format!("`{key}`: "))
+                .unwrap_or_default();
+            found.push(Diagnostic::error(place, format!("{key}{}", error.reason)));
+            None
+        }
+    }
+}
+
+/// Models and providers that are named must exist.
+pub(super) fn check(
+    config: &Config,
+    catalogue: &Catalogue,
+    layers: &Layers,
+    found: &mut Diagnostics,
+) {
+    let mut known = |path: &[&str], name: &str| {
+        let key = path.join(".");
+        match catalogue.get(None, name) {
+            Ok(entry) => warn(&entry, &layers.place(path), &key, found),
+            Err(error) => {
+                found.push(Diagnostic::error(layers.place(path), error.to_string()).on(key));
+            }
+        }
+    };
+    let compaction = &config.compaction;
+    known(&["models", "default"], &config.models.default);
+    for name in compaction.models.keys() {
+        known(&["compaction", "models", name], name);
+    }
+    for provider in compaction.providers.keys() {
+        if !catalogue.providers().any(|known| known == provider) {
+            let place = layers.place(&["compaction", "providers", provider]);
+            let problem = format!("unknown provider `{provider}`");
+            let diagnostic = Diagnostic::error(place, problem);
+            found.push(diagnostic.suggest(provider, catalogue.providers()));
+        }
+    }
+}
+
+/// Says what is assumed of a model, and that it cannot be called yet.
+pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnostics) {
+    let mut warn = |problem: String, help: &str| {
+        found.push(
+            Diagnostic::warning(place.clone(), problem)
+                .on(key)
+                .help(help),
+        );
+    };
+    let name = &entry.model;
+    if entry.assumed {
+        let problem = format!(
+            "model `{name}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
+            entry.window, entry.max_output
+        );
+        warn(
+            problem,
+            "add it to a catalogue of your own (models.catalogue)",
+        );
+    }
+    // A table of numbers asks nobody to call the model.
+    if name.provider != EXTRACTIVE && !key.starts_with("compaction.") {
+        let problem =
+            format!("model `{name}` cannot be called yet: providers come with a later version");
+        warn(
+            problem,
+            "its limits hold, and the extractive model answers in its place",
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Agent files, tables and teams.
+
+use unisono_context::Tokens;
+use unisono_daemon::agents::TOOLS;
+use unisono_session::agent::{ContextMode, Kind, OnFailure, PrefixMode};
+
+use crate::sandbox::Sandbox;
+
+fn with_agent(name: &str, text: &str) -> Sandbox {
+    Sandbox::new().file(&format!("project/agents/{name}"), text)
+}
+
+#[test]
+fn the_shipped_agents_work_anywhere() {
+    let setup = Sandbox::new().setup();
+    let names: Vec<&str> = setup
+        .roster
+        .iter()
+        .map(|a| a.definition.id.as_str())
+        .collect();
+    assert_eq!(names, ["actions", "decisions", "facts", "lead", "risks"]);
+    for agent in setup.roster.iter() {
+        let definition = &agent.definition;
+        assert!(definition.instructions.len() > 300, "{}", definition.id);
+        assert_eq!(&*definition.model, "extractive");
+        assert_eq!(definition.tools, TOOLS.map(Into::into));
+        assert_eq!(definition.timeout_ms, 120_000);
+    }
+    let run = &setup.loaded.config.run;
+    let team = setup.roster.team(&run.lead, &run.agents).unwrap();
+    assert_eq!(team.delegates.len(), 4);
+}
+
+#[test]
+fn every_key_reaches_the_definition_from_both_kinds_of_file() {
+    let yaml = "---\ndescription: Checks\nkind: llm\nmodel: openai/gpt-4o\ntools: [recall]\nmax_turns: 3\ntimeout: 90s\nretries: 0\nmax_concurrent: 2\ncontext: task_only\nprefix: own\non_failure: fail\ndelegates: [risks]\ntags: [a, b]\n---\n\nBe exact.\n";
+    let toml = "description = \"Checks\"\nkind = \"llm\"\nmodel = \"openai/gpt-4o\"\ntools = [\"recall\"]\nmax_turns = 3\ntimeout = 90\nretries = 0\nmax_concurrent = 2\ncontext = \"task_only\"\nprefix = \"own\"\non_failure = \"fail\"\ndelegates = [\"risks\"]\ntags = [\"a\", \"b\"]\ninstructions = \"Be exact.\"\n";
+    let load = |name, text: &str| {
+        (*with_agent(name, text)
+            .setup()
+            .roster
+            .get("checker")
+            .unwrap())
+        .clone()
+    };
+    let from_yaml = load("checker.md", yaml);
+    assert_eq!(from_yaml, load("checker.toml", toml));
+    assert_eq!(from_yaml, load("checker.md", &yaml.replace('\n', "\r\n")));
+    assert_eq!(from_yaml, load("checker.md", &format!("\u{feff}{yaml}")));
+    assert_eq!(from_yaml.limits.window, Tokens(128_000));
+    assert_eq!(
+        (from_yaml.max_turns, from_yaml.timeout_ms, from_yaml.retries),
+        (3, 90_000, 0)
+    );
+    assert_eq!(from_yaml.context, ContextMode::TaskOnly);
+    assert_eq!(
+        (from_yaml.prefix, from_yaml.on_failure),
+        (PrefixMode::Own, OnFailure::Fail)
+    );
+    assert_eq!(&*from_yaml.instructions, "Be exact.");
+}
+
+#[test]
+fn programs_start_at_their_project() {
+    let text = "description = \"x\"\nkind = \"command\"\ncommand = \"./tools/check\"\nargs = [\"-v\"]\ncwd = \"data\"\n[env]\nA = \"1\"\n";
+    let sandbox = with_agent("prog.toml", text);
+    let definition = sandbox.setup().roster.get("prog").unwrap();
+    let Kind::Command(command) = &definition.kind else {
+        panic!("{:?}", definition.kind);
+    };
+    assert_eq!(sandbox.shown(&command.program), "/project/./tools/check");
+    assert_eq!(
+        sandbox.shown(command.cwd.as_ref().unwrap()),
+        "/project/data"
+    );
+    assert_eq!(&*command.env["A"], "1");
+    assert!(definition.tools.is_empty());
+    let bare = with_agent("prog.toml", &text.replace("./tools/check", "python3"));
+    let definition = bare.setup().roster.get("prog").unwrap();
+    assert!(matches!(&definition.kind, Kind::Command(c) if &*c.program == "python3"));
+}
+
+#[test]
+fn what_is_wrong_with_an_agent_is_told_with_its_line() {
+    let table = [
+        ("a.md", "no front matter\n"),
+        ("a.md", "---\ndescription: x\n"),
+        ("a.md", "---\ndescription: [x\n---\n"),
+        ("a.md", "---\n- a list\n---\n"),
+        ("a.md", "---\n---\nonly instructions\n"),
+        ("a.md", "---\ndescription: x\nmax_turn: 3\n---\n"),
+        ("a.md", "---\ndescription: x\nmax_turns: many\n---\n"),
+        ("a.md", "---\ndescription: x\ntimeout: soon\n---\n"),
+        ("a.md", "---\ndescription: x\ntools: [recal, shell]\n---\n"),
+        ("a.md", "---\ndescription: x\nmodel: opnai/gpt-4o\n---\n"),
+        ("a.md", "---\ndescription: x\nmodel: openai/gpt-99\n---\n"),
+        (
+            "a.md",
+            "---\ndescription: x\nkind: extractive\nmodel: openai/gpt-4o\n---\n",
+        ),
+        ("a.md", "---\ndescription: x\ndelegates: [risk, a]\n---\n"),
+        ("a.md", "---\ndescription: x\nkind: ecko\n---\n"),
+        (
+            "a.md",
+            "---\ndescription: x\nkind: http\nurl: http://localhost\n---\n",
+        ),
+        ("a.md", "---\ndescription: x\nkind: command\n---\n"),
+        (
+            "a.md",
+            "---\ndescription: x\ncommand: ls\ntemperature: 0.2\n---\n",
+        ),
+        ("A b.md", "---\ndescription: x\n---\n"),
+        ("a.toml", "description = 3\n"),
+        ("a.toml", "description = \"x\"\nmodel = \n"),
+    ];
+    let told: Vec<String> = table
+        .iter()
+        .map(|(name, text)| format!("{text}\n>>> {}\n", with_agent(name, text).check()))
+        .collect();
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn a_registered_kind_is_taken() {
+    let setup = with_agent("a.md", "---\ndescription: x\nkind: echo\n---\n").setup();
+    assert_eq!(
+        setup.roster.get("a").unwrap().kind,
+        Kind::Custom("echo".into())
+    );
+}
+
+#[test]
+fn later_places_win_and_hidden_ones_are_told() {
+    let sandbox = Sandbox::with_config("[agents.mine]\nmax_turns = 2\n[agents.risks]\nmax_turns = 9\ndescription = \"Other\"\n[agents.extra]\ndescription = \"Only here\"\n")
+        .file("home/.config/unisono/agents/mine.md", "---\ndescription: a person's\n---\n")
+        .file("project/agents/mine.toml", "description = \"the project's\"\n")
+        .file("project/agents/README.md", "not an agent")
+        .file("project/agents/notes.txt", "neither")
+        .env("UNISONO__AGENTS__FACTS__RETRIES", "7");
+    let setup = sandbox.setup();
+    let get = |name: &str| setup.roster.get(name).unwrap();
+    assert_eq!(
+        (&*get("mine").description, get("mine").max_turns),
+        ("the project's", 2)
+    );
+    assert_eq!(
+        (&*get("risks").description, get("risks").max_turns),
+        ("Other", 9)
+    );
+    assert!(get("risks").instructions.contains("open questions"));
+    assert_eq!(get("facts").retries, 7);
+    assert_eq!(&*get("extra").description, "Only here");
+    insta::assert_snapshot!(sandbox.complaints(), @r"
+    /home/.config/unisono/agents/mine.md: warning: agent `mine` is not used: agents/mine.toml has the same id
+    config/unisono.toml:5:1: warning: agent `risks`: this `description` takes the place of the one at built-in/agents/risks.md:2:1
+    ");
+    let twice = sandbox.file("project/agents/mine.md", "---\ndescription: again\n---\n");
+    assert!(twice.check().contains("agents/mine.toml: error: agent `mine` is also defined in agents/mine.md; keep one of the two files"), "{}", twice.check());
+}
+
+#[test]
+fn a_team_is_named_with_tasks() {
+    let sandbox = with_agent("boss.md", "---\ndescription: x\ndelegates: [risks]\n---\n");
+    let roster = sandbox.setup().roster;
+    let team = roster
+        .team("boss", &["facts", "risks", "risks = only money=cost"])
+        .unwrap();
+    let shown: Vec<(&str, Option<&str>)> = team
+        .delegates
+        .iter()
+        .map(|a| (a.agent.id.as_str(), a.task.as_deref()))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("risks", None),
+            ("facts", None),
+            ("risks", Some("only money=cost"))
+        ]
+    );
+    let error = |lead: &str, agents: &[&str]| roster.team(lead, agents).unwrap_err().to_string();
+    insta::assert_snapshot!([
+        error("bos", &[]),
+        error("boss", &["fact"]),
+        error("boss", &["boss"]),
+        error("boss", &["=task"]),
+        error("boss", &["facts="]),
+        error("boss", &["zzz"]),
+    ].join("\n"), @r"
+    unknown agent `bos`; did you mean `boss`?
+    unknown agent `fact`; did you mean `facts`?
+    agent `boss` is the lead and cannot be one of its own delegates
+    `=task` must be an agent, or agent=task
+    `facts=` must be an agent, or agent=task
+    unknown agent `zzz`; known are: actions, boss, decisions, facts, lead, risks
+    ");
+}

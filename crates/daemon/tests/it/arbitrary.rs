@@ -1,0 +1,81 @@
+//! Whatever bytes come in, what comes out is a conversation or an error.
+
+use proptest::prelude::*;
+use unisono_daemon::transcript::Options;
+
+use crate::sandbox::Sandbox;
+use crate::transcript::read;
+
+const SEEDS: [&str; 4] = [
+    r#"{"type":"session","unisono":1,"title":"T"}
+{"type":"message","role":"assistant","parts":[{"type":"tool_call","id":"1","name":"n","arguments":{"a":1}}]}
+{"type":"message","role":"tool","parts":[{"type":"tool_result","call_id":"1","content":"r"}]}
+{"type":"checkpoint","id":"0192aaaa-0000-7000-8000-000000000001","number":1,"covers":[[1,2]],"cutoff":2}"#,
+    r#"[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"ü"}]}]"#,
+    r#"{"conversations":[{"from":"human","value":"x"},{"from":"function_call","value":"{}"}]}"#,
+    "---\ndescription: x\ntools: [recall]\n---\ntext",
+];
+
+fn both(bytes: &[u8]) {
+    for skip_bad in [false, true] {
+        let options = Options {
+            name: "x".to_owned(),
+            format: None,
+            skip_bad,
+        };
+        let parsed = read(bytes, &options);
+        if let Ok(parsed) = parsed {
+            assert!(!parsed.import.messages.is_empty());
+            assert!(skip_bad || parsed.skipped.is_empty());
+        }
+    }
+}
+
+/// A seed with some bytes changed, taken out or doubled.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let change = (0..1_000usize, any::<u8>(), 0..3u8);
+    (0..SEEDS.len(), prop::collection::vec(change, 1..6)).prop_map(|(seed, changes)| {
+        let mut bytes = SEEDS[seed].as_bytes().to_vec();
+        for (at, byte, how) in changes {
+            let at = at % bytes.len().max(1);
+            match how {
+                0 if at < bytes.len() => bytes[at] = byte,
+                1 => bytes.truncate(at),
+                _ => bytes.insert(at, byte),
+            }
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        both(&bytes);
+    }
+
+    #[test]
+    fn damaged_conversations_are_read_or_refused(bytes in damaged()) {
+        both(&bytes);
+    }
+
+    #[test]
+    fn anything_that_looks_like_json_is_read_or_refused(text in r#"[\[{]("(role|from|type|parts|content|messages)"|[\[\]{},:"\\0-9a-z \n]){0,40}"#) {
+        both(text.as_bytes());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn any_settings_and_agents_are_read_or_refused(bytes in damaged(), toml in r#"(\[(log|run|compaction|agents\.x)\]\n|(level|agents|preset|target|lead) = ("a"|1|0\.5|\["x"\]|\{\})\n){0,8}"#) {
+        let text = String::from_utf8_lossy(&bytes);
+        let sandbox = Sandbox::with_config(&toml)
+            .file("project/agents/a.md", &text)
+            .file("project/agents/b.toml", &text);
+        sandbox.check();
+    }
+}

@@ -1,0 +1,353 @@
+//! Layers, origins, diagnostics and policies.
+
+use unisono_context::policy::{Keep, Policy, Preset, Trigger};
+use unisono_context::{Ppm, Tokens};
+use unisono_daemon::config::DEFAULTS;
+
+use crate::sandbox::Sandbox;
+
+/// The settings of the sandbox that are not defaults, with their origins.
+fn changed(sandbox: &Sandbox) -> String {
+    let settings = sandbox.setup().loaded.show();
+    let lines = settings.iter().filter(|s| {
+        s.place.to_string() != "defaults" && !s.place.to_string().starts_with("defaults:")
+    });
+    let lines: Vec<String> = lines
+        .map(|s| format!("{} = {}  # {}", s.key, s.value, s.place))
+        .collect();
+    sandbox.shown(lines.join("\n"))
+}
+
+#[test]
+fn every_default_is_shown_with_its_line() {
+    let sandbox = Sandbox::new();
+    let settings = sandbox.setup().loaded.show();
+    let lines: Vec<String> = settings
+        .iter()
+        .map(|s| format!("{} = {}  # {}", s.key, s.value, s.place))
+        .collect();
+    insta::assert_snapshot!(sandbox.shown(lines.join("\n")));
+}
+
+#[test]
+fn the_defaults_are_the_file_that_ships_and_have_nothing_wrong() {
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/unisono.toml");
+    assert_eq!(std::fs::read_to_string(shipped).unwrap(), DEFAULTS);
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.check(), "");
+    let config = sandbox.setup().loaded.config;
+    assert_eq!(config.store.path, sandbox.path("home/.local/share/unisono"));
+}
+
+#[test]
+fn a_copy_of_the_defaults_hides_no_other_layer() {
+    let sandbox = Sandbox::with_config(DEFAULTS).file(
+        "home/.config/unisono/unisono.toml",
+        "[log]\nlevel = \"info\"\n",
+    );
+    assert_eq!(sandbox.setup().loaded.config.log.level, "info");
+    assert_eq!(
+        sandbox.setup().loaded.project.unwrap(),
+        sandbox.path("project")
+    );
+}
+
+/// The lines that show a setting without giving it a value, as if a person had put them in.
+fn commented(keys: &[&str]) -> String {
+    let lines = DEFAULTS.lines().filter_map(|line| line.strip_prefix("# "));
+    let lines = lines.map(str::to_owned);
+    let first = |key: &str| {
+        let start = format!("{key} = ");
+        lines.clone().find(|line| line.starts_with(&start)).unwrap()
+    };
+    let all: Vec<String> = keys.iter().map(|key| first(key)).collect();
+    all.join("\n")
+}
+
+#[test]
+fn what_the_comments_say_is_what_the_presets_do() {
+    let all = [
+        "minimum_tokens",
+        "target",
+        "summary_cap_tokens",
+        "mask_over_tokens",
+        "mask_keep_newest",
+    ];
+    let own: [(&str, &[&str], &str); 3] = [
+        (
+            "checkpoint",
+            &[
+                "trigger_tokens",
+                "keep_messages",
+                "model_checkpoints",
+                "model_checkpoints_per_hours",
+            ],
+            "",
+        ),
+        (
+            "retention",
+            &["trigger_of_window", "keep_tokens", "align"],
+            "minimum_tokens = 2_000",
+        ),
+        ("progressive", &["trigger_of_usable", "keep_share"], ""),
+    ];
+    for (preset, keys, more) in own {
+        let general: Vec<&str> = all
+            .iter()
+            .copied()
+            .filter(|key| !more.starts_with(key))
+            .chain(keys.iter().copied())
+            .collect();
+        let text = format!(
+            "[compaction]\npreset = \"{preset}\"\n{}\n{more}\n",
+            commented(&general)
+        );
+        let loaded = Sandbox::with_config(&text).setup().loaded;
+        let model = loaded.catalogue.get(None, "extractive").unwrap();
+        let preset = Preset::from_name(preset).unwrap();
+        assert_eq!(loaded.policy_for(&model), Policy::of(preset), "{text}");
+    }
+}
+
+#[test]
+fn later_layers_win_and_each_value_knows_its_origin() {
+    let sandbox = Sandbox::with_config(
+        "[log]\nlevel = \"info\"\nformat = \"json\"\n[store]\npath = \".unisono\"\n",
+    )
+    .file(
+        "etc/unisono.toml",
+        "[run]\ntimeout_seconds = 7\nagents = []\n[log]\nlevel = \"error\"\n",
+    )
+    .file(
+        "home/.config/unisono/unisono.toml",
+        "[run]\ntimeout_seconds = 8\n[store]\npath = \"~/kept\"\n",
+    )
+    .env("UNISONO__LOG__LEVEL", "debug")
+    .env("UNISONO__RUN__AGENTS", "risks, facts")
+    .env("UNISONO_LOG", "is no setting")
+    .flag("--log-format", "log.format", "text")
+    .flag("--trigger", "compaction.trigger_tokens", "12_000");
+    insta::assert_snapshot!(changed(&sandbox), @r#"
+    store.path = "/project/.unisono"  # config/unisono.toml:5:1
+    compaction.trigger_tokens = 12000  # flag --trigger
+    run.agents = ["risks", "facts"]  # env UNISONO__RUN__AGENTS
+    run.timeout_seconds = 8  # /home/.config/unisono/unisono.toml:2:1
+    log.format = "text"  # flag --log-format
+    log.level = "debug"  # env UNISONO__LOG__LEVEL
+    "#);
+}
+
+#[test]
+fn the_project_is_found_upwards_or_named() {
+    let mut sandbox = Sandbox::with_config("[log]\nlevel = \"info\"\n")
+        .file("project/deep/down/x", "")
+        .file(
+            "project/demo.toml",
+            "[log]\nlevel = \"error\"\n[store]\npath = \"here\"\n",
+        );
+    sandbox.sources.directory = sandbox.path("project/deep/down");
+    let loaded = sandbox.setup().loaded;
+    assert_eq!(
+        (loaded.project.unwrap(), &*loaded.config.log.level),
+        (sandbox.path("project"), "info")
+    );
+    sandbox.sources.file = Some("../../demo.toml".into());
+    let loaded = sandbox.setup().loaded;
+    assert_eq!(loaded.config.log.level, "error");
+    assert_eq!(
+        loaded.config.store.path,
+        sandbox.path("project/deep/down/../../here")
+    );
+    sandbox.sources.file = Some("missing.toml".into());
+    insta::assert_snapshot!(sandbox.complaints(), @"missing.toml: error: the settings cannot be read: No such file or directory (os error 2)");
+}
+
+#[test]
+fn everything_wrong_is_told_at_once_with_its_place() {
+    let sandbox = Sandbox::with_config(
+        r#"[compacton]
+preset = "off"
+[compaction]
+presset = "off"
+target = 1.5
+keep_messages = "ten"
+mask_over_tokens = -1
+[compaction.providers.antropic]
+keep_share = 0.5
+[compaction.models."gpt-9"]
+preset = "recursive"
+[compaction.models."openai/gpt-99"]
+deadline_seconds = 3
+[run]
+lead = "led"
+agents = ["risk", "facts=count them"]
+[log]
+format = "xml"
+[models]
+default = "mistral/large"
+[agents.risks]
+max_turn = 3
+[agents.Nobody]
+description = "x"
+[runtime]
+queue_per_agent = 0
+"#,
+    )
+    .env("UNISONO__STORE__PTH", "x")
+    .flag("--safety", "compaction.safety", "much");
+    insta::assert_snapshot!(sandbox.check());
+}
+
+#[test]
+fn unknown_keys_are_warnings_when_running_and_errors_in_a_check() {
+    let sandbox = Sandbox::with_config("[log]\nlevle = \"debug\"\n");
+    insta::assert_snapshot!(sandbox.complaints(), @"config/unisono.toml:2:1: warning: unknown key `levle` in [log]; did you mean `level`?");
+    assert!(sandbox.load().is_ok());
+    insta::assert_snapshot!(sandbox.check(), @"config/unisono.toml:2:1: error: unknown key `levle` in [log]; did you mean `level`?");
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_placed() {
+    let table = [
+        "[log\n",
+        "[log]\nlevel = \n",
+        "a = 1\na = 2\n",
+        "[log]\nlevel = \"unfinished\n",
+        "x = 99999999999999999999",
+    ];
+    let told: Vec<String> = table
+        .iter()
+        .map(|text| Sandbox::with_config(text).complaints())
+        .collect();
+    insta::assert_snapshot!(told.join("\n---\n"));
+}
+
+#[test]
+fn thresholds_that_contradict_each_other_are_both_named() {
+    let table = [
+        "trigger_tokens = 9000\ntrigger_of_window = 0.5\n",
+        "keep_messages = 3\nkeep_tokens = 100\nkeep_share = 0.1\n",
+        "trigger_tokens = 9000\nminimum_tokens = 9000\n",
+        "trigger_tokens = 1000\nkeep_tokens = 2000\n",
+        "trigger_tokens = 1000\nsummary_cap_tokens = 1500\n",
+        "keep_share = 0.5\nalign = 3\n",
+        "preset = \"off\"\ntrigger_of_usable = 0.5\n",
+        "minimum_tokens = 5000\n[compaction.models.extractive]\ntrigger_tokens = 4000\n",
+    ];
+    let told: Vec<String> = table
+        .iter()
+        .map(|text| Sandbox::with_config(&format!("[compaction]\n{text}")).check())
+        .collect();
+    insta::assert_snapshot!(told.join("\n---\n"));
+}
+
+#[test]
+fn a_later_layers_threshold_takes_the_place_of_another_kind() {
+    let sandbox = Sandbox::with_config("[compaction]\ntrigger_tokens = 9000\nkeep_messages = 4\n")
+        .flag("--trigger-of-window", "compaction.trigger_of_window", "0.5");
+    let loaded = sandbox.setup().loaded;
+    let model = loaded.catalogue.get(None, "extractive").unwrap();
+    let policy = loaded.policy_for(&model);
+    assert_eq!(policy.trigger, Some(Trigger::OfWindow(Ppm::percent(50))));
+    assert_eq!(policy.keep, Keep::Messages(4));
+    let off = Sandbox::with_config("[compaction]\ntrigger_tokens = 9000\n").flag(
+        "--preset",
+        "compaction.preset",
+        "off",
+    );
+    assert_eq!(off.check(), "");
+    assert_eq!(
+        off.setup().loaded.policy_for(&model),
+        Policy::of(Preset::Off)
+    );
+}
+
+#[test]
+fn the_nearest_table_decides() {
+    let loaded = Sandbox::with_config(
+        r#"[compaction]
+trigger_tokens = 50_000
+target = 0.5
+[compaction.providers.openai]
+preset = "retention"
+keep_tokens = 2_000
+[compaction.models."openai/gpt-4o"]
+trigger_of_usable = 0.6
+align = 9
+"#,
+    )
+    .setup()
+    .loaded;
+    let policy = |name: &str| loaded.policy_for(&loaded.catalogue.get(None, name).unwrap());
+    let target = Ppm::percent(50);
+    let expected = Policy {
+        trigger: Some(Trigger::Tokens(Tokens(50_000))),
+        target,
+        ..Policy::of(Preset::Checkpoint)
+    };
+    assert_eq!(policy("extractive"), expected);
+    let keep = |align| Keep::Tokens {
+        amount: Tokens(2_000),
+        align,
+    };
+    let mini = Policy {
+        trigger: Some(Trigger::Tokens(Tokens(50_000))),
+        keep: keep(4),
+        target,
+        ..Policy::of(Preset::Retention)
+    };
+    assert_eq!(policy("openai/gpt-4o-mini"), mini);
+    let own = Policy {
+        trigger: Some(Trigger::OfUsable(Ppm::percent(60))),
+        keep: keep(9),
+        ..mini
+    };
+    assert_eq!(policy("openai/gpt-4o"), own);
+}
+
+#[test]
+fn a_catalogue_of_ones_own_is_used_and_its_faults_are_placed() {
+    let own = "[models.\"openai/gpt-99\"]\nwindow = 5_000\nmax_output = 100\n";
+    let sandbox = Sandbox::new().file("home/.config/unisono/models.toml", own);
+    let window = |sandbox: &Sandbox| {
+        sandbox
+            .setup()
+            .loaded
+            .catalogue
+            .get(None, "openai/gpt-99")
+            .unwrap()
+            .window
+    };
+    assert_eq!(window(&sandbox), Tokens(5_000));
+    let named = Sandbox::with_config("[models]\ncatalogue = \"mine.toml\"\n")
+        .file("project/mine.toml", own);
+    assert_eq!(window(&named), Tokens(5_000));
+    let bad = named.file("project/mine.toml", "[models.\"openai/x\"]\nwindows = 3\n");
+    assert!(
+        bad.check().starts_with("mine.toml:2:1: error: "),
+        "{}",
+        bad.check()
+    );
+    let missing = Sandbox::with_config("[models]\ncatalogue = \"mine.toml\"\n");
+    insta::assert_snapshot!(missing.check(), @"mine.toml: error: the model catalogue cannot be read: No such file or directory (os error 2)");
+}
+
+#[test]
+fn every_key_can_be_given_by_a_variable() {
+    let settings = Sandbox::new().setup().loaded.show();
+    for setting in settings {
+        let name = format!("UNISONO__{}", setting.key.to_uppercase().replace('.', "__"));
+        let value = setting
+            .value
+            .trim_matches(['"', '[', ']'])
+            .replace("\", \"", ",");
+        let sandbox = Sandbox::new().env(&name, &value);
+        assert_eq!(sandbox.check(), "", "{name}={value}");
+        let shown = sandbox.setup().loaded.show();
+        let same = shown.iter().find(|s| s.key == setting.key).unwrap();
+        assert_eq!(same.place.to_string(), format!("env {name}"));
+        if !setting.key.ends_with("path") {
+            assert_eq!(same.value, setting.value);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Settings, agents and transcripts as files on a disk.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends where something is not as it must be"
+)]
+
+mod agents;
+mod arbitrary;
+mod config;
+mod sandbox;
+mod transcript;
+mod transcript_round_trip;

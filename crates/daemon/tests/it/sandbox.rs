@@ -1,0 +1,87 @@
+//! A directory with a home, a machine's settings and a project.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use unisono_daemon::config::{Override, Sources};
+use unisono_daemon::diagnostic::Diagnostics;
+use unisono_daemon::paths::Home;
+use unisono_daemon::setup::{self, Setup};
+
+pub(crate) struct Sandbox {
+    root: tempfile::TempDir,
+    pub(crate) sources: Sources,
+}
+
+impl Sandbox {
+    pub(crate) fn new() -> Sandbox {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        fs::create_dir_all(at("project")).unwrap();
+        let sources = Sources {
+            directory: at("project"),
+            file: None,
+            system: Some(at("etc/unisono.toml")),
+            home: Home {
+                home: Some(at("home")),
+                config: Some(at("home/.config")),
+                data: Some(at("home/.local/share")),
+            },
+            env: Vec::new(),
+            overrides: Vec::new(),
+        };
+        Sandbox { root, sources }
+    }
+
+    /// A sandbox whose project has these settings.
+    pub(crate) fn with_config(text: &str) -> Sandbox {
+        Sandbox::new().file("project/config/unisono.toml", text)
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    pub(crate) fn file(self, path: &str, text: &str) -> Sandbox {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Sandbox {
+        self.sources.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn flag(mut self, flag: &str, key: &str, value: &str) -> Sandbox {
+        self.sources.overrides.push(Override::new(flag, key, value));
+        self
+    }
+
+    pub(crate) fn load(&self) -> Result<Setup, Diagnostics> {
+        Setup::load(self.sources.clone(), ["echo"])
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
+        self.load().unwrap_or_else(|found| panic!("{found}"))
+    }
+
+    /// What `config check` says, with the sandbox's own path left out.
+    pub(crate) fn check(&self) -> String {
+        self.shown(setup::check(self.sources.clone(), ["echo"]))
+    }
+
+    /// What is said when running, errors and warnings.
+    pub(crate) fn complaints(&self) -> String {
+        match self.load() {
+            Ok(setup) => self.shown(setup.warnings),
+            Err(found) => self.shown(found),
+        }
+    }
+
+    pub(crate) fn shown(&self, text: impl ToString) -> String {
+        let root: &Path = self.root.path();
+        text.to_string().replace(&*root.to_string_lossy(), "")
+    }
+}
