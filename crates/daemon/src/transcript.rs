@@ -203,8 +203,7 @@ pub fn read(bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parse
         Format::ShareGpt => sharegpt::read(&found, &mut draft),
     }
     let import = draft.finish(&options.name);
-    problems.sort();
-    let (bad, warnings) = (problems.bad, problems.warnings);
+    let (bad, warnings) = problems.placed(&text);
     if !bad.is_empty() && !options.skip_bad {
         return Err(Error::Bad {
             name: options.name.clone(),

@@ -92,7 +92,7 @@ impl<'t, 'i, 'p> Draft<'t, 'i, 'p> {
 
     /// Whether a line before was bad.
     pub(super) fn has_bad(&self) -> bool {
-        !self.problems.bad.is_empty()
+        self.problems.has_bad()
     }
 
     /// A system text from before the first message.

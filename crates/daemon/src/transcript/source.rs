@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 
 use super::LineError;
-use crate::diagnostic::line_and_column;
-
 /// Something wrong at the start of a piece of the file's text.
 #[derive(Clone, Debug)]
 pub(super) struct Problem<'t> {
@@ -20,45 +18,72 @@ impl<'t> Problem<'t> {
         }
     }
 
-    /// With its line and column in the file's `text`, of which it must be a piece.
-    fn placed(self, text: &str) -> LineError {
-        let offset = (self.at.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        let (line, column) = line_and_column(text, offset);
-        LineError {
-            line,
-            column,
-            reason: self.reason,
-        }
+    /// Where it is in the file's `text`, of which it must be a piece.
+    fn offset(&self, text: &str) -> usize {
+        (self.at.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
     }
 }
 
-/// What is wrong with a file.
+/// What is wrong with a file. Lines and columns are found once for all of it, in one pass: a
+/// large file may be bad in every line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Problems {
-    /// Lines that cannot be taken.
-    pub(super) bad: Vec<LineError>,
-    /// What may not be meant.
-    pub(super) warnings: Vec<LineError>,
+    /// Lines that are no text at all.
+    undecoded: Vec<LineError>,
+    /// Lines that cannot be taken, by their offset.
+    bad: Vec<(usize, String)>,
+    /// What may not be meant, by its offset.
+    warnings: Vec<(usize, String)>,
 }
 
 impl Problems {
     pub(super) fn is_empty(&self) -> bool {
-        self.bad.is_empty() && self.warnings.is_empty()
+        self.undecoded.is_empty() && self.bad.is_empty() && self.warnings.is_empty()
     }
 
+    pub(super) fn has_bad(&self) -> bool {
+        !self.undecoded.is_empty() || !self.bad.is_empty()
+    }
+
+    /// A line of `text` cannot be taken.
     pub(super) fn bad(&mut self, text: &str, problem: Problem<'_>) {
-        self.bad.push(problem.placed(text));
+        self.bad.push((problem.offset(text), problem.reason));
     }
 
+    /// Something of `text` may not be meant.
     pub(super) fn warn(&mut self, text: &str, problem: Problem<'_>) {
-        self.warnings.push(problem.placed(text));
+        self.warnings.push((problem.offset(text), problem.reason));
     }
 
-    pub(super) fn sort(&mut self) {
-        for list in [&mut self.bad, &mut self.warnings] {
-            list.sort_by_key(|error| (error.line, error.column));
-        }
+    /// Bad lines and warnings of `text`, in order.
+    pub(super) fn placed(self, text: &str) -> (Vec<LineError>, Vec<LineError>) {
+        let mut bad = place(text, self.bad);
+        bad.extend(self.undecoded);
+        bad.sort_by_key(|error| (error.line, error.column));
+        (bad, place(text, self.warnings))
     }
+}
+
+/// Lines and columns of offsets, in one pass over the text.
+fn place(text: &str, mut found: Vec<(usize, String)>) -> Vec<LineError> {
+    found.sort_by_key(|(offset, _)| *offset);
+    let (mut line, mut column, mut at) = (1, 1, 0);
+    let placed = found.into_iter().map(|(offset, reason)| {
+        for character in text.get(at..offset).unwrap_or_default().chars() {
+            (line, column) = if character == '\n' {
+                (line + 1, 1)
+            } else {
+                (line, column + 1)
+            };
+        }
+        at = at.max(offset);
+        LineError {
+            line,
+            column,
+            reason,
+        }
+    });
+    placed.collect()
 }
 
 /// The text of a file without a byte order mark. Lines that are not UTF-8 are reported and left
@@ -69,7 +94,7 @@ pub(super) fn decode<'b>(bytes: &'b [u8], problems: &mut Problems) -> Cow<'b, st
         return Cow::Borrowed(text);
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        problems.bad.push(LineError {
+        problems.undecoded.push(LineError {
             line: 1,
             column: 1,
             reason: "the file is UTF-16; convert it to UTF-8".to_owned(),
@@ -82,7 +107,9 @@ pub(super) fn decode<'b>(bytes: &'b [u8], problems: &mut Problems) -> Cow<'b, st
         match std::str::from_utf8(line) {
             Ok(line) => text.push_str(line),
             Err(error) => {
-                problems.bad.push(not_utf8(number, line, offset, &error));
+                problems
+                    .undecoded
+                    .push(not_utf8(number, line, offset, &error));
                 text.push('\n');
             }
         }

@@ -290,6 +290,18 @@ fn deeply_nested_json_is_an_error_or_kept_and_never_a_crash() {
 }
 
 #[test]
+fn a_large_file_may_be_bad_in_every_line() {
+    let lines = "{\"role\":\"nobody\",\"content\":\"x\"}\n".repeat(100_000);
+    let array = format!("[{}]", lines.trim_end().replace('\n', ","));
+    for text in [&lines, &array] {
+        match read(text.as_bytes(), &named()) {
+            Err(Error::Bad { lines, .. }) => assert_eq!(lines.len(), 100_000),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn times_increase_and_fit_between_those_that_are_known() {
     let line = |at: &str| {
         format!(

@@ -1,18 +1,19 @@
 //! unisono JSONL: everything an import takes.
 
+mod checkpoint;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::message::Part;
 use unisono_context::{Message, MessageId, Ordinal, Timestamp};
 use unisono_session::State;
 
 use super::{WriteError, line};
 use crate::transcript::unisono::VERSION;
-use crate::transcript::unisono::checkpoint::{KINDS, TIERS, WRITERS};
+use checkpoint::CheckpointLine;
 
 /// All messages, branches and checkpoints.
 pub(super) fn session(state: &State) -> Result<String, WriteError> {
@@ -211,98 +212,6 @@ impl<'b> BranchLine<'b> {
             head: head.to_string(),
         }
     }
-}
-
-#[derive(Serialize)]
-struct CheckpointLine<'c> {
-    r#type: &'static str,
-    id: String,
-    number: u32,
-    parent: String,
-    covers: Vec<[u32; 2]>,
-    cutoff: u32,
-    cutoff_digest: String,
-    supersedes: Vec<String>,
-    kind: &'static str,
-    tier: &'static str,
-    preset: &'static str,
-    writer: &'static str,
-    model: &'c str,
-    summary: Option<&'c str>,
-    original_tokens: u64,
-    counts: BTreeMap<&'static str, CountLine>,
-    messages_included: u32,
-    key_facts: Vec<KeyFactLine<'c>>,
-    cost_micros: Option<u64>,
-    duration_ms: u64,
-    degraded: bool,
-    at: Time,
-}
-
-#[derive(Serialize)]
-struct CountLine {
-    tokens: u64,
-    at_most: u64,
-}
-
-#[derive(Serialize)]
-struct KeyFactLine<'c> {
-    text: &'c str,
-    ordinal: u32,
-}
-
-impl<'c> CheckpointLine<'c> {
-    fn of(c: &'c Checkpoint) -> CheckpointLine<'c> {
-        let counts = c.counts.iter().map(|(encoding, count)| {
-            let line = CountLine {
-                tokens: count.tokens.0,
-                at_most: count.at_most.0,
-            };
-            (encoding.name(), line)
-        });
-        let key_facts = c.key_facts.iter().map(|fact| KeyFactLine {
-            text: &fact.text,
-            ordinal: fact.ordinal.0,
-        });
-        CheckpointLine {
-            r#type: "checkpoint",
-            id: c.id.to_string(),
-            number: c.number,
-            parent: c.parent.to_string(),
-            covers: c
-                .covers
-                .iter()
-                .map(|span| [span.first.0, span.last.0])
-                .collect(),
-            cutoff: c.cutoff.0,
-            cutoff_digest: c.cutoff_digest.to_string(),
-            supersedes: c.supersedes.iter().map(ToString::to_string).collect(),
-            kind: name(&KINDS, c.kind),
-            tier: name(&TIERS, c.tier),
-            preset: c.preset.name(),
-            writer: name(&WRITERS, c.writer),
-            model: &c.model,
-            summary: match &c.body {
-                Body::Summary(text) => Some(text),
-                Body::Tombstone => None,
-            },
-            original_tokens: c.original.0,
-            counts: counts.collect(),
-            messages_included: c.messages_included,
-            key_facts: key_facts.collect(),
-            cost_micros: c.cost_micros,
-            duration_ms: c.duration_ms,
-            degraded: c.degraded,
-            at: Time::of(c.at),
-        }
-    }
-}
-
-fn name<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
-    names
-        .iter()
-        .find(|(_, known)| *known == value)
-        .map_or("unknown", |(name, _)| name)
 }
 
 /// RFC 3339; milliseconds for a time no calendar has.
