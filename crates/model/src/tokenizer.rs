@@ -69,6 +69,9 @@ impl Tokenizer {
 
     /// Counts one text. A long one is counted on several threads.
     pub fn count(&self, text: &str) -> Count {
+        if text.len() < PARALLEL_FROM_BYTES {
+            return self.count_here(text);
+        }
         self.count_many(&[text]).into_iter().sum()
     }
 
@@ -76,9 +79,12 @@ impl Tokenizer {
     /// enough to count.
     pub fn count_many<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Vec<Count> {
         let bytes: usize = texts.iter().map(|text| text.as_ref().len()).sum();
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let threads = cores.min(bytes.div_ceil(PARALLEL_FROM_BYTES / 2));
-        if bytes < PARALLEL_FROM_BYTES || threads < 2 {
+        let threads = if bytes < PARALLEL_FROM_BYTES {
+            1
+        } else {
+            cores()
+        };
+        if threads < 2 {
             return texts
                 .iter()
                 .map(|text| self.count_here(text.as_ref()))
@@ -140,6 +146,12 @@ impl std::fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tokenizer({})", self.encoding.name())
     }
+}
+
+/// How many threads the machine runs at once. Asking takes several file reads, so once.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 fn build(encoding: Encoding) -> Result<CoreBPE, Error> {

@@ -178,7 +178,7 @@ fn a_summary_of_a_summary_keeps_numbers_days_and_sections() {
     assert!(
         second
             .text
-            .starts_with("Messages #1–#10. Days (UTC): 2026-05-04 #"),
+            .starts_with("Messages #1–#10. Days (UTC): 2026-05-04"),
         "{}",
         second.text
     );

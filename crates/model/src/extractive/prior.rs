@@ -6,7 +6,7 @@ use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::passage::Kind;
 use super::pool::{Pool, Source};
-use super::render::{DAYS, GAP, LINE_BREAK, RANGE};
+use super::render::{DAYS, GAP, LINE_BREAK, RANGE, TO};
 use super::section::Section;
 
 /// Adds the lines of a summary to a pool and returns the first message it covers, if it says so.
@@ -25,12 +25,8 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> 
             && title.starts_with(' ')
         {
             (section, speaker) = (Section::from_title(title), "");
-        } else if let Some(rest) = line.strip_prefix(RANGE) {
-            first = rest.split('–').next().and_then(ordinal);
-            days = rest
-                .split_once(DAYS)
-                .map(|(_, days)| parse_days(days))
-                .unwrap_or_default();
+        } else if let Some(legend) = line.strip_prefix(RANGE) {
+            (first, days) = parse_legend(legend);
         } else if let Some(name) = line.strip_suffix(':').filter(|name| is_name(name)) {
             speaker = name;
         } else {
@@ -78,22 +74,39 @@ fn is_name(text: &str) -> bool {
             .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
-/// `2026-03-02 #1, 03-03 #27`: from which message each day begins.
-fn parse_days(text: &str) -> Vec<(Ordinal, Date)> {
-    let mut days: Vec<(Ordinal, Date)> = Vec::new();
-    for entry in text.trim().trim_end_matches('.').split(", ") {
-        let (day, from) = entry.split_once(' ').unwrap_or((entry, "#1"));
-        let year = days.last().map_or(0, |(_, date)| date.year());
+/// `#1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`: the first message, and from which message
+/// each day begins.
+fn parse_legend(text: &str) -> (Option<Ordinal>, Vec<(Ordinal, Date)>) {
+    let (range, days) = text.split_once(". ").unwrap_or((text, ""));
+    let mut ends = range.trim_end_matches('.').split('–').map(ordinal);
+    let first = ends.next().flatten();
+    let last = ends.next().flatten().or(first);
+    let days = days
+        .strip_prefix(DAYS)
+        .unwrap_or_default()
+        .trim_end_matches('.');
+    if let Some((from, to)) = days.split_once(TO) {
+        let dated = [(first, from), (last, to)].into_iter();
+        let dated = dated.filter_map(|(message, day)| Some((message?, day.parse().ok()?)));
+        return (first, dated.collect());
+    }
+    let mut list: Vec<(Ordinal, Date)> = Vec::new();
+    for entry in days.split(", ") {
+        let (day, from) = match entry.split_once(' ') {
+            Some((day, from)) => (day, ordinal(from)),
+            None => (entry, first),
+        };
+        let year = list.last().map_or(0, |(_, date)| date.year());
         let full = if day.len() == 5 {
             format!("{year:04}-{day}")
         } else {
             day.to_owned()
         };
-        if let (Some(from), Ok(date)) = (ordinal(from), full.parse()) {
-            days.push((from, date));
+        if let (Some(from), Ok(date)) = (from, full.parse()) {
+            list.push((from, date));
         }
     }
-    days
+    (first, list)
 }
 
 fn day_of(days: &[(Ordinal, Date)], message: Ordinal) -> Option<Timestamp> {

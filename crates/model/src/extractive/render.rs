@@ -16,13 +16,14 @@ use super::section::Section;
 /// Begins the line that says which messages a summary covers, and its list of days.
 pub(super) const RANGE: &str = "Messages ";
 pub(super) const DAYS: &str = "Days (UTC): ";
+pub(super) const TO: &str = " to ";
 /// Between quotes of one message that are not next to each other.
 pub(super) const GAP: &str = " … ";
 /// Between quotes that were on two lines.
 pub(super) const LINE_BREAK: &str = " / ";
 
-/// More days than this are not listed one by one.
-const MAX_DAYS: usize = 20;
+/// Days are listed one by one when at least so many units are quoted of each on average.
+const UNITS_PER_DAY: usize = 5;
 
 /// The messages a summary covers.
 #[derive(Clone, Copy, Debug)]
@@ -166,33 +167,39 @@ pub(super) fn push_normalised(text: &str, out: &mut String) {
     }
 }
 
-/// `Messages #1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`
+/// `Messages #1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`, or `2026-03-02 to 2026-03-12` where
+/// the list would take too much of the room.
 fn legend(pool: &Pool<'_>, chosen: &[usize], coverage: Coverage) -> String {
-    let range = range(coverage);
-    if range.is_empty() {
-        return range;
+    let mut text = range(coverage);
+    if text.is_empty() {
+        return text;
     }
-    let mut text = format!("{RANGE}{range}.");
-    let mut days = days(pool, chosen);
-    if days.len() > MAX_DAYS {
-        days.dedup_by_key(|(_, date)| (date.year(), date.month()));
-    }
-    let mut year = None;
-    for (index, (from, date)) in days.iter().enumerate() {
-        text.push_str(if index == 0 { " " } else { ", " });
-        text.push_str(if index == 0 { DAYS } else { "" });
-        if year == Some(date.year()) {
-            let _ = write!(text, "{:02}-{:02}", date.month(), date.day());
-        } else {
-            let _ = write!(text, "{date}");
-        }
-        year = Some(date.year());
-        if days.len() > 1 {
-            let _ = write!(text, " {from}");
-        }
-    }
-    text.push_str(if days.is_empty() { "\n" } else { ".\n" });
+    text = format!("{RANGE}{text}.");
+    let days = days(pool, chosen);
+    let few = days.len() <= 2 || days.len() * UNITS_PER_DAY <= chosen.len();
+    let _ = match days[..] {
+        [] => write!(text, ""),
+        [(_, only)] => write!(text, " {DAYS}{only}."),
+        [(_, first), .., (_, last)] if !few => write!(text, " {DAYS}{first}{TO}{last}."),
+        _ => write!(text, " {DAYS}{}.", day_list(&days)),
+    };
+    text.push('\n');
     text
+}
+
+/// Each day with the first message quoted of it; the year where it is new.
+fn day_list(days: &[(Ordinal, Date)]) -> String {
+    let mut year = None;
+    let entries = days.iter().map(|(from, date)| {
+        let same = year.replace(date.year()) == Some(date.year());
+        let (month, day) = (date.month(), date.day());
+        if same {
+            format!("{month:02}-{day:02} {from}")
+        } else {
+            format!("{date} {from}")
+        }
+    });
+    entries.collect::<Vec<_>>().join(", ")
 }
 
 fn range(coverage: Coverage) -> String {

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 /// Longer units are cut; a quote stays readable and the work per unit bounded.
-const MAX_UNIT_BYTES: usize = 360;
+const MAX_UNIT_BYTES: usize = 280;
 
 /// What a unit was cut from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use super::{Style, SummaryDraft, SummaryInput, facts, prior, score};
 use crate::redact::redact;
 
 const PREFERENCE: Preference = Preference {
-    decay: 0.55,
-    sibling: 1.1,
-    line: 6.0,
+    decay: 0.4,
+    sibling: 1.08,
+    line: 5.0,
     power: 1.0,
 };
 
