@@ -1,21 +1,17 @@
 //! The layers of the configuration, each with the places of its keys, and their merge.
 //!
-//! In order, later wins: defaults, machine, person, project, *(settings stored at run time)*,
-//! *(session)*, environment, flags. The two in brackets are not there yet; they belong between
-//! the project and the environment in [`Layers::read`].
+//! [`reading`] says which layers there are and in which order they win.
 
-use std::io;
-use std::path::{Path, PathBuf};
+mod reading;
 
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use super::keys::{ALL, EXCLUSIVE};
-use super::sources::{PREFIX, Sources};
+use super::keys::EXCLUSIVE;
+use super::sources::Sources;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
-use crate::document::{self, Entry, Node, Table, Value};
-use crate::schema::{self, Kind};
-use crate::{DEFAULTS, paths};
+use crate::document::{Entry, Table, Value};
+use crate::schema;
 
 /// One layer.
 #[derive(Clone, Debug)]
@@ -31,49 +27,7 @@ pub(crate) struct Layers(Vec<Layer>);
 impl Layers {
     /// Reads, checks and completes every layer. What is wrong is reported and left out.
     pub(crate) fn read(sources: &Sources, found: &mut Diagnostics) -> Layers {
-        let mut layers = Layers(Vec::new());
-        let directory = &sources.directory;
-        let add = |layers: &mut Layers, layer: Option<Layer>, base: &Path, found: &mut _| {
-            layers
-                .0
-                .extend(layer.map(|l| l.checked(sources, base, found)));
-        };
-        let defaults = parse(Origin::Defaults, DEFAULTS, found);
-        add(&mut layers, defaults, directory, found);
-        for path in [sources.system.clone(), person_file(sources)]
-            .into_iter()
-            .flatten()
-        {
-            let layer = read_file(sources, &path, false, found);
-            add(
-                &mut layers,
-                layer,
-                path.parent().unwrap_or(directory),
-                found,
-            );
-        }
-        if let Some(path) = sources.project_path() {
-            let layer = read_file(sources, &path, sources.file.is_some(), found);
-            let base = sources.project();
-            add(
-                &mut layers,
-                layer,
-                base.as_deref().unwrap_or(directory),
-                found,
-            );
-        }
-        let given = sources.env.iter().filter_map(|(name, value)| {
-            let path = name.strip_prefix(PREFIX)?.to_lowercase();
-            let path = path.split("__").map(str::to_owned).collect();
-            Some(setting(Origin::Env(name.clone()), path, value))
-        });
-        let flags = sources.overrides.iter().map(|over| {
-            let path = over.key.split('.').map(str::to_owned).collect();
-            setting(Origin::Flag(over.flag.clone()), path, &over.value)
-        });
-        for layer in given.chain(flags) {
-            add(&mut layers, Some(layer), directory, found);
-        }
+        let mut layers = Layers(reading::layers(sources, found));
         layers.keep_one_of_each_group(found);
         layers
     }
@@ -189,15 +143,6 @@ fn scope_mut<'t>(table: &'t mut Table, scope: &[String]) -> Option<&'t mut Table
     }
 }
 
-impl Layer {
-    /// With its faults reported and left out, and its paths made absolute.
-    fn checked(mut self, sources: &Sources, base: &Path, found: &mut Diagnostics) -> Layer {
-        schema::check(&mut self.table, ALL, "", found);
-        sources.home.expand_all(&mut self.table, ALL, base, found);
-        self
-    }
-}
-
 impl Provider for Layer {
     fn metadata(&self) -> Metadata {
         Metadata::named(self.origin.to_string())
@@ -228,78 +173,4 @@ fn value(from: &Value) -> figment::value::Value {
         }
         Value::Table(table) => dict(table).into(),
     }
-}
-
-fn person_file(sources: &Sources) -> Option<PathBuf> {
-    sources
-        .home
-        .settings()
-        .map(|dir| dir.join(super::sources::FILE))
-}
-
-/// Reads a file if it is there; one that was asked for must be. A copy of the defaults is no
-/// layer of its own: it would hide the layers below.
-fn read_file(
-    sources: &Sources,
-    path: &Path,
-    asked_for: bool,
-    found: &mut Diagnostics,
-) -> Option<Layer> {
-    let shown = paths::shown(path, &sources.directory);
-    let origin = Origin::File(shown.clone());
-    match std::fs::read_to_string(path) {
-        Ok(text) if text == DEFAULTS => None,
-        Ok(text) => parse(origin, &text, found),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => None,
-        Err(error) => {
-            let problem = format!("the settings cannot be read: {error}");
-            found.push(Diagnostic::error(Place::file(&shown), problem));
-            None
-        }
-    }
-}
-
-fn parse(origin: Origin, text: &str, found: &mut Diagnostics) -> Option<Layer> {
-    let text = text.trim_start_matches('\u{feff}');
-    match document::from_toml(origin.clone(), text) {
-        Ok(table) => Some(Layer { origin, table }),
-        Err(diagnostic) => {
-            found.push(*diagnostic);
-            None
-        }
-    }
-}
-
-/// A layer of one value, given as text.
-fn setting(origin: Origin, path: Vec<String>, raw: &str) -> Layer {
-    let place = Place::whole(origin.clone());
-    let kind = schema::kind_at(ALL, &path);
-    let node = |value| Node {
-        value,
-        place: place.clone(),
-    };
-    let value = match kind {
-        Some(Kind::Texts) => {
-            let items = schema::coerce_list(raw);
-            Value::List(
-                items
-                    .map(|item| node(Value::Text(item.to_owned())))
-                    .collect(),
-            )
-        }
-        kind => schema::coerce(raw, kind),
-    };
-    let table = path.iter().rev().fold(value, |value, key| {
-        let entry = Entry {
-            key: key.clone(),
-            place: place.clone(),
-            node: node(value),
-        };
-        Value::Table([entry].into_iter().collect())
-    });
-    let table = match table {
-        Value::Table(table) => table,
-        _ => Table::default(),
-    };
-    Layer { origin, table }
 }

@@ -1,6 +1,8 @@
 //! The models that settings name, and the catalogue they are looked up in.
 
-use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
+use std::path::PathBuf;
+
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry, FileError};
 
 use super::layers::Layers;
 use super::{Config, Sources};
@@ -12,50 +14,44 @@ pub(super) fn catalogue(
     sources: &Sources,
     found: &mut Diagnostics,
 ) -> Option<Catalogue> {
-    let mut refuse = |path: &std::path::Path, problem: String| {
-        found.push(Diagnostic::error(Place::file(path), problem));
+    let mut refuse = |place: Place, problem: String| {
+        found.push(Diagnostic::error(place, problem));
+        None
     };
     let built_in = match Catalogue::built_in() {
         Ok(catalogue) => catalogue,
-        Err(error) => {
-            refuse("config/models.toml".as_ref(), error.to_string());
-            return None;
-        }
+        Err(error) => return refuse(place_of(&error), reason_of(&error)),
     };
-    let own = sources.home.settings().map(|dir| dir.join("models.toml"));
-    let Some(path) = config
-        .models
-        .catalogue
-        .clone()
-        .or(own.filter(|path| path.is_file()))
-    else {
+    let beside = sources.home.settings().map(|dir| dir.join("models.toml"));
+    let beside = beside.filter(|path| path.is_file());
+    let Some(path) = config.models.catalogue.clone().or(beside) else {
         return Some(built_in);
     };
     let shown = crate::paths::shown(&path, &sources.directory);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) => {
-            refuse(
-                &shown,
-                format!("the model catalogue cannot be read: {error}"),
-            );
-            return None;
+            let problem = format!("the model catalogue cannot be read: {error}");
+            return refuse(Place::file(&shown), problem);
         }
     };
     match built_in.with_file(&shown.to_string_lossy(), &text) {
         Ok(catalogue) => Some(catalogue),
-        Err(error) => {
-            let place = Place {
-                origin: Origin::File(shown).into(),
-                at: Some((u32::try_from(error.line).unwrap_or(u32::MAX), 1)),
-            };
-            let key = error
-                .key
-                .map(|key| format!("`{key}`: "))
-                .unwrap_or_default();
-            found.push(Diagnostic::error(place, format!("{key}{}", error.reason)));
-            None
-        }
+        Err(error) => refuse(place_of(&error), reason_of(&error)),
+    }
+}
+
+fn place_of(error: &FileError) -> Place {
+    Place {
+        origin: Origin::File(PathBuf::from(&error.file)).into(),
+        at: Some((u32::try_from(error.line).unwrap_or(u32::MAX), 1)),
+    }
+}
+
+fn reason_of(error: &FileError) -> String {
+    match &error.key {
+        Some(key) => format!("`{key}`: {}", error.reason),
+        None => error.reason.clone(),
     }
 }
 

@@ -1,0 +1,130 @@
+//! Reads the layers. In order, later wins:
+//!
+//! defaults, machine, person, project, *(settings stored at run time)*, *(session)*,
+//! environment, flags. The two in brackets are not there yet; their place is in [`layers`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Layer;
+use crate::config::keys::ALL;
+use crate::config::sources::{FILE, PREFIX, Sources};
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::document::{self, Entry, Node, Table, Value};
+use crate::schema::{self, Kind};
+use crate::{DEFAULTS, paths};
+
+/// Every layer with its faults reported and left out, and its paths made absolute.
+pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
+    let mut all = files(sources, found);
+    // Settings stored at run time, then those of a session, belong here.
+    all.extend(settings(sources).map(|layer| (layer, sources.directory.clone())));
+    let checked = all.into_iter().map(|(mut layer, base)| {
+        schema::check(&mut layer.table, ALL, "", found);
+        sources.home.expand_all(&mut layer.table, ALL, &base, found);
+        layer
+    });
+    checked.collect()
+}
+
+/// The layers that are files, each with where its relative paths start.
+fn files(sources: &Sources, found: &mut Diagnostics) -> Vec<(Layer, PathBuf)> {
+    let mut all = Vec::new();
+    let mut add = |layer: Option<Layer>, base: &Path| {
+        all.extend(layer.map(|layer| (layer, base.to_owned())));
+    };
+    let directory = &sources.directory;
+    add(parse(Origin::Defaults, DEFAULTS, found), directory);
+    let person = sources.home.settings().map(|dir| dir.join(FILE));
+    for path in [sources.system.clone(), person].into_iter().flatten() {
+        let base = path.parent().unwrap_or(directory);
+        add(read_file(sources, &path, false, found), base);
+    }
+    if let Some(path) = sources.project_path() {
+        let base = sources.project();
+        let layer = read_file(sources, &path, sources.file.is_some(), found);
+        add(layer, base.as_deref().unwrap_or(directory));
+    }
+    all
+}
+
+/// A layer for each variable, then for each flag.
+fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
+    let variables = sources.env.iter().filter_map(|(name, value)| {
+        let path = name.strip_prefix(PREFIX)?.to_lowercase();
+        let path = path.split("__").map(str::to_owned).collect();
+        Some(setting(Origin::Env(name.clone()), path, value))
+    });
+    let flags = sources.overrides.iter().map(|over| {
+        let path = over.key.split('.').map(str::to_owned).collect();
+        setting(Origin::Flag(over.flag.clone()), path, &over.value)
+    });
+    variables.chain(flags)
+}
+
+/// Reads a file if it is there; one that was asked for must be. A copy of the defaults is no
+/// layer of its own: it would hide the layers below.
+fn read_file(
+    sources: &Sources,
+    path: &Path,
+    asked_for: bool,
+    found: &mut Diagnostics,
+) -> Option<Layer> {
+    let shown = paths::shown(path, &sources.directory);
+    let origin = Origin::File(shown.clone());
+    match std::fs::read_to_string(path) {
+        Ok(text) if text == DEFAULTS => None,
+        Ok(text) => parse(origin, &text, found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => None,
+        Err(error) => {
+            let problem = format!("the settings cannot be read: {error}");
+            found.push(Diagnostic::error(Place::file(&shown), problem));
+            None
+        }
+    }
+}
+
+fn parse(origin: Origin, text: &str, found: &mut Diagnostics) -> Option<Layer> {
+    let text = text.trim_start_matches('\u{feff}');
+    match document::from_toml(origin.clone(), text) {
+        Ok(table) => Some(Layer { origin, table }),
+        Err(diagnostic) => {
+            found.push(*diagnostic);
+            None
+        }
+    }
+}
+
+/// A layer of one value, given as text.
+fn setting(origin: Origin, path: Vec<String>, raw: &str) -> Layer {
+    let place = Place::whole(origin.clone());
+    let kind = schema::kind_at(ALL, &path);
+    let node = |value| Node {
+        value,
+        place: place.clone(),
+    };
+    let value = match kind {
+        Some(Kind::Texts) => {
+            let items = schema::coerce_list(raw);
+            Value::List(
+                items
+                    .map(|item| node(Value::Text(item.to_owned())))
+                    .collect(),
+            )
+        }
+        kind => schema::coerce(raw, kind),
+    };
+    let table = path.iter().rev().fold(value, |value, key| {
+        let entry = Entry {
+            key: key.clone(),
+            place: place.clone(),
+            node: node(value),
+        };
+        Value::Table([entry].into_iter().collect())
+    });
+    let table = match table {
+        Value::Table(table) => table,
+        _ => Table::default(),
+    };
+    Layer { origin, table }
+}
