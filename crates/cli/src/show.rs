@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
+use unisono_context::compaction::Step;
 use unisono_context::{Timestamp, Tokens};
 
 /// A number with its thousands apart: `21,480`.
@@ -67,6 +68,16 @@ pub(crate) fn date(at: Timestamp) -> String {
         Ok(at) => at.strftime("%Y-%m-%d %H:%M").to_string(),
         Err(_) => at.0.to_string(),
     }
+}
+
+/// A compaction step. Who may write the summary is left out: so far it is the extractive model.
+pub(crate) fn step(step: &Step) -> String {
+    let text = step.to_string();
+    let writers = [", by a model", ", without a model"];
+    let writer = writers
+        .into_iter()
+        .find_map(|writer| text.strip_suffix(writer));
+    writer.map_or(text.clone(), str::to_owned)
 }
 
 /// A text on one line, cut to so many characters.

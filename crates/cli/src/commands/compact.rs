@@ -184,9 +184,7 @@ fn question(estimate: &Estimate) -> String {
 }
 
 fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
-    // Who writes it is said by its cost.
-    let step = estimate.plan.as_ref().map(|plan| plan.step.to_string());
-    let step = step.map(|text| text.trim_end_matches(", by a model").to_owned());
+    let step = estimate.plan.as_ref().map(|plan| show::step(&plan.step));
     if app.out.json {
         app.out.json(&json!({
             "session": id.to_string(), "branch": args.branch,

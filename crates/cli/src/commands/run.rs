@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::ArgGroup;
 use unisono_context::{SessionId, TurnId};
 use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
@@ -49,9 +50,9 @@ runs [{agent, role, state, text, input_tokens, output_tokens, duration_ms, cause
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
+#[command(group(ArgGroup::new("conversation").required(true).args(["file", "session"])))]
 pub(crate) struct Args {
     /// The conversation, or `-` for standard input
-    #[arg(required_unless_present = "session", conflicts_with = "session")]
     file: Option<String>,
     /// Continues a session instead
     #[arg(long, value_name = "SESSION")]

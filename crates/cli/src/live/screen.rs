@@ -70,7 +70,7 @@ impl<'o> Screen<'o> {
                     &format!("{messages}, {} tokens", show::tokens(*tokens)),
                 );
             }
-            News::Compacting(step) => self.step(format!("compacting: {step}")),
+            News::Compacting(step) => self.step(format!("compacting: {}", show::step(step))),
             News::Shortened(messages) => {
                 self.step_done();
                 let messages = show::many(*messages as u64, "message");
@@ -100,7 +100,7 @@ impl<'o> Screen<'o> {
             && matches!(watched.status, Status::Running { .. })
         {
             let text = self.paint.dim(show::line(text, 80));
-            bar.set_message(format!("{}  {text}", self.state(watched)));
+            bar.set_message(format!("{} {text}", self.line(watched, watch)));
         }
     }
 
@@ -144,7 +144,7 @@ impl<'o> Screen<'o> {
         let Some(bars) = &mut self.bars else { return };
         for (watched, line) in watch.runs.iter().zip(lines) {
             let bar = bars.all.add(ProgressBar::new_spinner());
-            bar.set_style(style("{spinner} {msg}"));
+            bar.set_style(style("  {msg}"));
             bar.set_message(line);
             if !matches!(watched.status, Status::Waiting | Status::Running { .. }) {
                 bar.finish();

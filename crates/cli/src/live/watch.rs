@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::checkpoint::Checkpoint;
+use unisono_context::compaction::Step;
 use unisono_context::{Message, RunId, SnapshotId, Tokens, TurnId};
 use unisono_session::event::Outcome;
 use unisono_session::turn::Phase;
@@ -44,7 +45,7 @@ pub(crate) enum News {
     Accepted,
     Queued,
     Counted { messages: usize, tokens: Tokens },
-    Compacting(String),
+    Compacting(Step),
     Compacted(Arc<Checkpoint>),
     Shortened(usize),
     StepFailed(Arc<str>),
@@ -117,7 +118,7 @@ impl Watch {
             }
             Fact::CompactionPlanned { turn, plan } if own(*turn) => {
                 self.tokens_before.get_or_insert(plan.before);
-                Some(News::Compacting(plan.step.to_string()))
+                Some(News::Compacting(plan.step.clone()))
             }
             Fact::Altered { turn, alterations } if own(*turn) => {
                 Some(News::Shortened(alterations.len()))

@@ -1,0 +1,116 @@
+//! Agents that are programs, and what they do wrong: the others' answer is still printed.
+
+use serde_json::Value;
+
+use crate::support::{Done, Place};
+
+const TALK: &str =
+    r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted."}]"#;
+
+/// An agent that runs a shell script, beside one that works.
+fn place(script: &str) -> Place {
+    program("sh", &["-c", script])
+}
+
+fn program(program: &str, args: &[&str]) -> Place {
+    let args: Vec<String> = args.iter().map(|arg| format!("{arg:?}")).collect();
+    let place = Place::with_config(&format!(
+        "[agents.odd]\ndescription = \"Odd\"\nkind = \"command\"\ncommand = {program:?}\n\
+         args = [{}]\ntimeout = \"700ms\"\nretries = 0\n",
+        args.join(", ")
+    ));
+    place.write("talk.json", TALK);
+    place
+}
+
+fn run(place: &Place) -> Done {
+    place.call(&[
+        "run",
+        "talk.json",
+        "--agents",
+        "odd,facts",
+        "--task",
+        "When?",
+        "--json",
+    ])
+}
+
+/// The odd one fails for that cause, and says so; the others' answer is there.
+#[track_caller]
+fn fails(place: &Place, cause: &str, words: &[&str]) {
+    let done = run(place)
+        .expect(4)
+        .says(words)
+        .says(&["1 of 3 agents failed: odd"]);
+    let report = done.json();
+    assert_eq!(report["outcome"], "answered");
+    assert_ne!(report["answer"], Value::Null);
+    let odd = &report["runs"][0];
+    assert_eq!(
+        (odd["state"].as_str(), odd["cause"].as_str()),
+        (Some("failed"), Some(cause))
+    );
+    assert_eq!(report["runs"][1]["state"], "done");
+}
+
+#[test]
+fn a_program_reads_its_task_and_answers() {
+    let place = place(r#"grep -q '"task"' && echo '{"text":"On Friday, says the program."}'"#);
+    let report = run(&place).expect(0).json();
+    assert_eq!(report["runs"][0]["text"], "On Friday, says the program.");
+}
+
+#[test]
+fn a_program_that_is_missing() {
+    fails(
+        &program("no-such-program", &[]),
+        "spawn_failed",
+        &["no-such-program"],
+    );
+}
+
+#[test]
+fn a_program_that_hangs() {
+    fails(&place("sleep 600"), "timeout", &["odd", "failed"]);
+}
+
+#[test]
+fn a_program_that_prints_garbage() {
+    fails(
+        &place("printf '\\377\\376\\000'"),
+        "bad_output",
+        &["not UTF-8"],
+    );
+    fails(
+        &place("echo '{\"text\": 7'"),
+        "bad_output",
+        &["not valid JSON"],
+    );
+    fails(&place("true"), "bad_output", &["empty"]);
+}
+
+#[test]
+fn a_program_that_floods() {
+    fails(&program("yes", &[]), "bad_output", &["odd", "failed"]);
+}
+
+#[test]
+fn a_program_that_fails() {
+    fails(
+        &place("echo no licence >&2; exit 3"),
+        "exit_failure",
+        &["exit status: 3", "no licence"],
+    );
+}
+
+#[test]
+fn a_failure_that_matters_fails_the_turn() {
+    let place = place("exit 3");
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    place.write(
+        "config/unisono.toml",
+        format!("{config}on_failure = \"fail\"\n"),
+    );
+    let done = run(&place).expect(1).says(&["the turn failed", "odd"]);
+    assert_eq!(done.json()["outcome"], "failed");
+}

@@ -1,0 +1,115 @@
+//! Files that are no conversation: a clear error, and nothing of them stored.
+
+use serde_json::json;
+
+use crate::support::Place;
+
+const HELLO: &str = r#"{"role":"user","content":"Hello"}"#;
+
+#[track_caller]
+fn refused(bytes: impl AsRef<[u8]>, words: &[&str]) {
+    let place = Place::new();
+    place.write("talk.jsonl", bytes);
+    for verb in ["import", "run"] {
+        place.call(&[verb, "talk.jsonl"]).expect(1).says(words);
+    }
+    assert_eq!(
+        place.json(&["sessions", "list"]),
+        json!([]),
+        "something was stored"
+    );
+}
+
+#[test]
+fn a_malformed_line_is_named_with_its_line_and_column() {
+    let bad = format!("{HELLO}\n{{\"role\":\"assistant\",\"content\":oops}}\n{HELLO}\n");
+    refused(bad, &["talk.jsonl:2:31: ", "--skip-bad"]);
+}
+
+#[test]
+fn a_truncated_line_is_named_with_its_line_and_column() {
+    refused(
+        format!("{HELLO}\n{{\"role\":\"assistant\",\"con"),
+        &["talk.jsonl:2:"],
+    );
+}
+
+#[test]
+fn a_result_without_a_call_is_refused() {
+    let result = r#"{"role":"tool","tool_call_id":"c1","content":"42"}"#;
+    refused(
+        format!("{HELLO}\n{result}\n"),
+        &["talk.jsonl:2:", "c1", "no unanswered tool call"],
+    );
+}
+
+#[test]
+fn message_ids_that_repeat_are_refused_and_call_ids_that_repeat_are_not() {
+    let session = r#"{"type":"session","unisono":1,"title":"t"}"#;
+    let id = "01920000-0000-7000-8000-000000000001";
+    let message = |text: &str| {
+        format!(
+            r#"{{"type":"message","id":"{id}","role":"user","at":"2026-01-01T00:00:00Z","parts":[{{"type":"text","text":"{text}"}}]}}"#
+        )
+    };
+    refused(
+        format!("{session}\n{}\n{}\n", message("a"), message("b")),
+        &["talk.jsonl:3:", id],
+    );
+
+    let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
+    let result = r#"{"role":"tool","tool_call_id":"c1","content":"42"}"#;
+    let place = Place::new();
+    place.write("talk.jsonl", [HELLO, call, result, call, result].join("\n"));
+    assert_eq!(place.json(&["import", "talk.jsonl"])["messages"], 5);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    let bad = [
+        HELLO.as_bytes(),
+        b"\n{\"role\":\"user\",\"content\":\"caf\xe9\"}\n",
+    ]
+    .concat();
+    refused(bad, &["talk.jsonl:2:", "UTF-8"]);
+}
+
+#[test]
+fn a_file_without_a_conversation_is_refused() {
+    refused("", &["talk.jsonl: the file is empty"]);
+    refused(" \n\n", &["the file is empty"]);
+    refused("just words\n", &["talk.jsonl"]);
+    refused("[1,2]", &["talk.jsonl"]);
+}
+
+#[test]
+fn bad_lines_are_left_out_on_request() {
+    let place = Place::new();
+    place.write("talk.jsonl", format!("{HELLO}\nnonsense\n{HELLO}\n"));
+    let done = place
+        .call(&["import", "talk.jsonl", "--skip-bad", "--json"])
+        .expect(0);
+    assert_eq!(
+        done.says(&["talk.jsonl:2:", "left out"]).json()["messages"],
+        2
+    );
+}
+
+#[test]
+fn a_message_of_ten_megabytes_is_a_message() {
+    let place = Place::new();
+    let text = "The quick brown fox jumps over the lazy dog; 42 times. ".repeat(10_000_000 / 56);
+    let talk =
+        json!([{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}]);
+    place.write("big.json", talk.to_string());
+    let report = place.json(&[
+        "run",
+        "big.json",
+        "--agents",
+        "facts",
+        "--task",
+        "What jumps?",
+    ]);
+    assert_eq!(report["outcome"], "answered", "{}", report["error"]);
+    assert!(report["tokens_after"].as_u64() <= report["usable_tokens"].as_u64());
+}

@@ -1,0 +1,45 @@
+//! Stores that cannot be used.
+
+use crate::support::{Going, Place, example, heard};
+
+#[test]
+fn a_second_process_is_told_who_holds_the_store() {
+    let place = Place::new();
+    let started = place.fifo("started");
+    let script = format!("echo $$ > '{}'; sleep 600", started.display());
+    place.write(
+        "config/unisono.toml",
+        format!(
+            "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+             args = [\"-c\", {script:?}]\n"
+        ),
+    );
+    let file = example();
+    let going = Going::start(place.command(&["run", &file, "--agents", "waits"]));
+    heard(&started);
+    let pid = format!("is held by pid {}", going.id());
+    for verb in [
+        &["sessions", "list"][..],
+        &["run", &file],
+        &["doctor"],
+        &["vacuum"],
+    ] {
+        place.call(verb).expect(1).says(&[&pid, "--store DIR"]);
+    }
+    going.signal("TERM");
+    going.finish().expect(130);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let place = Place::new();
+    place.write("file", "no directory");
+    let file = example();
+    let below = place.path("file/store").display().to_string();
+    for store in [below.as_str(), "/proc/unisono"] {
+        let done = place.call(&["run", &file, "--store", store]).expect(1);
+        done.says(&["error: cannot ", store]);
+    }
+    let done = place.call(&["run", &file, "--store", "config"]).expect(1);
+    done.says(&["config is not a store", "nothing was touched"]);
+}

@@ -1,0 +1,17 @@
+//! The program as a person calls it: the real binary, in stores and projects of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod agents;
+mod conversations;
+mod held;
+mod interrupted;
+mod run;
+mod settings;
+mod support;
+mod verbs;

@@ -1,0 +1,303 @@
+//! A place of its own for each test, and the program in it. Every wait is bounded.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use unisono_context::SessionId;
+use unisono_daemon::daemon::open_store;
+use unisono_session::Event;
+
+/// Nothing here takes nearly as long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The example conversation.
+pub(crate) fn example() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/orders-migration.jsonl");
+    path.canonicalize().unwrap().display().to_string()
+}
+
+/// A home, a project and a store that nobody else uses.
+pub(crate) struct Place {
+    root: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("config")).unwrap();
+        fs::write(root.path().join("config/unisono.toml"), "").unwrap();
+        Place { root }
+    }
+
+    /// With these settings of the project.
+    pub(crate) fn with_config(text: &str) -> Place {
+        let place = Place::new();
+        place.write("config/unisono.toml", text);
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// A named pipe: whoever opens it waits for the other side.
+    pub(crate) fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        path
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unisono"));
+        let variables = std::env::vars().filter(|(name, _)| name.starts_with("UNISONO"));
+        variables.for_each(|(name, _)| {
+            command.env_remove(name);
+        });
+        command
+            .args(args)
+            .current_dir(self.root.path())
+            .env("HOME", self.root.path())
+            .env("XDG_CONFIG_HOME", self.path("settings"))
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Calls the program and waits for its end.
+    pub(crate) fn call(&self, args: &[&str]) -> Done {
+        finish(self.command(args).spawn().unwrap(), args)
+    }
+
+    /// Calls it with a text on standard input.
+    pub(crate) fn call_with(&self, input: &str, args: &[&str]) -> Done {
+        self.write("input", input);
+        let input = fs::File::open(self.path("input")).unwrap();
+        finish(self.command(args).stdin(input).spawn().unwrap(), args)
+    }
+
+    /// The JSON a call prints; it must end well.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let args = [args, &["--json"]].concat();
+        self.call(&args).expect(0).json()
+    }
+
+    /// All events of a session, read from the store as the program left it.
+    pub(crate) fn events(&self, session: &str) -> Vec<Event> {
+        let id: SessionId = session.parse().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let journal = open_store(&self.path("data/unisono"))
+                .await
+                .unwrap()
+                .journal;
+            let events = journal.read(id, 1, 100_000).await.unwrap();
+            journal.close().await.unwrap();
+            events.into_iter().map(|(_, event)| event).collect()
+        })
+    }
+}
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Done {
+    /// It must have ended with that code.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Done {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// Its messages must say all of that.
+    #[track_caller]
+    pub(crate) fn says(self, words: &[&str]) -> Done {
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is missing: {self:#?}");
+        }
+        for never in ["panicked", "RUST_BACKTRACE", "Some(", "Err("] {
+            assert!(
+                !self.stderr.contains(never),
+                "{never:?} is shown: {self:#?}"
+            );
+        }
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+/// Waits for the end of a child; one that takes too long is ended.
+fn finish(mut child: Child, what: &[&str]) -> Done {
+    let stdout = read_all(child.stdout.take().unwrap());
+    let stderr = read_all(child.stderr.take().unwrap());
+    let status = wait(&mut child).unwrap_or_else(|| panic!("{what:?} did not end in time"));
+    let text = |from: Receiver<Vec<u8>>| {
+        String::from_utf8_lossy(&from.recv_timeout(PATIENCE).unwrap()).into_owned()
+    };
+    Done {
+        code: status.code(),
+        stdout: text(stdout),
+        stderr: text(stderr),
+    }
+}
+
+fn read_all(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).ok();
+        send.send(bytes).ok();
+    });
+    receive
+}
+
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        if Instant::now() > deadline {
+            child.kill().ok();
+            child.wait().ok();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A call that goes on.
+pub(crate) struct Going {
+    child: Child,
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Going {
+    pub(crate) fn start(mut command: Command) -> Going {
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (send, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Going {
+            child,
+            lines,
+            said: Vec::new(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until a line of its messages says all of that.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, words: &[&str]) -> String {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    self.said.push(line.clone());
+                    if words.iter().all(|word| line.contains(word)) {
+                        return line;
+                    }
+                }
+                Err(_) => panic!("{words:?} was not said: {:#?}", self.said),
+            }
+        }
+    }
+
+    /// Ends it with that signal, as a person or the system does.
+    pub(crate) fn signal(&self, signal: &str) {
+        send_signal(signal, &self.id().to_string());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self) -> Done {
+        let stdout = read_all(self.child.stdout.take().unwrap());
+        let status =
+            wait(&mut self.child).unwrap_or_else(|| panic!("it did not end: {:#?}", self.said));
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            self.said.push(line);
+        }
+        let stdout = String::from_utf8(stdout.recv_timeout(PATIENCE).unwrap()).unwrap();
+        Done {
+            code: status.code(),
+            stdout,
+            stderr: self.said.join("\n"),
+        }
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+pub(crate) fn send_signal(signal: &str, id: &str) {
+    let Output { status, stderr, .. } = Command::new("kill")
+        .args([format!("-{signal}").as_str(), id])
+        .output()
+        .unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+}
+
+/// The first line somebody writes into a fifo.
+#[track_caller]
+pub(crate) fn heard(fifo: &Path) -> String {
+    let (send, receive) = mpsc::channel();
+    let path = fifo.to_owned();
+    thread::spawn(move || send.send(fs::read_to_string(path).unwrap_or_default()));
+    let text = receive
+        .recv_timeout(PATIENCE)
+        .expect("nobody wrote into the fifo");
+    text.trim().to_owned()
+}
+
+/// Writes a line into a fifo once somebody reads it.
+#[track_caller]
+pub(crate) fn tell(fifo: &Path, line: &str) {
+    let (send, receive) = mpsc::channel();
+    let (path, line) = (fifo.to_owned(), format!("{line}\n"));
+    thread::spawn(move || send.send(fs::write(path, line).is_ok()));
+    assert!(
+        receive
+            .recv_timeout(PATIENCE)
+            .expect("nobody read the fifo")
+    );
+}

@@ -1,0 +1,222 @@
+//! Every other verb, on one session.
+
+use crate::support::{Place, example};
+
+fn imported() -> (Place, String) {
+    let place = Place::new();
+    let session = place.json(&["import", &example()])["session"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    (place, session)
+}
+
+#[test]
+fn a_file_is_imported_once_unless_a_copy_is_wanted() {
+    let (place, session) = imported();
+    let again = place.json(&["import", &example()]);
+    assert_eq!(
+        (again["known"].as_bool(), again["session"].as_str()),
+        (Some(true), Some(&*session))
+    );
+    let copy = place.json(&["import", &example(), "--copy"]);
+    assert_ne!(copy["session"].as_str(), Some(&*session));
+    assert_eq!(
+        place.json(&["sessions", "list"]).as_array().unwrap().len(),
+        2
+    );
+}
+
+#[test]
+fn an_export_comes_back_as_it_was() {
+    let (place, _) = imported();
+    place.json(&["compact", "--yes"]);
+    let first = place.json(&["context"]);
+    let text = place.call(&["export"]).expect(0).stdout;
+    place.write("export.jsonl", &text);
+    let id = first["session"].as_str().unwrap();
+    let refused = place.call(&["import", "export.jsonl"]).expect(2);
+    refused.says(&["is already in the store", "--copy"]);
+    place.call(&["sessions", "delete", id, "--yes"]).expect(0);
+    place.json(&["import", "export.jsonl"]);
+    let second = place.json(&["context"]);
+    assert_eq!(first["snapshot"], second["snapshot"]);
+    assert_eq!(first["summaries"], second["summaries"]);
+
+    let openai = place
+        .call(&["export", "--format", "openai"])
+        .expect(0)
+        .stdout;
+    place.write("openai.json", openai);
+    place.json(&["import", "openai.json"]);
+}
+
+#[test]
+fn the_whole_store_moves() {
+    let (place, session) = imported();
+    place.call(&["export", "--all", "backup.unisono"]).expect(0);
+    let moved = place.json(&["import", "backup.unisono", "--store", "other"]);
+    assert_eq!(moved["sessions"], 1);
+    let shown = place.json(&["sessions", "show", "--store", "other"]);
+    assert_eq!(shown["session"].as_str(), Some(&*session));
+    place
+        .call(&["export", "--all", "backup.unisono"])
+        .expect(1)
+        .says(&["backup.unisono"]);
+}
+
+#[test]
+fn a_compaction_is_tried_asked_for_and_done() {
+    let (place, _) = imported();
+    let before = place.json(&["context"]);
+    let estimate = place.json(&["compact", "--dry-run", "--keep", "20"]);
+    assert_eq!(estimate["total_messages"], 159);
+    assert_eq!(estimate["tokens_before"], before["used_tokens"]);
+    assert_eq!(estimate["estimated_cost_usd"], 0.0);
+    assert_eq!(
+        place.json(&["context"])["snapshot"],
+        before["snapshot"],
+        "a dry run did something"
+    );
+
+    place
+        .call(&["compact", "--keep", "20"])
+        .expect(2)
+        .says(&["--yes"]);
+    let done = place.json(&["compact", "--keep", "20", "--yes"]);
+    assert_eq!(done["status"], "compacted");
+    assert_eq!(done["messages"], estimate["messages_to_summarise"]);
+    assert!(done["tokens_after"].as_u64() <= estimate["estimated_tokens_after"].as_u64());
+    assert!(done["preview"].as_str().unwrap().chars().count() <= 200);
+
+    let after = place.json(&["context"]);
+    assert_eq!(after["used_tokens"], done["tokens_after"]);
+    assert_eq!(after["summaries"][0]["checkpoint"], 1);
+    let listed = place.json(&["checkpoints", "list"]);
+    assert_eq!(
+        (listed[0]["kind"].as_str(), listed[0]["active"].as_bool()),
+        (Some("manual"), Some(true))
+    );
+    let shown = place.json(&["checkpoints", "show", "latest", "1"]);
+    assert_eq!(shown["text"], after["summaries"][0]["text"]);
+    place
+        .call(&["checkpoints", "show", "latest", "7"])
+        .expect(2)
+        .says(&["no checkpoint 7"]);
+}
+
+#[test]
+fn the_context_adds_up() {
+    let (place, _) = imported();
+    let context = place.json(&["context"]);
+    let messages = context["messages"].as_array().unwrap();
+    let sum: u64 = messages
+        .iter()
+        .map(|message| message["tokens"].as_u64().unwrap())
+        .sum();
+    assert_eq!(context["used_tokens"].as_u64(), Some(sum));
+    let text = place.call(&["context"]).expect(0).stdout;
+    assert!(
+        text.contains("of 117,") && text.contains("read_message, recall"),
+        "{text}"
+    );
+    let coloured = place
+        .call(&["context", "--color", "always"])
+        .expect(0)
+        .stdout;
+    assert!(coloured.contains("\x1b[32m"));
+}
+
+#[test]
+fn a_branch_leaves_at_a_message_and_is_worked_on() {
+    let (place, session) = imported();
+    let made = place.json(&["sessions", "branch", "latest", "what-if", "--at", "12"]);
+    assert_eq!(made["messages"], 12);
+    place
+        .call(&["sessions", "branch", "latest", "what-if"])
+        .expect(2)
+        .says(&["--move"]);
+    place
+        .call(&["sessions", "branch", "latest", "x", "--at", "999"])
+        .expect(2)
+        .says(&["#999", "#159"]);
+    place
+        .call(&["context", "--branch", "nope"])
+        .expect(2)
+        .says(&["no branch `nope`", "what-if"]);
+    let run = [
+        "run",
+        "--session",
+        &session,
+        "--branch",
+        "what-if",
+        "--agents",
+        "",
+        "--task",
+        "Who?",
+    ];
+    place.json(&run);
+    let shown = place.json(&["sessions", "show"]);
+    assert_eq!(shown["branches"].as_array().unwrap().len(), 2);
+    let tree = place.call(&["sessions", "tree"]).expect(0).stdout;
+    assert!(
+        tree.contains("← main") && tree.contains("← what-if"),
+        "{tree}"
+    );
+    assert_eq!(
+        place.json(&["sessions", "tree"])["messages"]
+            .as_array()
+            .unwrap()
+            .len(),
+        161
+    );
+}
+
+#[test]
+fn a_session_is_deleted_after_a_yes() {
+    let (place, _) = imported();
+    place
+        .call(&["sessions", "delete", "latest"])
+        .expect(2)
+        .says(&["--yes"]);
+    assert_eq!(
+        place.json(&["sessions", "delete", "latest", "--yes"])["deleted"],
+        true
+    );
+    place
+        .call(&["sessions", "list"])
+        .expect(0)
+        .says(&["no sessions yet"]);
+    assert!(place.json(&["vacuum"])["after_bytes"].is_u64());
+}
+
+#[test]
+fn the_store_is_checked() {
+    let (place, _) = imported();
+    let checkup = place.json(&["doctor"]);
+    assert_eq!(
+        (checkup["sessions"].as_u64(), &checkup["findings"]),
+        (Some(1), &serde_json::json!([]))
+    );
+    place.call(&["doctor", "--repair"]).expect(0);
+}
+
+#[test]
+fn agents_and_models_are_shown() {
+    let place = Place::new();
+    let agents = place.json(&["agents", "list"]);
+    assert_eq!(agents.as_array().unwrap().len(), 5);
+    let shown = place.json(&["agents", "show", "risks"]);
+    assert!(!shown["instructions"].as_str().unwrap().is_empty());
+    place.call(&["agents", "check"]).expect(0);
+    assert!(place.json(&["models", "gpt-4o"]).as_array().unwrap().len() >= 2);
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            place
+                .call(&["completions", shell])
+                .expect(0)
+                .stdout
+                .contains("unisono")
+        );
+    }
+}
