@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
-use unisono_context::{AgentId, Encoding, Part, Snapshot, Tokens};
+use unisono_context::{AgentId, Encoding, Part, Role, Snapshot, Tokens};
 
 use super::{Completion, Error, LanguageModel, Reply, Request, Stop, Usage};
 use crate::catalogue::EXTRACTIVE;
@@ -69,10 +69,12 @@ fn reply(request: &Request) -> Reply {
 fn answer(request: &Request, counter: &Counter) -> String {
     let missing = missing(&request.results);
     let cap = request.max_output.min(ANSWER_CAP);
-    let entries = request
-        .snapshot
-        .as_deref()
-        .map_or(&[][..], Snapshot::entries);
+    let entries = evidence(
+        request
+            .snapshot
+            .as_deref()
+            .map_or(&[][..], Snapshot::entries),
+    );
     let parts: Vec<Cow<'_, [Part]>> = entries.iter().map(Entry::parts).collect();
     let blocks = request
         .snapshot
@@ -88,6 +90,14 @@ fn answer(request: &Request, counter: &Counter) -> String {
         count: &|text| counter.tokens(text).0,
     });
     with_note(answer.text, &missing)
+}
+
+/// The messages that can answer something: all but the input that asks, which stands last.
+fn evidence(entries: &[Entry]) -> &[Entry] {
+    match entries {
+        [before @ .., last] if !before.is_empty() && last.message().role == Role::User => before,
+        entries => entries,
+    }
 }
 
 /// The delegates' answers as one, and what is missing.
