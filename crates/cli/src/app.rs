@@ -1,6 +1,8 @@
 //! What every verb starts from: settings, the store, a daemon.
 
 use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
 
 use unisono_daemon::Daemon;
 use unisono_daemon::config::{Override, Sources};
@@ -8,7 +10,7 @@ use unisono_daemon::daemon::{self, Opened};
 use unisono_daemon::setup::Setup;
 use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
-use unisono_store::Salvage;
+use unisono_store::{Journal, Memory, Salvage};
 
 use crate::args::Global;
 use crate::output::Out;
@@ -58,9 +60,22 @@ impl App {
         Ok(setup)
     }
 
-    /// Opens the store to read it.
+    /// Opens the store to read it. One that does not exist is empty, and is not made.
     pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
-        Ok(Sessions::new(self.store(setup).await?.journal))
+        if setup.loaded.config.store.path.exists() {
+            return Ok(Sessions::new(self.store(setup).await?.journal));
+        }
+        Ok(Sessions::new(Journal::new(Arc::new(Memory::new()))))
+    }
+
+    /// The store's directory, which must be there.
+    pub(crate) fn store_path<'s>(&self, setup: &'s Setup) -> Result<&'s Path> {
+        let path = &setup.loaded.config.store.path;
+        if path.exists() {
+            return Ok(path);
+        }
+        let problem = Problem::usage(format!("there is no store at {}", path.display()));
+        Err(problem.hint("`unisono run FILE` or `unisono import FILE` makes one"))
     }
 
     /// Opens the store and tells what had to be repaired.

@@ -23,10 +23,13 @@ pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
 }
 
-/// `1 message`, `2 messages`.
+/// `1 message`, `2 messages`, `3 summaries`.
 pub(crate) fn many(n: u64, what: &str) -> String {
-    let s = if n == 1 { "" } else { "s" };
-    format!("{} {what}{s}", number(n))
+    match what.strip_suffix('y') {
+        _ if n == 1 => format!("1 {what}"),
+        Some(stem) => format!("{} {stem}ies", number(n)),
+        None => format!("{} {what}s", number(n)),
+    }
 }
 
 /// `84 ms`, `1.2 s`, `3 min 20 s`.
@@ -141,7 +144,8 @@ mod tests {
         assert_eq!(number(7), "7");
         assert_eq!(number(21_480), "21,480");
         assert_eq!(number(1_000_000), "1,000,000");
-        assert_eq!(many(1, "message"), "1 message");
+        assert_eq!(many(1, "summary"), "1 summary");
+        assert_eq!(many(2, "summary"), "2 summaries");
         assert_eq!(time(84), "84 ms");
         assert_eq!(time(1_260), "1.2 s");
         assert_eq!(time(200_000), "3 min 20 s");

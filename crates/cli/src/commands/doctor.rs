@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = &setup.loaded.config.store.path;
+    let store = app.store_path(&setup)?;
     let checkup = if args.repair {
         unisono_store::repair(store)
     } else {

@@ -52,7 +52,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let source = conversation::open(&args.file)?;
     if source.bytes.starts_with(ARCHIVE) && args.format.is_none() {
-        let sessions = app.sessions(&setup).await?;
+        let sessions = Sessions::new(app.store(&setup).await?.journal);
         return import_archive(app, sessions, &args.file).await;
     }
     let format = args.format.as_deref().and_then(Format::from_name);

@@ -16,7 +16,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = &setup.loaded.config.store.path;
+    let store = app.store_path(&setup)?;
     let done = unisono_store::vacuum(store)?;
     if app.out.json {
         app.out.json(&json!({

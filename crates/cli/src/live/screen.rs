@@ -286,11 +286,15 @@ fn context(before: Option<Tokens>, frozen: &Frozen) -> String {
         None => format!("{after} tokens"),
     };
     let percent = frozen.tokens.0.saturating_mul(100) / frozen.usable.0.max(1);
-    let messages = show::many(frozen.messages, "message");
-    let summaries = match frozen.summaries {
-        0 => String::new(),
-        1 => "1 summary and ".to_owned(),
-        n => format!("{n} summaries and "),
-    };
-    format!("{tokens}, {percent} % of what is usable: {summaries}{messages}")
+    let parts = [
+        (frozen.notes as u64, "note"),
+        (frozen.summaries as u64, "summary"),
+        (frozen.messages, "message"),
+    ];
+    let parts = parts.into_iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, what)| show::many(n, what)).collect();
+    format!(
+        "{tokens}, {percent} % of what is usable: {}",
+        parts.join(" and ")
+    )
 }

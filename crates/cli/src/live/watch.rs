@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::checkpoint::Checkpoint;
+use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::Step;
 use unisono_context::{Message, RunId, SnapshotId, Tokens, TurnId};
 use unisono_session::event::Outcome;
@@ -37,6 +37,8 @@ pub(crate) struct Frozen {
     pub(crate) usable: Tokens,
     pub(crate) messages: u64,
     pub(crate) summaries: usize,
+    /// Notes that stand for what was dropped.
+    pub(crate) notes: usize,
 }
 
 /// What an event changed, as far as people care.
@@ -212,6 +214,11 @@ impl Watch {
         let view = self.state.view(manifest.head, true)?;
         let budgets = turn.budgets(self.state.preamble_counts(&turn.preamble))?;
         let budget = budgets.iter().next()?;
+        let notes = view
+            .active()
+            .iter()
+            .filter(|c| c.body == Body::Tombstone)
+            .count();
         Some(Frozen {
             snapshot: *snapshot,
             agents: sharing(&turn.team),
@@ -222,7 +229,8 @@ impl Watch {
                 .iter()
                 .map(|span| u64::from(span.len()))
                 .sum(),
-            summaries: manifest.checkpoints.len(),
+            summaries: manifest.checkpoints.len() - notes,
+            notes,
         })
     }
 

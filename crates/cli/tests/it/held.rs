@@ -43,3 +43,34 @@ fn a_directory_that_cannot_be_written_is_named() {
     let done = place.call(&["run", &file, "--store", "config"]).expect(1);
     done.says(&["config is not a store", "nothing was touched"]);
 }
+
+#[test]
+fn a_store_of_a_newer_version_is_not_touched() {
+    let place = Place::new();
+    place.call(&["import", &example()]).expect(0);
+    let format = place.path("data/unisono/FORMAT");
+    let text = std::fs::read_to_string(&format).unwrap();
+    let newer = text.replace("schema 1", "schema 9");
+    assert_ne!(text, newer);
+    std::fs::write(&format, newer).unwrap();
+    let done = place.call(&["sessions", "list"]).expect(1);
+    done.says(&["has schema 9", "use the newer version"]);
+}
+
+#[test]
+fn looking_makes_no_store() {
+    let place = Place::new();
+    place
+        .call(&["sessions", "list"])
+        .expect(0)
+        .says(&["no sessions yet"]);
+    place
+        .call(&["context"])
+        .expect(2)
+        .says(&["there is no session in this store yet"]);
+    place
+        .call(&["doctor"])
+        .expect(2)
+        .says(&["there is no store at"]);
+    assert!(!place.path("data/unisono").exists());
+}

@@ -177,3 +177,14 @@ fn the_command_line_is_refused_where_it_makes_no_sense() {
         place.call(args).expect(2).says(words);
     }
 }
+
+#[test]
+fn an_error_as_json_is_on_stderr() {
+    let place = Place::new();
+    let done = place.call(&["sessions", "show", "abc", "--json"]).expect(2);
+    let error: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
+    assert_eq!(error["error"]["code"], 2);
+    assert_eq!(error["error"]["message"], "no session `abc` in this store");
+    assert!(error["error"]["hint"].is_string());
+    assert_eq!(done.stdout, "");
+}

@@ -2,6 +2,7 @@
 
 use unisono_context::Tokens;
 use unisono_context::alteration::Form;
+use unisono_context::checkpoint::Body;
 use unisono_context::snapshot::Entry;
 use unisono_session::State;
 
@@ -33,7 +34,12 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
         let messages = show::many(u64::from(c.messages_included), "message");
         let (first, last, number, model) = (c.first(), c.cutoff, c.number, &c.model);
         let about = format!("of {first}–{last}, {messages}: checkpoint {number} ({model})");
-        out += &section(paint, "summary", shown.block_tokens(block), &about);
+        let name = if c.body == Body::Tombstone {
+            "note"
+        } else {
+            "summary"
+        };
+        out += &section(paint, name, shown.block_tokens(block), &about);
         out += &body(block.text(), full, "  ");
     }
     let entries = shown.snapshot.entries();
