@@ -33,9 +33,15 @@ demo:
 example:
     cargo run --release -p custom-agent
 
-# All benchmarks; figures are quoted in benches/README.md.
+# All benchmarks, as the rows that benches/README.md quotes; `just bench --bench turn` for one.
 bench *args:
-    cargo bench -p unisono-benches {{args}}
+    @benches/machine.sh
+    @bash -o pipefail -c "cargo bench -p unisono-benches {{args}} | grep --line-buffered '^[#|>]'"
+
+# From a fresh clone of HEAD to the first answer, in the same form.
+bench-quickstart:
+    @benches/machine.sh
+    @benches/quickstart.sh
 
 # Crash and power-cut tests with many more rounds, and a million schedules.
 soak rounds="1000":

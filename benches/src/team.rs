@@ -1,0 +1,93 @@
+//! A runtime whose agents answer at once.
+
+use std::sync::Arc;
+
+use unisono_context::budget::Limits;
+use unisono_context::message::{NewMessage, Role};
+use unisono_context::policy::Policy;
+use unisono_context::{Encoding, MessageId, Ppm, Tokens, TurnId};
+use unisono_runtime::{Agent, Answer, Ctx, Failure, Kinds, Task, clock};
+use unisono_session::agent::{Assignment, Definition, Kind, Team};
+use unisono_session::event::Work;
+use unisono_session::machine::NewTurn;
+
+/// Answers at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Prompt;
+
+impl Agent for Prompt {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let name = &ctx.definition().id;
+        Ok(Answer::text(format!("{name}: nothing speaks against it")))
+    }
+}
+
+/// The kinds the definitions here name.
+pub fn kinds() -> Kinds {
+    Kinds::default().with("prompt", Prompt)
+}
+
+/// The definition of an agent that answers at once.
+pub fn definition(id: &str) -> Definition {
+    Definition {
+        id: id.into(),
+        description: "answers at once".into(),
+        instructions: "Say whether anything speaks against it.".into(),
+        kind: Kind::Custom("prompt".into()),
+        model: "none".into(),
+        limits: Limits {
+            window: Tokens(200_000),
+            max_output: Tokens(8_000),
+            encoding: Encoding::O200kBase,
+            per_message: Tokens(3),
+        },
+        tools: Vec::new(),
+        max_turns: 1,
+        timeout_ms: 30_000,
+        retries: 0,
+        max_concurrent: 64,
+        context: Default::default(),
+        prefix: Default::default(),
+        on_failure: Default::default(),
+        delegates: Vec::new(),
+        tags: Vec::new(),
+    }
+}
+
+/// A lead and so many delegates.
+pub fn team(delegates: usize) -> Team {
+    let delegate = |n| Assignment {
+        agent: Arc::new(definition(&format!("delegate-{n}"))),
+        task: None,
+    };
+    Team {
+        lead: Arc::new(definition("lead")),
+        delegates: (1..=delegates).map(delegate).collect(),
+    }
+}
+
+/// A turn of a team on a branch.
+pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
+    NewTurn {
+        id: TurnId::from_u128(clock::new_id()),
+        branch: branch.into(),
+        work,
+        team,
+        policy,
+        safety: Ppm::percent(5),
+        tools: Vec::new(),
+    }
+}
+
+/// The work of answering a question.
+pub fn question() -> Work {
+    let id = MessageId::from_u128(clock::new_id());
+    Work::Answer {
+        input: NewMessage::text(
+            id,
+            Role::User,
+            "Does anything speak against it?",
+            clock::now(),
+        ),
+    }
+}
