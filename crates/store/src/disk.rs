@@ -35,12 +35,13 @@ mod vacuum;
 mod writer;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{RwLock, mpsc, oneshot};
 
+use crate::admit;
 use crate::engine::{
     Answer, Append, Checkpoint, Claim, Engine, Event, Health, SessionId, SessionInfo,
 };
@@ -63,8 +64,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A store in a directory.
 #[derive(Debug)]
 pub struct Disk {
-    trees: Arc<Trees>,
-    writer: Mutex<Option<(mpsc::Sender<Command>, JoinHandle<()>)>>,
+    /// Held shared by every read under way, and emptied by closing.
+    running: Arc<RwLock<Option<Running>>>,
+    /// Why it takes no more writes, if that is so.
+    read_only: Arc<OnceLock<String>>,
 }
 
 /// An opened store, and what had to be repaired to open it.
@@ -88,16 +91,10 @@ impl Disk {
     /// directory cannot be written, `TimedOut`.
     pub fn open(path: impl AsRef<Path>) -> Result<Opened> {
         let (trees, salvage) = open::open(path.as_ref())?;
-        let trees = Arc::new(trees);
-        let (sender, receiver) = mpsc::channel(QUEUE_COMMANDS);
-        let thread = Writer::start(Arc::clone(&trees), receiver)?;
-        Ok(Opened {
-            disk: Self {
-                trees,
-                writer: Mutex::new(Some((sender, thread))),
-            },
-            salvage,
-        })
+        let read_only = Arc::clone(&trees.read_only);
+        let running = Arc::new(RwLock::new(Some(Running::start(trees)?)));
+        let disk = Self { running, read_only };
+        Ok(Opened { disk, salvage })
     }
 
     async fn write<T>(
@@ -105,28 +102,18 @@ impl Disk {
         doing: &'static str,
         command: impl FnOnce(oneshot::Sender<Result<T>>) -> Command,
     ) -> Result<T> {
-        let sender = {
-            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            writer
-                .as_ref()
-                .map(|(sender, _)| sender.clone())
-                .ok_or(Error::Closed)?
-        };
-        let (reply, answer) = oneshot::channel();
-        let asked = async {
-            sender
-                .send(command(reply))
-                .await
-                .map_err(|_| self.trees.why_closed())?;
-            answer.await.map_err(|_| self.trees.why_closed())?
-        };
-        let timed_out = || Error::TimedOut {
-            doing,
-            after: ANSWER_TIMEOUT,
-        };
-        tokio::time::timeout(ANSWER_TIMEOUT, asked)
-            .await
-            .map_err(|_| timed_out())?
+        in_time(doing, async {
+            let sender = match &*self.running.read().await {
+                Some(running) => running.queue.clone(),
+                None => return Err(Error::Closed),
+            };
+            let (reply, answer) = oneshot::channel();
+            let sent = sender.send(command(reply)).await;
+            drop(sender);
+            sent.map_err(|_| self.why_closed())?;
+            answer.await.map_err(|_| self.why_closed())?
+        })
+        .await
     }
 
     async fn ask<T: Send + 'static>(
@@ -134,49 +121,76 @@ impl Disk {
         doing: &'static str,
         read: impl FnOnce(&Trees) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_none()
-        {
-            return Err(Error::Closed);
-        }
-        let trees = Arc::clone(&self.trees);
-        let reading = tokio::task::spawn_blocking(move || read(&trees));
-        match tokio::time::timeout(ANSWER_TIMEOUT, reading).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => Err(Error::Engine {
-                doing,
-                reason: error.to_string(),
-            }),
-            Err(_) => Err(Error::TimedOut {
-                doing,
-                after: ANSWER_TIMEOUT,
-            }),
-        }
+        in_time(doing, async {
+            let running = Arc::clone(&self.running).read_owned().await;
+            let reading = tokio::task::spawn_blocking(move || match &*running {
+                Some(running) => read(&running.trees),
+                None => Err(Error::Closed),
+            });
+            reading.await.unwrap_or_else(|error| {
+                Err(Error::Engine {
+                    doing,
+                    reason: error.to_string(),
+                })
+            })
+        })
+        .await
     }
 
-    /// Ends the writer thread after the group it is at, and waits for it.
-    fn stop(&self) {
-        let writer = self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some((sender, thread)) = writer {
-            drop(sender);
-            if thread.join().is_err() {
-                tracing::error!("the store's writer thread panicked");
-            }
+    /// What became of a writer that does not answer any more.
+    fn why_closed(&self) -> Error {
+        match self.read_only.get() {
+            Some(reason) => Error::ReadOnly {
+                reason: reason.clone(),
+            },
+            None => Error::Closed,
         }
     }
 }
 
-impl Drop for Disk {
-    fn drop(&mut self) {
-        self.stop();
+/// What an open store holds. Dropping it ends the writer after the group it is at, waits for it, and
+/// lets go of the log and the lock.
+#[derive(Debug)]
+struct Running {
+    queue: mpsc::Sender<Command>,
+    writer: Option<JoinHandle<()>>,
+    trees: Arc<Trees>,
+}
+
+impl Running {
+    fn start(trees: Trees) -> Result<Self> {
+        let trees = Arc::new(trees);
+        let (queue, commands) = mpsc::channel(QUEUE_COMMANDS);
+        let writer = Some(Writer::start(Arc::clone(&trees), commands)?);
+        Ok(Self {
+            queue,
+            writer,
+            trees,
+        })
     }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The writer ends when nobody can send to it any more.
+        self.queue = mpsc::channel(1).0;
+        if self
+            .writer
+            .take()
+            .is_some_and(|thread| thread.join().is_err())
+        {
+            tracing::error!("the store's writer thread panicked");
+        }
+    }
+}
+
+/// Waits for an answer, but not for ever.
+async fn in_time<T>(doing: &'static str, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
+    answer.unwrap_or(Err(Error::TimedOut {
+        doing,
+        after: ANSWER_TIMEOUT,
+    }))
 }
 
 impl Engine for Disk {
@@ -189,7 +203,7 @@ impl Engine for Disk {
 
     fn append(&self, append: Append) -> Answer<'_, u64> {
         Box::pin(async move {
-            row::check_append(&append)?;
+            admit::check_append(&append)?;
             let digests = append
                 .payloads
                 .iter()
@@ -215,7 +229,7 @@ impl Engine for Disk {
         checkpoint: Checkpoint,
     ) -> Answer<'_, ()> {
         Box::pin(async move {
-            row::check_checkpoint(&checkpoint)?;
+            admit::check_checkpoint(&checkpoint)?;
             self.write("keep a checkpoint", move |reply| Command::PutCheckpoint {
                 session,
                 epoch,
@@ -248,31 +262,23 @@ impl Engine for Disk {
     }
 
     fn health(&self) -> Health {
-        match self.trees.read_only() {
-            Some(reason) => Health::ReadOnly { reason },
+        match self.read_only.get() {
+            Some(reason) => Health::ReadOnly {
+                reason: reason.clone(),
+            },
             None => Health::Ok,
         }
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        Box::pin(async {
-            let writer = self
-                .writer
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            let Some((sender, thread)) = writer else {
-                return Ok(());
-            };
-            drop(sender);
-            let joined = tokio::task::spawn_blocking(move || thread.join());
-            match tokio::time::timeout(ANSWER_TIMEOUT, joined).await {
-                Ok(_) => Ok(()),
-                Err(_) => Err(Error::TimedOut {
-                    doing: "close the store",
-                    after: ANSWER_TIMEOUT,
-                }),
-            }
-        })
+        Box::pin(in_time("close the store", async {
+            let mut running = Arc::clone(&self.running).write_owned().await;
+            // Goes on to its end even if nobody waits for it any more.
+            let closing = tokio::task::spawn_blocking(move || drop(running.take()));
+            closing.await.map_err(|error| Error::Engine {
+                doing: "close the store",
+                reason: error.to_string(),
+            })
+        }))
     }
 }

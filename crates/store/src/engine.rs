@@ -144,7 +144,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether it takes writes.
     fn health(&self) -> Health;
 
-    /// Ends the engine when all accepted writes are answered. Later calls fail with `Closed`.
+    /// Ends the engine when all accepted writes and the reads under way are answered, and lets go
+    /// of all it holds: the same directory can be opened again at once, whoever still has this
+    /// engine. Later calls fail with `Closed`.
     fn close(&self) -> Answer<'_, ()>;
 }
 

@@ -122,7 +122,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Envelope<'_>, Fault> {
     }
     let schema = u16::from_be_bytes([header[4], header[5]]);
     if schema > SCHEMA {
-        return Err(Fault::NewerSchema {
+        return Err(Fault::Newer {
             found: schema,
             supported: SCHEMA,
         });
@@ -201,7 +201,7 @@ mod tests {
         sealed[end..].copy_from_slice(&crc);
         assert_eq!(
             open(&sealed),
-            Err(Fault::NewerSchema {
+            Err(Fault::Newer {
                 found: 9,
                 supported: SCHEMA
             })

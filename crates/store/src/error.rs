@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use crate::engine::SessionId;
 
+pub use fault::{Fault, Record};
+
+mod fault;
+
 /// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -80,6 +84,18 @@ pub enum Error {
         record: Record,
         /// What is wrong with it.
         fault: Fault,
+    },
+    /// A record that this version cannot read, because a newer one wrote it.
+    #[error(
+        "{record} was written by a newer version of unisono (record version {found}, this one reads up to {supported}): nothing is damaged; use the newer version"
+    )]
+    NewerRecord {
+        /// Which record.
+        record: Record,
+        /// Its version.
+        found: u16,
+        /// The newest version this build reads.
+        supported: u16,
     },
     /// Another process has the store open.
     #[error("the store {} is held by {}: stop it, or use another directory", path.display(), Holder(*pid))]
@@ -173,8 +189,16 @@ impl Error {
         }
     }
 
-    pub(crate) fn corrupt(record: Record, fault: Fault) -> Self {
-        Self::Corrupt { record, fault }
+    /// A record that cannot be read, for this fault.
+    pub(crate) fn unreadable(record: Record, fault: Fault) -> Self {
+        match fault {
+            Fault::Newer { found, supported } => Self::NewerRecord {
+                record,
+                found,
+                supported,
+            },
+            fault => Self::Corrupt { record, fault },
+        }
     }
 }
 
@@ -204,101 +228,4 @@ impl std::fmt::Display for Holder {
             None => f.write_str("another process"),
         }
     }
-}
-
-/// The name of a record, as a person would look for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Record {
-    /// An event of a session's journal.
-    Event {
-        /// The session.
-        session: SessionId,
-        /// Its number, from 1.
-        seq: u64,
-    },
-    /// The head of a session: its last event, its epoch.
-    Head {
-        /// The session.
-        session: SessionId,
-    },
-    /// The latest state checkpoint of a session.
-    Checkpoint {
-        /// The session.
-        session: SessionId,
-    },
-    /// The list of sessions.
-    SessionList,
-}
-
-impl std::fmt::Display for Record {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Event { session, seq } => write!(f, "event {seq} of session {session}"),
-            Self::Head { session } => write!(f, "the head of session {session}"),
-            Self::Checkpoint { session } => write!(f, "the checkpoint of session {session}"),
-            Self::SessionList => f.write_str("the list of sessions"),
-        }
-    }
-}
-
-/// What is wrong with a record.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Fault {
-    /// It is not there.
-    #[error("it is missing")]
-    Missing,
-    /// It does not start as a record does.
-    #[error("it is no record")]
-    NotARecord,
-    /// It ends early, or late.
-    #[error("its length is wrong")]
-    Truncated,
-    /// Its bytes changed.
-    #[error("its checksum does not hold")]
-    BadChecksum,
-    /// It was written by a newer version.
-    #[error("it has schema {found}, this version reads up to {supported}")]
-    NewerSchema {
-        /// The record's schema.
-        found: u16,
-        /// The newest schema this build reads.
-        supported: u16,
-    },
-    /// Its body is encoded in a way this version does not know.
-    #[error("its codec {found} is unknown")]
-    UnknownCodec {
-        /// The codec's number.
-        found: u8,
-    },
-    /// It is of a kind this version does not know.
-    #[error("its kind {found} is unknown")]
-    UnknownKind {
-        /// The kind's number.
-        found: u8,
-    },
-    /// It is whole, but another record.
-    #[error("it carries another record's key")]
-    WrongKey,
-    /// Its body is no row.
-    #[error("its body does not decode: {reason}")]
-    Undecodable {
-        /// What the decoder said.
-        reason: String,
-    },
-    /// It does not follow the record before it.
-    #[error("the hash chain breaks at it")]
-    BrokenChain,
-    /// A part of a large payload is not there or changed.
-    #[error("chunk {index} of its payload is missing or changed")]
-    BadChunk {
-        /// Which part, from 0.
-        index: usize,
-    },
-    /// The engine below cannot read it.
-    #[error("it cannot be read: {reason}")]
-    Unreadable {
-        /// What the engine said.
-        reason: String,
-    },
 }

@@ -85,8 +85,8 @@ impl Journal {
     /// the end of the journal, or where they would be over 64 MiB together; none only at its end.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] names an event that is damaged, or that a newer version wrote. Or the
-    /// store failed.
+    /// [`Error::Corrupt`] names an event that is damaged, [`Error::NewerRecord`] one that a newer
+    /// version wrote. Or the store failed.
     pub async fn read(
         &self,
         session: SessionId,
@@ -95,13 +95,12 @@ impl Journal {
     ) -> Result<Vec<(u64, Event)>> {
         let events = self.engine.read(session.into(), from, limit).await?;
         let decoded = events.into_iter().map(|engine::Event { seq, payload }| {
-            let event = record::decode(&payload).map_err(|fault| Error::Corrupt {
-                record: Record::Event {
-                    session: session.into(),
-                    seq,
-                },
-                fault,
-            })?;
+            let named = Record::Event {
+                session: session.into(),
+                seq,
+            };
+            let event =
+                record::decode(&payload).map_err(|fault| Error::unreadable(named, fault))?;
             Ok((seq, event))
         });
         decoded.collect()

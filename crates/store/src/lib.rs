@@ -13,6 +13,7 @@
 //!
 //! What belongs here: bytes on disk and their safety. What does not: what an event means.
 
+mod admit;
 pub mod archive;
 mod codec;
 mod disk;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::admit;
 use crate::engine::{
     Answer, Append, Checkpoint, Claim, Engine, Event, Health, MAX_PAYLOAD_BYTES, SessionId,
     SessionInfo, now_unix_ms,
 };
 use crate::error::{Error, Result};
-use crate::row::{self, Head};
+use crate::row::Head;
 
 /// A store that forgets everything when it is dropped.
 #[derive(Debug, Default)]
@@ -68,7 +69,7 @@ impl State {
     }
 
     fn append(&mut self, append: Append) -> Result<u64> {
-        let mut head = row::admit_append(&append, self.head(append.session))?;
+        let mut head = admit::append(&append, self.head(append.session))?;
         for payload in &append.payloads {
             head.push(payload, now_unix_ms());
         }
@@ -106,7 +107,7 @@ impl State {
         epoch: u64,
         checkpoint: Checkpoint,
     ) -> Result<()> {
-        row::admit_checkpoint(session, epoch, checkpoint.seq, self.head(session))?;
+        admit::checkpoint(session, epoch, checkpoint.seq, self.head(session))?;
         if let Some(journal) = self.journals.get_mut(&session) {
             journal.checkpoint = Some(checkpoint);
         }
@@ -146,7 +147,7 @@ impl Engine for Memory {
     }
 
     fn append(&self, append: Append) -> Answer<'_, u64> {
-        let checked = row::check_append(&append);
+        let checked = admit::check_append(&append);
         ready(checked.and_then(|()| self.state()?.append(append)))
     }
 
@@ -160,7 +161,7 @@ impl Engine for Memory {
         epoch: u64,
         checkpoint: Checkpoint,
     ) -> Answer<'_, ()> {
-        let checked = row::check_checkpoint(&checkpoint);
+        let checked = admit::check_checkpoint(&checkpoint);
         ready(checked.and_then(|()| self.state()?.put_checkpoint(session, epoch, checkpoint)))
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
                 .try_into()
                 .map_err(|invalid: Invalid| undecodable(invalid.to_string()))
         }
-        found => Err(Fault::NewerSchema {
+        found => Err(Fault::Newer {
             found,
             supported: VERSION,
         }),

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 
 use tokio::sync::oneshot;
 
+use crate::admit;
 use crate::disk::batch::Batch;
 use crate::disk::ledger::Extent;
 use crate::disk::log::{Known, Log};
 use crate::disk::trees::Trees;
 use crate::engine::{Append, Checkpoint, Claim, SessionId, now_unix_ms};
 use crate::error::{Error, Result};
-use crate::row::{self, Hash, Head};
+use crate::row::{Hash, Head};
 
 /// The record of a head is written with every so many events; the rest is read on from it.
 const HEAD_EVERY: u64 = 32;
@@ -157,7 +158,7 @@ impl<'a> Group<'a> {
     }
 
     fn append(&mut self, append: Append, digests: Vec<Hash>) -> Result<u64> {
-        let mut head = row::admit_append(&append, self.head(append.session)?)?;
+        let mut head = admit::append(&append, self.head(append.session)?)?;
         let Append {
             session, payloads, ..
         } = append;
@@ -176,7 +177,7 @@ impl<'a> Group<'a> {
         epoch: u64,
         checkpoint: Checkpoint,
     ) -> Result<()> {
-        row::admit_checkpoint(session, epoch, checkpoint.seq, self.head(session)?)?;
+        admit::checkpoint(session, epoch, checkpoint.seq, self.head(session)?)?;
         self.batch
             .put_checkpoint(self.log, session, epoch, checkpoint)
     }

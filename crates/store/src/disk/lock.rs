@@ -12,7 +12,17 @@ use crate::error::{Error, Result};
 /// Held for as long as the store is open; the kernel releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Closing the file is not enough: a child that is being started has it open too, until it runs
+    /// its own program.
+    fn drop(&mut self) {
+        if let Err(error) = flock(&self.file, FlockOperation::Unlock) {
+            tracing::warn!(%error, "cannot release the store's lock");
+        }
+    }
 }
 
 impl Lock {
@@ -45,6 +55,6 @@ impl Lock {
         }
         file.set_len(0).map_err(io("write"))?;
         writeln!(file, "{}", std::process::id()).map_err(io("write"))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }

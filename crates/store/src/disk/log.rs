@@ -35,7 +35,7 @@ impl Log {
     /// The head of a session, with every event that is in the log.
     pub(super) fn head(&self, session: SessionId) -> Result<Option<Known>> {
         let record = Record::Head { session };
-        let corrupt = |fault| Error::corrupt(record, fault);
+        let corrupt = |fault| Error::unreadable(record, fault);
         let Some(value) = get(&self.journal, &keys::head(session)).map_err(corrupt)? else {
             return Ok(None);
         };
@@ -58,7 +58,7 @@ impl Log {
                 Err(Fault::Missing) => break,
                 Err(fault) => fault,
             };
-            return Err(Error::corrupt(Record::Event { session, seq }, fault));
+            return Err(Error::unreadable(Record::Event { session, seq }, fault));
         }
         Ok(head)
     }
@@ -121,7 +121,7 @@ impl Log {
             Some(session) => [keys::head(session), vec![0]].concat(),
             None => keys::heads_start(),
         };
-        let unreadable = |fault| Error::corrupt(Record::SessionList, fault);
+        let unreadable = |fault| Error::unreadable(Record::SessionList, fault);
         let mut range = self.journal.range(from..keys::heads_end());
         let mut sessions = Vec::new();
         while sessions.len() < limit {
@@ -141,7 +141,7 @@ impl Log {
         from: u64,
         last: u64,
     ) -> Result<Vec<Event>> {
-        let name = |seq| move |fault| Error::corrupt(Record::Event { session, seq }, fault);
+        let name = |seq| move |fault| Error::unreadable(Record::Event { session, seq }, fault);
         let mut expected = (from == 1).then(|| row::genesis(session));
         let mut room = MAX_PAYLOAD_BYTES;
         let mut events = Vec::new();

@@ -28,6 +28,15 @@ enum Trouble {
     Error(Error),
 }
 
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Corrupt { .. } => Self::Damaged(error.to_string()),
+            error => Self::Error(error),
+        }
+    }
+}
+
 /// Opens the store, repairing it if it is damaged.
 pub(super) fn open(root: &Path) -> Result<(Trees, Option<Salvage>)> {
     let lock = enter(root)?;
@@ -64,33 +73,32 @@ fn open_whole(root: &Path, extents: &Extents) -> Result<Log, Trouble> {
             "a value lies outside the log, where it is not synced".into(),
         ));
     }
-    match missing(&log, extents) {
-        None => Ok(log),
-        Some(what) => {
+    match compare(&log, extents) {
+        Ok(()) => Ok(log),
+        Err(trouble) => {
             close(log);
-            Err(Trouble::Damaged(what))
+            Err(trouble)
         }
     }
 }
 
-/// The first acknowledged thing that the log does not have.
-fn missing(log: &Log, extents: &Extents) -> Option<String> {
+/// Checks that the log has everything that was acknowledged.
+fn compare(log: &Log, extents: &Extents) -> Result<(), Trouble> {
     for (session, extent) in extents {
-        match log.head(*session) {
-            Ok(Some(known)) if Extent::of(&known.head) >= *extent => {}
+        match log.head(*session)? {
+            Some(known) if Extent::of(&known.head) >= *extent => {}
             // A vacuum drops tombstones.
-            Ok(None) if extent.deleted => {}
-            Ok(known) => {
+            None if extent.deleted => {}
+            known => {
                 let last_seq = known.map_or(0, |known| known.head.last_seq);
-                return Some(format!(
+                return Err(Trouble::Damaged(format!(
                     "session {session} was acknowledged up to event {}, the log has it up to {last_seq}",
                     extent.last_seq
-                ));
+                )));
             }
-            Err(error) => return Some(error.to_string()),
         }
     }
-    None
+    Ok(())
 }
 
 /// Opens a log that was just written and so must be whole.

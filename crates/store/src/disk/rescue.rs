@@ -80,7 +80,7 @@ impl Rescue {
 }
 
 fn missing(session: SessionId, seq: u64) -> Error {
-    Error::corrupt(Record::Event { session, seq }, Fault::Missing)
+    Error::unreadable(Record::Event { session, seq }, Fault::Missing)
 }
 
 /// A head as it was before its first event.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::disk::lock::Lock;
 use crate::disk::log::{Known, Log};
@@ -23,7 +23,8 @@ pub(super) struct Trees {
     /// The acknowledged heads of the sessions written to lately: what readers see of them, whatever
     /// is being applied to the log. A session is put in before its first change is applied.
     live: RwLock<Live>,
-    read_only: OnceLock<String>,
+    /// Why no more writes are taken, once that is so; outlives the store.
+    pub(super) read_only: Arc<OnceLock<String>>,
     /// Made when a read first needs it.
     rescue: OnceLock<Option<Rescue>>,
     /// Dropped after the log is closed.
@@ -46,7 +47,7 @@ impl Trees {
             log: Some(log),
             root,
             live: RwLock::default(),
-            read_only: OnceLock::new(),
+            read_only: Arc::default(),
             rescue: OnceLock::new(),
             lock: Some(lock),
         }
@@ -69,11 +70,6 @@ impl Trees {
     pub(super) fn set_read_only(&self, reason: String) {
         tracing::error!(store = %self.root.display(), reason, "the store is read-only");
         self.read_only.get_or_init(|| reason);
-    }
-
-    pub(super) fn why_closed(&self) -> Error {
-        self.read_only()
-            .map_or(Error::Closed, |reason| Error::ReadOnly { reason })
     }
 
     /// The acknowledged heads, to look at. Every change to them is one insert, so a poisoned lock is fine.
@@ -136,7 +132,7 @@ impl Trees {
     }
 
     pub(super) fn checkpoint(&self, session: SessionId) -> Result<Option<Checkpoint>> {
-        let corrupt = |fault| Error::corrupt(Record::Checkpoint { session }, fault);
+        let corrupt = |fault| Error::unreadable(Record::Checkpoint { session }, fault);
         match self.log()?.checkpoint(session).map_err(corrupt) {
             Err(error) => Ok(self.rescue(error)?.checkpoint(session, self.head(session)?)),
             checkpoint => Ok(checkpoint?.map(|(_, checkpoint)| checkpoint)),

@@ -93,7 +93,7 @@ impl Copy {
         batch.put_head(session, head)?;
         let checkpoint = log
             .checkpoint(session)
-            .map_err(|fault| Error::corrupt(Record::Checkpoint { session }, fault))?;
+            .map_err(|fault| Error::unreadable(Record::Checkpoint { session }, fault))?;
         if let Some((epoch, checkpoint)) = checkpoint {
             batch.put_checkpoint(to, session, epoch, checkpoint)?;
         }
@@ -101,7 +101,7 @@ impl Copy {
         for seq in 1..=head.last_seq {
             let (stamp, payload) = log
                 .event(session, seq)
-                .map_err(|fault| Error::corrupt(Record::Event { session, seq }, fault))?;
+                .map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))?;
             let Fresh { log: to, batch, .. } = &mut self.fresh;
             batch.put_event(to, session, (seq, stamp), payload)?;
             self.events += 1;

@@ -211,8 +211,15 @@ async fn an_unreadable_event_is_named(journal: Subject) {
     );
     let newer = journal.read(A, 3, 10).await.unwrap_err();
     assert!(
-        matches!(&newer, Error::Corrupt { record, fault: Fault::NewerSchema { found: 2, .. } } if *record == named(3)),
+        matches!(&newer, Error::NewerRecord { record, found: 2, supported: 1 } if *record == named(3)),
         "{newer}"
+    );
+    assert_eq!(
+        newer.to_string(),
+        format!(
+            "{} was written by a newer version of unisono (record version 2, this one reads up to 1): nothing is damaged; use the newer version",
+            named(3)
+        )
     );
 }
 

@@ -147,7 +147,7 @@ fn another_version_is_told_from_damage() {
     let (_, event) = samples::all().remove(0);
     let mut payload = encode(&event).unwrap();
     payload[..2].copy_from_slice(&[0, 2]);
-    let newer = Fault::NewerSchema {
+    let newer = Fault::Newer {
         found: 2,
         supported: VERSION,
     };

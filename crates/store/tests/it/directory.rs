@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use unisono_store::{Append, Checkpoint, Disk, Engine, Error, SessionId, vacuum};
+use unisono_store::{Append, Checkpoint, Disk, Engine, Error, Journal, SessionId, vacuum};
 
 use crate::child::{self, payload};
 
@@ -42,6 +43,48 @@ async fn a_store_is_held_once_within_a_process_too() {
     drop(opened);
     for _ in 0..5 {
         drop(Disk::open(dir.path()).unwrap());
+    }
+}
+
+/// Closing lets go of the directory at once, whoever still holds the engine and whatever reads are
+/// under way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_store_opens_again_while_somebody_holds_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = SessionId::from_u128(1);
+    let mut held = Vec::new();
+    for life in 0..5 {
+        let disk = Arc::new(Disk::open(dir.path()).unwrap().disk);
+        let journal = Journal::new(Arc::clone(&disk) as Arc<dyn Engine>);
+        let epoch = disk.claim(session).await.unwrap().epoch;
+        let append = |expected_seq| Append {
+            session,
+            epoch,
+            expected_seq,
+            payloads: vec![payload(1, expected_seq + 1)],
+        };
+        disk.append(append(life)).await.unwrap();
+        let reading: Vec<_> = (0..16)
+            .map(|_| {
+                let disk = Arc::clone(&disk);
+                tokio::spawn(async move { disk.read(session, 1, 99).await })
+            })
+            .collect();
+        journal.close().await.unwrap();
+        for read in reading {
+            let read = read.await.unwrap();
+            assert!(
+                matches!(&read, Ok(events) if events.len() as u64 == life + 1)
+                    || matches!(read, Err(Error::Closed)),
+                "{read:?}"
+            );
+        }
+        let closed = disk.read(session, 1, 9).await;
+        assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+        let closed = disk.append(append(life + 1)).await;
+        assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+        journal.close().await.unwrap();
+        held.push((disk, journal));
     }
 }
 

@@ -1,0 +1,100 @@
+//! The names of records, and what can be wrong with one.
+
+use crate::engine::SessionId;
+
+/// The name of a record, as a person would look for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Record {
+    /// An event of a session's journal.
+    Event {
+        /// The session.
+        session: SessionId,
+        /// Its number, from 1.
+        seq: u64,
+    },
+    /// The head of a session: its last event, its epoch.
+    Head {
+        /// The session.
+        session: SessionId,
+    },
+    /// The latest state checkpoint of a session.
+    Checkpoint {
+        /// The session.
+        session: SessionId,
+    },
+    /// The list of sessions.
+    SessionList,
+}
+
+impl std::fmt::Display for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Event { session, seq } => write!(f, "event {seq} of session {session}"),
+            Self::Head { session } => write!(f, "the head of session {session}"),
+            Self::Checkpoint { session } => write!(f, "the checkpoint of session {session}"),
+            Self::SessionList => f.write_str("the list of sessions"),
+        }
+    }
+}
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It is not there.
+    #[error("it is missing")]
+    Missing,
+    /// It does not start as a record does.
+    #[error("it is no record")]
+    NotARecord,
+    /// It ends early, or late.
+    #[error("its length is wrong")]
+    Truncated,
+    /// Its bytes changed.
+    #[error("its checksum does not hold")]
+    BadChecksum,
+    /// It was written by a newer version.
+    #[error("it has version {found}, this one reads up to {supported}")]
+    Newer {
+        /// The version of its frame or of its payload.
+        found: u16,
+        /// The newest that this build reads.
+        supported: u16,
+    },
+    /// Its body is encoded in a way this version does not know.
+    #[error("its codec {found} is unknown")]
+    UnknownCodec {
+        /// The codec's number.
+        found: u8,
+    },
+    /// It is of a kind this version does not know.
+    #[error("its kind {found} is unknown")]
+    UnknownKind {
+        /// The kind's number.
+        found: u8,
+    },
+    /// It is whole, but another record.
+    #[error("it carries another record's key")]
+    WrongKey,
+    /// Its body is no row.
+    #[error("its body does not decode: {reason}")]
+    Undecodable {
+        /// What the decoder said.
+        reason: String,
+    },
+    /// It does not follow the record before it.
+    #[error("the hash chain breaks at it")]
+    BrokenChain,
+    /// A part of a large payload is not there or changed.
+    #[error("chunk {index} of its payload is missing or changed")]
+    BadChunk {
+        /// Which part, from 0.
+        index: usize,
+    },
+    /// The engine below cannot read it.
+    #[error("it cannot be read: {reason}")]
+    Unreadable {
+        /// What the engine said.
+        reason: String,
+    },
+}

@@ -1,0 +1,110 @@
+//! The bytes of schema 1, held still by golden files: a store of today opens tomorrow.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::codec;
+use crate::envelope::{self, Kind};
+
+const SESSION: SessionId = SessionId::from_u128(0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF);
+
+fn golden<T>(name: &str, kind: Kind, seq: u64, row: &T)
+where
+    T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    let sealed = envelope::seal(kind, key(SESSION, seq), &codec::encode(row).unwrap());
+    if std::env::var_os("UNISONO_BLESS").is_some() {
+        std::fs::write(&path, &sealed).unwrap();
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(
+        sealed, bytes,
+        "the bytes of {name} changed: that needs a new schema"
+    );
+    let body = envelope::open_as(&bytes, kind, key(SESSION, seq)).unwrap();
+    assert_eq!(codec::decode::<T>(body).as_ref(), Ok(row));
+}
+
+fn stamp() -> Stamp {
+    Stamp {
+        epoch: 3,
+        at_unix_ms: 1_790_000_000_123,
+        previous: genesis(SESSION),
+    }
+}
+
+#[test]
+fn head_bytes() {
+    let head = Head {
+        epoch: 3,
+        born_epoch: 2,
+        last_seq: 258,
+        last_hash: link(&genesis(SESSION), 258, &digest(b"payload")),
+        payload_bytes: 65_536,
+        created_unix_ms: 1_790_000_000_000,
+        updated_unix_ms: 1_790_000_000_123,
+        deleted: true,
+    };
+    golden("head.bin", Kind::Head, 0, &head);
+}
+
+#[test]
+fn event_bytes() {
+    let body = Body::Inline(Block(b"payload".to_vec()));
+    golden(
+        "event-inline.bin",
+        Kind::Event,
+        258,
+        &EventRow {
+            stamp: stamp(),
+            body,
+        },
+    );
+    let body = Body::Chunked {
+        len_bytes: 70_000,
+        chunks: vec![digest(b"a"), digest(b"b")],
+    };
+    golden(
+        "event-chunked.bin",
+        Kind::Event,
+        259,
+        &EventRow {
+            stamp: stamp(),
+            body,
+        },
+    );
+}
+
+#[test]
+fn checkpoint_bytes() {
+    let body = Body::Inline(Block(b"state".to_vec()));
+    golden(
+        "checkpoint.bin",
+        Kind::Checkpoint,
+        258,
+        &CheckpointRow { epoch: 3, body },
+    );
+}
+
+#[test]
+fn archive_end_bytes() {
+    let end = ArchiveEnd {
+        records: 7,
+        digest: digest(b"all before"),
+    };
+    golden("archive-end.bin", Kind::ArchiveEnd, u64::MAX, &end);
+}
+
+#[test]
+fn a_row_is_all_of_its_bytes() {
+    let bytes = codec::encode(&stamp()).unwrap();
+    assert!(codec::decode::<Stamp>(&bytes[..bytes.len() - 1]).is_err());
+    assert!(codec::decode::<Stamp>(&[&bytes[..], &[0]].concat()).is_err());
+    // A length that is not there is refused before anything is allocated for it.
+    assert!(codec::decode::<Block>(&u64::MAX.to_le_bytes()).is_err());
+}
