@@ -199,3 +199,6 @@ impl Runtime {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests;

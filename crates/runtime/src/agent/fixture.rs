@@ -181,7 +181,7 @@ pub(crate) fn task() -> Task {
     }
 }
 
-fn definition(kind: Kind) -> Definition {
+pub(crate) fn definition(kind: Kind) -> Definition {
     Definition {
         id: AgentId::new("risks"),
         description: "finds risks".into(),

@@ -57,7 +57,7 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
         } = request;
         let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
         let mut texts: Vec<String> = messages.iter().map(|m| m.countable_text()).collect();
-        texts.extend(preamble.iter().map(preamble_text));
+        texts.extend(preamble.iter().map(Preamble::countable_text));
         let mut counts = count_surely(&tokenizer, texts, encoding).await;
         let preamble = preamble.and_then(|p| Some((p.digest(), counts.pop()?)));
         let messages = ids.into_iter().zip(counts).collect();
@@ -89,18 +89,6 @@ async fn count_surely(
         .iter()
         .map(|text| Count::approximate(text.len() as u64))
         .collect()
-}
-
-/// What system text and tools cost: the text and the JSON a model is sent.
-fn preamble_text(preamble: &Preamble) -> String {
-    let mut text = preamble.system().to_string();
-    for tool in preamble.tools().iter() {
-        text.push_str(&format!(
-            "\n{} {} {}",
-            tool.name, tool.description, tool.input_schema
-        ));
-    }
-    text
 }
 
 fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: CompactionJob) {

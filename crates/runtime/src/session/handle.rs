@@ -15,6 +15,9 @@ use crate::supervisor;
 
 use super::{Events, Msg};
 
+/// A session that leaves memory or dies this often over one request is not to be had.
+const ASKED_AT_MOST: u32 = 8;
+
 /// What an agent says it is doing.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -147,10 +150,10 @@ impl Handle {
     }
 
     /// Asks the session. One that left memory, or died over the question, is brought back and
-    /// asked once more: every request may be made twice.
+    /// asked again: every request may be made twice.
     async fn ask<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
         let mut slot = self.entry.slot.clone();
-        for _ in 0..2 {
+        for _ in 0..ASKED_AT_MOST {
             let (reply, answer) = oneshot::channel();
             if slot.send(make(reply)).await.is_ok()
                 && let Ok(answer) = answer.await

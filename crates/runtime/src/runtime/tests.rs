@@ -1,0 +1,281 @@
+//! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ractor::Message;
+use tokio::sync::Semaphore;
+use unisono_context::message::NewMessage;
+use unisono_context::policy::{Policy, Preset, Trigger};
+use unisono_context::{MessageId, Ppm, Role, Tokens, TurnId};
+use unisono_session::Definition;
+use unisono_session::agent::{Assignment, Kind, Team};
+use unisono_session::event::{Fact, Outcome, Work};
+use unisono_session::machine::NewTurn;
+use unisono_session::run::{Cause, Ending};
+use unisono_store::Memory;
+
+use super::*;
+use crate::agent::fixture;
+use crate::{Agent, Answer, Ctx, Failure, Task, clock, compactor, pool, session, tokenizer};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Answers once it is let go; says how often it was started.
+#[derive(Clone)]
+struct Gated {
+    started: Arc<AtomicU32>,
+    starts: Arc<Semaphore>,
+    gate: Arc<Semaphore>,
+}
+
+impl Gated {
+    fn new() -> Gated {
+        Gated {
+            started: Arc::default(),
+            starts: Arc::new(Semaphore::new(0)),
+            gate: Arc::new(Semaphore::new(0)),
+        }
+    }
+
+    /// Waits for one more start.
+    async fn is_started(&self) {
+        let start = tokio::time::timeout(PATIENCE, self.starts.acquire()).await;
+        start.unwrap().unwrap().forget();
+    }
+
+    fn let_go(&self) {
+        self.gate.add_permits(64);
+    }
+}
+
+impl Agent for Gated {
+    async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
+        self.started.fetch_add(1, Ordering::SeqCst);
+        self.starts.add_permits(1);
+        self.gate.acquire().await.unwrap().forget();
+        Ok(Answer::text("done"))
+    }
+}
+
+fn gated() -> Arc<Definition> {
+    Arc::new(Definition {
+        retries: 2,
+        max_concurrent: 8,
+        ..fixture::definition(Kind::Custom("gated".into()))
+    })
+}
+
+async fn start(agent: &Gated, options: Options) -> Runtime {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let kinds = Kinds::default().with("gated", agent.clone());
+    Runtime::start(journal, kinds, Models::default(), options)
+        .await
+        .unwrap()
+}
+
+fn conversation(messages: u32) -> Import {
+    let mut linked = Vec::new();
+    let mut parent = None;
+    for n in 0..messages {
+        let id = MessageId::from_u128(clock::new_id());
+        let text = format!("Part {n} must be delivered by day {n}, said the supplier of part {n}.");
+        linked.push((parent, NewMessage::text(id, Role::User, text, clock::now())));
+        parent = Some(id);
+    }
+    Import {
+        session: Some(SessionId::from_u128(clock::new_id())),
+        messages: linked,
+        ..Import::default()
+    }
+}
+
+fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
+    let input = MessageId::from_u128(clock::new_id());
+    let assign = |_| Assignment {
+        agent: lead.clone(),
+        task: None,
+    };
+    NewTurn {
+        id: TurnId::from_u128(clock::new_id()),
+        branch: "main".into(),
+        work: Work::Answer {
+            input: NewMessage::text(input, Role::User, "what is due?", clock::now()),
+        },
+        team: Team {
+            lead: lead.clone(),
+            delegates: (0..delegates).map(assign).collect(),
+        },
+        policy: Policy {
+            trigger: Some(Trigger::Tokens(Tokens(600))),
+            ..Policy::of(Preset::Checkpoint)
+        },
+        safety: Ppm::percent(5),
+        tools: Vec::new(),
+    }
+}
+
+/// Kills the child of the supervisor that takes such messages.
+fn kill<M: Message>(runtime: &Runtime) {
+    let children = runtime.supervisor.get_cell().get_children();
+    let child = children
+        .into_iter()
+        .find(|c| c.is_message_type_of::<M>() == Some(true));
+    child.expect("there is such a child").kill();
+}
+
+async fn ended(handle: &Handle, turn: TurnId) -> Outcome {
+    let ended = tokio::time::timeout(PATIENCE, handle.wait(turn)).await;
+    ended.expect("the turn ends in time").unwrap().outcome
+}
+
+async fn facts(handle: &Handle, runtime: &Runtime) -> Vec<Fact> {
+    let events = runtime
+        .journal()
+        .read(handle.id(), 1, 10_000)
+        .await
+        .unwrap();
+    events.into_iter().map(|(_, event)| event.fact).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_session_takes_its_turn_up_again() {
+    let agent = Gated::new();
+    let runtime = start(&agent, Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let turn = turn(&gated(), 0);
+    handle.accept(turn.clone()).await.unwrap();
+    agent.is_started().await;
+    kill::<session::Msg>(&runtime);
+    agent.is_started().await;
+    agent.let_go();
+    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    let ends = facts(&handle, &runtime).await;
+    let ends = ends
+        .iter()
+        .filter(|fact| matches!(fact, Fact::RunEnded { .. }));
+    assert_eq!(ends.count(), 1, "the first incarnation's run was cancelled");
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_pool_loses_attempts_and_they_are_made_again() {
+    let agent = Gated::new();
+    let runtime = start(&agent, Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let turn = turn(&gated(), 0);
+    handle.accept(turn.clone()).await.unwrap();
+    agent.is_started().await;
+    kill::<pool::Msg>(&runtime);
+    agent.is_started().await;
+    agent.let_go();
+    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    let retried = facts(&handle, &runtime).await;
+    assert!(
+        retried
+            .iter()
+            .any(|fact| matches!(fact, Fact::RunRetried { attempt: 2, .. }))
+    );
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_tokenizer_and_compactor_are_there_for_the_next_turn() {
+    let agent = Gated::new();
+    agent.let_go();
+    let runtime = start(&agent, Options::default()).await;
+    let handle = runtime.create(conversation(80)).await.unwrap();
+    kill::<tokenizer::Msg>(&runtime);
+    kill::<compactor::Msg>(&runtime);
+    let turn = turn(&gated(), 2);
+    handle.accept(turn.clone()).await.unwrap();
+    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    let facts = facts(&handle, &runtime).await;
+    assert!(
+        facts
+            .iter()
+            .any(|fact| matches!(fact, Fact::Compacted { .. }))
+    );
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_answers_busy() {
+    let agent = Gated::new();
+    let options = Options {
+        pool_queue: 1,
+        ..Options::default()
+    };
+    let runtime = start(&agent, options).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let narrow = Arc::new(Definition {
+        retries: 0,
+        max_concurrent: 1,
+        ..(*gated()).clone()
+    });
+    let turn = turn(&narrow, 3);
+    let mut events = handle.events(0).await.unwrap();
+    handle.accept(turn.clone()).await.unwrap();
+    // One runs, one waits, one is turned away.
+    loop {
+        let next = tokio::time::timeout(PATIENCE, events.next()).await;
+        let (_, event) = next.expect("events come in time").unwrap().unwrap();
+        if let Fact::RunEnded { ending, .. } = &event.fact {
+            let busy = matches!(
+                **ending,
+                Ending::Failed {
+                    cause: Cause::Busy,
+                    ..
+                }
+            );
+            assert!(busy, "{ending:?}");
+            break;
+        }
+    }
+    agent.let_go();
+    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_left_memory_comes_back_when_it_is_asked() {
+    let agent = Gated::new();
+    agent.let_go();
+    let options = Options {
+        passivate_after: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let runtime = start(&agent, options).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    for _ in 0..20 {
+        let turn = turn(&gated(), 1);
+        handle.accept(turn.clone()).await.unwrap();
+        assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+        let messages = handle.inspect(|state| state.tree().len()).await.unwrap();
+        assert!(messages > 4);
+    }
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_or_is_refused_is_said() {
+    let runtime = start(&Gated::new(), Options::default()).await;
+    let nobody = SessionId::from_u128(clock::new_id());
+    assert!(matches!(
+        runtime.open(nobody).await,
+        Err(Error::UnknownSession(_))
+    ));
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let mut elsewhere = turn(&gated(), 0);
+    elsewhere.branch = "nowhere".into();
+    let refused = handle.accept(elsewhere).await;
+    assert!(matches!(
+        refused,
+        Err(Error::Refused(Refusal::UnknownBranch(_)))
+    ));
+    let unknown = handle.wait(TurnId::from_u128(7)).await;
+    assert!(matches!(
+        unknown,
+        Err(Error::Refused(Refusal::UnknownTurn(_)))
+    ));
+    runtime.shutdown().await;
+}
