@@ -90,7 +90,7 @@ fn count_preamble(state: &mut State, preamble: &Preamble, encoding: Encoding) ->
     if state.preamble_counts(preamble).get(encoding).is_some() {
         return Ok(());
     }
-    let count = tokenizer(encoding)?.count(&preamble_text(preamble));
+    let count = tokenizer(encoding)?.count(&preamble.countable_text());
     let preamble = preamble.digest();
     note(
         state,
@@ -126,18 +126,6 @@ fn system_share(
     } else {
         count
     })
-}
-
-/// System text and tools as a turn counts them.
-fn preamble_text(preamble: &Preamble) -> String {
-    let mut text = preamble.system().to_string();
-    for tool in preamble.tools().iter() {
-        text.push_str(&format!(
-            "\n{} {} {}",
-            tool.name, tool.description, tool.input_schema
-        ));
-    }
-    text
 }
 
 fn tokenizer(encoding: Encoding) -> Result<Tokenizer> {

@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
+use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::Step;
 use unisono_context::{Timestamp, Tokens};
 
@@ -21,6 +22,12 @@ pub(crate) fn number(n: u64) -> String {
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
+}
+
+/// What a checkpoint puts in the context, in the first encoding it was counted in.
+pub(crate) fn block_tokens(checkpoint: &Checkpoint) -> Tokens {
+    let counted = checkpoint.counts.iter().next();
+    counted.map_or(Tokens::ZERO, |(_, count)| count.tokens)
 }
 
 /// `1 message`, `2 messages`, `3 summaries`.

@@ -118,12 +118,7 @@ fn made(watch: &Watch) -> Vec<Made> {
         number: checkpoint.number,
         messages: checkpoint.messages_included,
         tokens_before: checkpoint.original.0,
-        tokens_after: checkpoint
-            .counts
-            .iter()
-            .map(|(_, c)| c.tokens.0)
-            .max()
-            .unwrap_or(0),
+        tokens_after: show::block_tokens(checkpoint).0,
         model: checkpoint.model.to_string(),
         duration_ms: checkpoint.duration_ms,
     });

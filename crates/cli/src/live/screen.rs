@@ -259,15 +259,10 @@ fn compacted(checkpoint: &Checkpoint) -> String {
         model,
         ..
     } = checkpoint;
-    let after = checkpoint
-        .counts
-        .iter()
-        .map(|(_, count)| count.tokens)
-        .max();
     let messages = show::many(u64::from(*messages_included), "message");
     let (before, after) = (
         show::tokens(*original),
-        show::tokens(after.unwrap_or_default()),
+        show::tokens(show::block_tokens(checkpoint)),
     );
     let time = show::time(*duration_ms);
     match &checkpoint.body {

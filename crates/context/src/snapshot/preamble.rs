@@ -43,6 +43,20 @@ impl Preamble {
         &self.tools
     }
 
+    /// What a model would be charged for: the system text, then the tools, a line each.
+    pub fn countable_text(&self) -> String {
+        let mut text = self.system.to_string();
+        for tool in self.tools.iter() {
+            let ToolSpec {
+                name,
+                description,
+                input_schema,
+            } = tool;
+            text.push_str(&format!("\n{name} {description} {input_schema}"));
+        }
+        text
+    }
+
     /// Its digest.
     pub fn digest(&self) -> Digest {
         let mut hasher = Hasher::new("unisono/preamble", 1);

@@ -52,16 +52,6 @@ pub(super) fn active(state: &State) -> BTreeSet<CheckpointId> {
     active.map(|checkpoint| checkpoint.id).collect()
 }
 
-/// Tokens of what it puts in the context.
-pub(super) fn tokens_after(checkpoint: &Checkpoint) -> u64 {
-    checkpoint
-        .counts
-        .iter()
-        .map(|(_, count)| count.tokens.0)
-        .max()
-        .unwrap_or(0)
-}
-
 pub(super) fn kind(checkpoint: &Checkpoint) -> &'static str {
     match checkpoint.kind {
         Kind::Auto => "auto",
@@ -70,7 +60,10 @@ pub(super) fn kind(checkpoint: &Checkpoint) -> &'static str {
 }
 
 fn row(c: &Checkpoint, active: bool) -> Vec<String> {
-    let (before, after) = (show::tokens(c.original), show::number(tokens_after(c)));
+    let (before, after) = (
+        show::tokens(c.original),
+        show::tokens(show::block_tokens(c)),
+    );
     let state = match (active, &c.body) {
         (true, Body::Tombstone) => "active note",
         (true, _) => "active",
@@ -99,7 +92,7 @@ pub(super) fn json(c: &Checkpoint, active: bool) -> Value {
         "preset": c.preset.name(),
         "model": c.model,
         "tokens_before": c.original.0,
-        "tokens_after": tokens_after(c),
+        "tokens_after": show::block_tokens(c).0,
         "active": active,
         "at": show::instant(c.at),
     })

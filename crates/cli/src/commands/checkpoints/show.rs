@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use unisono_context::checkpoint::Checkpoint;
 
-use super::list::{active, json, kind, tokens_after};
+use super::list::{active, json, kind};
 use crate::app::App;
 use crate::problem::{Problem, Result};
 use crate::show;
@@ -62,7 +62,10 @@ fn missing(number: Option<u32>, known: usize) -> Problem {
 }
 
 fn about(c: &Arc<Checkpoint>) -> String {
-    let (before, after) = (show::tokens(c.original), show::number(tokens_after(c)));
+    let (before, after) = (
+        show::tokens(c.original),
+        show::tokens(show::block_tokens(c)),
+    );
     let (messages, at) = (
         show::many(c.messages_included.into(), "message"),
         show::date(c.at),
