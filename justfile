@@ -27,7 +27,7 @@ deny:
 
 # The main job on the example conversation, in a throw-away store.
 demo:
-    cargo run --release -- run examples/orders-migration.jsonl --store "$(mktemp -d)/store"
+    cargo run --release -- run examples/orders-migration.jsonl --compact-above 9000 --store "$(mktemp -d)/store"
 
 # The custom agent example.
 example:
