@@ -1,6 +1,7 @@
 //! A whole compaction by the extractive model, and which facts its summary keeps.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a measurement ends where it cannot go on"
 )]
 
