@@ -4,12 +4,11 @@
     reason = "a measurement ends where it cannot go on"
 )]
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use unisono_benches::counting::{Appended, Counting};
-use unisono_benches::{Conversation, Samples, Table, bytes, team, time};
+use unisono_benches::{Conversation, Table, team};
 use unisono_context::policy::{Policy, Preset};
 use unisono_context::{MessageId, SessionId};
 use unisono_model::language::Models;
@@ -30,15 +29,36 @@ struct World {
     handle: Handle,
     head: MessageId,
     team: Team,
-    turns: Samples,
-    commits: Samples,
-    /// What each turn wrote.
-    written: Vec<Appended>,
-    /// What each turn took beyond as many commits as it had, in seconds.
-    excess: Vec<f64>,
+    turns: Vec<Turn>,
     /// The right to append beside the session: epoch and last event of a second one.
     beside: (u64, u64),
     _runtime: Runtime,
+}
+
+/// One turn.
+struct Turn {
+    took: Duration,
+    /// Its group commits.
+    appended: Vec<Appended>,
+    /// The same commits made by themselves right after it.
+    beside: Duration,
+}
+
+impl Turn {
+    /// Time in which nothing of it was on its way to the disk.
+    fn computing(&self) -> f64 {
+        let appending: Duration = self.appended.iter().map(|append| append.took).sum();
+        self.took.as_secs_f64() - appending.as_secs_f64()
+    }
+
+    /// What it took beyond the commits made by themselves, in seconds.
+    fn excess(&self) -> f64 {
+        self.took.as_secs_f64() - self.beside.as_secs_f64()
+    }
+
+    fn commits(&self) -> f64 {
+        self.appended.len() as f64
+    }
 }
 
 const BESIDE: StoreId = StoreId::from_u128(2);
@@ -60,10 +80,7 @@ impl World {
             handle,
             head: conversation.head,
             team: team::team(DELEGATES),
-            turns: Samples::default(),
-            commits: Samples::default(),
-            written: Vec::new(),
-            excess: Vec::new(),
+            turns: Vec::new(),
             beside: (epoch, 0),
             _runtime: runtime,
         };
@@ -72,58 +89,61 @@ impl World {
         world
     }
 
-    /// A turn and, right after it, a commit to compare it with.
+    /// A turn and, right after it, its group commits by themselves.
     async fn measure(&mut self, branch: &str) {
-        let (turn, written) = self.turn(branch).await;
-        let commit = self.commit(written).await;
-        let commits = commit.as_secs_f64() * written.appends as f64;
-        self.excess.push(turn.as_secs_f64() - commits);
-        self.turns.push(turn);
-        self.commits.push(commit);
-        self.written.push(written);
+        let took = self.turn(branch).await;
+        let appended = self.engine.take();
+        let start = Instant::now();
+        for append in &appended {
+            self.commit(append).await;
+        }
+        let beside = start.elapsed();
+        self.turns.push(Turn {
+            took,
+            appended,
+            beside,
+        });
     }
 
     /// One turn on a branch of its own that starts where the conversation ends, so that each has
     /// the same context.
-    async fn turn(&mut self, branch: &str) -> (Duration, Appended) {
+    async fn turn(&mut self, branch: &str) -> Duration {
         self.handle.fork(branch, self.head).await.unwrap();
+        self.engine.take();
         let policy = Policy::of(Preset::Off);
         let turn = team::turn(branch, self.team.clone(), team::question(), policy);
-        let (id, before) = (turn.id, self.engine.appended());
+        let id = turn.id;
         let start = Instant::now();
         self.handle.accept(turn).await.unwrap();
         let ended = self.handle.wait(id).await.unwrap();
         let took = start.elapsed();
         assert_eq!(ended.outcome, Outcome::Answered, "{}", self.name);
-        (took, self.engine.appended().since(before))
+        took
     }
 
-    /// One group commit of as much as a turn's are on average.
-    async fn commit(&mut self, turn: Appended) -> Duration {
-        let events = (turn.events / turn.appends).max(1) as usize;
-        let bytes = (turn.bytes / turn.events) as usize;
-        let (epoch, last) = self.beside;
+    /// The same append to another session.
+    async fn commit(&mut self, appended: &Appended) {
+        let payloads = appended.payloads.iter().map(|bytes| vec![7; *bytes]);
+        let (epoch, expected_seq) = self.beside;
         let append = Append {
             session: BESIDE,
             epoch,
-            expected_seq: last,
-            payloads: vec![vec![7; bytes]; events],
+            expected_seq,
+            payloads: payloads.collect(),
         };
-        let start = Instant::now();
         self.beside.1 = self.engine.append(append).await.unwrap();
-        start.elapsed()
     }
 
-    /// The middle of what turns took beyond their group commits, in seconds.
-    fn excess(&self) -> f64 {
-        middle(self.excess.iter().copied(), f64::total_cmp)
+    /// The middle of a figure of its turns.
+    fn middle(&self, figure: impl Fn(&Turn) -> f64) -> f64 {
+        let mut figures: Vec<f64> = self.turns.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures[figures.len() / 2]
     }
-}
 
-fn middle<T: Copy>(values: impl Iterator<Item = T>, order: impl Fn(&T, &T) -> Ordering) -> T {
-    let mut values: Vec<T> = values.collect();
-    values.sort_by(order);
-    values[values.len() / 2]
+    fn median(&self) -> f64 {
+        self.middle(|turn| turn.took.as_secs_f64())
+    }
 }
 
 #[tokio::main]
@@ -156,35 +176,28 @@ fn report(worlds: &[World]) {
              are active. Medians of {ROUNDS} turns, the sessions in turns."
         ),
     );
+    let shown = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
     let (durable, volatile) = worlds.split_at(HISTORIES.len());
     for world in durable {
-        let of = |figure: fn(&Appended) -> u64| middle(world.written.iter().map(figure), u64::cmp);
-        let shown = format!(
-            "{}, p99 {}; k = {}: {} events, {}",
-            time(world.turns.median()),
-            time(world.turns.at(0.99)),
-            of(|written| written.appends),
-            of(|written| written.events),
-            bytes(of(|written| written.bytes) as f64)
-        );
-        table.note(&format!("turn, {}", world.name), &shown, None);
-        let commit = time(world.commits.median());
-        table.note(&format!("one group commit, {}", world.name), &commit, None);
-        let excess = world.excess();
-        let shown = format!("{:.2} ms", excess * 1e3);
-        let what = format!("turn less k group commits, {}", world.name);
-        table.row(&what, "≤ 1 ms", &shown, None, excess <= 1e-3);
+        let k = world.middle(Turn::commits);
+        let beside = world.middle(|turn| turn.beside.as_secs_f64());
+        let (turn, excess) = (shown(world.median()), world.middle(Turn::excess));
+        let name = &world.name;
+        table.note(&format!("turn, {name}"), &format!("{turn}, k = {k}"), None);
+        let commits = format!("its k group commits by themselves, {name}");
+        table.note(&commits, &shown(beside), None);
+        let beyond = format!("turn beyond them, {name}");
+        table.row(&beyond, "≤ 1 ms", &shown(excess), None, excess <= 1e-3);
+        let computing = format!("turn with nothing on its way to the disk, {name}");
+        table.note(&computing, &shown(world.middle(Turn::computing)), None);
     }
     for world in volatile {
-        table.note(
-            &format!("turn, {}", world.name),
-            &time(world.turns.median()),
-            None,
-        );
+        let turn = format!("turn, {}", world.name);
+        table.note(&turn, &shown(world.median()), None);
     }
     for same in [durable, volatile] {
         for longer in &same[1..] {
-            let ratio = longer.turns.ratio(&same[0].turns);
+            let ratio = longer.median() / same[0].median();
             let what = format!("{} against {}", longer.name, same[0].name);
             table.row(
                 &what,

@@ -1,61 +1,38 @@
-//! An engine that counts what is appended through it.
+//! An engine that keeps a record of what is appended through it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use unisono_store::{
     Answer, Append, Checkpoint, Claim, Engine, Event, Health, SessionId, SessionInfo,
 };
 
-/// Appends so far, their events and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// One append: a group commit of its own when nobody else writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Appends: each is one group commit when nobody else writes.
-    pub appends: u64,
-    /// Events in them.
-    pub events: u64,
-    /// Bytes of their payloads.
-    pub bytes: u64,
-}
-
-impl Appended {
-    /// What came since.
-    #[must_use]
-    pub fn since(self, before: Appended) -> Appended {
-        Appended {
-            appends: self.appends - before.appends,
-            events: self.events - before.events,
-            bytes: self.bytes - before.bytes,
-        }
-    }
+    /// Bytes of each payload.
+    pub payloads: Vec<usize>,
+    /// From the call to the answer.
+    pub took: Duration,
 }
 
 /// Passes everything on to the engine below.
 pub struct Counting {
     engine: Arc<dyn Engine>,
-    appends: AtomicU64,
-    events: AtomicU64,
-    bytes: AtomicU64,
+    appended: Mutex<Vec<Appended>>,
 }
 
 impl Counting {
-    /// Counts what reaches `engine`.
+    /// Keeps a record of what reaches `engine`.
     pub fn new(engine: Arc<dyn Engine>) -> Counting {
-        Counting {
-            engine,
-            appends: AtomicU64::new(0),
-            events: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        }
+        let appended = Mutex::default();
+        Counting { engine, appended }
     }
 
-    /// What was appended so far.
-    pub fn appended(&self) -> Appended {
-        Appended {
-            appends: self.appends.load(Ordering::SeqCst),
-            events: self.events.load(Ordering::SeqCst),
-            bytes: self.bytes.load(Ordering::SeqCst),
-        }
+    /// What was appended since this was last asked.
+    pub fn take(&self) -> Vec<Appended> {
+        let appended = self.appended.lock();
+        std::mem::take(&mut *appended.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -65,12 +42,16 @@ impl Engine for Counting {
     }
 
     fn append(&self, append: Append) -> Answer<'_, u64> {
-        let bytes: usize = append.payloads.iter().map(Vec::len).sum();
-        self.appends.fetch_add(1, Ordering::SeqCst);
-        self.events
-            .fetch_add(append.payloads.len() as u64, Ordering::SeqCst);
-        self.bytes.fetch_add(bytes as u64, Ordering::SeqCst);
-        self.engine.append(append)
+        Box::pin(async move {
+            let payloads = append.payloads.iter().map(Vec::len).collect();
+            let start = Instant::now();
+            let answer = self.engine.append(append).await;
+            let took = start.elapsed();
+            let appended = self.appended.lock();
+            let mut appended = appended.unwrap_or_else(PoisonError::into_inner);
+            appended.push(Appended { payloads, took });
+            answer
+        })
     }
 
     fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
