@@ -1,6 +1,6 @@
 //! Measures the disk engine: appends against a raw file, and the opening of a large store.
 //!
-//! `cargo run --release -p unisono-store --example measure -- append [seconds]`
+//! `cargo run --release -p unisono-store --example measure -- append [slices]`
 //! `cargo run --release -p unisono-store --example measure -- fill <dir>` and then `-- open <dir>`
 #![allow(
     clippy::print_stdout,
@@ -15,98 +15,168 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
-use unisono_store::{Append, Disk, Engine, SessionId};
+use unisono_store::{Append, Claim, Disk, Engine, SessionId};
 
 const WRITERS: u128 = 64;
 const EVENT_BYTES: usize = 1024;
+const SLICE: Duration = Duration::from_millis(200);
 
 #[tokio::main]
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
-        ["append"] => append(Duration::from_secs(5)).await,
-        ["append", seconds] => append(Duration::from_secs(seconds.parse().unwrap())).await,
+        ["append"] => append(40).await,
+        ["append", slices] => append(slices.parse().unwrap()).await,
         ["fill", dir] => fill(Path::new(dir)).await,
         ["open", dir] => open(Path::new(dir)),
-        _ => println!("append [seconds] | fill <dir> | open <dir>"),
+        _ => println!("append [slices] | fill <dir> | open <dir>"),
     }
 }
 
-/// Latencies of one side.
-struct Side {
+/// Appends to both sides in turns, in short slices, so that a change of the machine's mood meets both.
+async fn append(slices: u32) {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let file = raw_file(&dir.path().join("raw"));
+    let disk = Arc::new(Disk::open(dir.path().join("store")).unwrap().disk);
+    let mut raw = Side::new(
+        "raw",
+        (0..WRITERS).map(|_| RawWriter(file.clone())).collect(),
+    );
+    let mut writers = Vec::new();
+    for n in 0..WRITERS {
+        let session = SessionId::from_u128(n);
+        let Claim { epoch, last_seq } = disk.claim(session).await.unwrap();
+        let disk = Arc::clone(&disk);
+        writers.push(StoreWriter {
+            disk,
+            session,
+            epoch,
+            last_seq,
+        });
+    }
+    let mut store = Side::new("store", writers);
+    let mut ratios = Vec::new();
+    for _ in 0..slices {
+        let (raw, store) = (raw.slice().await, store.slice().await);
+        ratios.push(store / raw);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let ((raw_rate, raw_p99), (rate, p99)) = (raw.report(), store.report());
+    println!(
+        "throughput {:.2} of raw (median of slices {:.2}), p99 {:.2} of raw",
+        rate / raw_rate,
+        ratios[ratios.len() / 2],
+        p99.as_secs_f64() / raw_p99.as_secs_f64()
+    );
+}
+
+/// What appends one event and waits until it is on disk.
+trait Writer: Send + 'static {
+    fn write(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+struct Side<W> {
     name: &'static str,
+    writers: Vec<W>,
     latencies: Vec<Duration>,
     elapsed: Duration,
+    cpu: Duration,
 }
 
-impl Side {
-    fn report(&mut self) -> f64 {
-        self.latencies.sort_unstable();
-        let at = |part: f64| self.latencies[(self.latencies.len() as f64 * part) as usize];
-        let rate = self.latencies.len() as f64 / self.elapsed.as_secs_f64();
-        println!(
-            "{}: {rate:.0}/s, p50 {:?}, p99 {:?}",
-            self.name,
-            at(0.5),
-            at(0.99)
-        );
-        rate
+impl<W: Writer> Side<W> {
+    fn new(name: &'static str, writers: Vec<W>) -> Self {
+        Self {
+            name,
+            writers,
+            latencies: Vec::new(),
+            elapsed: Duration::ZERO,
+            cpu: Duration::ZERO,
+        }
     }
-}
 
-/// Runs both sides in turns, so that a change of the machine's mood meets both.
-async fn append(each: Duration) {
-    let dir = tempfile::tempdir_in(".").unwrap();
-    for round in 0..3 {
-        let mut raw = raw_side(&dir.path().join(format!("raw-{round}")), each).await;
-        let mut store = store_side(&dir.path().join(format!("store-{round}")), each).await;
-        let (raw_rate, store_rate) = (raw.report(), store.report());
-        println!("ratio {:.2}", store_rate / raw_rate);
-    }
-}
-
-async fn store_side(dir: &Path, each: Duration) -> Side {
-    let disk = Arc::new(Disk::open(dir).unwrap().disk);
-    let start = Instant::now();
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|n| {
-            let disk = Arc::clone(&disk);
-            tokio::spawn(async move {
-                let session = SessionId::from_u128(n);
-                let epoch = disk.claim(session).await.unwrap().epoch;
-                let (mut seq, mut latencies) = (0, Vec::new());
-                while start.elapsed() < each {
-                    let payloads = vec![vec![n as u8; EVENT_BYTES]];
-                    let sent = Instant::now();
-                    seq = disk
-                        .append(Append {
-                            session,
-                            epoch,
-                            expected_seq: seq,
-                            payloads,
-                        })
-                        .await
-                        .unwrap();
-                    latencies.push(sent.elapsed());
-                }
-                latencies
+    /// Lets all writers write for a while; gives the events per second.
+    async fn slice(&mut self) -> f64 {
+        let (start, cpu, before) = (Instant::now(), cpu_time(), self.latencies.len());
+        let writing: Vec<_> = self
+            .writers
+            .drain(..)
+            .map(|mut writer| {
+                tokio::spawn(async move {
+                    let mut latencies = Vec::new();
+                    while start.elapsed() < SLICE {
+                        let sent = Instant::now();
+                        writer.write().await;
+                        latencies.push(sent.elapsed());
+                    }
+                    (writer, latencies)
+                })
             })
-        })
-        .collect();
-    let mut latencies = Vec::new();
-    for writer in writers {
-        latencies.extend(writer.await.unwrap());
+            .collect();
+        for writer in writing {
+            let (writer, latencies) = writer.await.unwrap();
+            self.writers.push(writer);
+            self.latencies.extend(latencies);
+        }
+        let elapsed = start.elapsed();
+        self.elapsed += elapsed;
+        self.cpu += cpu_time() - cpu;
+        (self.latencies.len() - before) as f64 / elapsed.as_secs_f64()
     }
-    Side {
-        name: "store",
-        latencies,
-        elapsed: start.elapsed(),
+
+    /// Prints and gives the events per second and the 99th percentile.
+    fn report(&mut self) -> (f64, Duration) {
+        self.latencies.sort_unstable();
+        let events = self.latencies.len();
+        let at = |part: f64| self.latencies[(events as f64 * part) as usize];
+        let rate = events as f64 / self.elapsed.as_secs_f64();
+        let cpu = self.cpu.as_secs_f64() * 1e6 / events as f64;
+        let (name, p50, p99) = (self.name, at(0.5), at(0.99));
+        println!("{name}: {rate:.0}/s, p50 {p50:.0?}, p99 {p99:.0?}, {cpu:.1} us of CPU per event");
+        (rate, p99)
     }
 }
 
-/// A preallocated file with the same group commit.
-async fn raw_side(path: &Path, each: Duration) -> Side {
+/// The processor time of this process so far.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    let ticks = fields.split(' ').skip(11).take(2);
+    // Linux counts in hundredths of a second for all it tells a program.
+    Duration::from_millis(ticks.map(|field| field.parse::<u64>().unwrap() * 10).sum())
+}
+
+struct StoreWriter {
+    disk: Arc<Disk>,
+    session: SessionId,
+    epoch: u64,
+    last_seq: u64,
+}
+
+impl Writer for StoreWriter {
+    async fn write(&mut self) {
+        let append = Append {
+            session: self.session,
+            epoch: self.epoch,
+            expected_seq: self.last_seq,
+            payloads: vec![vec![7; EVENT_BYTES]],
+        };
+        self.last_seq = self.disk.append(append).await.unwrap();
+    }
+}
+
+struct RawWriter(mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>);
+
+impl Writer for RawWriter {
+    async fn write(&mut self) {
+        let (reply, answer) = oneshot::channel();
+        self.0.send((vec![7; EVENT_BYTES], reply)).await.unwrap();
+        answer.await.unwrap();
+    }
+}
+
+/// A preallocated file behind the same group commit.
+fn raw_file(path: &Path) -> mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)> {
     let file = File::create(path).unwrap();
     let block = vec![0; 1 << 20];
     let room = 1 << 30;
@@ -115,7 +185,7 @@ async fn raw_side(path: &Path, each: Duration) -> Side {
     }
     file.sync_all().unwrap();
     let (sender, mut queue) = mpsc::channel::<(Vec<u8>, oneshot::Sender<()>)>(1024);
-    let thread = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         let mut at = 0;
         while let Some((bytes, reply)) = queue.blocking_recv() {
             let (mut group, mut replies) = (bytes, vec![reply]);
@@ -131,39 +201,7 @@ async fn raw_side(path: &Path, each: Duration) -> Side {
                 .for_each(|reply| reply.send(()).unwrap_or_default());
         }
     });
-    let start = Instant::now();
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|n| {
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                let mut latencies = Vec::new();
-                while start.elapsed() < each {
-                    let (reply, answer) = oneshot::channel();
-                    let sent = Instant::now();
-                    sender
-                        .send((vec![n as u8; EVENT_BYTES], reply))
-                        .await
-                        .unwrap();
-                    answer.await.unwrap();
-                    latencies.push(sent.elapsed());
-                }
-                latencies
-            })
-        })
-        .collect();
-    drop(sender);
-    let mut latencies = Vec::new();
-    for writer in writers {
-        latencies.extend(writer.await.unwrap());
-    }
-    let elapsed = start.elapsed();
-    thread.join().unwrap();
-    std::fs::remove_file(path).unwrap();
-    Side {
-        name: "raw",
-        latencies,
-        elapsed,
-    }
+    sender
 }
 
 /// 100,000 events of 1 KiB in 1,000 sessions.

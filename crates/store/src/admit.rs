@@ -4,13 +4,12 @@ use crate::engine::{Append, Checkpoint, MAX_PAYLOAD_BYTES, SessionId};
 use crate::error::{Error, Result};
 use crate::row::Head;
 
-/// The head a write may build on, or why it may not.
-fn writer(session: SessionId, epoch: u64, head: Option<Head>) -> Result<Head> {
-    let current = head
-        .as_ref()
-        .map_or(0, |head| if head.deleted { 0 } else { head.epoch });
-    match head {
-        Some(head) if current == epoch && epoch != 0 => Ok(head),
+/// Gives what is known of the session back if a write may build on it, or says why it may not.
+fn writer<K: AsRef<Head>>(session: SessionId, epoch: u64, known: Option<K>) -> Result<K> {
+    let head = known.as_ref().map(AsRef::as_ref);
+    let current = head.map_or(0, |head| if head.deleted { 0 } else { head.epoch });
+    match known {
+        Some(known) if current == epoch && epoch != 0 => Ok(known),
         _ => Err(Error::Fenced {
             session,
             epoch,
@@ -19,33 +18,34 @@ fn writer(session: SessionId, epoch: u64, head: Option<Head>) -> Result<Head> {
     }
 }
 
-/// Checks an append against the head and gives the head it may build on.
-pub(crate) fn append(append: &Append, head: Option<Head>) -> Result<Head> {
+/// Checks an append against what is known of its session, and gives that back.
+pub(crate) fn append<K: AsRef<Head>>(append: &Append, known: Option<K>) -> Result<K> {
     let &Append {
         session,
         epoch,
         expected_seq,
         ..
     } = append;
-    let head = writer(session, epoch, head)?;
-    if head.last_seq != expected_seq {
+    let known = writer(session, epoch, known)?;
+    let last_seq = known.as_ref().last_seq;
+    if last_seq != expected_seq {
         return Err(Error::Conflict {
             session,
             expected_seq,
-            last_seq: head.last_seq,
+            last_seq,
         });
     }
-    Ok(head)
+    Ok(known)
 }
 
-/// Checks a checkpoint against the head.
-pub(crate) fn checkpoint(
+/// Checks a checkpoint against what is known of its session.
+pub(crate) fn checkpoint<K: AsRef<Head>>(
     session: SessionId,
     epoch: u64,
     seq: u64,
-    head: Option<Head>,
+    known: Option<K>,
 ) -> Result<()> {
-    let last_seq = writer(session, epoch, head)?.last_seq;
+    let last_seq = writer(session, epoch, known)?.as_ref().last_seq;
     if seq > last_seq {
         return Err(Error::CheckpointAhead {
             session,

@@ -29,6 +29,16 @@ pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
     options().serialize(row).map_err(|error| error.to_string())
 }
 
+/// Encodes a row behind what is there.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_onto<T: Serialize>(bytes: &mut Vec<u8>, row: &T) -> Result<(), String> {
+    options()
+        .serialize_into(bytes, row)
+        .map_err(|error| error.to_string())
+}
+
 /// Decodes a row from exactly these bytes.
 ///
 /// # Errors

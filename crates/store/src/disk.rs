@@ -15,18 +15,25 @@
 //! - Opening keeps a copy of the log's tail first, because sled cuts what it cannot read there. The
 //!   ledger then tells whether anything acknowledged went missing; if so, or if sled cannot open at
 //!   all, every record that is still whole is carved out of the raw files into a fresh log.
+//! - Events of all sessions lie in the order in which they came, in blocks of about 32 KiB: a group
+//!   is a few large insertions at the end of the tree, however many sessions it is for. Where a
+//!   session's events lie is in its pages, written when they are full or the writer settles; an
+//!   opening reads the blocks behind the last settling.
 //! - Values stay at or under 60 KiB: larger payloads are cut into chunks named by their hash.
 
 mod batch;
 mod carve;
+mod cursor;
 mod doctor;
 mod files;
+mod fresh;
 mod group;
 mod keys;
 mod ledger;
 mod lock;
 mod log;
 mod open;
+mod replay;
 mod rescue;
 mod salvage;
 mod tail;

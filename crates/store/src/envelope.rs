@@ -13,6 +13,8 @@
 //! | 36 | n | body |
 //! | 36 + n | 4 | CRC32C of all before it, big-endian |
 
+use serde::Serialize;
+
 use crate::codec;
 use crate::error::Fault;
 
@@ -34,6 +36,8 @@ pub(crate) enum Kind {
     Checkpoint = 3,
     Chunk = 4,
     ArchiveEnd = 5,
+    Page = 6,
+    Mark = 7,
 }
 
 impl Kind {
@@ -44,6 +48,8 @@ impl Kind {
             Self::Checkpoint,
             Self::Chunk,
             Self::ArchiveEnd,
+            Self::Page,
+            Self::Mark,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)
@@ -79,20 +85,85 @@ pub(crate) struct Envelope<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Frames a body. Bodies are far below 4 GiB: the codec's limit sees to it.
-pub(crate) fn seal(kind: Kind, key: Key, body: &[u8]) -> Vec<u8> {
+/// Frames a row.
+///
+/// # Errors
+/// The reason, as text, if the row is over the codec's limit.
+pub(crate) fn seal<T: Serialize>(kind: Kind, key: Key, row: &T) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    seal_onto(&mut bytes, kind, key, row)?;
+    Ok(bytes)
+}
+
+/// Frames a row behind what is there; leaves `bytes` as they are if that fails.
+///
+/// # Errors
+/// As [`seal`].
+pub(crate) fn seal_onto<T: Serialize>(
+    bytes: &mut Vec<u8>,
+    kind: Kind,
+    key: Key,
+    row: &T,
+) -> Result<(), String> {
+    let start = open_frame(bytes, kind, key);
+    let encoded = codec::encode_onto(bytes, row);
+    match encoded {
+        Ok(()) => close_frame(bytes, start),
+        Err(_) => bytes.truncate(start),
+    }
+    encoded
+}
+
+/// Frames bytes that are no row.
+pub(crate) fn seal_bytes(kind: Kind, key: Key, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(body.len() + OVERHEAD_BYTES);
+    let start = open_frame(&mut bytes, kind, key);
+    bytes.extend_from_slice(body);
+    close_frame(&mut bytes, start);
+    bytes
+}
+
+/// Puts a header of length 0 behind what is there; gives where it starts.
+fn open_frame(bytes: &mut Vec<u8>, kind: Kind, key: Key) -> usize {
+    let start = bytes.len();
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&SCHEMA.to_be_bytes());
     bytes.push(codec::BINCODE_FIXINT);
     bytes.push(kind as u8);
     bytes.extend_from_slice(&key.session);
     bytes.extend_from_slice(&key.seq.to_be_bytes());
-    bytes.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
-    bytes.extend_from_slice(body);
-    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&[0; 4]);
+    start
+}
+
+/// Fills in the length of the body behind a header, and adds the checksum. Bodies are far below
+/// 4 GiB: the codec's limit sees to it.
+fn close_frame(bytes: &mut Vec<u8>, start: usize) {
+    let len = u32::try_from(bytes.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
+    bytes[start + 32..start + HEADER_BYTES].copy_from_slice(&len.to_be_bytes());
+    let crc = crc32c::crc32c(&bytes[start..]);
     bytes.extend_from_slice(&crc.to_be_bytes());
-    bytes
+}
+
+/// The envelopes that stand one behind the other, by their announced lengths alone. What is no
+/// envelope comes as one last piece.
+pub(crate) fn split(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let len = bytes.first_chunk().and_then(announced_len);
+        let len = len.unwrap_or(bytes.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(len);
+        bytes = rest;
+        (!first.is_empty()).then_some(first)
+    })
+}
+
+/// Whether the header of an envelope says that it is of this kind and carries this key.
+pub(crate) fn carries(bytes: &[u8], kind: Kind, key: Key) -> bool {
+    bytes.first_chunk::<HEADER_BYTES>().is_some_and(|header| {
+        header[7] == kind as u8
+            && header[8..24] == key.session
+            && header[24..32] == key.seq.to_be_bytes()
+    })
 }
 
 /// The whole length of the envelope that starts here, read from its header alone.
@@ -169,7 +240,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_seen() {
-        let sealed = seal(Kind::Event, KEY, b"a body of some bytes");
+        let sealed = seal_bytes(Kind::Event, KEY, b"a body of some bytes");
         assert_eq!(
             open_as(&sealed, Kind::Event, KEY),
             Ok(&b"a body of some bytes"[..])
@@ -185,8 +256,31 @@ mod tests {
     }
 
     #[test]
+    fn envelopes_in_a_row_come_apart() {
+        let (one, two) = (
+            seal_bytes(Kind::Event, KEY, b"one"),
+            seal_bytes(Kind::Head, KEY, b""),
+        );
+        let row = [&one[..], &two[..], b"rest"].concat();
+        let parts: Vec<&[u8]> = split(&row).collect();
+        assert_eq!(parts, [&one[..], &two[..], b"rest"]);
+        assert!(carries(&one, Kind::Event, KEY) && !carries(&two, Kind::Event, KEY));
+        let cut: Vec<&[u8]> = split(&row[..one.len() + 37]).collect();
+        assert_eq!(cut, [&one[..], &two[..37]]);
+        assert_eq!(split(b"").count(), 0);
+    }
+
+    #[test]
+    fn a_row_that_is_too_large_leaves_no_trace() {
+        let mut bytes = vec![1, 2, 3];
+        let row = codec::Block(vec![0; usize::try_from(codec::ROW_LIMIT_BYTES).unwrap()]);
+        assert!(seal_onto(&mut bytes, Kind::Event, KEY, &row).is_err());
+        assert_eq!(bytes, [1, 2, 3]);
+    }
+
+    #[test]
     fn a_record_under_another_key_is_refused() {
-        let sealed = seal(Kind::Event, KEY, b"x");
+        let sealed = seal_bytes(Kind::Event, KEY, b"x");
         let other = Key { seq: 10, ..KEY };
         assert_eq!(open_as(&sealed, Kind::Event, other), Err(Fault::WrongKey));
         assert_eq!(open_as(&sealed, Kind::Head, KEY), Err(Fault::WrongKey));
@@ -194,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_newer_schema_is_named() {
-        let mut sealed = seal(Kind::Event, KEY, b"x");
+        let mut sealed = seal_bytes(Kind::Event, KEY, b"x");
         sealed[5] = 9;
         let end = sealed.len() - 4;
         let crc = crc32c::crc32c(&sealed[..end]).to_be_bytes();

@@ -50,14 +50,12 @@ impl Memory {
 }
 
 impl State {
-    fn head(&self, session: SessionId) -> Option<Head> {
-        self.journals
-            .get(&session)
-            .map(|journal| journal.head.clone())
+    fn head(&self, session: SessionId) -> Option<&Head> {
+        self.journals.get(&session).map(|journal| &journal.head)
     }
 
     fn claim(&mut self, session: SessionId) -> Claim {
-        let head = Head::claimed(session, self.head(session), now_unix_ms());
+        let head = Head::claimed(session, self.head(session).cloned(), now_unix_ms());
         let claim = head.claim();
         let journal = self.journals.entry(session).or_insert_with(|| Journal {
             head: head.clone(),
@@ -69,7 +67,7 @@ impl State {
     }
 
     fn append(&mut self, append: Append) -> Result<u64> {
-        let mut head = admit::append(&append, self.head(append.session))?;
+        let mut head = admit::append(&append, self.head(append.session))?.clone();
         for payload in &append.payloads {
             head.push(payload, now_unix_ms());
         }
@@ -121,7 +119,7 @@ impl State {
         if journal.head.deleted {
             return false;
         }
-        journal.head = journal.head.clone().deleted(session, now_unix_ms());
+        journal.head = journal.head.deleted(session, now_unix_ms());
         journal.payloads.clear();
         journal.checkpoint = None;
         true

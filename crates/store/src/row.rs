@@ -52,6 +52,12 @@ pub(crate) struct CheckpointRow {
     pub(crate) body: Body,
 }
 
+/// Where the events of a session lie: the block of each, from the first event of the page on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PageRow {
+    pub(crate) blocks: Vec<u64>,
+}
+
 /// A payload, in place or as the chunks it was cut into.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Body {
@@ -94,6 +100,12 @@ pub(crate) fn key(session: SessionId, seq: u64) -> Key {
     }
 }
 
+impl AsRef<Self> for Head {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Head {
     /// The head after a claim; `before` is the head so far, tombstone or not.
     pub(crate) fn claimed(session: SessionId, before: Option<Self>, now_unix_ms: u64) -> Self {
@@ -113,17 +125,23 @@ impl Head {
         }
     }
 
+    /// The head of the same life before its first event.
+    pub(crate) fn start(&self, session: SessionId) -> Self {
+        Self {
+            last_seq: 0,
+            last_hash: genesis(session),
+            payload_bytes: 0,
+            ..self.clone()
+        }
+    }
+
     /// The tombstone of this session.
-    pub(crate) fn deleted(self, session: SessionId, now_unix_ms: u64) -> Self {
-        let last_hash = genesis(session);
+    pub(crate) fn deleted(&self, session: SessionId, now_unix_ms: u64) -> Self {
         Self {
             epoch: self.epoch + 1,
-            last_seq: 0,
-            last_hash,
-            payload_bytes: 0,
             updated_unix_ms: now_unix_ms,
             deleted: true,
-            ..self
+            ..self.start(session)
         }
     }
 

@@ -134,7 +134,9 @@ impl Open {
                 Ok(Vec::new())
             }
             Kind::Head => self.close(id, hash, &codec::decode(envelope.body)?),
-            Kind::Chunk | Kind::ArchiveEnd => Err("a record of this kind has no place here".into()),
+            Kind::Chunk | Kind::Page | Kind::Mark | Kind::ArchiveEnd => {
+                Err("a record of this kind has no place here".into())
+            }
         }
     }
 

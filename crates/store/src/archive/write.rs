@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio::sync::mpsc;
 
 use crate::archive::end_key;
-use crate::codec::{self, Block};
+use crate::codec::Block;
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Key, Kind};
 use crate::error::{Error, Record, Result};
@@ -118,9 +118,9 @@ impl Archive<'_> {
         row: &T,
         record: Record,
     ) -> Result<()> {
-        let body = codec::encode(row).map_err(|reason| Error::Encode { record, reason })?;
+        let sealed = envelope::seal(kind, key, row);
         self.records += 1;
-        self.write(&envelope::seal(kind, key, &body))
+        self.write(&sealed.map_err(|reason| Error::Encode { record, reason })?)
     }
 
     fn finish(&mut self) -> Result<()> {

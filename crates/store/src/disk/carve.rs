@@ -114,7 +114,8 @@ impl Index {
                 self.chunks
                     .insert(*blake3::hash(envelope.body).as_bytes(), spot);
             }
-            Kind::ArchiveEnd => {}
+            // Pages and marks are made anew.
+            Kind::Page | Kind::Mark | Kind::ArchiveEnd => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::disk::log::{Known, Log};
+use crate::disk::cursor::Cursor;
 use crate::disk::salvage::{self, Salvage};
 use crate::disk::trees::Trees;
 use crate::disk::{ledger, open};
@@ -94,7 +94,7 @@ fn check(trees: &Trees) -> Result<Checkup> {
         }
     }
     for session in sessions {
-        checkup.session(log, session)?;
+        checkup.session(trees, session)?;
     }
     checkup.findings.dedup();
     Ok(checkup)
@@ -109,16 +109,19 @@ impl Checkup {
         Ok(())
     }
 
-    fn session(&mut self, log: &Log, session: SessionId) -> Result<()> {
-        let head = match log.head(session) {
-            Ok(Some(Known { head, .. })) if !head.deleted => head,
+    fn session(&mut self, trees: &Trees, session: SessionId) -> Result<()> {
+        let known = match trees.known(session) {
+            Ok(Some(known)) if !known.head.deleted => known,
             Ok(_) => return Ok(()),
             Err(error) => return self.note(error),
         };
+        let log = trees.log()?;
+        let head = &known.head;
+        let mut cursor = Cursor::new(log, session, &known);
         self.sessions += 1;
         let mut expected = Some(row::genesis(session));
         for seq in 1..=head.last_seq {
-            expected = self.event(log, session, seq, expected);
+            expected = self.event(&mut cursor, Record::Event { session, seq }, seq, expected);
         }
         if expected.is_some_and(|hash| hash != head.last_hash) {
             self.findings.push(Finding {
@@ -139,12 +142,12 @@ impl Checkup {
     /// Checks an event and gives the chain's hash after it, if that is known.
     fn event(
         &mut self,
-        log: &Log,
-        session: SessionId,
+        cursor: &mut Cursor<'_>,
+        record: Record,
         seq: u64,
         expected: Option<row::Hash>,
     ) -> Option<row::Hash> {
-        let fault = match log.event(session, seq) {
+        let fault = match cursor.event(seq) {
             Ok((stamp, payload)) if expected.is_none_or(|hash| hash == stamp.previous) => {
                 self.events += 1;
                 return Some(row::link(&stamp.previous, seq, &row::digest(&payload)));
@@ -152,10 +155,7 @@ impl Checkup {
             Ok(_) => Fault::BrokenChain,
             Err(fault) => fault,
         };
-        self.findings.push(Finding {
-            record: Record::Event { session, seq },
-            fault,
-        });
+        self.findings.push(Finding { record, fault });
         None
     }
 }

@@ -152,7 +152,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn remove_dir(path: &Path) -> Result<()> {
+pub(super) fn remove_dir(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::io("remove", path, error))

@@ -6,16 +6,13 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 use crate::admit;
-use crate::disk::batch::Batch;
+use crate::disk::batch::{Batch, Numbers};
 use crate::disk::ledger::Extent;
 use crate::disk::log::{Known, Log};
 use crate::disk::trees::Trees;
 use crate::engine::{Append, Checkpoint, Claim, SessionId, now_unix_ms};
 use crate::error::{Error, Result};
 use crate::row::{Hash, Head};
-
-/// The record of a head is written with every so many events; the rest is read on from it.
-const HEAD_EVERY: u64 = 32;
 
 /// A write, and where its answer goes.
 #[derive(Debug)]
@@ -51,23 +48,18 @@ pub(super) struct Group<'a> {
     trees: &'a Trees,
     log: &'a Log,
     pub(super) batch: Batch,
-    pub(super) changes: HashMap<SessionId, Change>,
+    /// The sessions it changes, as they are after it.
+    pub(super) changes: HashMap<SessionId, Known>,
     pub(super) waiters: Vec<Waiter>,
 }
 
-/// What a group does to a session's head.
-pub(super) struct Change {
-    pub(super) before: Option<Known>,
-    pub(super) after: Known,
-}
-
 impl<'a> Group<'a> {
-    pub(super) fn new(trees: &'a Trees, log: &'a Log) -> Self {
+    pub(super) fn new(trees: &'a Trees, log: &'a Log, numbers: Numbers) -> Self {
         let (changes, waiters) = (HashMap::new(), Vec::new());
         Self {
             trees,
             log,
-            batch: Batch::default(),
+            batch: Batch::new(numbers),
             changes,
             waiters,
         }
@@ -115,60 +107,48 @@ impl<'a> Group<'a> {
         }
     }
 
+    /// A session as this group has left it so far.
     fn known(&self, session: SessionId) -> Result<Option<Known>> {
         match self.changes.get(&session) {
-            Some(change) => Ok(Some(change.after.clone())),
-            None => self.trees.known(session),
+            Some(known) => Ok(Some(known.clone())),
+            None => self.trees.pinned(session),
         }
     }
 
-    fn head(&self, session: SessionId) -> Result<Option<Head>> {
-        Ok(self.known(session)?.map(|known| known.head))
-    }
-
-    /// Puts a session's new head, and its record if that has to be written.
-    fn change(&mut self, session: SessionId, head: Head) -> Result<()> {
-        let before = self.known(session)?;
-        let now = Extent::of(&head);
-        let written = before
-            .as_ref()
-            .map(|known| known.written)
-            .filter(|written| {
-                (written.epoch, written.deleted) == (now.epoch, now.deleted)
-                    && now.last_seq < written.last_seq + HEAD_EVERY
-            });
-        if written.is_none() {
-            self.batch.put_head(session, &head)?;
-        }
-        let after = Known {
-            head,
-            written: written.unwrap_or(now),
-        };
-        match self.changes.get_mut(&session) {
-            Some(change) => change.after = after,
-            None => drop(self.changes.insert(session, Change { before, after })),
-        }
+    /// Puts a session's records and what is known of it from now on.
+    fn change(&mut self, session: SessionId, mut known: Known) -> Result<()> {
+        self.batch.put_known(session, &known)?;
+        known.written = Extent::of(&known.head);
+        self.changes.insert(session, known);
         Ok(())
     }
 
     fn claim(&mut self, session: SessionId) -> Result<Claim> {
-        let head = Head::claimed(session, self.head(session)?, now_unix_ms());
+        let before = self.known(session)?;
+        let head = before.as_ref().map(|known| known.head.clone());
+        let head = Head::claimed(session, head, now_unix_ms());
         let claim = head.claim();
-        self.change(session, head).map(|()| claim)
+        let known = match before {
+            Some(known) if head.last_seq > 0 => Known { head, ..known },
+            _ => Known::new(head),
+        };
+        self.change(session, known).map(|()| claim)
     }
 
     fn append(&mut self, append: Append, digests: Vec<Hash>) -> Result<u64> {
-        let mut head = admit::append(&append, self.head(append.session)?)?;
+        let mut known = admit::append(&append, self.known(append.session)?)?;
         let Append {
             session, payloads, ..
         } = append;
         let now = now_unix_ms();
         for (payload, digest) in payloads.into_iter().zip(digests) {
-            let event = head.push_digest(digest, payload.len(), now);
-            self.batch.put_event(self.log, session, event, payload)?;
+            let (_, stamp) = known.head.push_digest(digest, payload.len(), now);
+            self.batch
+                .put_event(self.log, session, &mut known, stamp, payload)?;
         }
-        let last_seq = head.last_seq;
-        self.change(session, head).map(|()| last_seq)
+        let last_seq = known.head.last_seq;
+        self.changes.insert(session, known);
+        Ok(last_seq)
     }
 
     fn put_checkpoint(
@@ -177,18 +157,19 @@ impl<'a> Group<'a> {
         epoch: u64,
         checkpoint: Checkpoint,
     ) -> Result<()> {
-        admit::checkpoint(session, epoch, checkpoint.seq, self.head(session)?)?;
+        admit::checkpoint(session, epoch, checkpoint.seq, self.known(session)?)?;
         self.batch
             .put_checkpoint(self.log, session, epoch, checkpoint)
     }
 
     fn delete(&mut self, session: SessionId) -> Result<bool> {
-        let Some(head) = self.head(session)?.filter(|head| !head.deleted) else {
+        let known = self.known(session)?;
+        let Some(Known { head, .. }) = known.filter(|known| !known.head.deleted) else {
             return Ok(false);
         };
         self.batch.remove(session, head.last_seq);
-        self.change(session, head.deleted(session, now_unix_ms()))
-            .map(|()| true)
+        let known = Known::new(head.deleted(session, now_unix_ms()));
+        self.change(session, known).map(|()| true)
     }
 }
 

@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::de::DeserializeOwned;
 
 use crate::codec;
-use crate::disk::keys;
+use crate::disk::keys::{self, PAGE_EVENTS};
 use crate::disk::ledger::Extent;
-use crate::engine::{Checkpoint, Event, MAX_PAYLOAD_BYTES, SessionId};
-use crate::envelope::{self, Key, Kind};
+use crate::engine::{Checkpoint, SessionId};
+use crate::envelope::{self, Envelope, Key, Kind};
 use crate::error::{Error, Fault, Record, Result};
-use crate::row::{self, Body, CheckpointRow, EventRow, Hash, Head, Stamp};
+use crate::row::{self, Body, CheckpointRow, Hash, Head, PageRow};
 
 /// sled's side of a store.
 #[derive(Debug)]
@@ -21,57 +21,87 @@ pub(super) struct Log {
     pub(super) chunks: sled::Tree,
 }
 
-/// The head of a session, and how far the log's own record of it goes.
-///
-/// The record is not written with every event (it would double the work): the events behind it are
-/// read on from it.
+/// What is known of a session: its head, and where its last events lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) head: Head,
+    /// The blocks of the events behind the last full page.
+    pub(super) page: PageRow,
+    /// How far the log's own record of the head goes. It is not written with every event (that would
+    /// double the work): an opening reads the events behind it from the blocks.
     pub(super) written: Extent,
 }
 
+impl AsRef<Head> for Known {
+    fn as_ref(&self) -> &Head {
+        &self.head
+    }
+}
+
+impl Known {
+    /// Of a session without an event.
+    pub(super) fn new(head: Head) -> Self {
+        let (written, blocks) = (Extent::of(&head), Vec::new());
+        Self {
+            head,
+            page: PageRow { blocks },
+            written,
+        }
+    }
+
+    /// Notes the block of the event that the head ends with; answers whether the page is full.
+    pub(super) fn placed(&mut self, block: u64) -> bool {
+        self.page.blocks.push(block);
+        self.head.last_seq.is_multiple_of(PAGE_EVENTS)
+    }
+}
+
 impl Log {
-    /// The head of a session, with every event that is in the log.
-    pub(super) fn head(&self, session: SessionId) -> Result<Option<Known>> {
-        let record = Record::Head { session };
-        let corrupt = |fault| Error::unreadable(record, fault);
+    /// What the log's records say of a session. Events behind its head are in blocks behind the mark.
+    pub(super) fn known(&self, session: SessionId) -> Result<Option<Known>> {
+        let corrupt = |fault| Error::unreadable(Record::Head { session }, fault);
         let Some(value) = get(&self.journal, &keys::head(session)).map_err(corrupt)? else {
             return Ok(None);
         };
         let head: Head = row_of(&value, Kind::Head, row::key(session, 0)).map_err(corrupt)?;
-        let written = Extent::of(&head);
-        let head = self.read_on(session, head)?;
-        Ok(Some(Known { head, written }))
-    }
-
-    /// Follows the events behind a head's record.
-    fn read_on(&self, session: SessionId, mut head: Head) -> Result<Head> {
-        while !head.deleted {
-            let seq = head.last_seq + 1;
-            let fault = match self.event(session, seq) {
-                Ok((stamp, payload)) if stamp.previous == head.last_hash => {
-                    head.push(&payload, stamp.at_unix_ms);
-                    continue;
-                }
-                Ok(_) => Fault::BrokenChain,
-                Err(Fault::Missing) => break,
-                Err(fault) => fault,
-            };
-            return Err(Error::unreadable(Record::Event { session, seq }, fault));
+        let (page, events) = (head.last_seq / PAGE_EVENTS, head.last_seq % PAGE_EVENTS);
+        let mut known = Known::new(head);
+        if events > 0 {
+            let events = usize::try_from(events).unwrap_or(usize::MAX);
+            known.page = self.page(session, page).map_err(corrupt)?;
+            if known.page.blocks.len() < events {
+                return Err(corrupt(Fault::Truncated));
+            }
+            known.page.blocks.truncate(events);
         }
-        Ok(head)
+        Ok(Some(known))
     }
 
-    fn event_row(&self, session: SessionId, seq: u64) -> Result<EventRow, Fault> {
-        let value = get(&self.journal, &keys::event(session, seq))?.ok_or(Fault::Missing)?;
-        row_of(&value, Kind::Event, row::key(session, seq))
+    pub(super) fn page(&self, session: SessionId, page: u64) -> Result<PageRow, Fault> {
+        let value = get(&self.journal, &keys::page(session, page))?.ok_or(Fault::Missing)?;
+        row_of(&value, Kind::Page, row::key(session, page))
     }
 
-    /// An event's stamp and payload.
-    pub(super) fn event(&self, session: SessionId, seq: u64) -> Result<(Stamp, Vec<u8>), Fault> {
-        let EventRow { stamp, body } = self.event_row(session, seq)?;
-        Ok((stamp, self.payload(body)?))
+    /// A block, if it was written.
+    pub(super) fn block(&self, number: u64) -> Result<Option<sled::IVec>, Fault> {
+        let value = get(&self.journal, &keys::block(number))?;
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    /// The first block that may hold events which no head or page knows of.
+    pub(super) fn mark(&self) -> Result<u64> {
+        let corrupt = |fault| Error::unreadable(Record::Mark, fault);
+        let Some(value) = get(&self.journal, &keys::mark()).map_err(corrupt)? else {
+            return Ok(0);
+        };
+        match envelope::open(&value).map_err(corrupt)? {
+            Envelope {
+                kind: Kind::Mark,
+                key,
+                ..
+            } => Ok(key.seq),
+            _ => Err(corrupt(Fault::WrongKey)),
+        }
     }
 
     /// The latest checkpoint and the epoch it was written under.
@@ -94,7 +124,8 @@ impl Log {
         )))
     }
 
-    fn payload(&self, body: Body) -> Result<Vec<u8>, Fault> {
+    /// The bytes of a body, from its chunks if it was cut.
+    pub(super) fn payload(&self, body: Body) -> Result<Vec<u8>, Fault> {
         assemble(body, |hash| {
             let value = get(&self.chunks, hash).ok()??;
             envelope::open_as(&value, Kind::Chunk, Key::of_chunk(hash))
@@ -132,44 +163,6 @@ impl Log {
         }
         Ok(sessions)
     }
-
-    /// Reads events `from..=last` and checks the chain from one to the next, and on to what follows.
-    pub(super) fn events(
-        &self,
-        session: SessionId,
-        head: &Head,
-        from: u64,
-        last: u64,
-    ) -> Result<Vec<Event>> {
-        let name = |seq| move |fault| Error::unreadable(Record::Event { session, seq }, fault);
-        let mut expected = (from == 1).then(|| row::genesis(session));
-        let mut room = MAX_PAYLOAD_BYTES;
-        let mut events = Vec::new();
-        for seq in from..=last {
-            let (stamp, payload) = self.event(session, seq).map_err(name(seq))?;
-            if expected.is_some_and(|hash| hash != stamp.previous) {
-                return Err(name(seq)(Fault::BrokenChain));
-            }
-            if payload.len() > room {
-                return Ok(events);
-            }
-            room -= payload.len();
-            expected = Some(row::link(&stamp.previous, seq, &row::digest(&payload)));
-            events.push(Event { seq, payload });
-        }
-        let after = if last == head.last_seq {
-            head.last_hash
-        } else {
-            self.event_row(session, last + 1)
-                .map_err(name(last + 1))?
-                .stamp
-                .previous
-        };
-        if expected.is_some_and(|hash| hash != after) {
-            return Err(name(last)(Fault::BrokenChain));
-        }
-        Ok(events)
-    }
 }
 
 /// Joins a body's parts; `chunk` gives the bytes under a hash, if they are there.
@@ -193,7 +186,8 @@ pub(super) fn assemble(
     }
 }
 
-fn row_of<T: DeserializeOwned>(value: &[u8], kind: Kind, key: Key) -> Result<T, Fault> {
+/// The row in a record of this kind and key.
+pub(super) fn row_of<T: DeserializeOwned>(value: &[u8], kind: Kind, key: Key) -> Result<T, Fault> {
     let body = envelope::open_as(value, kind, key)?;
     codec::decode(body).map_err(|reason| Fault::Undecodable { reason })
 }

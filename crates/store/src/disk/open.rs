@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::disk::ledger::{self, Extent, Extents};
 use crate::disk::lock::Lock;
 use crate::disk::log::{Log, panic_text};
+use crate::disk::replay::{Replay, replay};
 use crate::disk::salvage::{self, Salvage};
 use crate::disk::trees::Trees;
 use crate::disk::{files, tail};
@@ -42,19 +43,22 @@ pub(super) fn open(root: &Path) -> Result<(Trees, Option<Salvage>)> {
     let lock = enter(root)?;
     let extents = ledger::read(root)?;
     tail::keep(root)?;
-    let (log, salvage) = match open_whole(root, &extents) {
-        Ok(log) => (log, None),
+    let (log, replay, salvage) = match open_whole(root, &extents) {
+        Ok((log, replay)) => (log, replay, None),
         Err(Trouble::Error(error)) => return Err(error),
         Err(Trouble::Damaged(reason)) => {
             tracing::error!(store = %root.display(), reason, "the store is damaged, saving what is whole");
             let salvage = salvage::salvage(root, &extents, reason)?;
-            (open_log(&files::data(root))?, Some(salvage))
+            let log = open_log(&files::data(root))?;
+            let replay = replay(&log)?;
+            (log, replay, Some(salvage))
         }
     };
     files::sync_data(&files::data(root))?;
     files::sync_dir(root)?;
     tail::release(root)?;
-    Ok((Trees::new(log, root.to_path_buf(), lock), salvage))
+    let trees = Trees::new(log, replay, root.to_path_buf(), lock);
+    Ok((trees, salvage))
 }
 
 /// Checks the directory, takes its lock, and finishes what an earlier process began.
@@ -65,16 +69,10 @@ pub(super) fn enter(root: &Path) -> Result<Lock> {
     Ok(lock)
 }
 
-fn open_whole(root: &Path, extents: &Extents) -> Result<Log, Trouble> {
+fn open_whole(root: &Path, extents: &Extents) -> Result<(Log, Replay), Trouble> {
     let log = open_guarded(&files::data(root))?;
-    if files::has_blobs(&files::data(root)) {
-        close(log);
-        return Err(Trouble::Damaged(
-            "a value lies outside the log, where it is not synced".into(),
-        ));
-    }
-    match compare(&log, extents) {
-        Ok(()) => Ok(log),
+    match inspect(root, &log, extents) {
+        Ok(replay) => Ok((log, replay)),
         Err(trouble) => {
             close(log);
             Err(trouble)
@@ -82,10 +80,20 @@ fn open_whole(root: &Path, extents: &Extents) -> Result<Log, Trouble> {
     }
 }
 
-/// Checks that the log has everything that was acknowledged.
-fn compare(log: &Log, extents: &Extents) -> Result<(), Trouble> {
+/// Reads what is behind the mark and checks that the log has everything that was acknowledged.
+fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, Trouble> {
+    if files::has_blobs(&files::data(root)) {
+        return Err(Trouble::Damaged(
+            "a value lies outside the log, where it is not synced".into(),
+        ));
+    }
+    let replay = replay(log)?;
     for (session, extent) in extents {
-        match log.head(*session)? {
+        let known = match replay.live.get(session) {
+            Some(known) => known.clone(),
+            None => log.known(*session)?,
+        };
+        match known {
             Some(known) if Extent::of(&known.head) >= *extent => {}
             // A vacuum drops tombstones.
             None if extent.deleted => {}
@@ -98,7 +106,7 @@ fn compare(log: &Log, extents: &Extents) -> Result<(), Trouble> {
             }
         }
     }
-    Ok(())
+    Ok(replay)
 }
 
 /// Opens a log that was just written and so must be whole.

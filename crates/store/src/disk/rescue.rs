@@ -7,7 +7,7 @@ use crate::disk::carve::Index;
 use crate::disk::files;
 use crate::engine::{Checkpoint, Event, MAX_PAYLOAD_BYTES, SessionId};
 use crate::error::{Error, Fault, Record, Result};
-use crate::row::{self, Head};
+use crate::row::Head;
 
 /// Every whole record of the log's file. Nothing is written to it any more.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Rescue {
         let Some(known) = self.index.heads.get(&session) else {
             return Ok(None);
         };
-        let mut head = start(session, known);
+        let mut head = known.start(session);
         while !head.deleted
             && let Some((stamp, payload)) = self.index.follow(session, known.born_epoch, &head)
         {
@@ -46,7 +46,7 @@ impl Rescue {
         from: u64,
         last: u64,
     ) -> Result<Vec<Event>> {
-        let mut head = start(session, acknowledged);
+        let mut head = acknowledged.start(session);
         let mut room = MAX_PAYLOAD_BYTES;
         let mut events = Vec::new();
         while head.last_seq < last {
@@ -81,15 +81,4 @@ impl Rescue {
 
 fn missing(session: SessionId, seq: u64) -> Error {
     Error::unreadable(Record::Event { session, seq }, Fault::Missing)
-}
-
-/// A head as it was before its first event.
-fn start(session: SessionId, head: &Head) -> Head {
-    let last_hash = row::genesis(session);
-    Head {
-        last_seq: 0,
-        last_hash,
-        payload_bytes: 0,
-        ..head.clone()
-    }
 }

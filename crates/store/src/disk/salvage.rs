@@ -4,17 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::disk::batch::Batch;
 use crate::disk::carve::Index;
+use crate::disk::fresh::Fresh;
 use crate::disk::ledger::{self, Extent, Extents};
-use crate::disk::log::Log;
-use crate::disk::{files, open, tail};
-use crate::engine::{SessionId, now_unix_ms};
-use crate::error::{Error, Result};
-use crate::row::{self, Head};
-
-/// A batch is written out when it is this large.
-const BATCH_BYTES: usize = 8 << 20;
+use crate::disk::log::Known;
+use crate::disk::{files, tail};
+use crate::engine::{Checkpoint, SessionId, now_unix_ms};
+use crate::error::Result;
+use crate::row::Head;
 
 /// What a repair saved and lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,42 +167,45 @@ impl Saving<'_> {
             return Ok(());
         }
         let born_epoch = known.map_or(0, |head| head.born_epoch);
-        let mut head = fresh_head(session, known, extent);
-        self.events(session, born_epoch, &mut head)?;
+        let mut saved = Known::new(fresh_head(session, known, extent));
+        self.events(session, born_epoch, &mut saved)?;
+        let last_seq = saved.head.last_seq;
         let last = known
             .map_or(0, |head| head.last_seq)
             .max(extent.map_or(0, |extent| extent.last_seq));
-        if last > head.last_seq {
+        if last > last_seq {
             self.report.lost.push(Lost::Events {
                 session,
-                first: head.last_seq + 1,
+                first: last_seq + 1,
                 last,
             });
         }
-        self.checkpoint(session, born_epoch, head.last_seq)?;
-        self.extents.insert(session, Extent::of(&head));
-        self.fresh.batch.put_head(session, &head)?;
+        let checkpoint = self.checkpoint(session, born_epoch, last_seq);
+        self.fresh.end(session, &saved, checkpoint)?;
+        self.extents.insert(session, Extent::of(&saved.head));
         self.report.sessions += 1;
-        self.fresh.write_if_large()
+        Ok(())
     }
 
     /// Follows the chain from its start for as long as it holds.
-    fn events(&mut self, session: SessionId, born_epoch: u64, head: &mut Head) -> Result<()> {
-        while let Some((stamp, payload)) = self.index.follow(session, born_epoch, head) {
-            let (seq, _) = head.push(&payload, stamp.at_unix_ms);
-            head.epoch = head.epoch.max(stamp.epoch);
-            let batch = &mut self.fresh.batch;
-            batch.put_event(&self.fresh.log, session, (seq, stamp), payload)?;
+    fn events(&mut self, session: SessionId, born_epoch: u64, saved: &mut Known) -> Result<()> {
+        while let Some((stamp, payload)) = self.index.follow(session, born_epoch, &saved.head) {
+            saved.head.push(&payload, stamp.at_unix_ms);
+            saved.head.epoch = saved.head.epoch.max(stamp.epoch);
+            self.fresh.event(session, saved, stamp, payload)?;
             self.report.events += 1;
-            self.fresh.write_if_large()?;
         }
         Ok(())
     }
 
-    fn checkpoint(&mut self, session: SessionId, born_epoch: u64, last_seq: u64) -> Result<()> {
-        let Some(newest) = self.index.newest_checkpoint(session, born_epoch) else {
-            return Ok(());
-        };
+    /// The newest readable checkpoint and its epoch; reports a newer one that is not.
+    fn checkpoint(
+        &mut self,
+        session: SessionId,
+        born_epoch: u64,
+        last_seq: u64,
+    ) -> Option<(u64, Checkpoint)> {
+        let newest = self.index.newest_checkpoint(session, born_epoch)?;
         let saved = self.index.checkpoint(session, born_epoch, last_seq);
         if saved
             .as_ref()
@@ -213,14 +213,7 @@ impl Saving<'_> {
         {
             self.report.lost.push(Lost::Checkpoint { session });
         }
-        match saved {
-            Some((epoch, checkpoint)) => {
-                self.fresh
-                    .batch
-                    .put_checkpoint(&self.fresh.log, session, epoch, checkpoint)
-            }
-            None => Ok(()),
-        }
+        saved
     }
 }
 
@@ -232,64 +225,19 @@ fn is_deleted(head: Option<&Head>, extent: Option<Extent>) -> bool {
 
 /// The head a salvaged session starts from, before its events are added.
 fn fresh_head(session: SessionId, known: Option<&Head>, extent: Option<Extent>) -> Head {
-    let now = now_unix_ms();
     let epoch = known
         .map_or(1, |head| head.epoch)
         .max(extent.map_or(1, |extent| extent.epoch));
-    Head {
-        epoch,
-        born_epoch: known.map_or(1, |head| head.born_epoch),
-        last_seq: 0,
-        last_hash: row::genesis(session),
-        payload_bytes: 0,
-        created_unix_ms: known.map_or(now, |head| head.created_unix_ms),
-        updated_unix_ms: known.map_or(now, |head| head.updated_unix_ms),
-        deleted: false,
-    }
-}
-
-/// A log in the making, in `data.new`.
-pub(super) struct Fresh {
-    pub(super) log: Log,
-    pub(super) batch: Batch,
-    path: PathBuf,
-}
-
-impl Fresh {
-    pub(super) fn create(root: &Path) -> Result<Self> {
-        let path = files::data_new(root);
-        if path.exists() {
-            std::fs::remove_dir_all(&path).map_err(|error| Error::io("remove", &path, error))?;
-        }
-        Ok(Self {
-            log: open::open_log(&path)?,
-            batch: Batch::default(),
-            path,
-        })
-    }
-
-    pub(super) fn write_if_large(&mut self) -> Result<()> {
-        if self.batch.bytes() < BATCH_BYTES {
-            Ok(())
-        } else {
-            self.write()
-        }
-    }
-
-    fn write(&mut self) -> Result<()> {
-        let written = std::mem::take(&mut self.batch)
-            .apply(&self.log)
-            .and_then(|()| self.log.db.flush());
-        written.map(drop).map_err(|error| Error::Engine {
-            doing: "write a fresh log",
-            reason: error.to_string(),
-        })
-    }
-
-    /// Writes the rest, syncs everything, and closes the log.
-    pub(super) fn finish(mut self) -> Result<()> {
-        self.write()?;
-        open::close(self.log);
-        files::sync_data(&self.path)
+    match known {
+        Some(head) => Head {
+            epoch,
+            deleted: false,
+            ..head.start(session)
+        },
+        None => Head {
+            epoch,
+            born_epoch: 1,
+            ..Head::claimed(session, None, now_unix_ms())
+        },
     }
 }

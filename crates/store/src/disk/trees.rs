@@ -5,14 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::disk::batch::Numbers;
+use crate::disk::cursor::Cursor;
 use crate::disk::lock::Lock;
 use crate::disk::log::{Known, Log};
+use crate::disk::replay::Replay;
 use crate::disk::rescue::Rescue;
 use crate::engine::{Checkpoint, Event, SessionId, SessionInfo};
 use crate::error::{Error, Record, Result};
 use crate::row::Head;
 
-/// Heads as acknowledged; none for a session whose first write is under way.
+/// Sessions as acknowledged; none for one whose first write is under way.
 pub(super) type Live = HashMap<SessionId, Option<Known>>;
 
 /// An open store.
@@ -20,8 +23,11 @@ pub(super) type Live = HashMap<SessionId, Option<Known>>;
 pub(super) struct Trees {
     log: Option<Log>,
     pub(super) root: PathBuf,
-    /// The acknowledged heads of the sessions written to lately: what readers see of them, whatever
-    /// is being applied to the log. A session is put in before its first change is applied.
+    /// As the opening found them; the writer counts on from there.
+    pub(super) numbers: Numbers,
+    pub(super) mark: u64,
+    /// The sessions written to lately, as acknowledged: what readers see of them, whatever is being
+    /// applied to the log. A session is put in before its first change is applied.
     live: RwLock<Live>,
     /// Why no more writes are taken, once that is so; outlives the store.
     pub(super) read_only: Arc<OnceLock<String>>,
@@ -42,11 +48,13 @@ impl Drop for Trees {
 }
 
 impl Trees {
-    pub(super) fn new(log: Log, root: PathBuf, lock: Lock) -> Self {
+    pub(super) fn new(log: Log, replay: Replay, root: PathBuf, lock: Lock) -> Self {
         Self {
             log: Some(log),
             root,
-            live: RwLock::default(),
+            numbers: replay.numbers,
+            mark: replay.mark,
+            live: RwLock::new(replay.live),
             read_only: Arc::default(),
             rescue: OnceLock::new(),
             lock: Some(lock),
@@ -62,34 +70,41 @@ impl Trees {
         self.log.as_ref().ok_or(Error::Closed)
     }
 
-    pub(super) fn read_only(&self) -> Option<String> {
-        self.read_only.get().cloned()
-    }
-
     /// Takes no more writes; the first reason stays.
     pub(super) fn set_read_only(&self, reason: String) {
         tracing::error!(store = %self.root.display(), reason, "the store is read-only");
         self.read_only.get_or_init(|| reason);
     }
 
-    /// The acknowledged heads, to look at. Every change to them is one insert, so a poisoned lock is fine.
+    /// These sessions, to look at. Every change is one insert, so a poisoned lock is fine.
     pub(super) fn live(&self) -> RwLockReadGuard<'_, Live> {
         self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The acknowledged heads, to change; for the writer only.
+    /// These sessions, to change; for the writer only.
     pub(super) fn live_mut(&self) -> RwLockWriteGuard<'_, Live> {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The acknowledged head of a session with what the log has written of it.
+    /// A session as acknowledged.
     pub(super) fn known(&self, session: SessionId) -> Result<Option<Known>> {
         if let Some(known) = self.live().get(&session) {
             return Ok(known.clone());
         }
-        let read = self.log()?.head(session)?;
-        // If it came alive meanwhile, what was read may not be acknowledged yet.
-        Ok(self.live().get(&session).cloned().unwrap_or(read))
+        let read = self.log()?.known(session);
+        // If it came alive meanwhile, what was read may be half of a change, or not acknowledged.
+        self.live().get(&session).cloned().map_or(read, Ok)
+    }
+
+    /// As [`Self::known`], and from now on readers see just that of it, whatever is being applied to
+    /// the log; for the writer, before it changes a session.
+    pub(super) fn pinned(&self, session: SessionId) -> Result<Option<Known>> {
+        if let Some(known) = self.live().get(&session) {
+            return Ok(known.clone());
+        }
+        let known = self.log()?.known(session)?;
+        self.live_mut().insert(session, known.clone());
+        Ok(known)
     }
 
     fn head(&self, session: SessionId) -> Result<Option<Head>> {
@@ -109,24 +124,43 @@ impl Trees {
     }
 
     pub(super) fn read(&self, session: SessionId, from: u64, limit: usize) -> Result<Vec<Event>> {
-        let Some(head) = self.head(session)? else {
+        let read = match self.known(session) {
+            Ok(Some(known)) => self.events(session, &known, from, limit),
+            Ok(None) => return Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        read.or_else(|error| {
+            let rescue = self.rescue(error)?;
+            let Some(head) = self.head(session)? else {
+                return Ok(Vec::new());
+            };
+            window(&head, from, limit).map_or(Ok(Vec::new()), |(from, last)| {
+                rescue.events(session, &head, from, last)
+            })
+        })
+    }
+
+    fn events(
+        &self,
+        session: SessionId,
+        known: &Known,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>> {
+        let Some((from, last)) = window(&known.head, from, limit) else {
             return Ok(Vec::new());
         };
-        let from = from.max(1);
-        let last = head.last_seq.min(from.saturating_add(limit as u64) - 1);
-        if from > last || limit == 0 {
-            return Ok(Vec::new());
-        }
-        match self.log()?.events(session, &head, from, last) {
+        match Cursor::new(self.log()?, session, known).events(from, last) {
             // Somebody deletes the session meanwhile.
-            Err(Error::Corrupt { .. }) if self.is_another_life(session, &head) => Ok(Vec::new()),
-            Err(error) => self.rescue(error)?.events(session, &head, from, last),
+            Err(Error::Corrupt { .. }) if self.is_another_life(session, &known.head) => {
+                Ok(Vec::new())
+            }
             events => events,
         }
     }
 
     fn is_another_life(&self, session: SessionId, head: &Head) -> bool {
-        let now = self.log().and_then(|log| log.head(session));
+        let now = self.log().and_then(|log| log.known(session));
         let now = now.map(|known| known.map(|known| known.head));
         now.is_ok_and(|now| now.is_none_or(|now| now.deleted || now.born_epoch != head.born_epoch))
     }
@@ -164,4 +198,11 @@ impl Trees {
         }
         Ok(infos)
     }
+}
+
+/// The first and last of at most `limit` events from number `from` on, if there are any.
+fn window(head: &Head, from: u64, limit: usize) -> Option<(u64, u64)> {
+    let from = from.max(1);
+    let last = head.last_seq.min(from.saturating_add(limit as u64) - 1);
+    (from <= last && limit > 0).then_some((from, last))
 }

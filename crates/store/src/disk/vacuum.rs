@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use crate::disk::cursor::Cursor;
+use crate::disk::fresh::Fresh;
 use crate::disk::ledger::{self, Extent, Extents};
 use crate::disk::log::{Known, Log};
-use crate::disk::salvage::Fresh;
+use crate::disk::trees::Trees;
 use crate::disk::{files, open};
 use crate::engine::SessionId;
 use crate::error::{Error, Record, Result};
-use crate::row::Head;
 
 const PAGE: usize = 256;
 
@@ -42,7 +43,7 @@ pub fn vacuum(path: impl AsRef<Path>) -> Result<Vacuumed> {
         extents: Extents::new(),
         events: 0,
     };
-    copy.all(trees.log()?)?;
+    copy.all(&trees)?;
     let Copy {
         fresh,
         extents,
@@ -70,44 +71,41 @@ struct Copy {
 }
 
 impl Copy {
-    fn all(&mut self, log: &Log) -> Result<()> {
+    fn all(&mut self, trees: &Trees) -> Result<()> {
         let mut after = None;
         loop {
-            let page = log.sessions(after, PAGE)?;
+            let page = trees.log()?.sessions(after, PAGE)?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
             after = Some(*last);
             for session in page {
-                if let Some(Known { head, .. }) =
-                    log.head(session)?.filter(|known| !known.head.deleted)
-                {
-                    self.session(log, session, &head)?;
+                if let Some(known) = trees.known(session)?.filter(|known| !known.head.deleted) {
+                    self.session(trees.log()?, session, &known)?;
                 }
             }
         }
     }
 
-    fn session(&mut self, log: &Log, session: SessionId, head: &Head) -> Result<()> {
-        let Fresh { log: to, batch, .. } = &mut self.fresh;
-        batch.put_head(session, head)?;
+    fn session(&mut self, log: &Log, session: SessionId, known: &Known) -> Result<()> {
+        let head = &known.head;
+        let mut cursor = Cursor::new(log, session, known);
+        let mut copied = Known::new(head.start(session));
+        for seq in 1..=head.last_seq {
+            let (stamp, payload) = cursor
+                .event(seq)
+                .map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))?;
+            copied.head.push(&payload, stamp.at_unix_ms);
+            self.fresh.event(session, &mut copied, stamp, payload)?;
+        }
         let checkpoint = log
             .checkpoint(session)
             .map_err(|fault| Error::unreadable(Record::Checkpoint { session }, fault))?;
-        if let Some((epoch, checkpoint)) = checkpoint {
-            batch.put_checkpoint(to, session, epoch, checkpoint)?;
-        }
+        copied.head = head.clone();
+        self.fresh.end(session, &copied, checkpoint)?;
         self.extents.insert(session, Extent::of(head));
-        for seq in 1..=head.last_seq {
-            let (stamp, payload) = log
-                .event(session, seq)
-                .map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))?;
-            let Fresh { log: to, batch, .. } = &mut self.fresh;
-            batch.put_event(to, session, (seq, stamp), payload)?;
-            self.events += 1;
-            self.fresh.write_if_large()?;
-        }
-        self.fresh.write_if_large()
+        self.events += head.last_seq;
+        Ok(())
     }
 }
 

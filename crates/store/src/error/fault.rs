@@ -22,6 +22,13 @@ pub enum Record {
         /// The session.
         session: SessionId,
     },
+    /// Events of any sessions that were written together.
+    Block {
+        /// Its number, from 0.
+        number: u64,
+    },
+    /// The note up to where all blocks are indexed.
+    Mark,
     /// The list of sessions.
     SessionList,
 }
@@ -32,6 +39,8 @@ impl std::fmt::Display for Record {
             Self::Event { session, seq } => write!(f, "event {seq} of session {session}"),
             Self::Head { session } => write!(f, "the head of session {session}"),
             Self::Checkpoint { session } => write!(f, "the checkpoint of session {session}"),
+            Self::Block { number } => write!(f, "block {number} of the log"),
+            Self::Mark => f.write_str("the mark of what is indexed"),
             Self::SessionList => f.write_str("the list of sessions"),
         }
     }

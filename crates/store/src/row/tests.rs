@@ -17,7 +17,7 @@ where
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
-    let sealed = envelope::seal(kind, key(SESSION, seq), &codec::encode(row).unwrap());
+    let sealed = envelope::seal(kind, key(SESSION, seq), row).unwrap();
     if std::env::var_os("UNISONO_BLESS").is_some() {
         std::fs::write(&path, &sealed).unwrap();
     }
@@ -89,6 +89,17 @@ fn checkpoint_bytes() {
         258,
         &CheckpointRow { epoch: 3, body },
     );
+}
+
+#[test]
+fn page_bytes() {
+    let blocks = vec![7, 7, 258];
+    golden("page.bin", Kind::Page, 4, &PageRow { blocks });
+}
+
+#[test]
+fn mark_bytes() {
+    golden("mark.bin", Kind::Mark, 258, &());
 }
 
 #[test]

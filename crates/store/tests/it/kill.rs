@@ -1,8 +1,9 @@
 //! SIGKILL of a real process in the middle of its writes.
 
-use unisono_store::{Disk, Engine};
+use unisono_store::{Append, Disk, Engine, SessionId};
 
 use crate::child::{self, Acked};
+use crate::power_cut::copy_dir;
 
 /// A small deterministic generator (splitmix64): a failing round can be run again.
 pub(crate) fn scramble(seed: u64) -> u64 {
@@ -18,6 +19,35 @@ pub(crate) fn rounds(ordinary: u64) -> u64 {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(ordinary)
+}
+
+/// Enough writes one by one that the writer settles in between: what a kill leaves then is whole, and
+/// a session that is written to no more is not forgotten behind the mark.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_behind_a_settling_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::open(dir.path().join("store")).unwrap().disk;
+    let mut acked = Acked::new();
+    let mut epochs = Vec::new();
+    for session in 0..3 {
+        let claim = disk.claim(SessionId::from_u128(session)).await.unwrap();
+        epochs.push(claim.epoch);
+    }
+    for round in 0..1100_u64 {
+        let session = if round < 9 { u128::from(round % 3) } else { 2 };
+        let seq = acked.get(&session).map_or(0, |seq| *seq);
+        let append = Append {
+            session: SessionId::from_u128(session),
+            epoch: epochs[usize::try_from(session).unwrap()],
+            expected_seq: seq,
+            payloads: vec![child::payload(session, seq + 1)],
+        };
+        acked.insert(session, disk.append(append).await.unwrap());
+    }
+    copy_dir(&dir.path().join("store"), &dir.path().join("left"));
+    let opened = Disk::open(dir.path().join("left")).unwrap();
+    assert_eq!(opened.salvage, None);
+    assert_eq!(child::verify(&opened.disk, &acked).await, Ok(1100));
 }
 
 #[tokio::test(flavor = "multi_thread")]

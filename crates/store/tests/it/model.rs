@@ -1,10 +1,11 @@
-//! The disk engine against the memory engine: any sequence of calls, with openings in between, gives
-//! the same answers.
+//! The disk engine against the memory engine: any sequence of calls, with openings and crashes in
+//! between, gives the same answers.
 
 use proptest::prelude::*;
 use unisono_store::{Append, Checkpoint, Disk, Engine, Memory, SessionId};
 
 use crate::child::payload;
+use crate::power_cut::copy_dir;
 
 #[derive(Debug, Clone)]
 enum Call {
@@ -31,6 +32,8 @@ enum Call {
         limit: usize,
     },
     Reopen,
+    /// Goes on with what a kill would leave at this moment.
+    Crash,
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -44,6 +47,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => session.clone().prop_map(|session| Call::Delete { session }),
         4 => (session, 0..60_u64, 0..40_usize).prop_map(|(session, from, limit)| Call::Read { session, from, limit }),
         1 => Just(Call::Reopen),
+        2 => Just(Call::Crash),
     ]
 }
 
@@ -97,7 +101,7 @@ async fn answer(engine: &dyn Engine, call: &Call) -> String {
                     .await
             )
         }
-        Call::Reopen => String::new(),
+        Call::Reopen | Call::Crash => String::new(),
     }
 }
 
@@ -117,12 +121,19 @@ async fn state(engine: &dyn Engine) -> String {
 }
 
 async fn compare(calls: Vec<Call>) -> Result<(), TestCaseError> {
-    let dir = tempfile::tempdir().unwrap();
+    let mut dir = tempfile::tempdir().unwrap();
     let memory = Memory::new();
     let mut disk = Some(Disk::open(dir.path()).unwrap().disk);
     for call in calls {
-        if let Call::Reopen = call {
+        if let Call::Reopen | Call::Crash = call {
+            let copy = tempfile::tempdir().unwrap();
+            if let Call::Crash = call {
+                copy_dir(dir.path(), copy.path());
+            }
             drop(disk.take());
+            if let Call::Crash = call {
+                dir = copy;
+            }
             let opened = Disk::open(dir.path()).unwrap();
             prop_assert_eq!(&opened.salvage, &None);
             disk = Some(opened.disk);

@@ -1,0 +1,81 @@
+//! Finds out at an opening what the records of heads and pages do not tell yet: the events in the
+//! blocks behind the mark.
+
+use std::collections::hash_map::Entry;
+
+use uuid::Uuid;
+
+use crate::codec;
+use crate::disk::batch::Numbers;
+use crate::disk::log::{Known, Log};
+use crate::disk::trees::Live;
+use crate::engine::SessionId;
+use crate::envelope::{self, Envelope, Kind};
+use crate::error::{Error, Fault, Record, Result};
+use crate::row::EventRow;
+
+/// What the blocks behind the mark hold.
+#[derive(Debug)]
+pub(super) struct Replay {
+    /// The sessions with events there.
+    pub(super) live: Live,
+    /// The first of these blocks.
+    pub(super) mark: u64,
+    pub(super) numbers: Numbers,
+}
+
+/// Reads the blocks behind the mark.
+pub(super) fn replay(log: &Log) -> Result<Replay> {
+    let mark = log.mark()?;
+    let mut live = Live::new();
+    let mut number = mark;
+    let name = |number| move |fault| Error::unreadable(Record::Block { number }, fault);
+    while let Some(block) = log.block(number).map_err(name(number))? {
+        for record in envelope::split(&block) {
+            let envelope = envelope::open(record).map_err(name(number))?;
+            if envelope.kind != Kind::Event {
+                return Err(name(number)(Fault::WrongKey));
+            }
+            take(log, &mut live, number, &envelope)?;
+        }
+        number += 1;
+    }
+    Ok(Replay {
+        live,
+        mark,
+        numbers: Numbers::from(number),
+    })
+}
+
+/// Adds an event to what is known of its session, unless it is of an earlier life or known already.
+fn take(log: &Log, live: &mut Live, block: u64, envelope: &Envelope<'_>) -> Result<()> {
+    let (session, seq) = (
+        SessionId(Uuid::from_bytes(envelope.key.session)),
+        envelope.key.seq,
+    );
+    let corrupt = |fault| Error::unreadable(Record::Event { session, seq }, fault);
+    let known = match live.entry(session) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => entry.insert(log.known(session)?),
+    };
+    let Some(Known { head, .. }) = known else {
+        return Err(Error::unreadable(Record::Head { session }, Fault::Missing));
+    };
+    let row: EventRow =
+        codec::decode(envelope.body).map_err(|reason| corrupt(Fault::Undecodable { reason }))?;
+    if head.deleted || seq <= head.last_seq || row.stamp.epoch < head.born_epoch {
+        return Ok(());
+    }
+    if seq != head.last_seq + 1 || row.stamp.previous != head.last_hash {
+        return Err(corrupt(Fault::BrokenChain));
+    }
+    let payload = log.payload(row.body).map_err(corrupt)?;
+    head.push(&payload, row.stamp.at_unix_ms);
+    if let Some(known) = known
+        && known.placed(block)
+    {
+        // The page was written with the event that filled it.
+        known.page.blocks.clear();
+    }
+    Ok(())
+}
