@@ -5,7 +5,7 @@
 //! too. Special tokens in a text are plain text.
 //!
 //! Long texts are cut where the encoding's own splitting pattern is certain to cut (see
-//! [`chunk`]), so that the sum equals the count of the whole. A chunk on which the tokenizer
+//! `chunk`), so that the sum equals the count of the whole. A chunk on which the tokenizer
 //! panics is estimated instead of failing: a quarter of its bytes, flagged approximate.
 
 mod chunk;
