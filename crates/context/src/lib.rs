@@ -11,6 +11,7 @@
 
 pub mod alteration;
 pub mod budget;
+pub mod call;
 pub mod checkpoint;
 pub mod compaction;
 pub mod digest;

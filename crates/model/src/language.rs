@@ -20,6 +20,7 @@ use crate::catalogue::EXTRACTIVE;
 use crate::prompt::{Delegated, Persona, Prefix};
 
 pub use extractive::Extractive;
+pub use unisono_context::call::{ToolCall, ToolResult, Usage};
 
 /// A reply that is under way. Dropping it gives the request up.
 pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
@@ -69,37 +70,6 @@ pub struct Reply {
     pub usage: Usage,
     /// Why it ended.
     pub stop: Stop,
-}
-
-/// A tool call of a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolCall {
-    /// The model's id for it.
-    pub id: Arc<str>,
-    /// The tool.
-    pub name: Arc<str>,
-    /// Arguments as JSON text.
-    pub arguments: Arc<str>,
-}
-
-/// What a tool answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolResult {
-    /// The call's id.
-    pub call_id: Arc<str>,
-    /// The answer.
-    pub content: Arc<str>,
-    /// Whether the tool failed.
-    pub is_error: bool,
-}
-
-/// Tokens of one reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Read.
-    pub input: Tokens,
-    /// Written.
-    pub output: Tokens,
 }
 
 /// Why a reply ended.

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
+use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, TurnId};
 
 use crate::event::{OpenedRun, RunRole};
+
+pub use unisono_context::call::{ToolCall, ToolResult, Usage};
 
 /// A finished step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,48 +34,6 @@ pub struct Reply {
     pub calls: Vec<ToolCall>,
     /// What the call used.
     pub usage: Usage,
-}
-
-/// A call a model made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolCall {
-    /// The model's id for it.
-    pub id: Arc<str>,
-    /// The tool.
-    pub name: Arc<str>,
-    /// Arguments as JSON text.
-    pub arguments: Arc<str>,
-}
-
-/// What a tool answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolResult {
-    /// The call's id.
-    pub call_id: Arc<str>,
-    /// The answer.
-    pub content: Arc<str>,
-    /// Whether it failed.
-    pub is_error: bool,
-}
-
-/// Tokens and time a run used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Input tokens.
-    pub input: Tokens,
-    /// Output tokens.
-    pub output: Tokens,
-}
-
-impl std::ops::Add for Usage {
-    type Output = Usage;
-
-    fn add(self, other: Usage) -> Usage {
-        Usage {
-            input: self.input + other.input,
-            output: self.output + other.output,
-        }
-    }
 }
 
 /// Why an attempt failed.

@@ -76,7 +76,7 @@ fn answer(reply: language::Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Fa
     Ok(Answer {
         text: reply.text,
         partial: partial.map(Arc::from),
-        usage: before + usage(reply.usage),
+        usage: before + reply.usage,
     })
 }
 
@@ -125,50 +125,20 @@ fn exchange(step: &Step) -> Option<Exchange> {
     match step {
         Step::Model(reply) => Some(Exchange::Reply(language::Reply {
             text: reply.text.clone(),
-            calls: reply.calls.iter().map(said_call).collect(),
-            usage: language::Usage {
-                input: reply.usage.input,
-                output: reply.usage.output,
-            },
+            calls: reply.calls.clone(),
+            usage: reply.usage,
             stop: Stop::Complete,
         })),
-        Step::Tools(results) => {
-            let results = results.iter().map(|result| language::ToolResult {
-                call_id: result.call_id.clone(),
-                content: result.content.clone(),
-                is_error: result.is_error,
-            });
-            Some(Exchange::Results(results.collect()))
-        }
+        Step::Tools(results) => Some(Exchange::Results(results.clone())),
         Step::Named { .. } => None,
     }
 }
 
-fn said_call(call: &ToolCall) -> language::ToolCall {
-    language::ToolCall {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        arguments: call.arguments.clone(),
-    }
-}
-
 fn recorded(reply: language::Reply) -> Reply {
-    let calls = reply.calls.into_iter().map(|call| ToolCall {
-        id: call.id,
-        name: call.name,
-        arguments: call.arguments,
-    });
     Reply {
         text: reply.text,
-        calls: calls.collect(),
-        usage: usage(reply.usage),
-    }
-}
-
-fn usage(usage: language::Usage) -> Usage {
-    Usage {
-        input: usage.input,
-        output: usage.output,
+        calls: reply.calls,
+        usage: reply.usage,
     }
 }
 
