@@ -183,7 +183,7 @@ pub fn block_text(covers: &[Span], body: &Body, key_facts: &[KeyFact]) -> String
             if !key_facts.is_empty() {
                 out.push_str("\n\n## Key facts\n");
                 for fact in key_facts {
-                    out.push_str(&format!("- {} ({})\n", fact.text, fact.ordinal));
+                    out.push_str(&format!("{fact}\n"));
                 }
             }
             out

@@ -1,5 +1,6 @@
 //! Key facts: what is carried verbatim from checkpoint to checkpoint.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::ids::Ordinal;
@@ -10,6 +11,31 @@ pub const FACTS_MAX: usize = 50;
 /// The most tokens its facts may have together.
 pub const FACT_TOKENS_MAX: Tokens = Tokens(1_000);
 
+/// Two facts are about one thing when the shorter shares so much of its words with the other …
+const SAME_SUBJECT_PERCENT: usize = 80;
+/// … or, where the newer says that something changed, so much.
+const CHANGED_SUBJECT_PERCENT: usize = 60;
+/// Fewer common words tell nothing.
+const SUBJECT_WORDS_MIN: usize = 3;
+/// Shorter words are mostly grammar.
+const WORD_CHARS_MIN: usize = 4;
+/// Words with which a statement replaces an earlier one.
+const CHANGES: [&str; 13] = [
+    "actually",
+    "anymore",
+    "becomes",
+    "changed",
+    "correction",
+    "instead",
+    "moved",
+    "postponed",
+    "replaced",
+    "replaces",
+    "reversed",
+    "supersedes",
+    "updated",
+];
+
 /// Something carried verbatim from checkpoint to checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyFact {
@@ -19,47 +45,130 @@ pub struct KeyFact {
     pub ordinal: Ordinal,
 }
 
+/// As it stands in the context: `- the fact (#12)`.
+impl fmt::Display for KeyFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "- {} ({})", self.text, self.ordinal)
+    }
+}
+
 impl KeyFact {
     /// The facts of a new checkpoint: those carried so far and the new ones, by position. Of two
-    /// that say the same the newer stays, and one that is part of a newer one is dropped. Where
-    /// they are too many, or have too many tokens by `count`, the newest stay.
+    /// that say the same, or give one thing different values, the newer stays; one that is part
+    /// of a newer one is dropped. Where they are too many, or have more tokens by
+    /// `count` than [`FACT_TOKENS_MAX`], the newest stay.
     pub fn carried(
         old: &[KeyFact],
         new: &[KeyFact],
         count: impl Fn(&str) -> Tokens,
     ) -> Vec<KeyFact> {
+        Self::carried_within(old, new, FACT_TOKENS_MAX, count)
+    }
+
+    /// [`KeyFact::carried`] where there is less room: the lines of all facts, as they stand in
+    /// the context, have at most `room` tokens.
+    pub fn carried_within(
+        old: &[KeyFact],
+        new: &[KeyFact],
+        room: Tokens,
+        count: impl Fn(&str) -> Tokens,
+    ) -> Vec<KeyFact> {
+        let room = room.min(FACT_TOKENS_MAX);
         let mut facts: Vec<&KeyFact> = old.iter().chain(new).collect();
         facts.sort_by_key(|fact| fact.ordinal);
-        let mut kept: Vec<(String, &KeyFact)> = Vec::new();
+        let mut seen: Vec<Statement> = Vec::new();
+        let mut kept: Vec<&KeyFact> = Vec::new();
         let mut tokens = Tokens::ZERO;
         for fact in facts.into_iter().rev() {
-            let plain = normalised(&fact.text);
-            let said = plain.is_empty() || kept.iter().any(|(newer, _)| newer.contains(&plain));
-            let with_it = tokens + count(&fact.text);
-            if !said && kept.len() < FACTS_MAX && with_it <= FACT_TOKENS_MAX {
+            let statement = Statement::of(fact);
+            let said = statement.plain.is_empty() || seen.iter().any(|s| s.replaces(&statement));
+            if said {
+                continue;
+            }
+            seen.push(statement);
+            let with_it = tokens + count(&format!("{fact}\n"));
+            if kept.len() < FACTS_MAX && with_it <= room {
                 tokens = with_it;
-                kept.push((plain, fact));
+                kept.push(fact);
             }
         }
-        kept.into_iter()
-            .rev()
-            .map(|(_, fact)| fact.clone())
-            .collect()
+        kept.into_iter().rev().cloned().collect()
     }
 }
 
-/// Lower case, single spaces, no full stop: how two quotes of one fact are told to be the same.
-/// Framed by spaces, so that only whole words are found in a longer one.
-fn normalised(text: &str) -> String {
-    let lower = text.to_lowercase();
-    let words: Vec<&str> = lower
-        .trim_end_matches(['.', ' ', '\n'])
-        .split_whitespace()
-        .collect();
-    if words.is_empty() {
-        return String::new();
+/// A fact taken apart, to be compared with others.
+struct Statement {
+    ordinal: Ordinal,
+    /// Lower case, single spaces, no full stop, framed by spaces, so that only whole words are
+    /// found in a longer one.
+    plain: String,
+    /// Its longer words without digits, sorted.
+    subject: Vec<String>,
+    /// Its words with digits, sorted.
+    values: Vec<String>,
+    /// Whether it says that something changed.
+    changes: bool,
+}
+
+impl Statement {
+    fn of(fact: &KeyFact) -> Statement {
+        let lower = fact.text.to_lowercase();
+        let trimmed = lower.trim_end_matches(['.', ' ', '\n']);
+        let spaced: Vec<&str> = trimmed.split_whitespace().collect();
+        let plain = match &spaced[..] {
+            [] => String::new(),
+            words => format!(" {} ", words.join(" ")),
+        };
+        let word = |word: &&str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+        let sorted = |mut words: Vec<String>| {
+            words.sort_unstable();
+            words.dedup();
+            words
+        };
+        let words: Vec<String> = spaced.iter().map(word).collect();
+        let changes = words.iter().any(|word| CHANGES.contains(&word.as_str()))
+            || plain.contains(" no longer ");
+        let (values, words): (Vec<String>, Vec<String>) = words
+            .into_iter()
+            .partition(|word| word.chars().any(|c| c.is_ascii_digit()));
+        let long = |word: &String| {
+            word.chars().count() >= WORD_CHARS_MIN && !CHANGES.contains(&word.as_str())
+        };
+        Statement {
+            ordinal: fact.ordinal,
+            plain,
+            subject: sorted(words.into_iter().filter(long).collect()),
+            values: sorted(values),
+            changes,
+        }
     }
-    format!(" {} ", words.join(" "))
+
+    /// Whether this newer statement leaves nothing to say for an older one.
+    fn replaces(&self, old: &Statement) -> bool {
+        if self.plain.contains(&old.plain) {
+            return true;
+        }
+        // Statements of one message complete each other.
+        if self.ordinal == old.ordinal {
+            return false;
+        }
+        let known = |word: &&String| self.subject.binary_search(word).is_ok();
+        let shared = old.subject.iter().filter(known).count();
+        if shared < SUBJECT_WORDS_MIN {
+            return false;
+        }
+        let at_least = |percent: usize, of: usize| shared * 100 >= of * percent;
+        if self.values == old.values {
+            return at_least(SAME_SUBJECT_PERCENT, old.subject.len());
+        }
+        let needed = if self.changes {
+            CHANGED_SUBJECT_PERCENT
+        } else {
+            SAME_SUBJECT_PERCENT
+        };
+        let both_say_how_much = !self.values.is_empty() && !old.values.is_empty();
+        both_say_how_much && at_least(needed, self.subject.len().min(old.subject.len()))
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +208,31 @@ mod tests {
             ("We use Rust, not Go: use Rust for all".into(), 5),
         ];
         assert_eq!(carried(&old, &new), expected);
+    }
+
+    #[test]
+    fn a_newer_value_replaces_the_old_one() {
+        let old = [
+            fact("The budget is 2,400 EUR and must not be exceeded", 3),
+            fact("Checkout may be unavailable for 6 minutes", 4),
+            fact("Cutover is on Tuesday 17 March", 5),
+        ];
+        let new = [
+            fact("The budget is 2,900 EUR now and must not be exceeded.", 9),
+            fact("Refunds may be unavailable for 2 hours", 10),
+            fact("Correction: cutover moved to Tuesday 24 March", 11),
+        ];
+        let places: Vec<u32> = carried(&old, &new).iter().map(|f| f.1).collect();
+        assert_eq!(places, [4, 9, 10, 11]);
+    }
+
+    #[test]
+    fn less_room_leaves_the_newest() {
+        let facts = [fact("one", 1), fact("two", 2), fact("three", 3)];
+        let bytes = |text: &str| Tokens(text.len() as u64);
+        let within = |room| KeyFact::carried_within(&facts, &[], Tokens(room), bytes).len();
+        assert_eq!(facts[2].to_string(), "- three (#3)");
+        assert_eq!([0, 12, 13, 24, 35, 36].map(within), [0, 1, 1, 2, 3, 3]);
     }
 
     #[test]
