@@ -3,12 +3,13 @@
 //! A user's file overrides the built-in one key by key. A model that neither names is given
 //! careful defaults and flagged [`Entry::assumed`]; a provider that neither names is an error.
 
+mod entry;
 mod file;
 mod price;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
+pub use entry::{Entry, ModelRef, Prices};
 pub use file::Error as FileError;
 pub use price::{Cost, Price};
 use unisono_context::{Encoding, Ppm, Tokens};
@@ -17,82 +18,16 @@ use unisono_context::{Encoding, Ppm, Tokens};
 pub const ASSUMED_WINDOW: Tokens = Tokens(128_000);
 /// The longest output of a model the catalogue does not know.
 pub const ASSUMED_MAX_OUTPUT: Tokens = Tokens(8_192);
+/// When a model's conversations are compacted, as a share of its window.
+pub const DEFAULT_TRIGGER: Ppm = Ppm::percent(95);
+/// Tokens the `retention` preset keeps verbatim.
+pub const DEFAULT_RETENTION: Tokens = Tokens(1_000);
+/// Tokens a message costs besides its text, where neither model nor provider say.
+pub const DEFAULT_MESSAGE_OVERHEAD: Tokens = Tokens(4);
 /// The offline model: a provider and a model of the same name.
 pub const EXTRACTIVE: &str = "extractive";
 
 const BUILT_IN: &str = include_str!("../../../config/models.toml");
-
-/// A model as people write it: `provider/model`, or `extractive`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ModelRef {
-    /// Who serves it.
-    pub provider: String,
-    /// Its name there; may contain slashes.
-    pub model: String,
-}
-
-impl ModelRef {
-    /// The offline model.
-    pub fn extractive() -> ModelRef {
-        ModelRef {
-            provider: EXTRACTIVE.to_owned(),
-            model: EXTRACTIVE.to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for ModelRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.provider == EXTRACTIVE && self.model == EXTRACTIVE {
-            return f.write_str(EXTRACTIVE);
-        }
-        write!(f, "{}/{}", self.provider, self.model)
-    }
-}
-
-/// Prices of a model. One that is missing is unknown, not free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prices {
-    /// Input tokens that were not cached.
-    pub input: Option<Price>,
-    /// Output tokens.
-    pub output: Option<Price>,
-    /// Input tokens read from the provider's prompt cache.
-    pub cache_read: Option<Price>,
-    /// Input tokens written to it.
-    pub cache_write: Option<Price>,
-}
-
-/// What is known of one model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its reference.
-    pub model: ModelRef,
-    /// Context window: input and output together.
-    pub window: Tokens,
-    /// A larger window that has to be asked for with a provider's beta flag.
-    pub beta_window: Option<Tokens>,
-    /// Longest output.
-    pub max_output: Tokens,
-    /// The encoding it is counted in.
-    pub encoding: Encoding,
-    /// True where that encoding is only an estimate of the provider's own.
-    pub estimated: bool,
-    /// Prices per million tokens.
-    pub prices: Prices,
-    /// The shortest prefix its provider caches, if it caches.
-    pub cache_minimum: Option<Tokens>,
-    /// Default compaction trigger as a share of the window, where the policy asks for one.
-    pub trigger: Ppm,
-    /// Default tokens kept verbatim by the `retention` preset.
-    pub retention: Tokens,
-    /// The model that summarises for it.
-    pub summariser: ModelRef,
-    /// Tokens a message costs besides its text.
-    pub message_overhead: Tokens,
-    /// True when the catalogue does not know the model: say so.
-    pub assumed: bool,
-}
 
 /// Why a model cannot be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -263,8 +198,8 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         estimated: defaults.estimated.unwrap_or(true),
         prices: known.prices,
         cache_minimum: known.cache_minimum.or(defaults.cache_minimum),
-        trigger: known.trigger.unwrap_or(Ppm::percent(95)),
-        retention: known.retention.unwrap_or(Tokens(1_000)),
+        trigger: known.trigger.unwrap_or(DEFAULT_TRIGGER),
+        retention: known.retention.unwrap_or(DEFAULT_RETENTION),
         summariser: known.summariser.unwrap_or_else(|| {
             defaults
                 .summariser
@@ -274,7 +209,7 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         message_overhead: known
             .message_overhead
             .or(defaults.message_overhead)
-            .unwrap_or(Tokens(4)),
+            .unwrap_or(DEFAULT_MESSAGE_OVERHEAD),
         assumed,
         model,
     }
@@ -300,6 +235,9 @@ fn undated(name: &str) -> Option<&str> {
         })
 }
 
+/// Names less alike than this (Jaro and Winkler's similarity, 0 to 1) are no slip of the keyboard.
+const ALIKE: f64 = 0.8;
+
 /// The known name most like `name`, if one is like it at all.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let score = |candidate: &str| {
@@ -310,7 +248,7 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<Strin
     };
     known
         .map(|candidate| (score(candidate), candidate))
-        .filter(|(score, _)| *score > 0.8)
+        .filter(|(score, _)| *score > ALIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate.to_owned())
 }

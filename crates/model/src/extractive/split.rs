@@ -2,7 +2,11 @@
 //!
 //! Every unit is a byte range of its text, so that a quote is always a piece of what was said.
 
+mod sentence;
+
 use std::ops::Range;
+
+use sentence::sentences;
 
 /// Longer units are cut; a quote stays readable and the work per unit bounded.
 const MAX_UNIT_BYTES: usize = 280;
@@ -97,83 +101,6 @@ fn item_marker(line: &str) -> usize {
     at
 }
 
-/// The sentences of a stretch of text.
-fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut start = range.start;
-    let mut chars = text[range.clone()].char_indices().peekable();
-    while let Some((offset, c)) = chars.next() {
-        let end = range.start + offset + c.len_utf8();
-        let ends = match c {
-            '。' | '！' | '？' => true,
-            '.' | '!' | '?' | '…' => {
-                let closed = skip_closers(text, end, range.end);
-                sentence_ends(text, start..end, closed..range.end)
-            }
-            _ => false,
-        };
-        if ends {
-            let end = skip_closers(text, end, range.end);
-            while chars
-                .peek()
-                .is_some_and(|(next, _)| range.start + next < end)
-            {
-                chars.next();
-            }
-            found.push(trim(text, start..end));
-            start = end;
-        }
-    }
-    found.push(trim(text, start..range.end));
-    found.retain(|sentence| !sentence.is_empty());
-    found
-}
-
-/// Past closing quotes, brackets and emphasis that belong to the sentence before.
-fn skip_closers(text: &str, from: usize, to: usize) -> usize {
-    let closers = [
-        '"', '\'', ')', ']', '*', '_', '”', '’', '»', '.', '!', '?', '」', '』',
-    ];
-    let rest = &text[from..to];
-    to - rest.trim_start_matches(closers).len()
-}
-
-fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool {
-    let rest = &text[after];
-    let Some(first) = rest.chars().next() else {
-        return true;
-    };
-    if !first.is_whitespace() {
-        return false;
-    }
-    let before = &text[before];
-    if !before.ends_with('.') || before.ends_with("..") {
-        return true;
-    }
-    let word = before
-        .trim_end_matches('.')
-        .rsplit([' ', '(', '\t'])
-        .next()
-        .unwrap_or_default();
-    let next = rest.trim_start().chars().next().unwrap_or(' ');
-    if is_abbreviation(word) {
-        return false;
-    }
-    // In chats sentences often start small; after a short word it is rather an abbreviation.
-    !next.is_lowercase() || word.len() > 3
-}
-
-fn is_abbreviation(word: &str) -> bool {
-    const KNOWN: [&str; 34] = [
-        "e.g", "i.e", "eg", "ie", "etc", "vs", "cf", "ca", "approx", "incl", "excl", "resp", "no",
-        "nr", "fig", "sec", "ch", "vol", "pp", "mr", "mrs", "ms", "dr", "prof", "st", "inc", "ltd",
-        "co", "corp", "jr", "sr", "dept", "max", "min",
-    ];
-    let mut letters = word.chars();
-    let initial = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_uppercase());
-    initial || (word.len() <= 6 && KNOWN.contains(&word.to_ascii_lowercase().as_str()))
-}
-
 /// Adds a unit, cut into pieces where it is too long.
 fn push_pieces(
     text: &str,
@@ -242,36 +169,6 @@ mod tests {
             .into_iter()
             .map(|span| &text[span.range])
             .collect()
-    }
-
-    #[test]
-    fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 9] = [
-            ("One. Two! Three?", &["One.", "Two!", "Three?"]),
-            (
-                "Use e.g. v2.3 here. Done.",
-                &["Use e.g. v2.3 here.", "Done."],
-            ),
-            (
-                "ask Dr. Who at 10.5 km. ok",
-                &["ask Dr. Who at 10.5 km. ok"],
-            ),
-            ("it works. then we left", &["it works.", "then we left"]),
-            (
-                "(He said \"no.\") Next one.",
-                &["(He said \"no.\")", "Next one."],
-            ),
-            ("Wait... what? yes", &["Wait...", "what?", "yes"]),
-            (
-                "会议推迟了。下周二再开！好",
-                &["会议推迟了。", "下周二再开！", "好"],
-            ),
-            ("see a.b.c and foo.rs now", &["see a.b.c and foo.rs now"]),
-            ("J. Smith agreed. Fine.", &["J. Smith agreed.", "Fine."]),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(units(text), expected, "{text}");
-        }
     }
 
     #[test]

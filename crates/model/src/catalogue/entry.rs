@@ -1,0 +1,79 @@
+//! A model, by reference, and what is known of it.
+
+use std::fmt;
+
+use unisono_context::{Encoding, Ppm, Tokens};
+
+use super::{EXTRACTIVE, Price};
+
+/// A model as people write it: `provider/model`, or `extractive`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelRef {
+    /// Who serves it.
+    pub provider: String,
+    /// Its name there; may contain slashes.
+    pub model: String,
+}
+
+impl ModelRef {
+    /// The offline model.
+    pub fn extractive() -> ModelRef {
+        ModelRef {
+            provider: EXTRACTIVE.to_owned(),
+            model: EXTRACTIVE.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.provider == EXTRACTIVE && self.model == EXTRACTIVE {
+            return f.write_str(EXTRACTIVE);
+        }
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// Prices of a model. One that is missing is unknown, not free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// Input tokens that were not cached.
+    pub input: Option<Price>,
+    /// Output tokens.
+    pub output: Option<Price>,
+    /// Input tokens read from the provider's prompt cache.
+    pub cache_read: Option<Price>,
+    /// Input tokens written to it.
+    pub cache_write: Option<Price>,
+}
+
+/// What is known of one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its reference.
+    pub model: ModelRef,
+    /// Context window: input and output together.
+    pub window: Tokens,
+    /// A larger window that has to be asked for with a provider's beta flag.
+    pub beta_window: Option<Tokens>,
+    /// Longest output.
+    pub max_output: Tokens,
+    /// The encoding it is counted in.
+    pub encoding: Encoding,
+    /// True where that encoding is only an estimate of the provider's own.
+    pub estimated: bool,
+    /// Prices per million tokens.
+    pub prices: Prices,
+    /// The shortest prefix its provider caches, if it caches.
+    pub cache_minimum: Option<Tokens>,
+    /// Default compaction trigger as a share of the window, where the policy asks for one.
+    pub trigger: Ppm,
+    /// Default tokens kept verbatim by the `retention` preset.
+    pub retention: Tokens,
+    /// The model that summarises for it.
+    pub summariser: ModelRef,
+    /// Tokens a message costs besides its text.
+    pub message_overhead: Tokens,
+    /// True when the catalogue does not know the model: say so.
+    pub assumed: bool,
+}
