@@ -12,31 +12,31 @@ pub(crate) mod baseline;
 mod bm25;
 mod cues;
 mod facts;
+mod fit;
 mod focus;
 mod json;
 mod passage;
 mod pool;
 mod prior;
+mod quote;
 mod render;
 mod score;
 mod section;
 mod select;
 mod split;
+mod standing;
 mod summary;
 mod synthesis;
 mod terms;
+mod weights;
 
+use unisono_context::checkpoint::{KeyFact, Span};
 use unisono_context::{Ordinal, Tokens};
 
 pub use passage::{Kind, Passage};
 
 /// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a dyn Fn(&str) -> u64;
-
-/// The most key facts a summary carries.
-pub const MAX_KEY_FACTS: usize = 50;
-/// The most tokens all key facts have together.
-pub const MAX_KEY_FACT_TOKENS: Tokens = Tokens(1_000);
 
 /// How a summary is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,15 +46,6 @@ pub enum Style {
     Rolling,
     /// One paragraph: a topic, or several old topics.
     Paragraph,
-}
-
-/// A fact that is carried from checkpoint to checkpoint word for word.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyFact {
-    /// The quote.
-    pub text: String,
-    /// The message it was said in.
-    pub ordinal: Ordinal,
 }
 
 /// What is to be summarised.
@@ -84,7 +75,7 @@ pub struct SummaryDraft {
     pub text: String,
     /// What it costs.
     pub tokens: Tokens,
-    /// At most [`MAX_KEY_FACTS`] and [`MAX_KEY_FACT_TOKENS`], oldest first.
+    /// The facts so far and new ones, as [`KeyFact::carried`] limits them; oldest first.
     pub key_facts: Vec<KeyFact>,
     /// The messages it quotes, in order.
     pub quoted: Vec<Ordinal>,
@@ -93,6 +84,15 @@ pub struct SummaryDraft {
 /// Condenses a conversation.
 pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     summary::summarise(input)
+}
+
+/// Condenses a conversation to a checkpoint's block: summary, key facts and the marking around
+/// them have at most the cap together, and no quote stands in both. `covers` are the messages
+/// that the block stands for.
+///
+/// The text is empty where the cap leaves no room for a word of any message.
+pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
+    summary::checkpoint(input, covers)
 }
 
 /// A summary that stands for older messages.

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
+use unisono_context::checkpoint::{FACTS_MAX, KeyFact};
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{
-    AnswerInput, Delegated, KeyFact, MAX_KEY_FACTS, Passage, Style, SummaryDraft, SummaryInput,
+    AnswerInput, Delegated, Passage, Style, SummaryDraft, SummaryInput, SummaryText,
     SynthesisInput, answer, summarise, synthesise,
 };
 
@@ -126,7 +127,7 @@ fn key_facts_are_few_and_a_changed_one_replaces_the_old() {
         "The budget is 2,900 EUR now and must not be exceeded, the association voted again.";
     passages.push(said(11, Role::User, later));
     let draft = summary(&passages, None, 150);
-    assert!(draft.key_facts.len() <= MAX_KEY_FACTS);
+    assert!(draft.key_facts.len() <= FACTS_MAX);
     let budgets: Vec<&KeyFact> = draft
         .key_facts
         .iter()
@@ -343,8 +344,10 @@ fn as_passages(conversation: &[(bool, String)]) -> Vec<Passage<'_>> {
         .collect()
 }
 
+/// Single spaces, no asterisks: quotes leave the marks of emphasis out.
 fn normalised(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let plain = text.replace('*', "");
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The quotes of a rolling summary: message and text, one for each stretch.
@@ -379,12 +382,14 @@ proptest! {
         prop_assert_eq!(&draft, &summary(&passages, None, cap));
         for (n, quote) in quotes(&draft.text) {
             let source = normalised(&conversation[n - 1].1);
-            for piece in quote.split(" … ").flat_map(|part| part.split(" / ")) {
+            // A last resort cuts its one quote.
+            for piece in quote.trim_end_matches(" …").split(" … ").flat_map(|part| part.split(" / ")) {
                 prop_assert!(source.contains(&normalised(piece)), "{piece:?} is not in {source:?}");
             }
         }
         for fact in &draft.key_facts {
-            prop_assert!(normalised(&conversation[fact.ordinal.0 as usize - 1].1).contains(&fact.text));
+            let source = normalised(&conversation[fact.ordinal.0 as usize - 1].1);
+            prop_assert!(source.contains(&normalised(&fact.text)));
         }
     }
 
@@ -418,4 +423,116 @@ proptest! {
         let input = SynthesisInput { task: &task, results: &results, cap: Tokens(cap), count: &count };
         prop_assert!(count(&synthesise(&input).text) <= cap);
     }
+}
+
+#[test]
+fn an_answer_quotes_what_reads_by_itself() {
+    use Role::{Assistant, User};
+    let passages = [
+        said(
+            1,
+            User,
+            "Can you help me with the boiler? I want it replaced before winter.",
+        ),
+        said(
+            2,
+            Assistant,
+            "I would look at two things first:\n- **Age:** built in 1998\n- **Fuel:** oil",
+        ),
+        said(
+            3,
+            User,
+            "Mr. Oduya from Heatwell measured the chimney. He said it must be relined, **9 metres**.",
+        ),
+        said(
+            4,
+            Assistant,
+            "Feel free to ask if you need further help with the boiler!",
+        ),
+        said(
+            5,
+            User,
+            "Decided: Heatwell replaces the boiler, Oduya sends the offer by Friday 12 June.",
+        ),
+        said(6, User, "I don't remember the number of the boiler, sorry."),
+    ];
+    let decisions = ask(
+        &passages,
+        "You collect decisions.",
+        "What about the boiler?",
+        200,
+    );
+    assert!(
+        decisions.contains("#5 user: “Decided: Heatwell replaces"),
+        "{decisions}"
+    );
+    for junk in [
+        "Can you help",
+        "two things first",
+        "Feel free",
+        "**9",
+        "**Age",
+    ] {
+        assert!(!decisions.contains(junk), "{junk}: {decisions}");
+    }
+    let limits = ask(
+        &passages,
+        "You collect constraints.",
+        "What must be done?",
+        200,
+    );
+    let joined =
+        "“Mr. Oduya from Heatwell measured the chimney. He said it must be relined, 9 metres.”";
+    assert!(limits.contains(joined), "{limits}");
+    let draft = summary(&passages, None, 120);
+    let facts: Vec<&str> = draft.key_facts.iter().map(|fact| &*fact.text).collect();
+    assert!(
+        !facts.iter().any(|fact| fact.contains("remember")),
+        "{facts:?}"
+    );
+}
+
+#[test]
+fn an_answer_names_the_message_of_a_key_fact_in_a_summary() {
+    let summary = "[summary of #1–#9]\n## Key points\nuser:\n- #3 The well gives 1,800 litres an hour.\n\n\
+                   ## Key facts\n- Jolanda orders the drip lines at Feldkamp by Friday. (#5)\n";
+    let earlier = SummaryText {
+        first: Ordinal(1),
+        last: Ordinal(9),
+        text: summary,
+    };
+    let input = AnswerInput {
+        passages: &[],
+        summaries: &[earlier],
+        persona: "You find actions.",
+        task: "Who orders the drip lines?",
+        cap: Tokens(100),
+        count: &count,
+    };
+    let answer = answer(&input);
+    assert_eq!(answer.quotes, [Ordinal(5)]);
+    assert!(
+        answer
+            .text
+            .ends_with("- #5 “Jolanda orders the drip lines at Feldkamp by Friday.”"),
+        "{}",
+        answer.text
+    );
+}
+
+#[test]
+fn a_record_that_takes_several_lines_names_itself_on_each() {
+    let seats = r#"[{"flight_number":"HAT023","date":"2024-05-26","prices":{"economy":87,"business":365},
+        "stops":[{"airport":"Philadelphia International Airport","minutes":95},{"airport":"Denver International Airport","minutes":41},
+        {"airport":"George Bush Intercontinental Airport","minutes":63}]}]"#;
+    let part = Part::ToolResult {
+        call_id: "c".into(),
+        content: seats.into(),
+        is_error: false,
+    };
+    let passage = Passage::of_part(Ordinal(3), Role::Tool, None, Timestamp(START), &part).unwrap();
+    let lines: Vec<&str> = passage.text.lines().collect();
+    assert_eq!(lines[0], "HAT023: flight_number: HAT023, date: 2024-05-26");
+    assert_eq!(lines[1], "HAT023 prices: economy: 87, business: 365");
+    assert!(lines.len() > 2 && lines.iter().all(|line| line.starts_with("HAT023")));
 }

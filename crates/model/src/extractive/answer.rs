@@ -7,26 +7,18 @@ use unisono_context::{Role, Tokens};
 
 use super::cues::Cues;
 use super::focus::Focus;
-use super::passage::Kind;
 use super::pool::Pool;
-use super::select::{Preference, Worth, choose};
-use super::split::Block;
+use super::quote::quote;
+use super::select::{Worth, choose};
+use super::standing::{companion, standing};
 use super::summary::quoted;
+use super::terms::Term;
+use super::weights::{self, relevance};
 use super::{Answer, AnswerInput, bm25, prior, render, score};
 use crate::redact::redact;
 
-const PREFERENCE: Preference = Preference {
-    decay: 0.4,
-    sibling: 0.8,
-    line: 8.0,
-    power: 0.5,
-};
-
 /// More quotes than this answer less well.
 const MAX_QUOTES: usize = 14;
-/// What the task's terms count beside the persona's.
-const TASK: f32 = 1.0;
-const PERSONA: f32 = 0.25;
 
 /// See [`super::answer`].
 pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
@@ -39,74 +31,89 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     for (passage, text) in input.passages.iter().zip(&texts) {
         pool.add_passage(passage, text);
     }
-    let mut focus = Focus::of(input.persona);
-    focus.extend(
-        Focus::of(input.task)
-            .into_iter()
-            .filter(|f| !Focus::of(input.persona).contains(f)),
-    );
+    let focus = Sought::of(input);
     let worth = worth(&mut pool, input, &focus);
-    let mut chosen = choose(&pool, &worth, PREFERENCE, input.cap.0 as f32);
+    let mut chosen = choose(&pool, &worth, weights::ANSWER, input.cap.0 as f32);
+    let best = chosen
+        .iter()
+        .map(|&unit| worth.units[unit])
+        .fold(0.0, f32::max);
+    chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
     chosen.truncate(MAX_QUOTES);
-    fit(&pool, chosen, focus.first().copied(), input)
+    fit(&pool, chosen, focus.0.first().copied(), input)
+}
+
+/// What is looked for: first what the agent is there for, then what the task asks for.
+struct Sought(Vec<Focus>);
+
+impl Sought {
+    fn of(input: &AnswerInput<'_>) -> Sought {
+        let mut all = Focus::of(input.persona);
+        let asked = Focus::of(input.task).into_iter();
+        let asked: Vec<Focus> = asked.filter(|focus| !all.contains(focus)).collect();
+        // Of what an agent's instructions mention, the first is what it is there for.
+        all.truncate(if asked.is_empty() { all.len() } else { 1 });
+        all.extend(asked);
+        Sought(all)
+    }
+
+    /// How well a unit serves it.
+    fn served_by(&self, pool: &Pool<'_>, unit: usize) -> f32 {
+        let [first, others @ ..] = &self.0[..] else {
+            return 0.0;
+        };
+        let others = others.iter().map(|focus| focus.serves(pool, unit));
+        relevance::FIRST_FOCUS * first.serves(pool, unit)
+            + relevance::OTHER_FOCUS * others.fold(0.0, f32::max)
+    }
+
+    /// Whether questions are welcome.
+    fn asks_questions(&self) -> bool {
+        self.0.contains(&Focus::Questions)
+    }
+}
+
+/// What the task and the agent's instructions are about.
+fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Vec<(Term, f32)> {
+    let asking: Vec<Term> = Focus::words()
+        .flat_map(|word| pool.terms_of(word))
+        .collect();
+    let task = pool.known(input.task).into_iter();
+    let mut query: Vec<_> = task.map(|term| (term, relevance::TASK)).collect();
+    let persona = pool.known(input.persona).into_iter();
+    query.extend(persona.map(|term| (term, relevance::PERSONA)));
+    query.retain(|(term, _)| !asking.contains(term));
+    query
 }
 
 /// Relevance to the task, what the focus wants, and what is worth quoting anyway.
-fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &[Focus]) -> Worth {
-    let task = pool.known(input.task).into_iter().map(|term| (term, TASK));
-    let mut query: Vec<_> = task.collect();
-    query.extend(
-        pool.known(input.persona)
-            .into_iter()
-            .map(|term| (term, PERSONA)),
-    );
-    let relevant = normalised(bm25::relevance(pool, &query));
+fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &Sought) -> Worth {
+    let query = query(pool, input);
+    let like = normalised(bm25::relevance(pool, &query));
     let Worth { units, terms } = score::weigh(pool, &[]);
     let general = normalised(units);
-    let serves = |unit: usize| match focus {
-        [] => 0.0,
-        [first, rest @ ..] => {
-            let others = rest
-                .iter()
-                .map(|f| f.serves(pool, unit))
-                .fold(0.0, f32::max);
-            first.serves(pool, unit) + 0.3 * others
+    let worth_of = |unit: usize| {
+        let served = focus.served_by(pool, unit);
+        let sought = focus.0.is_empty() || served > 0.0 || like[unit] >= relevance::UNSOUGHT_LEAST;
+        if general[unit] <= 0.0 || !sought {
+            return 0.0;
         }
+        let cues = pool.units[unit].cues;
+        let change = if cues.any(Cues::CHANGE) {
+            relevance::CHANGE
+        } else {
+            1.0
+        };
+        let aside = if cues.any(Cues::QUESTION) && !focus.asks_questions() {
+            relevance::ASIDE
+        } else {
+            1.0
+        };
+        let wanted = relevance::LIKENESS * like[unit] + served * change + relevance::BASE;
+        wanted * (relevance::WORTH_BASE + general[unit].sqrt()) * aside * standing(pool, unit)
     };
-    let units = (0..pool.units.len())
-        .map(|unit| {
-            if general[unit] <= 0.0 {
-                return 0.0;
-            }
-            let change = if pool.units[unit].cues.any(Cues::CHANGE) {
-                1.3
-            } else {
-                1.0
-            };
-            let wanted = 1.5 * relevant[unit] + 1.2 * serves(unit) * change;
-            (wanted + 0.1) * (0.3 + general[unit].sqrt()) * readable(pool, unit)
-        })
-        .collect();
+    let units = (0..pool.units.len()).map(worth_of).collect();
     Worth { units, terms }
-}
-
-/// Sentences read better in an answer than fragments and raw tool output.
-fn readable(pool: &Pool<'_>, unit: usize) -> f32 {
-    let unit = &pool.units[unit];
-    let words = unit.text.split_whitespace().take(5).count();
-    let short = if words < 4 { 0.4 } else { 1.0 };
-    let said = if unit.kind == Kind::Text { 1.0 } else { 0.5 };
-    let block = if matches!(unit.block, Block::Prose | Block::Item) {
-        1.0
-    } else {
-        0.7
-    };
-    let filler = if unit.cues.any(Cues::FILLER) {
-        0.6
-    } else {
-        1.0
-    };
-    short * said * block * filler
 }
 
 fn normalised(mut values: Vec<f32>) -> Vec<f32> {
@@ -150,7 +157,12 @@ fn fit(
 
 /// A heading, then the quotes in the order they were said, by day.
 fn lay_out(pool: &Pool<'_>, chosen: &[usize], focus: Option<Focus>) -> String {
-    let mut lines = render::lines(pool, chosen);
+    // What makes a quote understandable comes with it.
+    let companions = chosen.iter().filter_map(|&unit| companion(pool, unit));
+    let mut units: Vec<usize> = chosen.iter().copied().chain(companions).collect();
+    units.sort_unstable();
+    units.dedup();
+    let mut lines = render::lines(pool, &units);
     lines.sort_by_key(|line| line.units[0]);
     let mut text = format!("## {}\n", focus.map_or("What was said", Focus::title));
     let mut day = None;
@@ -178,7 +190,7 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], focus: Option<Focus>) -> String {
             ("“", "”")
         };
         text.push_str(marks.0);
-        render::quote(pool, &line.units, &mut text);
+        quote(pool, &line.units, &mut text);
         text.push_str(marks.1);
         text.push('\n');
     }

@@ -27,6 +27,10 @@ impl Cues {
     pub(super) const QUESTION: Cues = Cues(1 << 10);
     /// A decision that replaces an earlier one.
     pub(super) const CHANGE: Cues = Cues(1 << 11);
+    /// An offer or a prompt that says nothing of the matter.
+    pub(super) const OFFER: Cues = Cues(1 << 13);
+    /// The speaker will do it.
+    pub(super) const PROMISE: Cues = Cues(1 << 12);
 
     /// Whether it has any of `others`.
     pub(super) const fn any(self, others: Cues) -> bool {
@@ -87,14 +91,14 @@ fn whole_words(text: &str, start: usize, end: usize) -> bool {
     let letter = |at: usize| {
         text.as_bytes()
             .get(at)
-            .is_some_and(u8::is_ascii_alphanumeric)
+            .is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'_')
     };
     let joined = |at: usize| at > 0 && letter(at - 1) && letter(at);
     !joined(start) && !joined(end)
 }
 
 /// The phrases of each cue, separated by bars.
-const PHRASES: [(Cues, &str); 11] = [
+const PHRASES: [(Cues, &str); 16] = [
     (
         Cues::DECISION.with(Cues::CHANGE),
         "replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
@@ -105,9 +109,9 @@ const PHRASES: [(Cues, &str); 11] = [
         Cues::DECISION,
         "decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
          agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
-         let's keep|let's go|chose|chosen|choose|picked|rather than|\
+         let's keep|let's go|chose|chosen|we choose|i choose|picked|rather than|\
          settled|approved|approves|signed off|rejected|ruled out|dropped|\
-         we drop|stays|confirmed|confirm|final|\
+         we drop|stays|confirmed|i confirm|we confirm|final|\
          we're going|preferred|prefer|we won't|leave it|\
          in favour of|in favor of|plan is",
     ),
@@ -129,10 +133,20 @@ const PHRASES: [(Cues, &str); 11] = [
     ),
     (
         Cues::PENDING,
-        "todo|to do|next step|next steps|due|i'll|will|needs to|need to|assigned|owner|\
-         takes|takes over|remaining|follow up|follow-up|planned|scheduled|by tomorrow|\
+        "todo|to do|next step|next steps|due|will|needs to|need to|assigned|owner|\
+         takes|takes over|remaining|follow up|follow-up|planned|scheduled|\
          in progress|pending|blocks|blocked|waiting|responsible|should|before|until|\
-         deliver|is going to|remind|action|asks",
+         deliver|is going to|remind|action|asks|decides whether|have to decide|has to decide|\
+         need to decide|must decide",
+    ),
+    (
+        Cues::PENDING.with(Cues::PROMISE),
+        "i'll|i will|i'm going to|we'll|i’ll|we’ll|i can take|i take",
+    ),
+    (
+        Cues::PENDING.with(Cues::DATE),
+        "by monday|by tuesday|by wednesday|by thursday|by friday|by saturday|by sunday|by mon|\
+         by tue|by wed|by thu|by fri|by tomorrow|by tonight|by noon|by the end of|due by|due on",
     ),
     (
         Cues::OPEN,
@@ -143,13 +157,15 @@ const PHRASES: [(Cues, &str); 11] = [
     (
         Cues::GOAL,
         "goal|purpose|objective|aim|i want|we want|i need|we need|i'd like|i would like|\
-         background|we have to|the idea is|called|my name is|i am",
+         background|we have to|i'm trying to|i am trying to|i'm looking|\
+         i am looking|looking for|looking to|could you|can you|the idea is|called|my name is|i am",
     ),
     (
         Cues::DATE,
         "monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|\
          april|june|july|august|september|october|november|december|tomorrow|today|tonight|\
-         next week|o'clock|a.m.|p.m.|weekend|noon|midnight",
+         next week|o'clock|a.m.|p.m.|weekend|noon|midnight|mon|tue|wed|thu|fri|jan|feb|apr|jun|\
+         jul|aug|sep|oct|nov|dec",
     ),
     (
         Cues::CAUSE,
@@ -160,14 +176,31 @@ const PHRASES: [(Cues, &str); 11] = [
         Cues::RISK,
         "risk|danger|warning|failed|fails|failure|error|broken|bug|incident|outage|leak|\
          problem|issue|wrong|vulnerable|worries|concern|careful|regression|timeout|crash|\
-         lost|slow",
+         lost|too slow|slower|slowed",
     ),
     (
         Cues::FILLER,
         "thanks|thank you|you're welcome|good morning|morning|haha|lol|sounds good|\
-         happy to help|great|no problem|let me know|shall i|would you like|sorry|\
-         is there anything else|have a great day|please hold|good point|of course|sure|\
-         feel free|hope|wow|i understand|one moment|good question|fair enough|never mind",
+         happy to help|great|no problem|no worries|sorry|of course|sure|hope|wow|good point|\
+         i understand|good question|fair enough|never mind|apologize|apologise",
+    ),
+    (
+        Cues::OFFER,
+        "let me know|please let me know|shall i|would you like|if you would like|if you'd like|\
+         is there anything else|anything else|have a great day|please hold|one moment|feel free|\
+         please confirm|please provide|can i help|can you help|can you assist|could you help|\
+         could you please provide",
+    ),
+    (
+        // What somebody does not know or have binds nobody.
+        Cues::NONE,
+        "i don't|i don’t|i do not|i can't|i can’t|i cannot|you don't|you don’t|they don't|\
+         they don’t|we don't have|don't remember|don't have|do not have|\
+         don't think|can't remember|cannot remember|if only|not only|let me|let's see|no decision",
+    ),
+    (
+        Cues::OPEN,
+        "i don't know|i don’t know|i do not know|we don't know|we don’t know",
     ),
 ];
 

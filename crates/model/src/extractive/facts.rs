@@ -1,61 +1,69 @@
 //! Key facts: the few quotes that are carried from checkpoint to checkpoint word for word.
 
-use unisono_context::{Ordinal, Role};
+use unisono_context::checkpoint::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
+use unisono_context::{Ordinal, Role, Tokens};
 
+use super::CountTokens;
 use super::cues::Cues;
 use super::passage::Kind;
-use super::pool::{Pool, estimate_tokens};
-use super::render::push_normalised;
-use super::select::{Preference, Worth, choose};
-use super::terms::{Class, Term};
-use super::{CountTokens, KeyFact, MAX_KEY_FACT_TOKENS, MAX_KEY_FACTS};
+use super::pool::Pool;
+use super::quote::push_unit;
+use super::select::{Worth, choose};
+use super::standing::standing;
+use super::terms::Class;
+use super::weights;
 
-/// Shares of a fact's terms above which two facts are the same, or about the same thing.
-const SAME: f32 = 0.8;
-const SAME_SUBJECT: f32 = 0.6;
+const CONDITIONS: [&str; 4] = ["if", "once", "should", "unless"];
 
-/// A fact with the terms that it is compared by.
-struct Candidate {
-    fact: KeyFact,
-    subject: Vec<Term>,
-    numbers: Vec<Term>,
-    changes: bool,
-}
+/// All the room that key facts are ever given.
+pub(super) const ALL: Tokens = FACT_TOKENS_MAX;
+/// New facts get the room that the old ones leave, and at least this part of it: each
+/// checkpoint may add something, and none replaces all that was carried so far.
+const NEW_PART: u64 = 3;
+/// Units that read worse than this are not worth carrying for ever.
+const STANDING_LEAST: f32 = 0.6;
 
-/// The facts so far and the best new ones, without duplicates and what was superseded.
+/// The facts so far and the best new ones, in `room` tokens.
 pub(super) fn extract(
-    pool: &mut Pool<'_>,
+    pool: &Pool<'_>,
     worth: &Worth,
     prior: &[KeyFact],
+    room: Tokens,
     count: CountTokens<'_>,
 ) -> Vec<KeyFact> {
-    let mut candidates: Vec<Candidate> = prior
-        .iter()
-        .map(|fact| candidate(pool, fact.clone()))
+    let count = |text: &str| Tokens(count(text));
+    let carried: Tokens = prior.iter().map(|fact| count(&fact.to_string())).sum();
+    let left = room.minus(carried).max(Tokens(room.0 / NEW_PART));
+    let new: Vec<KeyFact> = best(pool, worth, left)
+        .into_iter()
+        .map(|unit| fact(pool, unit))
         .collect();
-    for unit in best(pool, worth) {
-        let mut text = String::new();
-        push_normalised(pool.units[unit].text, &mut text);
-        let ordinal = pool.units[unit].ordinal.unwrap_or(Ordinal::FIRST);
-        let new = candidate(pool, KeyFact { text, ordinal });
-        candidates.push(new);
-    }
-    candidates.sort_by_key(|candidate| candidate.fact.ordinal);
-    within_limits(drop_superseded(candidates), prior, count)
+    let new = KeyFact::carried_within(&[], &new, left, count);
+    KeyFact::carried_within(prior, &new, room, count)
 }
 
-/// Units that state what must hold: constraints, decisions and plans with something specific.
-fn best(pool: &Pool<'_>, worth: &Worth) -> Vec<usize> {
-    let binding = Cues::CONSTRAINT.with(Cues::DECISION);
+fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
+    let mut text = String::new();
+    push_unit(&pool.units[unit], &mut text);
+    KeyFact {
+        text: text.into(),
+        ordinal: pool.units[unit].ordinal.unwrap_or(Ordinal::FIRST),
+    }
+}
+
+/// Units that state what must hold: what the person demands, and what is decided or forbidden
+/// of something specific.
+fn best(pool: &Pool<'_>, worth: &Worth, room: Tokens) -> Vec<usize> {
     let units = (0..pool.units.len()).map(|index| {
         let unit = &pool.units[index];
-        let specific = pool.terms(index).iter().any(|&term| {
-            let class = pool.vocabulary.class(term);
-            matches!(class, Class::Name | Class::Number | Class::Identifier)
-        });
+        let binds = unit.cues.any(Cues::CONSTRAINT.with(Cues::DECISION));
         let said = unit.kind == Kind::Text && !unit.prior && !unit.cues.any(Cues::QUESTION);
-        let stated = unit.cues.any(binding) && (specific || unit.role == Role::User);
-        if said && stated {
+        if !binds || !said || is_conditional(unit.text) {
+            return 0.0;
+        }
+        let demanded = unit.role == Role::User && unit.cues.any(Cues::CONSTRAINT);
+        let stated = demanded || is_specific(pool, index);
+        if stated && standing(pool, index) >= STANDING_LEAST {
             worth.units[index]
         } else {
             0.0
@@ -65,94 +73,22 @@ fn best(pool: &Pool<'_>, worth: &Worth) -> Vec<usize> {
         units: units.collect(),
         terms: worth.terms.clone(),
     };
-    let preference = Preference {
-        decay: 0.4,
-        sibling: 0.8,
-        line: 4.0,
-        power: 1.0,
-    };
-    let budget = MAX_KEY_FACT_TOKENS.0 as f32;
-    let mut chosen = choose(pool, &worth, preference, budget);
-    chosen.truncate(MAX_KEY_FACTS);
+    let mut chosen = choose(pool, &worth, weights::FACTS, room.0 as f32);
+    chosen.truncate(FACTS_MAX);
     chosen
 }
 
-fn candidate(pool: &mut Pool<'_>, fact: KeyFact) -> Candidate {
-    const CHANGES: [&str; 12] = [
-        "instead",
-        "no longer",
-        "replaces",
-        "replaced",
-        "revers",
-        "correction",
-        "changed",
-        "actually",
-        "new date",
-        "moved to",
-        "not anymore",
-        "updated",
-    ];
-    let terms = pool.terms_of(&fact.text);
-    let is_number = |&term: &Term| pool.vocabulary.class(term) == Class::Number;
-    let (numbers, subject) = terms.into_iter().partition(is_number);
-    let lower = fact.text.to_lowercase();
-    let changes = CHANGES.iter().any(|sign| lower.contains(sign));
-    Candidate {
-        fact,
-        subject,
-        numbers,
-        changes,
-    }
+fn is_specific(pool: &Pool<'_>, unit: usize) -> bool {
+    pool.terms(unit).iter().any(|&term| {
+        let class = pool.vocabulary.class(term);
+        matches!(class, Class::Name | Class::Number | Class::Identifier)
+    })
 }
 
-/// Drops each fact that a later one repeats or changes. Facts are oldest first.
-fn drop_superseded(candidates: Vec<Candidate>) -> Vec<KeyFact> {
-    let mut kept: Vec<Candidate> = Vec::new();
-    for new in candidates {
-        let repeated = kept.iter().any(|old| old.fact.text == new.fact.text);
-        if !repeated {
-            kept.retain(|old| !supersedes(&new, old));
-            kept.push(new);
-        }
-    }
-    kept.into_iter().map(|candidate| candidate.fact).collect()
-}
-
-fn supersedes(new: &Candidate, old: &Candidate) -> bool {
-    if new.fact.ordinal == old.fact.ordinal {
-        return false;
-    }
-    let shared = new
-        .subject
+/// What holds only if something else does is no fact yet.
+fn is_conditional(text: &str) -> bool {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    CONDITIONS
         .iter()
-        .filter(|term| old.subject.contains(term))
-        .count();
-    if shared < 2 {
-        return false;
-    }
-    let share = shared as f32 / new.subject.len().min(old.subject.len()) as f32;
-    let differs = new.numbers != old.numbers;
-    (share >= SAME && (!differs || new.changes || !old.numbers.is_empty()))
-        || (share >= SAME_SUBJECT && new.changes && differs)
-}
-
-/// Keeps earlier facts and then the newest, within [`MAX_KEY_FACTS`] and their tokens.
-fn within_limits(facts: Vec<KeyFact>, prior: &[KeyFact], count: CountTokens<'_>) -> Vec<KeyFact> {
-    let mut order: Vec<usize> = (0..facts.len()).collect();
-    order.sort_by_key(|&index| {
-        let new = !prior.contains(&facts[index]);
-        (new, estimate_tokens(&facts[index].text) as u64)
-    });
-    let (mut left, mut keep) = (MAX_KEY_FACT_TOKENS.0, vec![false; facts.len()]);
-    for index in order.into_iter().take(MAX_KEY_FACTS) {
-        let tokens = count(&facts[index].text);
-        keep[index] = tokens <= left;
-        left -= if keep[index] { tokens } else { 0 };
-    }
-    facts
-        .into_iter()
-        .zip(keep)
-        .filter(|(_, keep)| *keep)
-        .map(|(fact, _)| fact)
-        .collect()
+        .any(|word| first.eq_ignore_ascii_case(word))
 }

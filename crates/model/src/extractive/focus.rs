@@ -1,8 +1,13 @@
 //! What an agent looks for, read from its instructions and its task.
 
+use unisono_context::Role;
+
 use super::cues::Cues;
+use super::passage::Kind;
 use super::pool::Pool;
-use super::terms::Class;
+use super::section::is_recent;
+use super::terms::{Class, Term};
+use super::weights::relevance as weights;
 
 /// Something to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,10 +19,11 @@ pub(super) enum Focus {
     Actions,
     Facts,
     Causes,
+    Wishes,
 }
 
 /// Words that ask for a focus, its heading, and the cues of what it wants.
-const KNOWN: [(Focus, &[&str], &str, Cues); 7] = [
+const KNOWN: [(Focus, &[&str], &str, Cues); 8] = [
     (
         Focus::Decisions,
         &[
@@ -97,6 +103,12 @@ const KNOWN: [(Focus, &[&str], &str, Cues); 7] = [
         "Causes",
         Cues::CAUSE,
     ),
+    (
+        Focus::Wishes,
+        &["want", "wish", "request", "goal", "purpose", "asked for"],
+        "What was wanted",
+        Cues::GOAL,
+    ),
 ];
 
 impl Focus {
@@ -114,6 +126,13 @@ impl Focus {
         found.into_iter().map(|(_, focus)| focus).collect()
     }
 
+    /// The words by which it is asked for: they say what to look for, not what it is about.
+    pub(super) fn words() -> impl Iterator<Item = &'static str> {
+        KNOWN
+            .iter()
+            .flat_map(|(_, words, ..)| words.iter().copied())
+    }
+
     /// Its heading.
     pub(super) fn title(self) -> &'static str {
         KNOWN
@@ -125,17 +144,40 @@ impl Focus {
     /// How well a unit serves it, from 0 to 1.
     pub(super) fn serves(self, pool: &Pool<'_>, index: usize) -> f32 {
         let unit = &pool.units[index];
+        let specific = || {
+            pool.terms(index).iter().filter(|&&term| {
+                let class = pool.vocabulary.class(term);
+                matches!(class, Class::Number | Class::Name | Class::Identifier)
+            })
+        };
+        if self == Focus::Facts {
+            return (specific().count() as f32 / weights::FULL_FACT).min(1.0);
+        }
         let cued = KNOWN
             .iter()
             .any(|known| known.0 == self && unit.cues.any(known.3));
-        if self != Focus::Facts {
-            return f32::from(u8::from(cued));
+        // Tools report; they neither decide nor promise, and ask for nothing.
+        let spoken = unit.kind == Kind::Text || matches!(self, Focus::Risks | Focus::Causes);
+        if !cued || !spoken {
+            return 0.0;
         }
-        let specific = pool.terms(index).iter().filter(|&&term| {
-            let class = pool.vocabulary.class(term);
-            matches!(class, Class::Number | Class::Name | Class::Identifier)
-        });
-        (specific.count() as f32 / 4.0).min(1.0)
+        let assistant = unit.role == Role::Assistant;
+        match self {
+            Focus::Decisions if assistant => weights::PROPOSED,
+            Focus::Wishes if assistant => 0.0,
+            Focus::Questions if is_recent(unit, pool.sources) => 1.0,
+            Focus::Questions if unit.cues.any(Cues::OPEN) => weights::OLD_OPEN_POINT,
+            Focus::Questions => weights::OLD_QUESTION,
+            Focus::Actions => {
+                let of_term = |&term: &Term| pool.vocabulary.class(term) == Class::Name;
+                let owned = unit.cues.any(Cues::PROMISE) || specific().any(of_term);
+                let share = |has: bool, share: f32| if has { share } else { 0.0 };
+                weights::ACTION
+                    + share(owned, weights::OWNER)
+                    + share(unit.cues.any(Cues::DATE), weights::DUE)
+            }
+            _ => 1.0,
+        }
     }
 }
 

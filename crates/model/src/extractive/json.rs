@@ -7,6 +7,11 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 /// Objects and arrays that fit in this many bytes stay on one line.
 const INLINE_BYTES: usize = 200;
 
+/// Keys that end so name the record they are in.
+const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
+/// Longer values are no names.
+const NAME_BYTES: usize = 48;
+
 /// The `key: value` lines of a JSON text; none when it is not JSON.
 pub(super) fn lines(text: &str) -> Option<String> {
     // serde_json bounds the nesting, and with it the recursion below.
@@ -24,10 +29,11 @@ enum Json {
 }
 
 impl Json {
-    fn write_lines(&self, path: &str, out: &mut String) {
+    /// `context` is what a line has to name to be understood: the record it belongs to.
+    fn write_lines(&self, context: &str, out: &mut String) {
         let start = out.len();
-        if !path.is_empty() {
-            out.push_str(path);
+        if !context.is_empty() {
+            out.push_str(context);
             out.push_str(": ");
         }
         let limit = out.len() + INLINE_BYTES;
@@ -38,17 +44,57 @@ impl Json {
         out.truncate(start);
         match self {
             Json::Plain(_) => {}
-            Json::Array(items) => items.iter().for_each(|item| item.write_lines(path, out)),
-            Json::Object(members) => {
-                for (key, value) in members {
-                    if path.is_empty() {
-                        value.write_lines(key, out);
-                    } else {
-                        value.write_lines(&format!("{path}.{key}"), out);
-                    }
-                }
-            }
+            Json::Array(items) => items.iter().for_each(|item| item.write_lines(context, out)),
+            Json::Object(members) => Json::write_record(members, context, out),
         }
+    }
+
+    /// A record too long for a line: its plain members together, then each longer one, all with
+    /// the record's name.
+    fn write_record(members: &[(String, Json)], context: &str, out: &mut String) {
+        let name = members.iter().find_map(|(key, value)| value.name(key));
+        let context = match (context, name) {
+            ("", Some(name)) => name.to_owned(),
+            (context, Some(name)) => format!("{context} {name}"),
+            (context, None) => context.to_owned(),
+        };
+        let mut plain = String::new();
+        let flush = |plain: &mut String, out: &mut String| {
+            if !plain.is_empty() {
+                if !context.is_empty() {
+                    out.push_str(&context);
+                    out.push_str(": ");
+                }
+                out.push_str(plain);
+                out.push('\n');
+                plain.clear();
+            }
+        };
+        for (key, value) in members {
+            if let Json::Plain(text) = value {
+                if plain.len() + key.len() + text.len() > INLINE_BYTES {
+                    flush(&mut plain, out);
+                }
+                plain.push_str(if plain.is_empty() { "" } else { ", " });
+                plain.extend([key, ": ", text]);
+                continue;
+            }
+            flush(&mut plain, out);
+            let path = if context.is_empty() {
+                key.clone()
+            } else {
+                format!("{context} {key}")
+            };
+            value.write_lines(&path, out);
+        }
+        flush(&mut plain, out);
+    }
+
+    /// The text that tells this record from others, where `key` says it does.
+    fn name(&self, key: &str) -> Option<&str> {
+        let Json::Plain(text) = self else { return None };
+        let names = NAMING.iter().any(|suffix| key.ends_with(suffix));
+        (names && text.len() <= NAME_BYTES && !text.is_empty()).then_some(text)
     }
 
     /// Writes it on one line. Returns false, and stops, where an object or array would make the

@@ -6,8 +6,12 @@ use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::passage::Kind;
 use super::pool::{Pool, Source};
-use super::render::{DAYS, GAP, LINE_BREAK, RANGE, TO};
+use super::quote::{GAP, LINE_BREAK};
+use super::render::{DAYS, RANGE, TO};
 use super::section::Section;
+
+/// How the block of a summary begins in a context.
+const MARKING: &str = "[summary of ";
 
 /// Adds the lines of a summary to a pool and returns the first message it covers, if it says so.
 pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> {
@@ -25,16 +29,15 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> 
             && title.starts_with(' ')
         {
             (section, speaker) = (Section::from_title(title), "");
+        } else if line.starts_with(MARKING) {
+            // What marks a text as a summary says nothing itself.
         } else if let Some(legend) = line.strip_prefix(RANGE) {
             (first, days) = parse_legend(legend);
         } else if let Some(name) = line.strip_suffix(':').filter(|name| is_name(name)) {
             speaker = name;
         } else {
             let item = line.strip_prefix("- ").unwrap_or(line);
-            let (number, quote) = match item.split_once(' ') {
-                Some((head, quote)) if ordinal(head).is_some() => (ordinal(head), quote),
-                _ => (None, item),
-            };
+            let (number, quote) = reference(item);
             let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
             let at = number.and_then(|n| day_of(&days, n));
             let kind = if role == Role::Tool {
@@ -59,6 +62,21 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> 
         }
     }
     first
+}
+
+/// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`.
+fn reference(item: &str) -> (Option<Ordinal>, &str) {
+    if let Some((head, quote)) = item.split_once(' ')
+        && let Some(number) = ordinal(head)
+    {
+        return (Some(number), quote);
+    }
+    if let Some((quote, tail)) = item.rsplit_once(" (")
+        && let Some(number) = tail.strip_suffix(')').and_then(ordinal)
+    {
+        return (Some(number), quote);
+    }
+    (None, item)
 }
 
 /// `#12` → 12, with nothing but the digits after the sign.

@@ -10,17 +10,14 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use unisono_context::{Ordinal, Timestamp};
 
-use super::pool::{Pool, Unit};
+use super::pool::Pool;
+use super::quote::quote;
 use super::section::Section;
 
 /// Begins the line that says which messages a summary covers, and its list of days.
 pub(super) const RANGE: &str = "Messages ";
 pub(super) const DAYS: &str = "Days (UTC): ";
 pub(super) const TO: &str = " to ";
-/// Between quotes of one message that are not next to each other.
-pub(super) const GAP: &str = " … ";
-/// Between quotes that were on two lines.
-pub(super) const LINE_BREAK: &str = " / ";
 
 /// Days are listed one by one when at least so many units are quoted of each on average.
 const UNITS_PER_DAY: usize = 5;
@@ -140,31 +137,6 @@ fn common_section(pool: &Pool<'_>, units: &[usize]) -> Section {
         .into_iter()
         .max_by_key(|&(section, votes)| (votes, section));
     most.map_or(Section::KeyPoints, |(section, _)| section)
-}
-
-/// Writes units in a line: neighbours joined as they were, gaps shown, white space single.
-pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
-    let mut previous: Option<&Unit<'_>> = None;
-    for &index in units {
-        let unit = &pool.units[index];
-        if let Some(previous) = previous {
-            let next = previous.place + 1 == unit.place;
-            let within_line = if unit.starts_line { LINE_BREAK } else { " " };
-            out.push_str(if next { within_line } else { GAP });
-        }
-        push_normalised(unit.text, out);
-        previous = Some(unit);
-    }
-}
-
-/// Appends a text with every run of white space as one space.
-pub(super) fn push_normalised(text: &str, out: &mut String) {
-    for (index, word) in text.split_whitespace().enumerate() {
-        if index > 0 {
-            out.push(' ');
-        }
-        out.push_str(word);
-    }
 }
 
 /// `Messages #1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`, or `2026-03-02 to 2026-03-12` where

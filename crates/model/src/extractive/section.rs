@@ -71,9 +71,12 @@ impl Section {
             return section;
         }
         let cues = unit.cues;
-        let recent = unit.source + sources / 4 >= sources;
+        let recent = is_recent(unit, sources);
+        // A request in the form of a question is not an open one.
+        let asks = cues.any(Cues::QUESTION) && !cues.any(Cues::GOAL.with(Cues::OFFER));
         let said = unit.kind == Kind::Text;
-        if cues.any(Cues::OPEN) || (recent && cues.any(Cues::QUESTION)) {
+        let settled = cues.any(Cues::DECISION.with(Cues::DONE));
+        if cues.any(Cues::OPEN) || (recent && asks) {
             Section::Questions
         } else if unit.source == 0 && said {
             Section::Context
@@ -84,6 +87,8 @@ impl Section {
             } else {
                 Section::Technical
             }
+        } else if cues.any(Cues::PENDING) && cues.any(Cues::DATE.with(Cues::PROMISE)) && !settled {
+            Section::Pending
         } else if cues.any(Cues::CONSTRAINT) && !cues.any(Cues::DECISION) && by_user(unit) {
             Section::Constraints
         } else if cues.any(Cues::DECISION) {
@@ -98,6 +103,11 @@ impl Section {
             Section::KeyPoints
         }
     }
+}
+
+/// Whether it is in the last quarter of the conversation.
+pub(super) fn is_recent(unit: &Unit<'_>, sources: usize) -> bool {
+    unit.source + sources / 4 >= sources
 }
 
 fn by_user(unit: &Unit<'_>) -> bool {

@@ -33,6 +33,8 @@ pub(super) struct Preference {
     pub(super) line: f32,
     /// How strongly length counts: worth / tokens^power.
     pub(super) power: f32,
+    /// The most units of one source: more would be no summary of it.
+    pub(super) per_source: u16,
 }
 
 struct Candidate {
@@ -90,6 +92,9 @@ pub(super) fn choose(
     while let Some(candidate) = heap.pop() {
         if candidate.rate <= 0.0 || spent >= budget {
             break;
+        }
+        if state.from_source[pool.units[candidate.unit].source] >= preference.per_source {
+            continue;
         }
         if candidate.seen < chosen.len() {
             let rate = state.rate(candidate.unit);

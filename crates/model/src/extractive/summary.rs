@@ -1,59 +1,224 @@
 //! Summaries: read, weigh, choose, lay out, and fit to the cap by exact counts.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt::Write as _;
 
+use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::{Ordinal, Tokens};
 
+use super::fit::{Fitted, fit};
 use super::pool::Pool;
+use super::quote::push_unit;
 use super::render::{self, Coverage};
-use super::select::{Preference, choose};
-use super::{Style, SummaryDraft, SummaryInput, facts, prior, score};
+use super::section::Section;
+use super::select::{Worth, choose};
+use super::{Style, SummaryDraft, SummaryInput, facts, prior, score, weights};
 use crate::redact::redact;
-
-const PREFERENCE: Preference = Preference {
-    decay: 0.4,
-    sibling: 1.08,
-    line: 5.0,
-    power: 1.0,
-};
 
 /// Units are chosen for somewhat more than the cap, since their tokens are estimates.
 const MARGIN: f32 = 1.5;
-/// How many of the units that were chosen last are tried one by one in what room is left.
-const FILLERS: usize = 12;
-/// How many units are tried when the cap may be too small for any.
-const LAST_TRIES: usize = 200;
+/// How many of the best units are tried when the cap may be too small for any.
+const LAST_TRIES: usize = 20;
+/// The part of a checkpoint's block that its key facts may take, and the least they are given:
+/// under a smaller cap the summary needs all the room.
+const FACTS_PART: u64 = 4;
+const FACTS_LEAST: Tokens = Tokens(64);
 
 /// See [`super::summarise`].
 pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
-    let texts: Vec<Cow<'_, str>> = input.passages.iter().map(|p| redact(&p.text)).collect();
-    let earlier = input.prior.map(redact);
-    let mut pool = Pool::new();
-    let covered = earlier
-        .as_deref()
-        .and_then(|summary| prior::add(&mut pool, summary));
-    for (passage, text) in input.passages.iter().zip(&texts) {
-        pool.add_passage(passage, text);
-    }
-    let wanted = input
-        .instructions
-        .map(|text| pool.known(text))
-        .unwrap_or_default();
-    let worth = score::weigh(&pool, &wanted);
-    let chosen = choose(&pool, &worth, PREFERENCE, input.cap.0 as f32 * MARGIN);
-    let ordinals = || input.passages.iter().map(|passage| passage.ordinal);
-    let oldest = pool.units.iter().filter_map(|unit| unit.ordinal);
-    let coverage = Coverage {
-        first: covered.or_else(|| oldest.chain(ordinals()).min()),
-        last: ordinals().max(),
-    };
-    let (units, text, tokens) = fit(&pool, &chosen, coverage, input);
-    let key_facts = facts::extract(&mut pool, &worth, input.prior_facts, input.count);
+    let texts = Texts::of(input);
+    let mut read = Reading::of(input, &texts);
+    let key_facts = read.facts(input, facts::ALL);
+    let Fitted {
+        units,
+        text,
+        tokens,
+    } = read.text(input, input.cap.0);
     SummaryDraft {
         text,
         tokens: Tokens(tokens),
         key_facts,
-        quoted: quoted(&pool, &units),
+        quoted: quoted(&read.pool, &units),
+    }
+}
+
+/// See [`super::checkpoint`].
+pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
+    let texts = Texts::of(input);
+    let mut read = Reading::of(input, &texts);
+    if let Some(span) = covers.first() {
+        read.coverage.first = Some(span.first);
+    }
+    let share = Tokens(input.cap.0 / FACTS_PART);
+    let mut key_facts = match share {
+        small if small < FACTS_LEAST => Vec::new(),
+        room => read.facts(input, room),
+    };
+    read.leave_out(&key_facts);
+    let block = |text: String, facts: &[KeyFact]| {
+        let text = block_text(covers, &Body::Summary(text.into()), facts);
+        (input.count)(&text)
+    };
+    let frame = block(String::new(), &key_facts);
+    let mut room = input.cap.0.saturating_sub(frame);
+    loop {
+        let fitted = read.text(input, room);
+        let tokens = block(fitted.text.clone(), &key_facts);
+        let over = tokens.saturating_sub(input.cap.0);
+        if over == 0 || fitted.text.is_empty() {
+            key_facts.retain(|_| !fitted.text.is_empty());
+            return SummaryDraft {
+                quoted: quoted(&read.pool, &fitted.units),
+                text: fitted.text,
+                tokens: Tokens(tokens),
+                key_facts,
+            };
+        }
+        room = room.saturating_sub(over);
+    }
+}
+
+/// The texts to quote from, without credentials.
+struct Texts<'a> {
+    passages: Vec<Cow<'a, str>>,
+    earlier: Option<Cow<'a, str>>,
+}
+
+impl<'a> Texts<'a> {
+    fn of(input: &SummaryInput<'a>) -> Texts<'a> {
+        Texts {
+            passages: input.passages.iter().map(|p| redact(&p.text)).collect(),
+            earlier: input.prior.map(redact),
+        }
+    }
+}
+
+/// All units with their worth.
+struct Reading<'a> {
+    pool: Pool<'a>,
+    worth: Worth,
+    coverage: Coverage,
+}
+
+impl<'a> Reading<'a> {
+    fn of(input: &SummaryInput<'a>, texts: &'a Texts<'_>) -> Reading<'a> {
+        let mut pool = Pool::new();
+        let covered = texts
+            .earlier
+            .as_deref()
+            .and_then(|summary| prior::add(&mut pool, summary));
+        for (passage, text) in input.passages.iter().zip(&texts.passages) {
+            pool.add_passage(passage, text);
+        }
+        let wanted = input
+            .instructions
+            .map(|text| pool.known(text))
+            .unwrap_or_default();
+        let worth = score::weigh(&pool, &wanted);
+        let ordinals = || input.passages.iter().map(|passage| passage.ordinal);
+        let oldest = pool.units.iter().filter_map(|unit| unit.ordinal);
+        let coverage = Coverage {
+            first: covered.or_else(|| oldest.chain(ordinals()).min()),
+            last: ordinals().max(),
+        };
+        Reading {
+            pool,
+            worth,
+            coverage,
+        }
+    }
+
+    fn facts(&mut self, input: &SummaryInput<'_>, room: Tokens) -> Vec<KeyFact> {
+        facts::extract(
+            &self.pool,
+            &self.worth,
+            input.prior_facts,
+            room,
+            input.count,
+        )
+    }
+
+    /// Units that are carried as key facts need not be quoted a second time.
+    fn leave_out(&mut self, facts: &[KeyFact]) {
+        let carried: HashSet<&str> = facts.iter().map(|fact| &*fact.text).collect();
+        let mut text = String::new();
+        for (unit, worth) in self.pool.units.iter().zip(&mut self.worth.units) {
+            text.clear();
+            push_unit(unit, &mut text);
+            if carried.contains(text.as_str()) {
+                *worth = 0.0;
+            }
+        }
+    }
+
+    fn text(&self, input: &SummaryInput<'_>, cap: u64) -> Fitted {
+        let chosen = choose(
+            &self.pool,
+            &self.worth,
+            weights::SUMMARY,
+            cap as f32 * MARGIN,
+        );
+        let lay_out = |units: &[usize]| match input.style {
+            Style::Rolling => render::rolling(&self.pool, units, self.coverage),
+            Style::Paragraph => render::paragraph(&self.pool, units, self.coverage),
+        };
+        fit(&self.pool, &chosen, cap, input.count, &lay_out)
+            .or_else(|| self.least(input, &chosen, cap))
+            .unwrap_or_default()
+    }
+
+    /// One quote under its heading, cut where it must be: better than nothing under a tiny cap,
+    /// or where nothing seems worth a quote.
+    fn least(&self, input: &SummaryInput<'_>, chosen: &[usize], cap: u64) -> Option<Fitted> {
+        let any = (0..self.pool.units.len()).filter(|unit| !chosen.contains(unit));
+        let best = chosen.iter().copied().chain(any).take(LAST_TRIES);
+        let first = best.clone().next()?;
+        let longest = self.pool.units[first].text.len();
+        let shorter = std::iter::successors(Some(longest), |bytes| Some(bytes * 3 / 4));
+        best.map(|unit| (unit, usize::MAX))
+            .chain(
+                shorter
+                    .take_while(|&bytes| bytes > 0)
+                    .map(|bytes| (first, bytes)),
+            )
+            .find_map(|(unit, bytes)| self.one(input, unit, bytes, cap))
+    }
+
+    /// One quote of at most so many bytes, if it fits the cap.
+    fn one(
+        &self,
+        input: &SummaryInput<'_>,
+        index: usize,
+        bytes: usize,
+        cap: u64,
+    ) -> Option<Fitted> {
+        let unit = &self.pool.units[index];
+        let mut text = String::new();
+        if input.style == Style::Rolling {
+            let section = Section::of(unit, self.pool.sources);
+            let _ = write!(text, "## {}\n- ", section.title());
+        }
+        if let Some(ordinal) = unit.ordinal {
+            let _ = write!(text, "{ordinal} ");
+        }
+        let start = text.len();
+        push_unit(unit, &mut text);
+        if text.len() - start > bytes {
+            let end = (start..=start + bytes)
+                .rev()
+                .find(|&at| text.is_char_boundary(at));
+            let end = end.unwrap_or(start);
+            let word = text[start..end].rfind(' ').map(|space| start + space);
+            text.truncate(word.unwrap_or(end));
+            text.push_str(" …");
+        }
+        let tokens = (input.count)(&text);
+        (tokens <= cap).then(|| Fitted {
+            units: vec![index],
+            text,
+            tokens,
+        })
     }
 }
 
@@ -66,64 +231,4 @@ pub(super) fn quoted(pool: &Pool<'_>, units: &[usize]) -> Vec<Ordinal> {
     quoted.sort_unstable();
     quoted.dedup();
     quoted
-}
-
-/// The longest beginning of the choice whose layout fits the cap, topped up.
-fn fit(
-    pool: &Pool<'_>,
-    chosen: &[usize],
-    coverage: Coverage,
-    input: &SummaryInput<'_>,
-) -> (Vec<usize>, String, u64) {
-    let lay_out = |units: &[usize]| match input.style {
-        Style::Rolling => render::rolling(pool, units, coverage),
-        Style::Paragraph => render::paragraph(pool, units, coverage),
-    };
-    let fits = |units: &[usize]| {
-        let text = lay_out(units);
-        let tokens = (input.count)(&text);
-        (tokens <= input.cap.0).then_some((text, tokens))
-    };
-    let (mut low, mut high) = (0, chosen.len());
-    while low < high {
-        let middle = (low + high).div_ceil(2);
-        if fits(&chosen[..middle]).is_some() {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    let mut units = chosen[..low].to_vec();
-    let mut best = fits(&units).filter(|_| low > 0);
-    for &unit in chosen[low..].iter().skip(1).take(FILLERS) {
-        units.push(unit);
-        match fits(&units) {
-            Some(better) => best = Some(better),
-            None => drop(units.pop()),
-        }
-    }
-    match best {
-        Some((text, tokens)) => (units, text, tokens),
-        None => single(pool, input).unwrap_or_default(),
-    }
-}
-
-/// One quote without any layout: better than nothing under a tiny cap.
-fn single(pool: &Pool<'_>, input: &SummaryInput<'_>) -> Option<(Vec<usize>, String, u64)> {
-    let mut shortest: Vec<usize> = (0..pool.units.len()).collect();
-    shortest.sort_by(|&a, &b| {
-        pool.units[a]
-            .tokens
-            .total_cmp(&pool.units[b].tokens)
-            .then(a.cmp(&b))
-    });
-    shortest.into_iter().take(LAST_TRIES).find_map(|unit| {
-        let mut text = String::new();
-        if let Some(ordinal) = pool.units[unit].ordinal {
-            text = format!("{ordinal} ");
-        }
-        render::quote(pool, &[unit], &mut text);
-        let tokens = (input.count)(&text);
-        (tokens <= input.cap.0).then(|| (vec![unit], text, tokens))
-    })
 }

@@ -1,15 +1,18 @@
 //! Joining the answers of several agents to one.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use unisono_context::{Ordinal, Tokens};
 
+use super::focus::Focus;
 use super::prior::ordinal;
+use super::quote::GAP;
 use super::terms::{Term, Vocabulary};
 use super::{Answer, Delegated, SynthesisInput};
 
-/// A line is a repetition when so much of it was already said.
+/// A stretch is a repetition when so much of it was already said.
 const REPEATED: f32 = 0.8;
 /// An agent's lines beyond this many are left out; an answer is no place for a log.
 const MAX_LINES: usize = 200;
@@ -18,10 +21,9 @@ const MAX_LINES: usize = 200;
 struct Item<'a> {
     agent: usize,
     place: usize,
-    text: &'a str,
+    text: Cow<'a, str>,
     day: &'a str,
     heading: &'a str,
-    terms: Vec<Term>,
 }
 
 /// See [`super::synthesise`].
@@ -49,7 +51,7 @@ pub(super) fn synthesise(input: &SynthesisInput<'_>) -> Answer {
     };
     let quotes: BTreeSet<Ordinal> = order[..low]
         .iter()
-        .flat_map(|&index| ordinals(items[index].text))
+        .flat_map(|&index| ordinals(&items[index].text))
         .collect();
     Answer {
         text,
@@ -67,7 +69,6 @@ fn rank_in_agent(items: &[Item<'_>], index: usize) -> usize {
 
 /// The lines of all results that came, without headings.
 fn read<'a>(results: &[Delegated<'a>]) -> Vec<Item<'a>> {
-    let mut vocabulary = Vocabulary::new();
     let mut items = Vec::new();
     for (agent, result) in results.iter().enumerate() {
         let (mut day, mut heading) = ("", "");
@@ -89,15 +90,12 @@ fn read<'a>(results: &[Delegated<'a>]) -> Vec<Item<'a>> {
                     .strip_prefix("- ")
                     .or(line.strip_prefix("* "))
                     .unwrap_or(line);
-                let mut terms = Vec::new();
-                vocabulary.read(text, &mut terms);
                 items.push(Item {
                     agent,
                     place,
-                    text,
+                    text: Cow::Borrowed(text),
                     day,
                     heading,
-                    terms,
                 });
             }
         }
@@ -105,24 +103,53 @@ fn read<'a>(results: &[Delegated<'a>]) -> Vec<Item<'a>> {
     items
 }
 
-/// Leaves out what an earlier line says already.
-fn distinct(items: Vec<Item<'_>>) -> Vec<Item<'_>> {
-    let mut kept: Vec<Item<'_>> = Vec::new();
-    for item in items {
-        let said = |old: &Item<'_>| {
-            let shared = item
-                .terms
-                .iter()
-                .filter(|term| old.terms.contains(term))
-                .count();
-            old.text == item.text
-                || (!item.terms.is_empty() && shared as f32 >= REPEATED * item.terms.len() as f32)
+/// Leaves out what an earlier line says already: whole lines, and stretches of a quote. What is
+/// a mere fact to one agent is kept where another found more in it.
+fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
+    items.sort_by_key(|item| Focus::of(item.heading).first() == Some(&Focus::Facts));
+    let mut vocabulary = Vocabulary::new();
+    let mut said: Vec<Vec<Term>> = Vec::new();
+    let mut kept = Vec::new();
+    for mut item in items {
+        let mut fresh = |stretch: &str| {
+            let mut terms = Vec::new();
+            vocabulary.read(stretch, &mut terms);
+            let repeated = said.iter().any(|old| repeats(&terms, old));
+            if !repeated {
+                said.push(terms);
+            }
+            !repeated
         };
-        if !kept.iter().any(said) {
+        let (head, quote, tail) = parts(&item.text);
+        let stretches: Vec<&str> = quote.split(GAP).filter(|part| fresh(part)).collect();
+        if !stretches.is_empty() {
+            item.text = Cow::Owned(format!("{head}{}{tail}", stretches.join(GAP)));
             kept.push(item);
         }
     }
+    kept.sort_by_key(|item| (item.agent, item.place));
     kept
+}
+
+fn repeats(new: &[Term], old: &[Term]) -> bool {
+    let shared = new.iter().filter(|term| old.contains(term)).count();
+    new == old || (!new.is_empty() && shared as f32 >= REPEATED * new.len() as f32)
+}
+
+/// What stands before a line's quote, the quote, and the mark that ends it.
+fn parts(line: &str) -> (&str, &str, &str) {
+    for (open, close) in [('“', '”'), ('`', '`')] {
+        if let Some(start) = line.find(open)
+            && line.ends_with(close)
+            && line.starts_with('#')
+            && start + open.len_utf8() + close.len_utf8() <= line.len()
+        {
+            let start = start + open.len_utf8();
+            let end = line.len() - close.len_utf8();
+            return (&line[..start], &line[start..end], &line[end..]);
+        }
+    }
+    ("", line, "")
 }
 
 /// `#3` and `#17` of a line.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use unisono_context::Tokens;
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Writer, block_text};
+use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Span, Writer, block_text};
 use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
 use unisono_context::tokens::Counts;
 use unisono_model::extractive::{self, Passage, Style, SummaryInput};
@@ -16,10 +16,10 @@ use crate::tokenizer;
 
 use super::carry_out::count_block;
 
-/// Tokens of the marking around a summary: its range, the heading of its key facts.
-const MARKING: u64 = 24;
 /// Unicode scalars that truncation keeps at each end, at first.
 const TRUNCATION_KEEPS: usize = 2_000;
+/// The part of the cap that key facts may take beside a truncated text.
+const TRUNCATION_FACTS_PART: u64 = 2;
 
 /// A block that fits its cap: quotes from the messages, or, where those are not taken, the
 /// messages' text with its middle left out.
@@ -30,7 +30,9 @@ pub(super) async fn summarise(
     tokenizer: &tokenizer::Handle,
 ) -> Result<Written, Arc<str>> {
     let started = Instant::now();
-    let (text, key_facts) = extract(job, cap).await?;
+    // A summary that is no smaller than its input is none.
+    let room = cap.min(cover.original.minus(Tokens(1)));
+    let (text, key_facts) = extract(job, cover, room).await?;
     let body = Body::Summary(text.into());
     let block = block_text(&cover.spans, &body, &key_facts);
     let counts = count_block(job, &block, tokenizer).await?;
@@ -73,41 +75,46 @@ fn cost(job: &CompactionJob, counts: Counts) -> Tokens {
         .at_most
 }
 
-async fn extract(job: &CompactionJob, cap: Tokens) -> Result<(String, Vec<KeyFact>), Arc<str>> {
-    let job = job.clone();
-    let work = tokio::task::spawn_blocking(move || extract_here(&job, cap));
+async fn extract(
+    job: &CompactionJob,
+    cover: &Cover,
+    cap: Tokens,
+) -> Result<(String, Vec<KeyFact>), Arc<str>> {
+    let (job, spans) = (job.clone(), cover.spans.clone());
+    let work = tokio::task::spawn_blocking(move || extract_here(&job, &spans, cap));
     work.await
         .map_err(|_| Arc::from("the extractive summariser panicked"))?
 }
 
-fn extract_here(job: &CompactionJob, cap: Tokens) -> Result<(String, Vec<KeyFact>), Arc<str>> {
+fn extract_here(
+    job: &CompactionJob,
+    covers: &[Span],
+    cap: Tokens,
+) -> Result<(String, Vec<KeyFact>), Arc<str>> {
     let encoding = job.plan.budget.encoding;
     let tokenizer = Tokenizer::load(encoding).map_err(|error| Arc::from(error.to_string()))?;
-    let count = |text: &str| tokenizer.count(text).at_most.0;
     let passages = Passage::of_messages(job.messages.iter().map(|message| &**message));
     let prior: Vec<&str> = job.prior.iter().filter_map(|c| summary_of(c)).collect();
     let prior = prior.join("\n\n");
-    let prior_facts: Vec<extractive::KeyFact> = job
-        .prior
-        .iter()
-        .flat_map(|checkpoint| &checkpoint.key_facts)
-        .map(|fact| extractive::KeyFact {
-            text: fact.text.to_string(),
-            ordinal: fact.ordinal,
-        })
-        .collect();
-    let room = cap.minus(Tokens(MARKING));
-    let draft = extractive::summarise(&SummaryInput {
+    let input = SummaryInput {
         passages: &passages,
         prior: (!prior.is_empty()).then_some(prior.as_str()),
-        prior_facts: &prior_facts,
-        cap: Tokens(room.0 * 3 / 4),
+        prior_facts: &prior_facts(job),
+        cap,
         style: Style::Rolling,
         instructions: job.instructions.as_deref(),
-        count: &count,
-    });
-    let left = room.minus(Tokens(count(&draft.text)));
-    Ok((draft.text, facts_within(draft.key_facts, left, &count)))
+        count: &|text| tokenizer.count(text).at_most.0,
+    };
+    let draft = extractive::checkpoint(&input, covers);
+    Ok((draft.text, draft.key_facts))
+}
+
+fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
+    let facts = job
+        .prior
+        .iter()
+        .flat_map(|checkpoint| &checkpoint.key_facts);
+    facts.cloned().collect()
 }
 
 fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
@@ -117,30 +124,8 @@ fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
     }
 }
 
-/// As many key facts as there is room for.
-fn facts_within(
-    facts: Vec<extractive::KeyFact>,
-    room: Tokens,
-    count: &dyn Fn(&str) -> u64,
-) -> Vec<KeyFact> {
-    let mut left = room;
-    let mut kept = Vec::new();
-    for fact in facts {
-        let line = Tokens(count(&format!("- {} ({})\n", fact.text, fact.ordinal)));
-        if line > left {
-            continue;
-        }
-        left = left.minus(line);
-        kept.push(KeyFact {
-            text: fact.text.into(),
-            ordinal: fact.ordinal,
-        });
-    }
-    kept
-}
-
 /// The last resort that needs no judgement: the beginning and the end of what there is, halved
-/// until it fits.
+/// until it fits. Key facts are not shortened: as many as a part of the cap is sure to hold.
 async fn truncate(
     job: &CompactionJob,
     cover: &Cover,
@@ -154,15 +139,20 @@ async fn truncate(
     let mut whole: Vec<String> = prior.map(str::to_owned).collect();
     whole.extend(job.messages.iter().map(|message| message.countable_text()));
     let whole = whole.join("\n");
+    // A token has at least one byte.
+    let bytes = |text: &str| Tokens(text.len() as u64);
+    let room = Tokens(cap.0 / TRUNCATION_FACTS_PART);
+    let key_facts = KeyFact::carried_within(&prior_facts(job), &[], room, bytes);
     let mut keep = TRUNCATION_KEEPS;
     while keep > 0 {
         let text = format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep));
         let body = Body::Summary(text.into());
-        let counts = count_block(job, &block_text(&cover.spans, &body, &[]), tokenizer).await?;
+        let counts =
+            count_block(job, &block_text(&cover.spans, &body, &key_facts), tokenizer).await?;
         if cost(job, counts) <= cap {
             return Ok(Written {
                 body,
-                key_facts: Vec::new(),
+                key_facts,
                 counts,
                 writer: Writer::Deterministic,
                 model: "truncation".into(),

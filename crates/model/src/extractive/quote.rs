@@ -1,0 +1,103 @@
+//! Writing quotes: white space single, without the marks of Markdown's emphasis.
+
+use super::passage::Kind;
+use super::pool::{Pool, Unit};
+use super::split::Block;
+
+/// Between quotes of one message that are not next to each other.
+pub(super) const GAP: &str = " … ";
+/// Between quotes that were on two lines.
+pub(super) const LINE_BREAK: &str = " / ";
+
+/// Writes units in a line: neighbours joined as they were, gaps shown.
+pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
+    let mut previous: Option<&Unit<'_>> = None;
+    for &index in units {
+        let unit = &pool.units[index];
+        if let Some(previous) = previous {
+            let next = previous.place + 1 == unit.place;
+            let announced = next && previous.text.ends_with(':');
+            let within_line = if unit.starts_line && !announced {
+                LINE_BREAK
+            } else {
+                " "
+            };
+            out.push_str(if next { within_line } else { GAP });
+        }
+        push_unit(unit, out);
+        previous = Some(unit);
+    }
+}
+
+/// Writes one unit.
+pub(super) fn push_unit(unit: &Unit<'_>, out: &mut String) {
+    let marked = unit.kind == Kind::Text && matches!(unit.block, Block::Prose | Block::Item);
+    if marked && unit.text.contains('*') {
+        push_normalised(&without_emphasis(unit.text), out);
+    } else {
+        push_normalised(unit.text, out);
+    }
+}
+
+/// Appends a text with every run of white space as one space.
+fn push_normalised(text: &str, out: &mut String) {
+    for (index, word) in text.split_whitespace().enumerate() {
+        if index > 0 {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+}
+
+/// The text without `**` and without single `*` that open or close a word; `a * b` and `*.rs`
+/// keep theirs, and so does what stands between backticks.
+pub(super) fn without_emphasis(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut code = false;
+    let mut open = false;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        code ^= c == '`';
+        if c != '*' || code {
+            out.push(c);
+            continue;
+        }
+        let before = text[..at].chars().next_back();
+        let double = chars.next_if(|&(_, next)| next == '*').is_some();
+        let after = chars.peek().map(|&(_, next)| next);
+        let blank = |c: Option<char>| c.is_none_or(char::is_whitespace);
+        let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || "`\"“(".contains(c));
+        let opens = !open && !before.is_some_and(char::is_alphanumeric) && word(after);
+        let closes = open && !blank(before) && !after.is_some_and(char::is_alphanumeric);
+        if double && !(blank(before) && blank(after)) {
+            continue;
+        }
+        if opens || closes {
+            open = opens;
+            continue;
+        }
+        out.push_str(if double { "**" } else { "*" });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emphasis_is_not_part_of_a_quote() {
+        let rows = [
+            ("**Zero dates.** 1,874 orders", "Zero dates. 1,874 orders"),
+            ("*Data:* complete", "Data: complete"),
+            ("the driver *does* prepare", "the driver does prepare"),
+            ("**`a/B`** takes 41 s", "`a/B` takes 41 s"),
+            ("2 * 3 * 4", "2 * 3 * 4"),
+            ("delete *.rs and `**/*.md`", "delete *.rs and `**/*.md`"),
+            ("cut **off", "cut off"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(without_emphasis(text), expected);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A checkpoint's block under every cap: within it, and always taken.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
+use unisono_context::compaction::{Draft, Stop, accept};
+use unisono_context::{Encoding, Ordinal, Role, Timestamp, Tokens};
+use unisono_model::Tokenizer;
+use unisono_model::extractive::{Passage, Style, SummaryDraft, SummaryInput, checkpoint};
+
+#[path = "support/conversation.rs"]
+mod conversation;
+
+/// The smallest cap that a summary can be asked to keep.
+const CAP_LEAST: u64 = 64;
+
+fn count(text: &str) -> u64 {
+    let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();
+    tokenizer.count(text).tokens.0
+}
+
+fn covers(passages: &[Passage<'_>]) -> Vec<Span> {
+    let last = passages.last().map_or(1, |passage| passage.ordinal.0);
+    vec![Span::new(Ordinal(1), Ordinal(last))]
+}
+
+/// Condenses, and checks what the session would check.
+fn accepted(
+    passages: &[Passage<'_>],
+    prior: Option<&str>,
+    facts: &[KeyFact],
+    cap: u64,
+) -> SummaryDraft {
+    let covers = covers(passages);
+    let input = SummaryInput {
+        passages,
+        prior,
+        prior_facts: facts,
+        cap: Tokens(cap),
+        style: Style::Rolling,
+        instructions: None,
+        count: &count,
+    };
+    let draft = checkpoint(&input, &covers);
+    let body = Body::Summary(draft.text.as_str().into());
+    let block = block_text(&covers, &body, &draft.key_facts);
+    let tokens = Tokens(count(&block));
+    assert_eq!(draft.tokens, tokens);
+    let judged = Draft {
+        text: &draft.text,
+        stop: Stop::Complete,
+        tokens,
+    };
+    let taken = accept(&judged, Tokens(cap), Tokens(u64::MAX));
+    let shown: String = passages[0].text.chars().take(20).collect();
+    assert!(taken.is_ok(), "cap {cap}, {shown}: {taken:?}\n{block}");
+    draft
+}
+
+fn orders() -> Vec<conversation::Line> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let file = root.join("examples/orders-migration.jsonl");
+    conversation::read(&std::fs::read_to_string(file).unwrap())
+}
+
+fn caps(step: usize) -> impl Iterator<Item = u64> {
+    (CAP_LEAST..=200).chain((201..2_100).step_by(step))
+}
+
+#[test]
+fn every_cap_is_kept_and_no_quote_stands_twice() {
+    let lines = orders();
+    let all = conversation::passages(&lines);
+    let passages = &all[..40];
+    for cap in caps(47) {
+        let draft = accepted(passages, None, &[], cap);
+        for fact in &draft.key_facts {
+            assert!(!draft.text.contains(&*fact.text), "cap {cap}: {fact}");
+        }
+    }
+    let whole = accepted(&all, None, &[], 2_048);
+    assert!(whole.tokens >= Tokens(1_950), "{}", whole.tokens);
+    let said: u64 = lines.iter().map(|line| count(&line.text())).sum();
+    assert!(!whole.key_facts.is_empty() && whole.tokens.0 * 5 < said);
+}
+
+#[test]
+fn a_chain_of_checkpoints_keeps_every_cap() {
+    let lines = orders();
+    let passages = conversation::passages(&lines);
+    for cap in [CAP_LEAST, 90, 300, 2_048] {
+        let (mut prior, mut facts) = (None::<String>, Vec::new());
+        for part in passages.chunks(20) {
+            let draft = accepted(part, prior.as_deref(), &facts, cap);
+            (prior, facts) = (Some(draft.text), draft.key_facts);
+        }
+    }
+}
+
+#[test]
+fn hostile_messages_keep_every_cap() {
+    let texts = [
+        "x".repeat(3_000),
+        "会議は火曜日に延期された。".repeat(60),
+        "🦀 crab ".repeat(400),
+        "a b c d e f ".repeat(200),
+        "?".repeat(900) + " yes",
+        "# heading only".to_owned(),
+        "one".to_owned(),
+    ];
+    for text in &texts {
+        let ordinal = Ordinal(1_234_567);
+        let passages = [Passage::text(
+            ordinal,
+            Role::User,
+            Timestamp(0),
+            text.as_str(),
+        )];
+        for cap in caps(400) {
+            accepted(&passages, None, &[], cap);
+        }
+    }
+}
+
+#[test]
+fn facts_so_far_leave_room_for_the_summary() {
+    let lines = orders();
+    let all = conversation::passages(&lines);
+    let long: Arc<str> = "the pooler must never be restarted during checkout"
+        .repeat(3)
+        .into();
+    let facts: Vec<KeyFact> = (1..=50)
+        .map(|n| KeyFact {
+            text: format!("{n} {long}").into(),
+            ordinal: Ordinal(n),
+        })
+        .collect();
+    for cap in caps(300) {
+        let draft = accepted(&all[..30], None, &facts, cap);
+        let tokens: u64 = draft.key_facts.iter().map(|f| count(&f.to_string())).sum();
+        assert!(tokens * 3 <= cap, "{tokens} of {cap}");
+    }
+}
