@@ -154,15 +154,32 @@ fn answered(delegated: &Delegated) -> Option<extractive::Delegated<'_>> {
     }
 }
 
+/// What was said, less what agents made of it: quoting a quote adds nothing.
 fn passages<'a>(entries: &'a [Entry], parts: &'a [Cow<'a, [Part]>]) -> Vec<Passage<'a>> {
-    let of_entry = |(entry, parts): (&'a Entry, &'a Cow<'a, [Part]>)| {
+    let mut delegated = false;
+    let mut passages = Vec::new();
+    for (entry, parts) in entries.iter().zip(parts) {
         let message = entry.message();
+        let answers = delegated && message.role == Role::Assistant;
+        delegated = parts.iter().any(of_delegation);
+        if answers || delegated {
+            continue;
+        }
         let author = message.author.as_ref().map(AgentId::as_str);
-        parts.iter().filter_map(move |part| {
+        passages.extend(parts.iter().filter_map(|part| {
             Passage::of_part(message.ordinal, message.role, author, message.at, part)
-        })
-    };
-    entries.iter().zip(parts).flat_map(of_entry).collect()
+        }));
+    }
+    passages
+}
+
+/// Whether a part is a call to a delegate or what came back from one.
+fn of_delegation(part: &Part) -> bool {
+    match part {
+        Part::ToolCall { name, .. } => &**name == "delegate",
+        Part::ToolResult { call_id, .. } => call_id.starts_with("delegate_"),
+        Part::Text(_) | Part::Attachment { .. } => false,
+    }
 }
 
 fn summary(block: &Block) -> SummaryText<'_> {

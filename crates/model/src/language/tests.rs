@@ -4,7 +4,7 @@ use unisono_context::{AgentId, Role};
 
 use super::scripted::{Act, Scripted};
 use super::*;
-use crate::fixture::Chat;
+use crate::fixture::{self, Chat};
 use crate::prompt::{self, Group, Outcome};
 
 fn request(snapshot: Option<Snapshot>, task: &str, results: Vec<Delegated>) -> Request {
@@ -194,4 +194,30 @@ fn models_are_found_by_the_name_in_a_definition() {
     let said = "no client for model `openai/gpt-9`; this program can use: \
                 extractive, test/scripted";
     assert_eq!(unknown.to_string(), said);
+}
+
+#[tokio::test]
+async fn what_agents_made_of_the_conversation_is_not_quoted_again() {
+    let task = r#"{"agent":"facts","task":"when does the billing job ship?"}"#;
+    let call = fixture::call("delegate_1", "delegate", task);
+    let result = fixture::result("delegate_1", "the billing job ships on Sunday");
+    let chat = Chat::new(1)
+        .say(Role::User, "We decided to ship the billing job on Friday.")
+        .add(Role::Assistant, Some("lead"), vec![call])
+        .add(Role::Tool, None, vec![result])
+        .say(
+            Role::Assistant,
+            "The billing job ships on Monday, says the lead.",
+        )
+        .say(Role::User, "When does the billing job ship?");
+    let asked = request(
+        Some(chat.freeze()),
+        "When does the billing job ship?",
+        Vec::new(),
+    );
+    let reply = Extractive.complete(asked).await.unwrap();
+    assert!(reply.text.contains("on Friday"), "{}", reply.text);
+    for echo in ["Sunday", "Monday", "When does"] {
+        assert!(!reply.text.contains(echo), "{}", reply.text);
+    }
 }
