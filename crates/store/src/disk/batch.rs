@@ -8,7 +8,7 @@ use crate::disk::log::{Known, Log};
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Key, Kind};
 use crate::error::{Error, Record, Result};
-use crate::row::{self, Body, CheckpointRow, EventRow, Hash, Stamp};
+use crate::row::{self, Body, CheckpointRow, EventRow, Hash, Head, PageRow, Stamp};
 
 /// What an event's record has beside its payload or the list of its chunks, at most.
 const EVENT_OVERHEAD_BYTES: usize = envelope::OVERHEAD_BYTES + 100;
@@ -39,7 +39,7 @@ impl Numbers {
     /// filling one in writes nothing else. (Without, 64 events of 1 KiB were measured to write 4.7
     /// times their size; with it, 1.9 times.)
     fn reserve(&mut self, log: &Log, next: u64) -> sled::Result<()> {
-        if next + SPARE_BLOCKS > self.reserved {
+        if next > self.next && next + SPARE_BLOCKS > self.reserved {
             let end = next + SPARE_BLOCKS + AHEAD_BLOCKS;
             for number in self.reserved..end {
                 log.journal.insert(keys::block(number), &[][..])?;
@@ -51,25 +51,30 @@ impl Numbers {
     }
 }
 
-/// Changes that are applied together. Chunks go first: a record never precedes its chunks.
+/// Changes on their way to the log. Chunks go first, then blocks in order: a record never precedes
+/// what it refers to.
 #[derive(Debug)]
 pub(super) struct Batch {
-    journal: sled::Batch,
-    chunks: sled::Batch,
-    bytes: usize,
-    /// The block under way, and its number.
+    chunks: Option<sled::Batch>,
+    blocks: Vec<Vec<u8>>,
+    /// The number of the first of these blocks.
+    first_block: u64,
+    /// The block under way.
     block: Vec<u8>,
-    number: u64,
+    /// The rest. If there is any, it and the blocks are applied as one.
+    rest: Option<sled::Batch>,
+    bytes: usize,
 }
 
 impl Batch {
     pub(super) fn new(numbers: Numbers) -> Self {
         Self {
-            journal: sled::Batch::default(),
-            chunks: sled::Batch::default(),
-            bytes: 0,
+            chunks: None,
+            blocks: Vec::new(),
+            first_block: numbers.next,
             block: Vec::new(),
-            number: numbers.next,
+            rest: None,
+            bytes: 0,
         }
     }
 
@@ -78,26 +83,49 @@ impl Batch {
         self.bytes
     }
 
-    /// Puts a session's head and the page that is not full yet.
-    pub(super) fn put_known(&mut self, session: SessionId, known: &Known) -> Result<()> {
-        let head = &known.head;
+    pub(super) fn put_head(&mut self, session: SessionId, head: &Head) -> Result<()> {
         let record = Record::Head { session };
         let sealed = seal(Kind::Head, row::key(session, 0), head, record)?;
         self.put(&keys::head(session), sealed);
-        if !known.page.blocks.is_empty() {
-            self.put_page(session, keys::page_of(head.last_seq).0, known)?;
+        Ok(())
+    }
+
+    /// Puts a session's head, and pages of the events behind the one that is written.
+    pub(super) fn put_known(&mut self, log: &Log, session: SessionId, known: &Known) -> Result<()> {
+        let (written, last) = (known.written.last_seq, known.head.last_seq);
+        let mut next = written + 1;
+        while next <= last {
+            let (page, place) = keys::page_of(next);
+            let record = Record::Event { session, seq: next };
+            let mut row = PageRow { blocks: Vec::new() };
+            if place > 0 {
+                let unreadable = |fault| Error::unreadable(record, fault);
+                row = log.page(session, page).map_err(unreadable)?;
+                row.blocks.truncate(place);
+            }
+            let end = last.min((page + 1) * keys::PAGE_EVENTS);
+            row.blocks
+                .extend((next..=end).filter_map(|seq| known.block_of(seq)));
+            let sealed = seal(Kind::Page, row::key(session, page), &row, record)?;
+            self.put(&keys::page(session, page), sealed);
+            next = end + 1;
         }
-        Ok(())
+        self.put_head(session, &known.head)
     }
 
-    fn put_page(&mut self, session: SessionId, page: u64, known: &Known) -> Result<()> {
-        let record = Record::Head { session };
-        let sealed = seal(Kind::Page, row::key(session, page), &known.page, record)?;
-        self.put(&keys::page(session, page), sealed);
-        Ok(())
+    /// Makes room for an append: its events come into one block, which is written as a whole, or
+    /// the blocks are applied as one.
+    pub(super) fn make_room(&mut self, payloads: &[Vec<u8>]) {
+        let bytes: usize = payloads.iter().map(|payload| event_bytes(payload)).sum();
+        if self.block.len() + bytes > keys::BLOCK_LIMIT_BYTES {
+            self.cut_block();
+        }
+        if bytes > keys::BLOCK_LIMIT_BYTES && payloads.len() > 1 {
+            self.rest.get_or_insert_default();
+        }
     }
 
-    /// Puts the event that `known` ends with, and the page that it fills, if it does.
+    /// Puts the event that `known` ends with.
     pub(super) fn put_event(
         &mut self,
         log: &Log,
@@ -106,26 +134,22 @@ impl Batch {
         stamp: Stamp,
         payload: Vec<u8>,
     ) -> Result<()> {
-        let seq = known.head.last_seq;
-        let body = self.body(log, payload);
-        let inside = match &body {
-            Body::Inline(block) => block.0.len(),
-            Body::Chunked { chunks, .. } => size_of_val(chunks.as_slice()),
-        };
-        if self.block.len() + inside + EVENT_OVERHEAD_BYTES > keys::BLOCK_LIMIT_BYTES {
+        if self.block.len() + event_bytes(&payload) > keys::BLOCK_LIMIT_BYTES {
             self.cut_block();
         }
+        let seq = known.head.last_seq;
+        let body = self.body(log, payload);
         let (key, row) = (row::key(session, seq), EventRow { stamp, body });
+        if self.block.capacity() == 0 {
+            self.block.reserve(keys::BLOCK_LIMIT_BYTES);
+        }
         let before = self.block.len();
         envelope::seal_onto(&mut self.block, Kind::Event, key, &row).map_err(|reason| {
             let record = Record::Event { session, seq };
             Error::Encode { record, reason }
         })?;
         self.bytes += self.block.len() - before;
-        if known.placed(self.number) {
-            self.put_page(session, keys::page_of(seq).0, known)?;
-            known.page.blocks.clear();
-        }
+        known.placed(self.next_block());
         Ok(())
     }
 
@@ -149,7 +173,7 @@ impl Batch {
         self.cut_block();
         let key = Key {
             session: [0; 16],
-            seq: self.number,
+            seq: self.next_block(),
         };
         self.put(&keys::mark(), envelope::seal_bytes(Kind::Mark, key, &[]));
     }
@@ -157,33 +181,48 @@ impl Batch {
     /// Removes a session's pages and checkpoint. Its events share blocks with others', and its
     /// chunks may be others' too: both go at a vacuum.
     pub(super) fn remove(&mut self, session: SessionId, last_seq: u64) {
+        let rest = self.rest.get_or_insert_default();
         for page in 0..=last_seq / keys::PAGE_EVENTS {
-            self.journal.remove(keys::page(session, page));
+            rest.remove(keys::page(session, page));
         }
-        self.journal.remove(keys::checkpoint(session));
+        rest.remove(keys::checkpoint(session));
     }
 
-    /// Gives the batch to sled. Not durable before a flush and a sync.
+    /// Gives all to sled. Not durable before a flush and a sync.
     pub(super) fn apply(mut self, log: &Log, numbers: &mut Numbers) -> sled::Result<()> {
         self.cut_block();
-        if self.number > numbers.next {
-            numbers.reserve(log, self.number)?;
+        numbers.reserve(log, self.next_block())?;
+        if let Some(chunks) = self.chunks {
+            log.chunks.apply_batch(chunks)?;
         }
-        log.chunks.apply_batch(self.chunks)?;
-        log.journal.apply_batch(self.journal)
+        let blocks = (self.first_block..).map(keys::block).zip(self.blocks);
+        let Some(mut rest) = self.rest else {
+            // Sled writes a note around every batch, and syncs it: the common group goes without.
+            for (key, block) in blocks {
+                log.journal.insert(key, block)?;
+            }
+            return Ok(());
+        };
+        for (key, block) in blocks {
+            rest.insert(&key, block);
+        }
+        log.journal.apply_batch(rest)
+    }
+
+    /// The number of the block under way.
+    fn next_block(&self) -> u64 {
+        self.first_block + self.blocks.len() as u64
     }
 
     fn cut_block(&mut self) {
         if !self.block.is_empty() {
-            let block = std::mem::take(&mut self.block);
-            self.journal.insert(&keys::block(self.number), block);
-            self.number += 1;
+            self.blocks.push(std::mem::take(&mut self.block));
         }
     }
 
     fn put(&mut self, key: &[u8], value: Vec<u8>) {
         self.bytes += key.len() + value.len();
-        self.journal.insert(key, value);
+        self.rest.get_or_insert_default().insert(key, value);
     }
 
     fn body(&mut self, log: &Log, payload: Vec<u8>) -> Body {
@@ -204,10 +243,20 @@ impl Batch {
         if !log.has_chunk(&hash, bytes) {
             let sealed = envelope::seal_bytes(Kind::Chunk, Key::of_chunk(&hash), bytes);
             self.bytes += sealed.len();
-            self.chunks.insert(&hash, sealed);
+            self.chunks.get_or_insert_default().insert(&hash, sealed);
         }
         hash
     }
+}
+
+/// How much an event adds to a block, at most.
+fn event_bytes(payload: &[u8]) -> usize {
+    let body = if payload.len() <= keys::INLINE_LIMIT_BYTES {
+        payload.len()
+    } else {
+        payload.len().div_ceil(keys::INLINE_LIMIT_BYTES) * size_of::<Hash>()
+    };
+    EVENT_OVERHEAD_BYTES + body
 }
 
 fn seal<T: Serialize>(kind: Kind, key: Key, row: &T, record: Record) -> Result<Vec<u8>> {

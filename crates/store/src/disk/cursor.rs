@@ -75,8 +75,13 @@ impl<'a> Cursor<'a> {
 
     /// The block that an event is in.
     fn block_of(&mut self, seq: u64) -> Result<&[u8], Fault> {
-        let (page, place) = keys::page_of(seq);
-        let number = *self.page(page)?.blocks.get(place).ok_or(Fault::Missing)?;
+        let number = if seq > self.known.written.last_seq {
+            self.known.block_of(seq)
+        } else {
+            let (page, place) = keys::page_of(seq);
+            self.page(page)?.blocks.get(place).copied()
+        };
+        let number = number.ok_or(Fault::Missing)?;
         let block = match self.block.take() {
             Some((at_hand, block)) if at_hand == number => block,
             _ => self.log.block(number)?.ok_or(Fault::Missing)?,
@@ -85,9 +90,6 @@ impl<'a> Cursor<'a> {
     }
 
     fn page(&mut self, page: u64) -> Result<&PageRow, Fault> {
-        if page == self.known.head.last_seq / keys::PAGE_EVENTS {
-            return Ok(&self.known.page);
-        }
         let row = match self.page.take() {
             Some((at_hand, row)) if at_hand == page => row,
             _ => self.log.page(self.session, page)?,

@@ -53,7 +53,7 @@ impl Fresh {
         known: &Known,
         checkpoint: Option<(u64, Checkpoint)>,
     ) -> Result<()> {
-        self.batch.put_known(session, known)?;
+        self.batch.put_known(&self.log, session, known)?;
         if let Some((epoch, checkpoint)) = checkpoint {
             self.batch
                 .put_checkpoint(&self.log, session, epoch, checkpoint)?;

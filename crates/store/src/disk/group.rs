@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use crate::admit;
 use crate::disk::batch::{Batch, Numbers};
-use crate::disk::ledger::Extent;
 use crate::disk::log::{Known, Log};
 use crate::disk::trees::Trees;
 use crate::engine::{Append, Checkpoint, Claim, SessionId, now_unix_ms};
@@ -115,10 +114,9 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Puts a session's records and what is known of it from now on.
-    fn change(&mut self, session: SessionId, mut known: Known) -> Result<()> {
-        self.batch.put_known(session, &known)?;
-        known.written = Extent::of(&known.head);
+    /// Puts a session's record of its head, and what is known of it from now on.
+    fn change(&mut self, session: SessionId, known: Known) -> Result<()> {
+        self.batch.put_head(session, &known.written)?;
         self.changes.insert(session, known);
         Ok(())
     }
@@ -129,7 +127,11 @@ impl<'a> Group<'a> {
         let head = Head::claimed(session, head, now_unix_ms());
         let claim = head.claim();
         let known = match before {
-            Some(known) if head.last_seq > 0 => Known { head, ..known },
+            Some(mut known) if !known.head.deleted => {
+                known.written.epoch = head.epoch;
+                known.head = head;
+                known
+            }
             _ => Known::new(head),
         };
         self.change(session, known).map(|()| claim)
@@ -141,6 +143,7 @@ impl<'a> Group<'a> {
             session, payloads, ..
         } = append;
         let now = now_unix_ms();
+        self.batch.make_room(&payloads);
         for (payload, digest) in payloads.into_iter().zip(digests) {
             let (_, stamp) = known.head.push_digest(digest, payload.len(), now);
             self.batch

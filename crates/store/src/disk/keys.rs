@@ -5,7 +5,7 @@
 //! | `journal` | `1 session` | the session's head, as of when it was last written |
 //! | `journal` | `2 number` | a block: events of all sessions, in the order in which they came |
 //! | `journal` | `3 session` | the session's latest checkpoint |
-//! | `journal` | `4 session page` | the blocks of [`PAGE_EVENTS`] events of the session |
+//! | `journal` | `4 session page` | the blocks of [`PAGE_EVENTS`] events of the session, up to its head |
 //! | `journal` | `5` | the mark: events in the blocks before it are in a page and a head |
 //! | `chunks` | hash | a part of a large payload |
 //!

@@ -6,8 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::de::DeserializeOwned;
 
 use crate::codec;
-use crate::disk::keys::{self, PAGE_EVENTS};
-use crate::disk::ledger::Extent;
+use crate::disk::keys;
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Envelope, Key, Kind};
 use crate::error::{Error, Fault, Record, Result};
@@ -25,11 +24,18 @@ pub(super) struct Log {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) head: Head,
-    /// The blocks of the events behind the last full page.
-    pub(super) page: PageRow,
-    /// How far the log's own record of the head goes. It is not written with every event (that would
-    /// double the work): an opening reads the events behind it from the blocks.
-    pub(super) written: Extent,
+    /// The log's own record of the head. It is not written with every event (that would double the
+    /// work): pages say where the events up to it lie, `runs` where those behind it do, and an
+    /// opening reads these from the blocks.
+    pub(super) written: Head,
+    runs: Vec<Run>,
+}
+
+/// The events from `first` to the next run's lie in this block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    first: u64,
+    block: u64,
 }
 
 impl AsRef<Head> for Known {
@@ -39,42 +45,44 @@ impl AsRef<Head> for Known {
 }
 
 impl Known {
-    /// Of a session without an event.
+    /// Of a session whose head is written.
     pub(super) fn new(head: Head) -> Self {
-        let (written, blocks) = (Extent::of(&head), Vec::new());
         Self {
+            written: head.clone(),
             head,
-            page: PageRow { blocks },
-            written,
+            runs: Vec::new(),
         }
     }
 
-    /// Notes the block of the event that the head ends with; answers whether the page is full.
-    pub(super) fn placed(&mut self, block: u64) -> bool {
-        self.page.blocks.push(block);
-        self.head.last_seq.is_multiple_of(PAGE_EVENTS)
+    /// Whether the log's record is behind.
+    pub(super) fn lags(&self) -> bool {
+        self.written != self.head
+    }
+
+    /// Notes the block of the event that the head ends with.
+    pub(super) fn placed(&mut self, block: u64) {
+        if self.runs.last().is_none_or(|run| run.block != block) {
+            let first = self.head.last_seq;
+            self.runs.push(Run { first, block });
+        }
+    }
+
+    /// The block of an event behind the written head.
+    pub(super) fn block_of(&self, seq: u64) -> Option<u64> {
+        let after = self.runs.partition_point(|run| run.first <= seq);
+        Some(self.runs.get(after.checked_sub(1)?)?.block)
     }
 }
 
 impl Log {
-    /// What the log's records say of a session. Events behind its head are in blocks behind the mark.
+    /// What the log's record says of a session. Events behind it are in blocks behind the mark.
     pub(super) fn known(&self, session: SessionId) -> Result<Option<Known>> {
         let corrupt = |fault| Error::unreadable(Record::Head { session }, fault);
         let Some(value) = get(&self.journal, &keys::head(session)).map_err(corrupt)? else {
             return Ok(None);
         };
-        let head: Head = row_of(&value, Kind::Head, row::key(session, 0)).map_err(corrupt)?;
-        let (page, events) = (head.last_seq / PAGE_EVENTS, head.last_seq % PAGE_EVENTS);
-        let mut known = Known::new(head);
-        if events > 0 {
-            let events = usize::try_from(events).unwrap_or(usize::MAX);
-            known.page = self.page(session, page).map_err(corrupt)?;
-            if known.page.blocks.len() < events {
-                return Err(corrupt(Fault::Truncated));
-            }
-            known.page.blocks.truncate(events);
-        }
-        Ok(Some(known))
+        let head = row_of(&value, Kind::Head, row::key(session, 0)).map_err(corrupt)?;
+        Ok(Some(Known::new(head)))
     }
 
     pub(super) fn page(&self, session: SessionId, page: u64) -> Result<PageRow, Fault> {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::codec;
 use crate::disk::batch::Numbers;
-use crate::disk::log::{Known, Log};
+use crate::disk::log::Log;
 use crate::disk::trees::Live;
 use crate::engine::SessionId;
 use crate::envelope::{self, Envelope, Kind};
@@ -58,9 +58,10 @@ fn take(log: &Log, live: &mut Live, block: u64, envelope: &Envelope<'_>) -> Resu
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => entry.insert(log.known(session)?),
     };
-    let Some(Known { head, .. }) = known else {
+    let Some(known) = known else {
         return Err(Error::unreadable(Record::Head { session }, Fault::Missing));
     };
+    let head = &mut known.head;
     let row: EventRow =
         codec::decode(envelope.body).map_err(|reason| corrupt(Fault::Undecodable { reason }))?;
     if head.deleted || seq <= head.last_seq || row.stamp.epoch < head.born_epoch {
@@ -71,11 +72,6 @@ fn take(log: &Log, live: &mut Live, block: u64, envelope: &Envelope<'_>) -> Resu
     }
     let payload = log.payload(row.body).map_err(corrupt)?;
     head.push(&payload, row.stamp.at_unix_ms);
-    if let Some(known) = known
-        && known.placed(block)
-    {
-        // The page was written with the event that filled it.
-        known.page.blocks.clear();
-    }
+    known.placed(block);
     Ok(())
 }

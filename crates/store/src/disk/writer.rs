@@ -165,13 +165,13 @@ impl Writer {
             return;
         }
         let mut batch = Batch::new(self.numbers);
-        let mut lagging: Vec<_> = self.lagging();
+        let mut lagging = self.lagging();
         for (session, known) in &mut lagging {
-            if let Err(error) = batch.put_known(*session, known) {
+            if let Err(error) = batch.put_known(log, *session, known) {
                 tracing::warn!(%session, %error, "cannot write a head; it will be read from the blocks");
                 return;
             }
-            known.written = Extent::of(&known.head);
+            *known = Known::new(known.head.clone());
         }
         if lagging.is_empty() && self.mark == mark {
             return;
@@ -196,10 +196,7 @@ impl Writer {
         let live = self.trees.live();
         let known = live
             .iter()
-            .filter_map(|(session, known)| known.as_ref().map(|known| (*session, known)));
-        known
-            .filter(|(_, known)| known.written != Extent::of(&known.head))
-            .map(|(session, known)| (session, known.clone()))
-            .collect()
+            .filter_map(|(session, known)| Some((*session, known.clone()?)));
+        known.filter(|(_, known)| known.lags()).collect()
     }
 }
