@@ -46,5 +46,4 @@ bench-quickstart:
 # Crash and power-cut tests with many more rounds, and a million schedules.
 soak rounds="1000":
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
-    UNISONO_SCHEDULES=1000000 cargo test --release -p unisono-session --test simulation -- --nocapture
-    UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-tests -- --nocapture
+    UNISONO_SIM_SEEDS=1000000 cargo test --release -p unisono-session --test simulation -- --nocapture

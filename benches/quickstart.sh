@@ -21,7 +21,7 @@ seconds() {
 
 built=$(seconds cargo build --release --locked)
 ran=$(seconds cargo run --release --locked -- \
-    run examples/orders-migration.jsonl --store "$work/store")
+    run examples/orders-migration.jsonl --compact-above 9000 --store "$work/store")
 verdict() { awk "BEGIN { print ($1 <= $2) ? \"yes\" : \"**no**\" }"; }
 
 printf '\n### quickstart\n\n'
