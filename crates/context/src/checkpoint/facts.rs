@@ -1,6 +1,7 @@
 //! Key facts: what is carried verbatim from checkpoint to checkpoint.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::ids::Ordinal;
@@ -102,10 +103,10 @@ struct Statement {
     /// Lower case, single spaces, no full stop, framed by spaces, so that only whole words are
     /// found in a longer one.
     plain: String,
-    /// Its longer words without digits, sorted.
-    subject: Vec<String>,
-    /// Its words with digits, sorted.
-    values: Vec<String>,
+    /// Hashes of its longer words without digits, sorted.
+    subject: Vec<u64>,
+    /// Hashes of its words with digits, sorted.
+    values: Vec<u64>,
     /// Whether it says that something changed.
     changes: bool,
 }
@@ -119,41 +120,43 @@ impl Statement {
             [] => String::new(),
             words => format!(" {} ", words.join(" ")),
         };
-        let word = |word: &&str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
-        let sorted = |mut words: Vec<String>| {
+        let mut changes = plain.contains(" no longer ");
+        let (mut subject, mut values) = (Vec::new(), Vec::new());
+        for word in spaced {
+            let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+            if word.bytes().any(|byte| byte.is_ascii_digit()) {
+                values.push(hash(word));
+            } else if CHANGES.contains(&word) {
+                changes = true;
+            } else if word.chars().nth(WORD_CHARS_MIN - 1).is_some() {
+                subject.push(hash(word));
+            }
+        }
+        for words in [&mut subject, &mut values] {
             words.sort_unstable();
             words.dedup();
-            words
-        };
-        let words: Vec<String> = spaced.iter().map(word).collect();
-        let changes = words.iter().any(|word| CHANGES.contains(&word.as_str()))
-            || plain.contains(" no longer ");
-        let (values, words): (Vec<String>, Vec<String>) = words
-            .into_iter()
-            .partition(|word| word.chars().any(|c| c.is_ascii_digit()));
-        let long = |word: &String| {
-            word.chars().count() >= WORD_CHARS_MIN && !CHANGES.contains(&word.as_str())
-        };
+        }
         Statement {
             ordinal: fact.ordinal,
             plain,
-            subject: sorted(words.into_iter().filter(long).collect()),
-            values: sorted(values),
+            subject,
+            values,
             changes,
         }
     }
 
     /// Whether this newer statement leaves nothing to say for an older one.
     fn replaces(&self, old: &Statement) -> bool {
-        if self.plain.contains(&old.plain) {
+        let known = |word: &&u64| self.subject.binary_search(word).is_ok();
+        let shared = old.subject.iter().filter(known).count();
+        let may_contain = shared == old.subject.len() && self.plain.len() >= old.plain.len();
+        if may_contain && self.plain.contains(&old.plain) {
             return true;
         }
         // Statements of one message complete each other.
         if self.ordinal == old.ordinal {
             return false;
         }
-        let known = |word: &&String| self.subject.binary_search(word).is_ok();
-        let shared = old.subject.iter().filter(known).count();
         if shared < SUBJECT_WORDS_MIN {
             return false;
         }
@@ -169,6 +172,13 @@ impl Statement {
         let both_say_how_much = !self.values.is_empty() && !old.values.is_empty();
         both_say_how_much && at_least(needed, self.subject.len().min(old.subject.len()))
     }
+}
+
+/// The same on every run: the standard hasher with fixed keys.
+fn hash(word: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    word.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
