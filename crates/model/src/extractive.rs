@@ -11,6 +11,7 @@ mod answer;
 pub(crate) mod baseline;
 mod bm25;
 mod cues;
+mod days;
 mod facts;
 mod fit;
 mod focus;

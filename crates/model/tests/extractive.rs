@@ -536,3 +536,41 @@ fn a_record_that_takes_several_lines_names_itself_on_each() {
     assert_eq!(lines[1], "HAT023 prices: economy: 87, business: 365");
     assert!(lines.len() > 2 && lines.iter().all(|line| line.starts_with("HAT023")));
 }
+
+#[test]
+fn a_day_is_never_guessed() {
+    let first = summary(&allotment()[..7], None, 90);
+    assert!(
+        first
+            .text
+            .starts_with("Messages #1–#7. Days (UTC): 2026-05-04"),
+        "{}",
+        first.text
+    );
+    let days = |text: &str| {
+        let earlier = SummaryText {
+            first: Ordinal(1),
+            last: Ordinal(40),
+            text,
+        };
+        let input = AnswerInput {
+            passages: &[],
+            summaries: &[earlier],
+            persona: "You find constraints.",
+            task: "Which limits are there?",
+            cap: Tokens(200),
+            count: &count,
+        };
+        answer(&input).text
+    };
+    let lines =
+        "\n\n## Constraints (verbatim)\nuser:\n- #5 The budget must not exceed 2,400 EUR.\n";
+    let listed = format!("Messages #1–#40. Days (UTC): 2026-05-04 #1, 05-06 #9.{lines}");
+    assert!(
+        days(&listed).contains("**2026-05-04**\n- #5"),
+        "{}",
+        days(&listed)
+    );
+    let ends = format!("Messages #1–#40. Days (UTC): 2026-05-04 to 2026-05-20.{lines}");
+    assert!(!days(&ends).contains("2026"), "{}", days(&ends));
+}

@@ -1,5 +1,8 @@
 //! Key facts: the few quotes that are carried from checkpoint to checkpoint word for word.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use unisono_context::checkpoint::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
 use unisono_context::{Ordinal, Role, Tokens};
 
@@ -9,7 +12,7 @@ use super::passage::Kind;
 use super::pool::Pool;
 use super::quote::push_unit;
 use super::select::{Worth, choose};
-use super::standing::standing;
+use super::standing::{dangles, standing};
 use super::terms::Class;
 use super::weights;
 
@@ -21,7 +24,7 @@ pub(super) const ALL: Tokens = FACT_TOKENS_MAX;
 /// checkpoint may add something, and none replaces all that was carried so far.
 const NEW_PART: u64 = 3;
 /// Units that read worse than this are not worth carrying for ever.
-const STANDING_LEAST: f32 = 0.6;
+const STANDING_LEAST: f32 = 0.8;
 
 /// The facts so far and the best new ones, in `room` tokens.
 pub(super) fn extract(
@@ -31,8 +34,15 @@ pub(super) fn extract(
     room: Tokens,
     count: CountTokens<'_>,
 ) -> Vec<KeyFact> {
-    let count = |text: &str| Tokens(count(text));
-    let carried: Tokens = prior.iter().map(|fact| count(&fact.to_string())).sum();
+    // Facts are compared and limited twice, but counted once.
+    let known = RefCell::new(HashMap::new());
+    let count = |text: &str| {
+        let mut known = known.borrow_mut();
+        *known
+            .entry(text.to_owned())
+            .or_insert_with(|| Tokens(count(text)))
+    };
+    let carried: Tokens = prior.iter().map(|fact| count(&format!("{fact}\n"))).sum();
     let left = room.minus(carried).max(Tokens(room.0 / NEW_PART));
     let new: Vec<KeyFact> = best(pool, worth, left)
         .into_iter()
@@ -58,7 +68,7 @@ fn best(pool: &Pool<'_>, worth: &Worth, room: Tokens) -> Vec<usize> {
         let unit = &pool.units[index];
         let binds = unit.cues.any(Cues::CONSTRAINT.with(Cues::DECISION));
         let said = unit.kind == Kind::Text && !unit.prior && !unit.cues.any(Cues::QUESTION);
-        if !binds || !said || is_conditional(unit.text) {
+        if !binds || !said || is_conditional(unit.text) || dangles(unit) {
             return 0.0;
         }
         let demanded = unit.role == Role::User && unit.cues.any(Cues::CONSTRAINT);

@@ -1,21 +1,25 @@
 //! Reading an earlier summary back, so that its lines can compete with new messages.
 
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use unisono_context::{Ordinal, Role, Timestamp};
+use unisono_context::{Ordinal, Role};
 
+use super::days::{DAYS, Days, TO};
 use super::passage::Kind;
 use super::pool::{Pool, Source};
 use super::quote::{GAP, LINE_BREAK};
-use super::render::{DAYS, RANGE, TO};
+use super::render::RANGE;
 use super::section::Section;
 
 /// How the block of a summary begins in a context.
 const MARKING: &str = "[summary of ";
 
-/// Adds the lines of a summary to a pool and returns the first message it covers, if it says so.
-pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> {
-    let (mut first, mut days) = (None, Vec::new());
+/// The length of a day without its year: `03-27`.
+const MONTH_AND_DAY: usize = "03-27".len();
+
+/// Adds the lines of a summary to a pool and returns the first message it covers and its days, as
+/// far as it says so.
+pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>, Days) {
+    let (mut first, mut days) = (None, Days::default());
     let mut section = None;
     let mut speaker = "";
     for line in summary
@@ -39,7 +43,7 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> 
             let item = line.strip_prefix("- ").unwrap_or(line);
             let (number, quote) = reference(item);
             let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
-            let at = number.and_then(|n| day_of(&days, n));
+            let at = number.and_then(|n| days.at(n));
             let kind = if role == Role::Tool {
                 Kind::ToolResult
             } else {
@@ -61,7 +65,7 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> Option<Ordinal> 
             pool.add(source, &stretches);
         }
     }
-    first
+    (first, days)
 }
 
 /// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`.
@@ -94,7 +98,7 @@ fn is_name(text: &str) -> bool {
 
 /// `#1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`: the first message, and from which message
 /// each day begins.
-fn parse_legend(text: &str) -> (Option<Ordinal>, Vec<(Ordinal, Date)>) {
+fn parse_legend(text: &str) -> (Option<Ordinal>, Days) {
     let (range, days) = text.split_once(". ").unwrap_or((text, ""));
     let mut ends = range.trim_end_matches('.').split('–').map(ordinal);
     let first = ends.next().flatten();
@@ -103,11 +107,18 @@ fn parse_legend(text: &str) -> (Option<Ordinal>, Vec<(Ordinal, Date)>) {
         .strip_prefix(DAYS)
         .unwrap_or_default()
         .trim_end_matches('.');
-    if let Some((from, to)) = days.split_once(TO) {
-        let dated = [(first, from), (last, to)].into_iter();
-        let dated = dated.filter_map(|(message, day)| Some((message?, day.parse().ok()?)));
-        return (first, dated.collect());
-    }
+    let starts = match days.split_once(TO) {
+        Some((from, to)) => [(first, from), (last, to)]
+            .into_iter()
+            .filter_map(|(message, day)| Some((message?, day.parse().ok()?)))
+            .collect(),
+        None => parse_list(first, days),
+    };
+    let listed = !days.contains(TO);
+    (first, Days { starts, listed })
+}
+
+fn parse_list(first: Option<Ordinal>, days: &str) -> Vec<(Ordinal, Date)> {
     let mut list: Vec<(Ordinal, Date)> = Vec::new();
     for entry in days.split(", ") {
         let (day, from) = match entry.split_once(' ') {
@@ -115,7 +126,7 @@ fn parse_legend(text: &str) -> (Option<Ordinal>, Vec<(Ordinal, Date)>) {
             None => (entry, first),
         };
         let year = list.last().map_or(0, |(_, date)| date.year());
-        let full = if day.len() == 5 {
+        let full = if day.len() == MONTH_AND_DAY {
             format!("{year:04}-{day}")
         } else {
             day.to_owned()
@@ -124,11 +135,5 @@ fn parse_legend(text: &str) -> (Option<Ordinal>, Vec<(Ordinal, Date)>) {
             list.push((from, date));
         }
     }
-    (first, list)
-}
-
-fn day_of(days: &[(Ordinal, Date)], message: Ordinal) -> Option<Timestamp> {
-    let (_, date) = days.iter().rfind(|(from, _)| *from <= message)?;
-    let midnight = date.to_zoned(TimeZone::UTC).ok()?;
-    Some(Timestamp(midnight.timestamp().as_millisecond()))
+    list
 }

@@ -6,36 +6,31 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use unisono_context::{Ordinal, Timestamp};
+use unisono_context::Ordinal;
 
+use super::days::{DAYS, Days};
 use super::pool::Pool;
 use super::quote::quote;
 use super::section::Section;
 
-/// Begins the line that says which messages a summary covers, and its list of days.
+/// Begins the line that says which messages a summary covers, and their days.
 pub(super) const RANGE: &str = "Messages ";
-pub(super) const DAYS: &str = "Days (UTC): ";
-pub(super) const TO: &str = " to ";
-
-/// Days are listed one by one when at least so many units are quoted of each on average.
-const UNITS_PER_DAY: usize = 5;
 
 /// The messages a summary covers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Coverage {
     pub(super) first: Option<Ordinal>,
     pub(super) last: Option<Ordinal>,
+    pub(super) days: Days,
 }
 
 /// A rolling summary of the chosen units.
-pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: Coverage) -> String {
+pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) -> String {
     let lines = lines(pool, chosen);
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = legend(pool, chosen, coverage);
+    let mut text = legend(chosen.len(), coverage);
     let (mut section, mut speaker) = (None, "");
     for line in &lines {
         if section != Some(line.section) {
@@ -62,12 +57,11 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: Coverage) -> 
 }
 
 /// One paragraph of the chosen units, in order.
-pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: Coverage) -> String {
+pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) -> String {
     let mut lines = lines(pool, chosen);
     lines.sort_by_key(|line| line.units[0]);
     let mut text = range(coverage);
-    let days = days(pool, chosen);
-    if let (Some((_, first)), Some((_, last))) = (days.first(), days.last()) {
+    if let Some((first, last)) = coverage.days.ends() {
         let _ = write!(text, ", {first}");
         if last != first {
             let _ = write!(text, " to {last}");
@@ -139,62 +133,23 @@ fn common_section(pool: &Pool<'_>, units: &[usize]) -> Section {
     most.map_or(Section::KeyPoints, |(section, _)| section)
 }
 
-/// `Messages #1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`, or `2026-03-02 to 2026-03-12` where
-/// the list would take too much of the room.
-fn legend(pool: &Pool<'_>, chosen: &[usize], coverage: Coverage) -> String {
-    let mut text = range(coverage);
-    if text.is_empty() {
-        return text;
+/// `Messages #1–#159. Days (UTC): 2026-03-02 #1, 03-03 #27.`
+fn legend(units: usize, coverage: &Coverage) -> String {
+    let range = range(coverage);
+    if range.is_empty() {
+        return range;
     }
-    text = format!("{RANGE}{text}.");
-    let days = days(pool, chosen);
-    let few = days.len() <= 2 || days.len() * UNITS_PER_DAY <= chosen.len();
-    let _ = match days[..] {
-        [] => write!(text, ""),
-        [(_, only)] => write!(text, " {DAYS}{only}."),
-        [(_, first), .., (_, last)] if !few => write!(text, " {DAYS}{first}{TO}{last}."),
-        _ => write!(text, " {DAYS}{}.", day_list(&days)),
+    let days = match coverage.days.legend(units) {
+        none if none.is_empty() => none,
+        days => format!(" {DAYS}{days}."),
     };
-    text.push('\n');
-    text
+    format!("{RANGE}{range}.{days}\n")
 }
 
-/// Each day with the first message quoted of it; the year where it is new.
-fn day_list(days: &[(Ordinal, Date)]) -> String {
-    let mut year = None;
-    let entries = days.iter().map(|(from, date)| {
-        let same = year.replace(date.year()) == Some(date.year());
-        let (month, day) = (date.month(), date.day());
-        if same {
-            format!("{month:02}-{day:02} {from}")
-        } else {
-            format!("{date} {from}")
-        }
-    });
-    entries.collect::<Vec<_>>().join(", ")
-}
-
-fn range(coverage: Coverage) -> String {
+fn range(coverage: &Coverage) -> String {
     match (coverage.first, coverage.last) {
         (Some(first), Some(last)) if first != last => format!("{first}–{last}"),
         (Some(only), _) | (None, Some(only)) => only.to_string(),
         (None, None) => String::new(),
     }
-}
-
-/// The days of the quoted messages, each with its first quoted message.
-fn days(pool: &Pool<'_>, chosen: &[usize]) -> Vec<(Ordinal, Date)> {
-    let units = chosen.iter().map(|&unit| &pool.units[unit]);
-    let mut days: Vec<(Ordinal, Date)> = units
-        .filter_map(|unit| Some((unit.ordinal?, day(unit.at?)?)))
-        .collect();
-    days.sort_unstable();
-    days.dedup_by_key(|(_, date)| *date);
-    days
-}
-
-/// The day of an instant, UTC.
-pub(super) fn day(at: Timestamp) -> Option<Date> {
-    let instant = jiff::Timestamp::from_millisecond(at.0).ok()?;
-    Some(instant.to_zoned(TimeZone::UTC).date())
 }

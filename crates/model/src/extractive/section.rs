@@ -76,7 +76,8 @@ impl Section {
         let asks = cues.any(Cues::QUESTION) && !cues.any(Cues::GOAL.with(Cues::OFFER));
         let said = unit.kind == Kind::Text;
         let settled = cues.any(Cues::DECISION.with(Cues::DONE));
-        if cues.any(Cues::OPEN) || (recent && asks) {
+        let due = cues.any(Cues::PENDING) && cues.any(Cues::DATE.with(Cues::PROMISE)) && !settled;
+        if (cues.any(Cues::OPEN) && !due) || (recent && asks) {
             Section::Questions
         } else if unit.source == 0 && said {
             Section::Context
@@ -87,7 +88,7 @@ impl Section {
             } else {
                 Section::Technical
             }
-        } else if cues.any(Cues::PENDING) && cues.any(Cues::DATE.with(Cues::PROMISE)) && !settled {
+        } else if due {
             Section::Pending
         } else if cues.any(Cues::CONSTRAINT) && !cues.any(Cues::DECISION) && by_user(unit) {
             Section::Constraints

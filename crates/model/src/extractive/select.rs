@@ -12,6 +12,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use super::passage::Kind;
 use super::pool::Pool;
 
 /// What units are worth on their own.
@@ -35,6 +36,8 @@ pub(super) struct Preference {
     pub(super) power: f32,
     /// The most units of one source: more would be no summary of it.
     pub(super) per_source: u16,
+    /// The most of a tool's request or answer, which are data rather than sentences.
+    pub(super) per_tool: u16,
 }
 
 struct Candidate {
@@ -93,7 +96,7 @@ pub(super) fn choose(
         if candidate.rate <= 0.0 || spent >= budget {
             break;
         }
-        if state.from_source[pool.units[candidate.unit].source] >= preference.per_source {
+        if state.is_full(candidate.unit) {
             continue;
         }
         if candidate.seen < chosen.len() {
@@ -125,6 +128,16 @@ struct State<'p, 'a> {
 }
 
 impl State<'_, '_> {
+    /// Whether enough of its source was chosen.
+    fn is_full(&self, unit: usize) -> bool {
+        let unit = &self.pool.units[unit];
+        let most = match unit.kind {
+            Kind::ToolCall | Kind::ToolResult => self.preference.per_tool,
+            Kind::Text | Kind::Attachment => self.preference.per_source,
+        };
+        self.from_source[unit.source] >= most
+    }
+
     fn cost(&self, unit: usize) -> f32 {
         let unit = &self.pool.units[unit];
         let line = if self.from_source[unit.source] == 0 {

@@ -46,7 +46,7 @@ pub(super) fn standing(pool: &Pool<'_>, index: usize) -> f32 {
         (Kind::Attachment, _) => weights::ATTACHMENT,
     };
     let terms = pool.terms(index).len() as f32;
-    let substance = (terms / weights::FULL_TERMS).min(1.0);
+    let substance = (terms / weights::FULL_TERMS).min(1.0).sqrt();
     lead_in * dangling * filler * form * substance
 }
 
@@ -57,7 +57,7 @@ pub(super) fn announces(unit: &Unit<'_>) -> bool {
 }
 
 /// Whether it begins with a word for something said before.
-fn dangles(unit: &Unit<'_>) -> bool {
+pub(super) fn dangles(unit: &Unit<'_>) -> bool {
     if unit.kind != Kind::Text {
         return false;
     }

@@ -104,10 +104,11 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn of(input: &SummaryInput<'a>, texts: &'a Texts<'_>) -> Reading<'a> {
         let mut pool = Pool::new();
-        let covered = texts
-            .earlier
-            .as_deref()
-            .and_then(|summary| prior::add(&mut pool, summary));
+        let (covered, mut days) = match texts.earlier.as_deref() {
+            Some(summary) => prior::add(&mut pool, summary),
+            None => Default::default(),
+        };
+        days.extend(input.passages.iter().map(|p| (p.ordinal, p.at)));
         for (passage, text) in input.passages.iter().zip(&texts.passages) {
             pool.add_passage(passage, text);
         }
@@ -121,6 +122,7 @@ impl<'a> Reading<'a> {
         let coverage = Coverage {
             first: covered.or_else(|| oldest.chain(ordinals()).min()),
             last: ordinals().max(),
+            days,
         };
         Reading {
             pool,
@@ -160,8 +162,8 @@ impl<'a> Reading<'a> {
             cap as f32 * MARGIN,
         );
         let lay_out = |units: &[usize]| match input.style {
-            Style::Rolling => render::rolling(&self.pool, units, self.coverage),
-            Style::Paragraph => render::paragraph(&self.pool, units, self.coverage),
+            Style::Rolling => render::rolling(&self.pool, units, &self.coverage),
+            Style::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
         fit(&self.pool, &chosen, cap, input.count, &lay_out)
             .or_else(|| self.least(input, &chosen, cap))

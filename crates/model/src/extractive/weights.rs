@@ -15,6 +15,7 @@ pub(super) const SUMMARY: Preference = Preference {
     line: 5.0,
     power: 1.0,
     per_source: 12,
+    per_tool: 4,
 };
 /// How quotes of an answer are chosen: from many messages, long sentences not avoided.
 pub(super) const ANSWER: Preference = Preference {
@@ -23,6 +24,7 @@ pub(super) const ANSWER: Preference = Preference {
     line: 8.0,
     power: 0.5,
     per_source: 3,
+    per_tool: 2,
 };
 /// How key facts are chosen: each is a line of its own.
 pub(super) const FACTS: Preference = Preference {
@@ -31,6 +33,7 @@ pub(super) const FACTS: Preference = Preference {
     line: 4.0,
     power: 1.0,
     per_source: 6,
+    per_tool: 0,
 };
 
 /// What a term is worth, by class.
@@ -86,8 +89,8 @@ pub(super) mod reading {
     /// `Feel free to ask`, and thanks, praise, apologies.
     pub(in super::super) const OFFER: f32 = 0.2;
     pub(in super::super) const FILLER: f32 = 0.6;
-    /// So many terms make a full statement; fewer count in proportion.
-    pub(in super::super) const FULL_TERMS: f32 = 5.0;
+    /// So many terms make a full statement; with fewer, the root of the share counts.
+    pub(in super::super) const FULL_TERMS: f32 = 4.0;
     /// Code and tables.
     pub(in super::super) const CODE_OR_TABLE: f32 = 0.6;
     /// What a tool was asked, what it answered, and what is known of a file.
@@ -114,7 +117,7 @@ pub(super) mod relevance {
     /// A unit that serves no focus needs so much likeness to be quoted at all.
     pub(in super::super) const UNSOUGHT_LEAST: f32 = 0.75;
     /// Quotes worth less than this share of the best one are left out.
-    pub(in super::super) const OF_THE_BEST: f32 = 0.12;
+    pub(in super::super) const OF_THE_BEST: f32 = 0.18;
     /// A question or an offer where no question is looked for.
     pub(in super::super) const ASIDE: f32 = 0.15;
     /// A decision, as the assistant words it: often a proposal.

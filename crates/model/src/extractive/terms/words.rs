@@ -70,6 +70,9 @@ fn shape(word: &str) -> Shape {
         capital: word.starts_with(char::is_uppercase),
         ..Shape::default()
     };
+    if word.is_ascii() {
+        return ascii_shape(word.as_bytes(), shape);
+    }
     let mut previous_small = false;
     for (index, c) in word.chars().enumerate() {
         shape.digit |= c.is_ascii_digit();
@@ -78,6 +81,30 @@ fn shape(word: &str) -> Shape {
         let upper = c.is_uppercase();
         shape.mixed |= upper && (previous_small || index == 1);
         previous_small = c.is_lowercase();
+    }
+    shape.joined &= shape.letter;
+    shape
+}
+
+/// [`shape`] of a word of ASCII, which most are.
+fn ascii_shape(word: &[u8], mut shape: Shape) -> Shape {
+    let mut previous_small = false;
+    for (index, byte) in word.iter().enumerate() {
+        match byte {
+            b'a'..=b'z' => {
+                shape.letter = true;
+                previous_small = true;
+                continue;
+            }
+            b'A'..=b'Z' => {
+                shape.letter = true;
+                shape.mixed |= previous_small || index == 1;
+            }
+            b'0'..=b'9' => shape.digit = true,
+            b'_' | b'/' | b'@' | b'.' => shape.joined = true,
+            _ => {}
+        }
+        previous_small = false;
     }
     shape.joined &= shape.letter;
     shape
