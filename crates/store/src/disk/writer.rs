@@ -25,9 +25,9 @@ use crate::error::{Error, Result};
 const GROUP_LIMIT_BYTES: usize = 16 << 20;
 /// A group is closed when the processor was given away so often in a row and nothing came.
 const QUIET_YIELDS: u32 = 4;
-/// Sessions kept in memory; up to 700 bytes each.
+/// Sessions kept in memory: some 400 bytes each, and 16 for each block behind the mark.
 const LIVE_LIMIT: usize = 4096;
-/// An opening after a crash reads at most so many blocks, which are 32 MiB of small events.
+/// An opening after a crash reads about so many blocks, which are 32 MiB of small events.
 const SETTLE_EVERY_BLOCKS: u64 = 1024;
 
 /// The writer thread's state.
@@ -38,6 +38,8 @@ pub(super) struct Writer {
     numbers: Numbers,
     /// The mark in the log.
     mark: u64,
+    /// The block to settle at.
+    settle_at: u64,
     queue: mpsc::Receiver<Command>,
 }
 
@@ -58,6 +60,7 @@ impl Writer {
             ledger,
             numbers,
             mark,
+            settle_at: mark + SETTLE_EVERY_BLOCKS,
             queue,
         };
         let thread = std::thread::Builder::new().name("store-writer".into());
@@ -89,15 +92,14 @@ impl Writer {
         if !group.waiters.is_empty() {
             self.commit(log, group);
         }
-        let unsettled = self.numbers.next() - self.mark;
-        if trees.live().len() > LIVE_LIMIT || unsettled >= SETTLE_EVERY_BLOCKS {
+        if trees.live().len() > LIVE_LIMIT || self.numbers.next() >= self.settle_at {
             self.settle();
         }
     }
 
     /// The next command, if one is queued or is being queued: those who just got the answers of the
     /// last group are about to write again. Stepping aside for them costs nothing when nobody is
-    /// there, and makes groups about twice as large when many write at once.
+    /// there, and makes groups larger when many write at once.
     fn next_queued(&mut self) -> Option<Command> {
         let mut command = self.queue.try_recv().ok();
         for _ in 0..QUIET_YIELDS {
@@ -161,6 +163,8 @@ impl Writer {
         let trees = Arc::clone(&self.trees);
         let Ok(log) = trees.log() else { return };
         let mark = self.numbers.next();
+        // Also if it fails: a damaged page is not tried again with every group.
+        self.settle_at = mark + SETTLE_EVERY_BLOCKS;
         if trees.read_only.get().is_some() {
             return;
         }
