@@ -30,8 +30,11 @@ pub(super) async fn summarise(
     tokenizer: &tokenizer::Handle,
 ) -> Result<Written, Arc<str>> {
     let started = Instant::now();
-    // A summary that is no smaller than its input is none.
-    let room = cap.min(cover.original.minus(Tokens(1)));
+    // A summary that is no smaller than its input is none; and with what a block costs besides
+    // its text, as any message does, it stays within the cap.
+    let room = cap
+        .min(cover.original)
+        .minus(job.plan.budget.per_message.max(Tokens(1)));
     let (text, key_facts) = extract(job, cover, room).await?;
     let body = Body::Summary(text.into());
     let block = block_text(&cover.spans, &body, &key_facts);
