@@ -1,3 +1,5 @@
+//! Tests of the embedded and the scripted model.
+
 use std::task::{Context, Poll, Waker};
 
 use unisono_context::{AgentId, Role};

@@ -1,3 +1,5 @@
+//! Tests of the rendered prompt.
+
 use proptest::prelude::*;
 use serde_json::Value;
 use unisono_context::alteration::Form;

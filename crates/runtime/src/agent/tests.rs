@@ -1,3 +1,5 @@
+//! Tests of durable steps.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

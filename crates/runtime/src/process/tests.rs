@@ -1,3 +1,5 @@
+//! Tests of child processes and their groups.
+
 use std::path::Path;
 use std::time::Instant;
 

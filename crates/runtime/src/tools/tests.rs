@@ -1,3 +1,5 @@
+//! Tests of the built-in tools.
+
 use unisono_session::agent::Kind;
 
 use super::*;

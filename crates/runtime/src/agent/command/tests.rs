@@ -1,3 +1,5 @@
+//! Tests of program agents, with real programs.
+
 use std::time::Duration;
 
 use unisono_session::agent::{ContextMode, Kind, PrefixMode};

@@ -1,3 +1,5 @@
+//! Tests of the model-driven agent.
+
 use unisono_context::Tokens;
 use unisono_model::language::Models;
 use unisono_model::language::scripted::{Act, Scripted};
