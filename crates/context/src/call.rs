@@ -1,9 +1,54 @@
-//! Tool calls, their results, and what a model's reply used: the words models and runs share.
+//! A model's replies, the tools it calls and what they used: the words models and runs share.
 
 use std::ops::Add;
 use std::sync::Arc;
 
+use crate::cost::Cost;
 use crate::tokens::Tokens;
+
+/// What a model answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// Its text.
+    pub text: Arc<str>,
+    /// The tools it calls; none: the text is its answer.
+    pub calls: Vec<ToolCall>,
+    /// The whole reply in its provider's own form, where it holds more than text and calls:
+    /// reasoning that must be sent back as it came. JSON; never part of a snapshot.
+    pub verbatim: Option<Arc<str>>,
+    /// What it used.
+    pub usage: Usage,
+    /// Why it ended.
+    pub stop: Stop,
+    /// The model that answered, where it is not the one that was asked.
+    pub stand_in: Option<Arc<str>>,
+    /// The provider's id of the request.
+    pub request_id: Option<Arc<str>>,
+}
+
+/// Why a reply ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stop {
+    /// The model was done, or waits for its tools.
+    #[default]
+    Complete,
+    /// It had written all the tokens it was allowed.
+    CutOff,
+    /// It, or its provider, declined to answer.
+    Refused,
+}
+
+/// How the agents of a fan-out make use of their provider's prompt cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CacheWarm {
+    /// The first request goes ahead; the others start at its first stream event.
+    #[default]
+    Leader,
+    /// A request of its own writes the shared prefix to the cache before any other is sent.
+    Prewarm,
+    /// All start at once.
+    Off,
+}
 
 /// A call a model made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,13 +72,48 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// Tokens that were used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What model calls used. Amounts of several calls add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Input tokens.
+    /// All input tokens, those read from or written to a prompt cache included.
     pub input: Tokens,
-    /// Output tokens.
+    /// All output tokens, reasoning included.
     pub output: Tokens,
+    /// Input tokens that were expected to be read from the provider's prompt cache.
+    pub cache_expected: Tokens,
+    /// Input tokens that were read from it.
+    pub cache_read: Tokens,
+    /// Input tokens that were written to it, as far as the provider says so.
+    pub cache_write: Tokens,
+    /// What they cost; none: a price is not known.
+    pub cost: Option<Cost>,
+}
+
+impl Usage {
+    /// Nothing, free of charge.
+    pub const NONE: Usage = Usage {
+        input: Tokens::ZERO,
+        output: Tokens::ZERO,
+        cache_expected: Tokens::ZERO,
+        cache_read: Tokens::ZERO,
+        cache_write: Tokens::ZERO,
+        cost: Some(Cost::ZERO),
+    };
+
+    /// So many tokens, free of charge.
+    pub const fn free(input: Tokens, output: Tokens) -> Usage {
+        Usage {
+            input,
+            output,
+            ..Usage::NONE
+        }
+    }
+}
+
+impl Default for Usage {
+    fn default() -> Usage {
+        Usage::NONE
+    }
 }
 
 impl Add for Usage {
@@ -43,6 +123,10 @@ impl Add for Usage {
         Usage {
             input: self.input + other.input,
             output: self.output + other.output,
+            cache_expected: self.cache_expected + other.cache_expected,
+            cache_read: self.cache_read + other.cache_read,
+            cache_write: self.cache_write + other.cache_write,
+            cost: self.cost.zip(other.cost).map(|(a, b)| a + b),
         }
     }
 }

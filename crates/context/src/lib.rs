@@ -14,6 +14,7 @@ pub mod budget;
 pub mod call;
 pub mod checkpoint;
 pub mod compaction;
+pub mod cost;
 pub mod digest;
 pub mod ids;
 pub mod message;
@@ -23,6 +24,7 @@ pub mod tokens;
 pub mod tree;
 pub mod view;
 
+pub use cost::Cost;
 pub use digest::Digest;
 pub use ids::{AgentId, CheckpointId, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId};
 pub use message::{Message, Part, Role};

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 pub use entry::{Entry, ModelRef, Prices};
 pub use file::Error as FileError;
-pub use price::{Cost, Price};
+pub use price::Price;
+pub use unisono_context::cost::Cost;
 use unisono_context::{Encoding, Ppm, Tokens};
 
 /// The window of a model the catalogue does not know.

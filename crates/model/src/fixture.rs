@@ -14,6 +14,9 @@ use unisono_context::{
     AgentId, CheckpointId, MessageId, Ordinal, Part, Role, Snapshot, Timestamp, Tokens, Tree,
 };
 
+use crate::language::{CacheWarm, Listener, Request};
+use crate::prompt::{self, Group, Persona};
+
 /// A conversation under construction. `seed` enters every id and time, and nothing else.
 pub(crate) struct Chat {
     seed: u128,
@@ -137,5 +140,32 @@ pub(crate) fn result(call_id: &str, content: &str) -> Part {
         call_id: call_id.into(),
         content: content.into(),
         is_error: false,
+    }
+}
+
+/// A request for a task without a context; tests set what they are about.
+pub(crate) fn request() -> Request {
+    Request {
+        prefix: prompt::render(None, &Group::TaskOnly),
+        group: Group::TaskOnly,
+        snapshot: None,
+        tools: Arc::from([]),
+        output_schema: None,
+        persona: Persona {
+            agent: AgentId::new("risks"),
+            description: "finds risks".into(),
+            instructions: "Name every \"risk\".".into(),
+        },
+        allowed: Arc::from([]),
+        colleagues: Arc::from([]),
+        task: "list\nthe risks".into(),
+        results: Arc::from([]),
+        exchange: Vec::new(),
+        wrap_up: None,
+        max_output: Tokens(4_096),
+        temperature_milli: None,
+        cache_warm: CacheWarm::Off,
+        peers: 1,
+        listener: Listener::NONE,
     }
 }

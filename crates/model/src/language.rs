@@ -4,7 +4,9 @@
 //! the agent's own. The [`Extractive`] model answers from it without a network; [`Models`]
 //! finds the model an agent's definition names.
 
+mod error;
 mod extractive;
+mod request;
 #[cfg(any(test, feature = "test-util"))]
 pub mod scripted;
 
@@ -14,85 +16,37 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use unisono_context::{Snapshot, Tokens};
+use unisono_context::Tokens;
 
 use crate::catalogue::EXTRACTIVE;
-use crate::prompt::{Delegated, Persona, Prefix};
+use crate::prompt::{self, Prefix, Shared};
 
+pub use error::{Class, Error, Stage};
 pub use extractive::Extractive;
-pub use unisono_context::call::{ToolCall, ToolResult, Usage};
+pub use request::{Colleague, Exchange, Listener, Request};
+pub use unisono_context::call::{CacheWarm, Reply, Stop, ToolCall, ToolResult, Usage};
 
 /// A reply that is under way. Dropping it gives the request up.
 pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
 
+/// A count that is under way. Dropping it gives it up.
+pub type Counting<'a> = Pin<Box<dyn Future<Output = Result<Option<Tokens>, Error>> + Send + 'a>>;
+
 /// A language model. One value serves any number of requests at once.
 pub trait LanguageModel: Send + Sync {
-    /// Answers a request.
+    /// Renders what the runs of a group share, as this model reads it. The same input gives the
+    /// same bytes on every machine and after every restart.
+    fn render(&self, shared: &Shared<'_>) -> Prefix {
+        prompt::render(shared.snapshot, shared.group)
+    }
+
+    /// Answers a request, whose prefix this model has rendered.
     fn complete(&self, request: Request) -> Completion<'_>;
-}
 
-/// All that a model is asked with.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The rendered context, shared with the agent's siblings byte for byte.
-    pub prefix: Prefix,
-    /// The context as a value; none for an agent that gets its task only.
-    pub snapshot: Option<Arc<Snapshot>>,
-    /// Who the model speaks for.
-    pub persona: Persona,
-    /// What it is to do.
-    pub task: Arc<str>,
-    /// For a lead: what its delegates came back with.
-    pub results: Arc<[Delegated]>,
-    /// What was said since: replies with tool calls, and what the tools answered.
-    pub exchange: Vec<Exchange>,
-    /// The longest reply.
-    pub max_output: Tokens,
-}
-
-/// One move of an agent's own loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Exchange {
-    /// The model called tools.
-    Reply(Reply),
-    /// The tools answered, in the order of the calls.
-    Results(Vec<ToolResult>),
-}
-
-/// What a model answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
-    /// Its text.
-    pub text: Arc<str>,
-    /// The tools it calls; none: the text is its answer.
-    pub calls: Vec<ToolCall>,
-    /// What it used.
-    pub usage: Usage,
-    /// Why it ended.
-    pub stop: Stop,
-}
-
-/// Why a reply ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Stop {
-    /// The model was done, or waits for its tools.
-    #[default]
-    Complete,
-    /// It had written all the tokens it was allowed.
-    CutOff,
-}
-
-/// Why there is no reply.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// The model failed.
-    #[error("model {model}: {reason}")]
-    Failed {
-        /// The model, as definitions write it.
-        model: Arc<str>,
-        /// What happened.
-        reason: Arc<str>,
-    },
+    /// Asks the provider how many tokens a request has; none where it cannot say.
+    fn count(&self, _request: Request) -> Counting<'_> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// No client for a model is at hand.

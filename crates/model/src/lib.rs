@@ -12,6 +12,7 @@
 //! it on threads of its own.
 
 pub mod catalogue;
+pub mod dialect;
 pub mod extractive;
 #[cfg(test)]
 mod fixture;
@@ -19,6 +20,7 @@ pub mod language;
 pub mod prompt;
 pub mod redact;
 pub mod retention;
+pub mod sse;
 pub mod tokenizer;
 
 pub use catalogue::{Catalogue, Entry, ModelRef};

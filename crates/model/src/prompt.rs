@@ -9,13 +9,14 @@
 //! the [`Group`] alone: no ids that a provider or this program invented, no times. It is
 //! rendered once per turn and group; every run of the group holds the same [`Bytes`].
 
-mod json;
+pub(crate) mod json;
 mod native;
 mod tail;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Digest, Snapshot};
 
 pub use tail::{Delegated, Outcome, Tail};
@@ -43,6 +44,35 @@ pub enum Group {
     Own(Persona),
     /// No context.
     TaskOnly,
+}
+
+/// What the rendered start of a request depends on, the model aside. Agents for which all of it
+/// is equal share a prefix.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<'a> {
+    /// The frozen context; not used for [`Group::TaskOnly`].
+    pub snapshot: Option<&'a Snapshot>,
+    /// What the agents have in common.
+    pub group: &'a Group,
+    /// The tools of every agent of the turn, sorted by name.
+    pub tools: &'a [ToolSpec],
+    /// JSON schema that answers must fit.
+    pub output_schema: Option<&'a str>,
+}
+
+impl<'a> Shared<'a> {
+    /// The context that the prefix shows.
+    pub fn context(&self) -> Option<&'a Snapshot> {
+        self.snapshot.filter(|_| *self.group != Group::TaskOnly)
+    }
+
+    /// The persona that stands before the context.
+    pub fn own(&self) -> Option<&'a Persona> {
+        match self.group {
+            Group::Own(persona) => Some(persona),
+            Group::Shared | Group::TaskOnly => None,
+        }
+    }
 }
 
 /// The rendered start of a request, shared by every run of its group: reference-counted, never

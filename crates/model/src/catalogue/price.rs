@@ -1,10 +1,9 @@
-//! Money without rounding: prices in micro-dollars per million tokens, costs in pico-dollars.
+//! Prices without rounding, in micro-dollars per million tokens.
 
 use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign};
 
 use unisono_context::Tokens;
+use unisono_context::cost::{Cost, write_micro_dollars};
 
 /// A price in micro-dollars (10⁻⁶ $) per million tokens: `Price(2_500_000)` is $2.50.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,57 +32,8 @@ impl Price {
 /// Dollars per million tokens.
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_dollars(f, u128::from(self.0), 6)
+        write_micro_dollars(f, u128::from(self.0))
     }
-}
-
-/// An amount of money in pico-dollars (10⁻¹² $): micro-dollars per million tokens times tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cost(pub u128);
-
-impl Cost {
-    /// Nothing.
-    pub const ZERO: Cost = Cost(0);
-
-    /// Whole micro-dollars, rounded up so that a cap is never passed unseen.
-    pub fn micro_dollars(self) -> u64 {
-        u64::try_from(self.0.div_ceil(1_000_000)).unwrap_or(u64::MAX)
-    }
-}
-
-impl Add for Cost {
-    type Output = Cost;
-
-    fn add(self, other: Cost) -> Cost {
-        Cost(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for Cost {
-    fn add_assign(&mut self, other: Cost) {
-        *self = *self + other;
-    }
-}
-
-impl Sum for Cost {
-    fn sum<I: Iterator<Item = Cost>>(iter: I) -> Cost {
-        iter.fold(Cost::ZERO, Add::add)
-    }
-}
-
-/// Dollars, rounded up to a micro-dollar.
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_dollars(f, self.0.div_ceil(1_000_000), 6)
-    }
-}
-
-/// Writes `amount` × 10^-`decimals` dollars with at least two decimal places.
-fn write_dollars(f: &mut fmt::Formatter<'_>, amount: u128, decimals: u32) -> fmt::Result {
-    let scale = 10_u128.pow(decimals);
-    let fraction = format!("{:0width$}", amount % scale, width = decimals as usize);
-    let kept = fraction.trim_end_matches('0').len().max(2);
-    write!(f, "${}.{}", amount / scale, &fraction[..kept])
 }
 
 #[cfg(test)]

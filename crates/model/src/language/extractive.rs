@@ -9,7 +9,7 @@ use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Encoding, Part, Role, Snapshot, Tokens};
 
-use super::{Completion, Error, LanguageModel, Reply, Request, Stop, Usage};
+use super::{Class, Completion, Error, LanguageModel, Reply, Request, Usage};
 use crate::catalogue::EXTRACTIVE;
 use crate::extractive::{self, AnswerInput, Passage, SummaryText, SynthesisInput};
 use crate::prompt::{Delegated, Outcome};
@@ -36,9 +36,11 @@ impl LanguageModel for Extractive {
             let work = spawn_blocking(move || reply(&request)).await;
             work.map_err(|error| match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(error) => Error::Failed {
+                Err(error) => Error {
                     model: EXTRACTIVE.into(),
+                    class: Class::Internal,
                     reason: error.to_string().into(),
+                    request_id: None,
                 },
             })
         })
@@ -56,12 +58,8 @@ fn reply(request: &Request) -> Reply {
     let output = counter.tokens(&text);
     Reply {
         text: text.into(),
-        calls: Vec::new(),
-        usage: Usage {
-            input: counter.input(request),
-            output,
-        },
-        stop: Stop::Complete,
+        usage: Usage::free(counter.input(request), output),
+        ..Reply::default()
     }
 }
 

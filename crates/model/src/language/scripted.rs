@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Completion, Error, LanguageModel, Reply, Request, ToolCall};
+use super::{Class, Completion, Error, LanguageModel, Reply, Request, ToolCall};
 
 /// What the model does with one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Replies.
     Reply(Reply),
-    /// Fails for that reason.
+    /// Fails for that reason, as a defect of the model.
     Fail(Arc<str>),
+    /// Fails with an error of that class.
+    FailAs(Class),
     /// Panics with that message.
     Panic(Arc<str>),
     /// Never answers.
@@ -81,10 +83,8 @@ impl LanguageModel for Scripted {
         Box::pin(async move {
             match act {
                 Act::Reply(reply) => Ok(reply),
-                Act::Fail(reason) => Err(Error::Failed {
-                    model: "scripted".into(),
-                    reason,
-                }),
+                Act::Fail(reason) => Err(failed(Class::Internal, reason)),
+                Act::FailAs(class) => Err(failed(class, class.code().into())),
                 // As `panic!` does, but without a report in the test's output.
                 Act::Panic(message) => std::panic::resume_unwind(Box::new(message.to_string())),
                 Act::Hang => std::future::pending().await,
@@ -96,6 +96,15 @@ impl LanguageModel for Scripted {
 impl std::fmt::Debug for Scripted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Scripted")
+    }
+}
+
+fn failed(class: Class, reason: Arc<str>) -> Error {
+    Error {
+        model: "scripted".into(),
+        class,
+        reason,
+        request_id: None,
     }
 }
 

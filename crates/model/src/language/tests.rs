@@ -2,12 +2,12 @@
 
 use std::task::{Context, Poll, Waker};
 
-use unisono_context::{AgentId, Role};
+use unisono_context::{AgentId, Role, Snapshot};
 
 use super::scripted::{Act, Scripted};
 use super::*;
 use crate::fixture::{self, Chat};
-use crate::prompt::{self, Group, Outcome};
+use crate::prompt::{self, Delegated, Group, Outcome, Persona};
 
 fn request(snapshot: Option<Snapshot>, task: &str, results: Vec<Delegated>) -> Request {
     Request {
@@ -20,8 +20,8 @@ fn request(snapshot: Option<Snapshot>, task: &str, results: Vec<Delegated>) -> R
         },
         task: task.into(),
         results: results.into(),
-        exchange: Vec::new(),
         max_output: Tokens(4_096),
+        ..fixture::request()
     }
 }
 

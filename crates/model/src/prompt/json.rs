@@ -2,27 +2,27 @@
 
 /// A buffer of JSON under construction.
 #[derive(Debug)]
-pub(super) struct Json(Vec<u8>);
+pub(crate) struct Json(Vec<u8>);
 
 impl Json {
     /// An empty buffer with room for that many bytes.
-    pub(super) fn with_capacity(bytes: usize) -> Json {
+    pub(crate) fn with_capacity(bytes: usize) -> Json {
         Json(Vec::with_capacity(bytes))
     }
 
     /// The bytes written.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
     /// Punctuation and keys, as they are.
-    pub(super) fn raw(&mut self, json: &str) -> &mut Json {
+    pub(crate) fn raw(&mut self, json: &str) -> &mut Json {
         self.0.extend_from_slice(json.as_bytes());
         self
     }
 
     /// A number.
-    pub(super) fn number(&mut self, value: u64) -> &mut Json {
+    pub(crate) fn number(&mut self, value: u64) -> &mut Json {
         // Twenty digits hold the largest.
         let mut digits = [0; 20];
         let (mut at, mut rest) = (digits.len(), value);
@@ -39,12 +39,12 @@ impl Json {
     }
 
     /// `true` or `false`.
-    pub(super) fn bool(&mut self, value: bool) -> &mut Json {
+    pub(crate) fn bool(&mut self, value: bool) -> &mut Json {
         self.raw(if value { "true" } else { "false" })
     }
 
     /// A string literal (RFC 8259, section 7): what must be escaped is, all else stays as it is.
-    pub(super) fn string(&mut self, text: &str) -> &mut Json {
+    pub(crate) fn string(&mut self, text: &str) -> &mut Json {
         self.0.push(b'"');
         let bytes = text.as_bytes();
         let mut from = 0;
@@ -59,7 +59,7 @@ impl Json {
     }
 
     /// The items between brackets, each written by `write`.
-    pub(super) fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
         mut write: impl FnMut(&mut Json, T),

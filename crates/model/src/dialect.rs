@@ -1,0 +1,248 @@
+//! Providers' wire formats: what is sent, and how what comes back is read.
+//!
+//! A request body is two pieces, sent one after the other:
+//!
+//! ```text
+//! head  model, output schema, tools, system text, summaries, messages   shared by a whole group
+//! tail  persona, task, results, the agent's own exchange, sampling      one request's own
+//! ```
+//!
+//! All here is pure: values and bytes in, values and bytes out. Nothing that changes between two
+//! requests of a group stands before the tail: no times, no ids but places in the conversation.
+
+mod anthropic;
+mod gemini;
+mod openai_chat;
+mod openai_responses;
+mod tail;
+mod turns;
+
+use unisono_context::Tokens;
+use unisono_context::call::Reply;
+
+use crate::language::{Class, Request};
+use crate::prompt::Shared;
+use crate::sse;
+
+/// A provider's wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dialect {
+    /// OpenAI's Chat Completions, and all that speak it.
+    OpenAiChat,
+    /// OpenAI's Responses.
+    OpenAiResponses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Gemini's `generateContent`.
+    Gemini,
+}
+
+/// What a head is rendered from.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// The model's name at its provider.
+    pub model: &'a str,
+    /// What the runs of a group share.
+    pub shared: Shared<'a>,
+    /// Whether the model takes explicit cache breakpoints in a dialect where that is optional.
+    pub breakpoints: bool,
+}
+
+/// What a tail says besides its request.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending<'a> {
+    /// What is asked for.
+    pub mode: Mode,
+    /// The model's name at its provider.
+    pub model: &'a str,
+    /// Routes requests with the same prefix to the same cache, where a dialect has such a key.
+    pub cache_key: Option<&'a str>,
+    /// Whether the model is one that reasons before it answers.
+    pub reasoning: bool,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// A reply as a stream of events.
+    Stream,
+    /// A reply as one document.
+    Whole,
+    /// The number of the request's tokens.
+    Count,
+}
+
+/// Why what came back is not a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The class.
+    pub class: Class,
+    /// What happened, for a person.
+    pub reason: String,
+}
+
+impl Failure {
+    /// A failure of that class.
+    pub fn new(class: Class, reason: impl Into<String>) -> Failure {
+        Failure {
+            class,
+            reason: reason.into(),
+        }
+    }
+
+    /// A field that is missing, named by its path: `choices[0].delta`.
+    pub fn missing(field: &str) -> Failure {
+        Failure::new(Class::BadReply, format!("the reply has no `{field}`"))
+    }
+}
+
+/// What a stream event brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// A piece of the answer's text.
+    Text(&'a str),
+    /// Something else: a tool call, reasoning, usage, a ping.
+    Other,
+    /// The terminal marker. What follows is not read.
+    End,
+}
+
+impl Dialect {
+    /// The name in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Dialect::OpenAiChat => "openai-chat",
+            Dialect::OpenAiResponses => "openai-responses",
+            Dialect::Anthropic => "anthropic",
+            Dialect::Gemini => "gemini",
+        }
+    }
+
+    /// The shared start of a body: JSON whose outermost object is left open.
+    pub fn head(self, head: &Head<'_>) -> Vec<u8> {
+        match self {
+            Dialect::OpenAiChat => openai_chat::head(head),
+            Dialect::OpenAiResponses => openai_responses::head(head),
+            Dialect::Anthropic => anthropic::head(head),
+            Dialect::Gemini => gemini::head(head),
+        }
+    }
+
+    /// The rest of the body.
+    pub fn tail(self, request: &Request, sending: &Sending<'_>) -> Vec<u8> {
+        match self {
+            Dialect::OpenAiChat => openai_chat::tail(request, sending),
+            Dialect::OpenAiResponses => openai_responses::tail(request, sending),
+            Dialect::Anthropic => anthropic::tail(request, sending),
+            Dialect::Gemini => gemini::tail(request, sending),
+        }
+    }
+
+    /// The path below the provider's base address, with a leading slash; none where the dialect
+    /// cannot be asked for that.
+    pub fn path(self, model: &str, mode: Mode) -> Option<String> {
+        match self {
+            Dialect::OpenAiChat => openai_chat::path(mode),
+            Dialect::OpenAiResponses => openai_responses::path(mode),
+            Dialect::Anthropic => anthropic::path(mode),
+            Dialect::Gemini => Some(gemini::path(model, mode)),
+        }
+    }
+
+    /// Bytes around the body of a count request, where it is not the body itself.
+    pub const fn count_wrapper(self) -> (&'static str, &'static str) {
+        match self {
+            Dialect::Gemini => (r#"{"generateContentRequest":"#, "}"),
+            _ => ("", ""),
+        }
+    }
+
+    /// A reader of one streamed reply.
+    pub fn decoder(self) -> Decoder {
+        match self {
+            Dialect::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::default()),
+            Dialect::OpenAiResponses => {
+                Decoder::OpenAiResponses(openai_responses::Decoder::default())
+            }
+            Dialect::Anthropic => Decoder::Anthropic(anthropic::Decoder::default()),
+            Dialect::Gemini => Decoder::Gemini(gemini::Decoder::default()),
+        }
+    }
+
+    /// Reads a reply that came as one document.
+    ///
+    /// # Errors
+    /// It is an error of the provider, or not a reply; the failure names what is missing.
+    pub fn whole(self, body: &[u8]) -> Result<Reply, Failure> {
+        match self {
+            Dialect::OpenAiChat => openai_chat::whole(body),
+            Dialect::OpenAiResponses => openai_responses::whole(body),
+            Dialect::Anthropic => anthropic::whole(body),
+            Dialect::Gemini => gemini::whole(body),
+        }
+    }
+
+    /// Reads the answer to a count request: the tokens of the input.
+    ///
+    /// # Errors
+    /// It is not one.
+    pub fn counted(self, body: &[u8]) -> Result<Tokens, Failure> {
+        match self {
+            Dialect::OpenAiChat => Err(Failure::missing("input_tokens")),
+            Dialect::OpenAiResponses => openai_responses::counted(body),
+            Dialect::Anthropic => anthropic::counted(body),
+            Dialect::Gemini => gemini::counted(body),
+        }
+    }
+
+    /// What an answer with an error status means. `body` may be anything, HTML of a proxy
+    /// included; it may be cut short.
+    pub fn refusal(self, status: u16, body: &[u8]) -> Failure {
+        match self {
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => openai_chat::refusal(status, body),
+            Dialect::Anthropic => anthropic::refusal(status, body),
+            Dialect::Gemini => gemini::refusal(status, body),
+        }
+    }
+}
+
+/// Reads one streamed reply, event by event.
+#[derive(Debug)]
+pub enum Decoder {
+    /// Chat Completions.
+    OpenAiChat(openai_chat::Decoder),
+    /// Responses.
+    OpenAiResponses(openai_responses::Decoder),
+    /// Messages.
+    Anthropic(anthropic::Decoder),
+    /// `generateContent`.
+    Gemini(gemini::Decoder),
+}
+
+impl Decoder {
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// The event is an error of the provider, or not of this dialect.
+    pub fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
+        match self {
+            Decoder::OpenAiChat(decoder) => decoder.event(event),
+            Decoder::OpenAiResponses(decoder) => decoder.event(event),
+            Decoder::Anthropic(decoder) => decoder.event(event),
+            Decoder::Gemini(decoder) => decoder.event(event),
+        }
+    }
+
+    /// The reply, once the stream has ended.
+    ///
+    /// # Errors
+    /// [`Class::IncompleteStream`] without the terminal marker; else what the reply lacks.
+    pub fn finish(self) -> Result<Reply, Failure> {
+        match self {
+            Decoder::OpenAiChat(decoder) => decoder.finish(),
+            Decoder::OpenAiResponses(decoder) => decoder.finish(),
+            Decoder::Anthropic(decoder) => decoder.finish(),
+            Decoder::Gemini(decoder) => decoder.finish(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Stub.
+#![allow(unused)]
+
+use unisono_context::Tokens;
+use unisono_context::call::Reply;
+
+use super::{Failure, Head, Mode, Seen, Sending};
+use crate::language::{Class, Request};
+use crate::sse;
+
+pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
+    unimplemented!()
+}
+pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
+    unimplemented!()
+}
+pub(super) fn path(model: &str, mode: Mode) -> String {
+    unimplemented!()
+}
+pub(super) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+    unimplemented!()
+}
+pub(super) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
+    unimplemented!()
+}
+pub(super) fn refusal(status: u16, body: &[u8]) -> Failure {
+    unimplemented!()
+}
+
+/// Reads one streamed reply.
+#[derive(Debug, Default)]
+pub struct Decoder {}
+
+impl Decoder {
+    pub(super) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
+        unimplemented!()
+    }
+    pub(super) fn finish(self) -> Result<Reply, Failure> {
+        unimplemented!()
+    }
+}
