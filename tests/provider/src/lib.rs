@@ -1,0 +1,1 @@
+//! A scripted server that speaks the providers' wire formats on loopback.
