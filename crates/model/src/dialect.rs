@@ -14,7 +14,9 @@ mod anthropic;
 mod gemini;
 mod openai_chat;
 mod openai_responses;
+#[allow(dead_code)]
 mod tail;
+#[allow(dead_code)]
 mod turns;
 
 use unisono_context::Tokens;

@@ -1,4 +1,4 @@
-//! Stub.
+//! Not spoken yet: every reply is refused.
 #![allow(unused)]
 
 use unisono_context::Tokens;
@@ -9,22 +9,25 @@ use crate::language::{Class, Request};
 use crate::sse;
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
-    unimplemented!()
+    Vec::new()
 }
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
-    unimplemented!()
+    Vec::new()
 }
 pub(super) fn path(model: &str, mode: Mode) -> String {
-    unimplemented!()
+    String::new()
 }
 pub(super) fn whole(body: &[u8]) -> Result<Reply, Failure> {
-    unimplemented!()
+    Err(refusal(0, &[]))
 }
 pub(super) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
-    unimplemented!()
+    Err(refusal(0, &[]))
 }
 pub(super) fn refusal(status: u16, body: &[u8]) -> Failure {
-    unimplemented!()
+    Failure::new(
+        Class::Internal,
+        "this program does not speak the dialect yet",
+    )
 }
 
 /// Reads one streamed reply.
@@ -33,9 +36,9 @@ pub struct Decoder {}
 
 impl Decoder {
     pub(super) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
-        unimplemented!()
+        Err(refusal(0, &[]))
     }
     pub(super) fn finish(self) -> Result<Reply, Failure> {
-        unimplemented!()
+        Err(refusal(0, &[]))
     }
 }

@@ -81,7 +81,9 @@ pub enum Exchange {
 /// Who is told of a reply's text while it comes in. Told in order, on the task that reads the
 /// reply: it must not block. After a failed attempt the text begins anew.
 #[derive(Clone, Default)]
-pub struct Listener(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct Listener(Option<Arc<OnText>>);
+
+type OnText = dyn Fn(&str) + Send + Sync;
 
 impl Listener {
     /// Nobody.
