@@ -48,6 +48,9 @@ pub fn definition(id: &str) -> Definition {
         max_concurrent: 64,
         context: Default::default(),
         prefix: Default::default(),
+        output_schema: None,
+        temperature_milli: None,
+        cache_warm: Default::default(),
         on_failure: Default::default(),
         delegates: Vec::new(),
         tags: Vec::new(),
@@ -63,6 +66,7 @@ pub fn team(delegates: usize) -> Team {
     Team {
         lead: Arc::new(definition("lead")),
         delegates: (1..=delegates).map(delegate).collect(),
+        available: Vec::new(),
     }
 }
 
@@ -76,6 +80,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         policy,
         safety: Ppm::percent(5),
         tools: Vec::new(),
+        calibrations: Vec::new(),
     }
 }
 

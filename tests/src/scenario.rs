@@ -44,6 +44,9 @@ pub fn definition(id: &str) -> Definition {
         max_concurrent: 64,
         context: Default::default(),
         prefix: Default::default(),
+        output_schema: None,
+        temperature_milli: None,
+        cache_warm: Default::default(),
         on_failure: Default::default(),
         delegates: Vec::new(),
         tags: Vec::new(),
@@ -167,10 +170,12 @@ impl Scenario {
             team: Team {
                 lead,
                 delegates: self.delegates.iter().map(assign).collect(),
+                available: Vec::new(),
             },
             policy: self.policy,
             safety: Ppm::percent(5),
             tools: Vec::new(),
+            calibrations: Vec::new(),
         }
     }
 

@@ -133,6 +133,7 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         team,
         policy,
         safety,
+        calibrations: Vec::new(),
     })
 }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod command;
 mod ctx;
+mod failure;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod llm;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::budget::Limits;
+use unisono_context::call::CacheWarm;
 use unisono_context::digest::Hasher;
 use unisono_context::{AgentId, Digest};
 
@@ -90,6 +91,12 @@ pub struct Definition {
     pub context: ContextMode,
     /// How its prompt begins.
     pub prefix: PrefixMode,
+    /// JSON schema that its answer must fit, as JSON text.
+    pub output_schema: Option<Arc<str>>,
+    /// Sampling temperature in thousandths; none: the provider's default.
+    pub temperature_milli: Option<u32>,
+    /// How it and its siblings make use of the provider's prompt cache.
+    pub cache_warm: CacheWarm,
     /// What its failure does to the turn.
     pub on_failure: OnFailure,
     /// Agents that always work before it answers.
@@ -99,7 +106,8 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// BLAKE3 over every field that changes what the agent does or is sent.
+    /// BLAKE3 over every field that changes what the agent does or is sent. A definition without
+    /// what came later keeps the digest it was recorded under: journals name it by that.
     pub fn digest(&self) -> Digest {
         let mut h = Hasher::new("unisono/agent-definition", 1);
         h.str(self.id.as_str())
@@ -128,7 +136,21 @@ impl Definition {
             h.str(delegate.as_str());
         }
         list(&mut h, &self.tags);
+        self.digest_later_fields(&mut h);
         h.finish()
+    }
+}
+
+impl Definition {
+    fn digest_later_fields(&self, h: &mut Hasher) {
+        let (schema, temperature) = (self.output_schema.as_deref(), self.temperature_milli);
+        if (schema, temperature, self.cache_warm) == (None, None, CacheWarm::default()) {
+            return;
+        }
+        h.opt_str(schema);
+        // One more than the temperature, so that zero says that there is none.
+        h.u64(temperature.map_or(0, |milli| u64::from(milli) + 1))
+            .u64(self.cache_warm as u64);
     }
 }
 
@@ -167,11 +189,16 @@ pub struct Team {
     pub lead: Arc<Definition>,
     /// The fan-out, in the order in which its results are given to the lead.
     pub delegates: Vec<Assignment>,
+    /// Agents that the lead may give tasks to by itself.
+    pub available: Vec<Arc<Definition>>,
 }
 
 impl Team {
     /// Every definition, the lead's first; one may appear twice.
     pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
-        std::iter::once(&self.lead).chain(self.delegates.iter().map(|d| &d.agent))
+        let delegates = self.delegates.iter().map(|d| &d.agent);
+        std::iter::once(&self.lead)
+            .chain(delegates)
+            .chain(&self.available)
     }
 }

@@ -185,8 +185,33 @@ pub struct AcceptedTurn {
     pub lead: Digest,
     /// The fan-out: definition digests and tasks.
     pub delegates: Vec<(Digest, Option<Arc<str>>)>,
+    /// Agents that the lead may give tasks to by itself: digests of their definitions.
+    pub available: Vec<Digest>,
     /// The tools the agents are told of, sorted.
     pub tools: Vec<ToolSpec>,
+    /// How far the counts of its models are off, where they are estimates.
+    pub calibrations: Vec<Calibration>,
+}
+
+/// What is known of a model whose tokens are estimated with another one's encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// The model, as definitions write it.
+    pub model: Arc<str>,
+    /// Tokens its provider reports per estimated token.
+    pub ratio: Ppm,
+    /// How far that may be off, as a share of it.
+    pub band: Ppm,
+}
+
+impl Calibration {
+    /// The estimated tokens that are surely no more than so many of the provider's, rounded down.
+    pub fn estimated(&self, tokens: Tokens) -> Tokens {
+        const ONE: u128 = 1_000_000;
+        let per_token = u128::from(self.ratio.0.max(1)) * (ONE + u128::from(self.band.0));
+        let estimated = u128::from(tokens.0) * ONE * ONE / per_token;
+        Tokens(u64::try_from(estimated).unwrap_or(u64::MAX))
+    }
 }
 
 /// What a turn does.

@@ -12,7 +12,7 @@ use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::{Digest, Encoding, MessageId, RunId, SessionId, TurnId};
 
 use crate::agent::Team;
-use crate::event::Work;
+use crate::event::{Calibration, Work};
 use crate::run::{Cause, Step, Usage};
 
 /// What reaches a session.
@@ -120,6 +120,8 @@ pub struct NewTurn {
     pub safety: Ppm,
     /// The tools the agents are told of.
     pub tools: Vec<ToolSpec>,
+    /// How far the counts of its models are off, where they are estimates.
+    pub calibrations: Vec<Calibration>,
 }
 
 /// Counts that were asked for.

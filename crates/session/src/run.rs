@@ -7,7 +7,7 @@ use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, TurnId};
 
 use crate::event::{OpenedRun, RunRole};
 
-pub use unisono_context::call::{ToolCall, ToolResult, Usage};
+pub use unisono_context::call::{Reply, Stop, ToolCall, ToolResult, Usage};
 
 /// A finished step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,17 +23,6 @@ pub enum Step {
         /// Its result as JSON text.
         result: Arc<str>,
     },
-}
-
-/// What a model replied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
-    /// Its text.
-    pub text: Arc<str>,
-    /// The tools it calls.
-    pub calls: Vec<ToolCall>,
-    /// What the call used.
-    pub usage: Usage,
 }
 
 /// Why an attempt failed.
@@ -57,11 +46,19 @@ pub enum Cause {
     BadInput,
     /// The bytes to be sent are not those that were recorded.
     SnapshotMismatch,
+    /// The model's provider cannot be had now.
+    Unavailable,
+    /// The provider will not take the request: its key, account or model is not in order.
+    Rejected,
+    /// What is to be sent does not fit the model.
+    Overflow,
+    /// The model declined to answer.
+    Refused,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 9] = [
+    pub const ALL: [Cause; 13] = [
         Cause::Panic,
         Cause::Timeout,
         Cause::Spawn,
@@ -71,6 +68,10 @@ impl Cause {
         Cause::Busy,
         Cause::BadInput,
         Cause::SnapshotMismatch,
+        Cause::Unavailable,
+        Cause::Rejected,
+        Cause::Overflow,
+        Cause::Refused,
     ];
 
     /// The stable code.
@@ -85,6 +86,10 @@ impl Cause {
             Cause::Busy => "busy",
             Cause::BadInput => "bad_input",
             Cause::SnapshotMismatch => "snapshot_mismatch",
+            Cause::Unavailable => "provider_unavailable",
+            Cause::Rejected => "provider_rejected",
+            Cause::Overflow => "context_overflow",
+            Cause::Refused => "refused",
         }
     }
 
@@ -92,7 +97,12 @@ impl Cause {
     pub const fn is_retryable(self) -> bool {
         !matches!(
             self,
-            Cause::Spawn | Cause::BadInput | Cause::SnapshotMismatch
+            Cause::Spawn
+                | Cause::BadInput
+                | Cause::SnapshotMismatch
+                | Cause::Rejected
+                | Cause::Overflow
+                | Cause::Refused
         )
     }
 }
@@ -231,7 +241,7 @@ mod tests {
         Arc::new(Step::Model(Reply {
             text: "text".into(),
             calls: (0..calls).map(call).collect(),
-            usage: Usage::default(),
+            ..Reply::default()
         }))
     }
 

@@ -110,11 +110,13 @@ impl Turn {
 
     /// The definitions of its agents, the lead's first, each once.
     pub fn distinct_definitions(&self) -> Vec<Arc<Definition>> {
-        let digests = self.accepted.delegates.iter().map(|(digest, _)| *digest);
-        let digests = std::iter::once(self.accepted.lead).chain(digests);
+        let delegates = self.accepted.delegates.iter().map(|(digest, _)| digest);
+        let digests = std::iter::once(&self.accepted.lead)
+            .chain(delegates)
+            .chain(&self.accepted.available);
         let mut seen = BTreeSet::new();
         let each = self.team.definitions().zip(digests);
-        each.filter(|(_, digest)| seen.insert(*digest))
+        each.filter(|(_, digest)| seen.insert(**digest))
             .map(|(definition, _)| definition.clone())
             .collect()
     }
@@ -129,11 +131,17 @@ impl Turn {
     }
 
     /// The budgets of its agents, given what system text and tools cost; none while that is not
-    /// counted.
+    /// counted. What an estimated model leaves is told in estimated tokens.
     pub fn budgets(&self, preamble: Counts) -> Option<Budgets> {
         let budget = |agent: &Arc<Definition>| {
             let fixed = preamble.get(agent.limits.encoding)?.at_most;
-            Some(Budget::new(agent.limits, self.accepted.safety, fixed))
+            let mut budget = Budget::new(agent.limits, self.accepted.safety, Tokens::ZERO);
+            let calibrations = &mut self.accepted.calibrations.iter();
+            if let Some(known) = calibrations.find(|known| known.model == agent.model) {
+                budget.usable = known.estimated(budget.usable);
+            }
+            budget.usable = budget.usable.minus(fixed);
+            Some(budget)
         };
         let delegates: Option<Vec<Budget>> = self.members().skip(1).map(budget).collect();
         Some(Budgets::new(budget(&self.team.lead)?, delegates?))
@@ -148,10 +156,10 @@ impl Turn {
         }
     }
 
-    /// The lead and every delegate that gets the snapshot.
+    /// The lead and every agent it may delegate to that gets the snapshot.
     fn members(&self) -> impl Iterator<Item = &Arc<Definition>> {
-        let delegates = self.team.delegates.iter().map(|d| &d.agent);
-        let shared = delegates.filter(|agent| agent.context == ContextMode::Snapshot);
+        let others = self.team.definitions().skip(1);
+        let shared = others.filter(|agent| agent.context == ContextMode::Snapshot);
         std::iter::once(&self.team.lead).chain(shared)
     }
 }

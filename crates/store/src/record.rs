@@ -1,14 +1,14 @@
 //! Events as the bytes of a payload, and back.
 //!
-//! A payload is the record version (two bytes, big-endian) and, for version 1, an [`Event`] in the
-//! codec of this crate. The types of the submodules are version 1: they mirror the domain's, name
-//! for name, and are converted field by field, so that a change of the domain does not change what
-//! is on disk unnoticed.
+//! A payload is the record version (two bytes, big-endian) and an [`Event`] in the codec of this
+//! crate. The types of the submodules are version 2: they mirror the domain's, name for name, and
+//! are converted field by field, so that a change of the domain does not change what is on disk
+//! unnoticed. Version 1 is read into them ([`v1`]).
 //!
 //! - The order of fields and of variants **is** the format. Nothing is inserted, moved or removed.
 //! - A change makes a new [`VERSION`]: the types that differ are copied as they were, and [`decode`]
 //!   goes on reading the old ones.
-//! - Only what [`encode`] writes is read: what decodes encodes to the same bytes again.
+//! - Only what its version wrote is read: what decodes encodes, in that version, to the same bytes again.
 //!
 //! Ids are 128-bit numbers, digests 32 bytes, instants milliseconds since 1970 UTC.
 
@@ -24,6 +24,7 @@ mod snapshot;
 mod text_map;
 mod tokens;
 mod turn;
+mod v1;
 
 use unisono_session::event;
 
@@ -33,7 +34,7 @@ use crate::error::Fault;
 use fact::Event;
 
 /// The version this build writes. It reads this one and all before it.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// The payload of an event.
 ///
@@ -54,19 +55,22 @@ pub(crate) fn encode(event: &event::Event) -> Result<Vec<u8>, String> {
 /// What is wrong with it: a newer version, or bytes that [`encode`] did not write.
 pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
     let (version, body) = payload.split_first_chunk().ok_or(Fault::Truncated)?;
-    match u16::from_be_bytes(*version) {
-        0 => Err(undecodable("record version 0 does not exist")),
+    let record: Event = match u16::from_be_bytes(*version) {
+        0 => return Err(undecodable("record version 0 does not exist")),
         1 => {
-            let record: Event = codec::decode(body).map_err(undecodable)?;
-            record
-                .try_into()
-                .map_err(|invalid: Invalid| undecodable(invalid.to_string()))
+            let record: v1::Event = codec::decode(body).map_err(undecodable)?;
+            record.into()
         }
-        found => Err(Fault::Newer {
-            found,
-            supported: VERSION,
-        }),
-    }
+        VERSION => codec::decode(body).map_err(undecodable)?,
+        found => {
+            return Err(Fault::Newer {
+                found,
+                supported: VERSION,
+            });
+        }
+    };
+    let event = record.try_into();
+    event.map_err(|invalid: Invalid| undecodable(invalid.to_string()))
 }
 
 fn undecodable(reason: impl Into<String>) -> Fault {

@@ -17,6 +17,7 @@ impl Roster {
         let mut team = Team {
             lead: lead.clone(),
             delegates: Vec::new(),
+            available: Vec::new(),
         };
         let always = lead.delegates.iter().map(|id| self.assignment(id.as_str()));
         let named = delegates.iter().map(|spec| self.assignment(spec.as_ref()));

@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use unisono_context::{Message, Ordinal, RunId, Snapshot};
-use unisono_model::language::{LanguageModel, Models, Reply, Request};
+use unisono_model::language::{LanguageModel, Listener, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
 use unisono_session::run::{Cause, Step, ToolCall, ToolResult};
 
-use super::{Failure, persona};
+use super::{Failure, failure, group, persona};
 use crate::line::Line;
 use crate::tools;
 
@@ -124,16 +124,32 @@ impl Ctx {
     /// # Errors
     /// The model is not known or fails, or the prompt is not the one that was recorded.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
-        let request = Request {
+        self.complete(self.request(task.into())).await
+    }
+
+    /// A request for a task on the frozen context, as the definition has it.
+    pub(crate) fn request(&self, task: Arc<str>) -> Request {
+        let definition = self.definition();
+        let listed = self.snapshot().map(|s| s.preamble().tools().clone());
+        Request {
             prefix: self.prefix().clone(),
+            group: group(definition),
             snapshot: self.snapshot().cloned(),
-            persona: persona(self.definition()),
-            task: task.into(),
+            tools: listed.unwrap_or_else(|| Arc::from([])),
+            output_schema: definition.output_schema.clone(),
+            persona: persona(definition),
+            allowed: definition.tools.as_slice().into(),
+            colleagues: Arc::from([]),
+            task,
             results: Arc::from([]),
             exchange: Vec::new(),
-            max_output: self.definition().limits.max_output,
-        };
-        self.complete(request).await
+            wrap_up: None,
+            max_output: definition.limits.max_output,
+            temperature_milli: definition.temperature_milli,
+            cache_warm: definition.cache_warm,
+            peers: 1,
+            listener: Listener::NONE,
+        }
     }
 
     /// Sends a request, once its prompt is checked against the recorded one.
@@ -142,7 +158,7 @@ impl Ctx {
         self.check_prefix()?;
         self.progress(format!("asking {}", self.definition().model));
         let reply = model.complete(request).await;
-        reply.map_err(|error| Failure::new(Cause::Model, error.to_string()))
+        reply.map_err(|error| Failure::new(failure::cause(error.class), error.to_string()))
     }
 
     /// Calls a tool that its definition allows, with arguments as JSON text. What is wrong with

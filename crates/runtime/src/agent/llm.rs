@@ -7,12 +7,14 @@
 
 use std::sync::Arc;
 
-use unisono_model::language::{self, Exchange, Request, Stop};
+use unisono_model::language::{Exchange, Request};
 use unisono_model::prompt::{Delegated, Outcome};
 use unisono_session::brief::Delivered;
-use unisono_session::run::{self, Cause, Ending, Next, Reply, Step, ToolCall, ToolResult, Usage};
+use unisono_session::run::{
+    self, Cause, Ending, Next, Reply, Step, Stop, ToolCall, ToolResult, Usage,
+};
 
-use super::{Agent, Answer, Ctx, Failure, Task, persona};
+use super::{Agent, Answer, Ctx, Failure, Task};
 use crate::tools;
 
 /// Carries out definitions of kind `llm` with the model they name.
@@ -37,10 +39,10 @@ impl Agent for LlmAgent {
                 Next::CallModel => {
                     let request = request(&task, &results, &steps, &ctx);
                     let reply = ctx.complete(request).await?;
-                    if reply.calls.is_empty() {
+                    if reply.calls.is_empty() || reply.stop == Stop::Refused {
                         return answer(reply, used(&steps), &ctx);
                     }
-                    Step::Model(recorded(reply))
+                    Step::Model(reply)
                 }
                 Next::CallTools(calls) => Step::Tools(call_tools(&calls, &ctx).await?),
             };
@@ -61,14 +63,17 @@ async fn call_tools(calls: &[ToolCall], ctx: &Ctx) -> Result<Vec<ToolResult>, Fa
 }
 
 /// The run's answer, from the reply that calls no tools.
-fn answer(reply: language::Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Failure> {
+fn answer(reply: Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Failure> {
+    if reply.stop == Stop::Refused {
+        return Err(Failure::new(Cause::Refused, refusal(&reply, ctx)));
+    }
     if reply.text.trim().is_empty() {
         let reason = format!("model {} replied with nothing", ctx.definition().model);
         return Err(Failure::new(Cause::BadOutput, reason));
     }
     let limit = ctx.definition().limits.max_output;
     let partial = match reply.stop {
-        Stop::Complete => None,
+        Stop::Complete | Stop::Refused => None,
         Stop::CutOff => Some(format!(
             "cut off at the model's output limit of {limit} tokens"
         )),
@@ -80,15 +85,19 @@ fn answer(reply: language::Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Fa
     })
 }
 
+fn refusal(reply: &Reply, ctx: &Ctx) -> String {
+    let model = &ctx.definition().model;
+    match reply.text.trim() {
+        "" => format!("model {model} declined to answer"),
+        text => format!("model {model} declined to answer: {text}"),
+    }
+}
+
 fn request(task: &Task, results: &Arc<[Delegated]>, steps: &[Arc<Step>], ctx: &Ctx) -> Request {
     Request {
-        prefix: ctx.prefix().clone(),
-        snapshot: ctx.snapshot().cloned(),
-        persona: persona(ctx.definition()),
-        task: task.text.clone(),
         results: results.clone(),
         exchange: steps.iter().filter_map(|step| exchange(step)).collect(),
-        max_output: ctx.definition().limits.max_output,
+        ..ctx.request(task.text.clone())
     }
 }
 
@@ -123,22 +132,9 @@ pub(super) fn delegated(delivered: &Delivered) -> Delegated {
 /// A recorded step as the model said or was told it. Named steps are an author's own.
 fn exchange(step: &Step) -> Option<Exchange> {
     match step {
-        Step::Model(reply) => Some(Exchange::Reply(language::Reply {
-            text: reply.text.clone(),
-            calls: reply.calls.clone(),
-            usage: reply.usage,
-            stop: Stop::Complete,
-        })),
+        Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
         Step::Tools(results) => Some(Exchange::Results(results.clone())),
         Step::Named { .. } => None,
-    }
-}
-
-fn recorded(reply: language::Reply) -> Reply {
-    Reply {
-        text: reply.text,
-        calls: reply.calls,
-        usage: reply.usage,
     }
 }
 

@@ -104,6 +104,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         team: Team {
             lead: lead.clone(),
             delegates: (0..delegates).map(assign).collect(),
+            available: Vec::new(),
         },
         policy: Policy {
             trigger: Some(Trigger::Tokens(Tokens(600))),
@@ -111,6 +112,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         },
         safety: Ppm::percent(5),
         tools: Vec::new(),
+        calibrations: Vec::new(),
     }
 }
 

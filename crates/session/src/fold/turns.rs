@@ -55,6 +55,11 @@ impl State {
         Ok(Team {
             lead: find(&accepted.lead)?,
             delegates: delegates.collect::<Result<_, Error>>()?,
+            available: accepted
+                .available
+                .iter()
+                .map(find)
+                .collect::<Result<_, Error>>()?,
         })
     }
 

@@ -24,6 +24,10 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
     for delegate in &new.team.delegates {
         delegates.push((define(tx, &delegate.agent)?, delegate.task.clone()));
     }
+    let available = new.team.available.iter();
+    let available = available
+        .map(|agent| define(tx, agent))
+        .collect::<Result<_, _>>()?;
     let turn = AcceptedTurn {
         id: new.id,
         branch: new.branch,
@@ -32,7 +36,9 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
         safety: new.safety,
         lead,
         delegates,
+        available,
         tools: new.tools,
+        calibrations: new.calibrations,
     };
     Ok(tx.record(Fact::TurnAccepted { turn })?)
 }

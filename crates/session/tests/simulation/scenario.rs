@@ -64,6 +64,9 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
             ContextMode::Snapshot
         },
         prefix: PrefixMode::Shared,
+        output_schema: None,
+        temperature_milli: None,
+        cache_warm: Default::default(),
         on_failure: if n % 6 == 5 {
             OnFailure::Fail
         } else {
@@ -161,6 +164,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         team: Team {
             lead: pick(rng),
             delegates,
+            available: Vec::new(),
         },
         policy: policy(rng),
         safety: Ppm::percent(5),
@@ -173,6 +177,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         } else {
             Vec::new()
         },
+        calibrations: Vec::new(),
     }
 }
 
@@ -232,6 +237,7 @@ impl Scenario {
             team: Team {
                 lead: pool[0].clone(),
                 delegates: delegates.collect(),
+                available: Vec::new(),
             },
             policy: Policy {
                 trigger: compacts.then_some(Trigger::Tokens(Tokens(60))),

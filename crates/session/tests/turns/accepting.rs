@@ -1,10 +1,15 @@
 //! What is taken, what is refused, and that a refusal changes nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use unisono_context::budget::Limits;
+use unisono_context::call::CacheWarm;
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::{Timestamp, tree};
-use unisono_session::event::{Outcome, Work};
+use unisono_context::tokens::Count;
+use unisono_context::{Digest, Encoding, Ppm, Timestamp, Tokens, tree};
+use unisono_session::agent::{Definition, Team};
+use unisono_session::event::{Calibration, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::{Fact, Input, Machine, Refusal, ids};
 
@@ -225,5 +230,127 @@ fn branches_work_side_by_side_and_one_that_waits_can_be_cancelled() {
             .facts("turn_accepted")
             .iter()
             .any(|fact| matches!(fact, Fact::TurnAccepted { turn } if turn.id == turn_id(1)))
+    );
+}
+
+#[test]
+fn what_says_how_a_model_is_asked_is_part_of_a_definitions_digest() {
+    let schema = |text: &str| Definition {
+        output_schema: Some(text.into()),
+        ..agent("a")
+    };
+    let temperature = |milli| Definition {
+        temperature_milli: Some(milli),
+        ..agent("a")
+    };
+    let warm = |cache_warm| Definition {
+        cache_warm,
+        ..agent("a")
+    };
+    let all = [
+        agent("a"),
+        schema("{}"),
+        schema(r#"{"type":"object"}"#),
+        temperature(0),
+        temperature(1),
+        warm(CacheWarm::Prewarm),
+        warm(CacheWarm::Off),
+    ];
+    let digests: BTreeSet<Digest> = all.iter().map(Definition::digest).collect();
+    assert_eq!(digests.len(), all.len());
+    let recorded = "the digest of journals that knew none of this";
+    assert_eq!(
+        agent("lead").digest().short().to_string(),
+        "08db3b25916d",
+        "{recorded}"
+    );
+}
+
+#[test]
+fn an_estimated_model_leaves_what_its_estimates_may_be_off_by() {
+    let of = |ratio, band| Calibration {
+        model: "fake/model".into(),
+        ratio: Ppm(ratio),
+        band: Ppm(band),
+    };
+    let table = [
+        (1_000_000, 0, 1_000, 1_000),
+        (1_250_000, 0, 1_000, 800),
+        (1_200_000, 200_000, 1_000, 694),
+        (800_000, 0, 1_000, 1_250),
+        (1_000_000, 0, u64::MAX, u64::MAX),
+        (1, 0, u64::MAX, u64::MAX),
+        (0, 0, 7, 7_000_000),
+    ];
+    for (ratio, band, tokens, estimated) in table {
+        assert_eq!(of(ratio, band).estimated(Tokens(tokens)), Tokens(estimated));
+    }
+    let usable = |calibrations: Vec<Calibration>| {
+        let mut shell = Shell::with(2);
+        shell.accept(NewTurn {
+            calibrations,
+            ..turn(0, team(agent("lead"), []))
+        });
+        let turn = shell.state().turn(turn_id(0)).unwrap();
+        let fixed = Encoding::ALL.into_iter().map(|e| (e, Count::exact(100)));
+        let budgets = turn.budgets(fixed.collect()).unwrap();
+        budgets.iter().next().unwrap().usable
+    };
+    assert_eq!(
+        usable(Vec::new()),
+        Tokens(1_700),
+        "2,000 less 100, 5 % and 100"
+    );
+    let other = Calibration {
+        model: "fake/other".into(),
+        ..of(2_000_000, 0)
+    };
+    assert_eq!(usable(vec![other.clone()]), Tokens(1_700));
+    let off = of(1_200_000, 200_000);
+    assert_eq!(usable(vec![other, off]), Tokens(1_800 * 100 / 144 - 100));
+}
+
+#[test]
+fn agents_the_lead_may_call_are_recorded_rendered_and_kept_within() {
+    let tight = Definition {
+        limits: Limits {
+            window: Tokens(900),
+            encoding: Encoding::Cl100kBase,
+            ..agent("a").limits
+        },
+        ..agent("tight")
+    };
+    let mut shell = Shell::with(2);
+    let available = vec![Arc::new(tight), Arc::new(agent("facts"))];
+    shell.accept(turn(
+        0,
+        Team {
+            available: available.clone(),
+            ..team(agent("lead"), [agent("facts")])
+        },
+    ));
+    assert_eq!(shell.facts("defined").len(), 3, "each once");
+    let turn = shell.state().turn(turn_id(0)).unwrap();
+    assert_eq!(turn.team.available, available);
+    let names =
+        |agents: Vec<Arc<Definition>>| agents.iter().map(|a| a.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        names(turn.distinct_definitions()),
+        ["lead", "facts", "tight"]
+    );
+    assert_eq!(turn.encodings(), Encoding::ALL);
+    let fixed = Encoding::ALL.into_iter().map(|e| (e, Count::exact(0)));
+    let budgets = turn.budgets(fixed.collect()).unwrap();
+    let usable: Vec<Tokens> = budgets.iter().map(|budget| budget.usable).collect();
+    assert_eq!(usable, [Tokens(1_800), Tokens(755)]);
+    assert_eq!(
+        shell
+            .recovered()
+            .state()
+            .turn(turn_id(0))
+            .unwrap()
+            .team
+            .available,
+        available
     );
 }

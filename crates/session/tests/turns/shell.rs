@@ -273,6 +273,9 @@ pub fn agent(name: &str) -> Definition {
         max_concurrent: 4,
         context: ContextMode::Snapshot,
         prefix: PrefixMode::Shared,
+        output_schema: None,
+        temperature_milli: None,
+        cache_warm: Default::default(),
         on_failure: OnFailure::Continue,
         delegates: Vec::new(),
         tags: Vec::new(),
@@ -287,6 +290,7 @@ pub fn team(lead: Definition, delegates: impl IntoIterator<Item = Definition>) -
     Team {
         lead: Arc::new(lead),
         delegates: assignments.collect(),
+        available: Vec::new(),
     }
 }
 
@@ -305,6 +309,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         policy: Policy::of(Preset::Off),
         safety: Ppm::percent(5),
         tools: Vec::new(),
+        calibrations: Vec::new(),
     }
 }
 

@@ -195,7 +195,7 @@ async fn an_unreadable_event_is_named(journal: Subject) {
         session: A.into(),
         epoch: claim.epoch,
         expected_seq: 1,
-        payloads: vec![vec![0, 1, 0xFF, 0xFF], vec![0, 2]],
+        payloads: vec![vec![0, 1, 0xFF, 0xFF], vec![0, 3]],
     };
     journal.engine().append(foreign).await.unwrap();
 
@@ -211,13 +211,13 @@ async fn an_unreadable_event_is_named(journal: Subject) {
     );
     let newer = journal.read(A, 3, 10).await.unwrap_err();
     assert!(
-        matches!(&newer, Error::NewerRecord { record, found: 2, supported: 1 } if *record == named(3)),
+        matches!(&newer, Error::NewerRecord { record, found: 3, supported: 2 } if *record == named(3)),
         "{newer}"
     );
     assert_eq!(
         newer.to_string(),
         format!(
-            "{} was written by a newer version of unisono (record version 2, this one reads up to 1): nothing is damaged; use the newer version",
+            "{} was written by a newer version of unisono (record version 3, this one reads up to 2): nothing is damaged; use the newer version",
             named(3)
         )
     );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unisono_context::{AgentId, Tokens, budget};
+use unisono_context::{AgentId, Tokens, budget, call};
 use unisono_session::agent;
 
 use super::Invalid;
@@ -22,6 +22,15 @@ codes!(
 );
 
 codes!(
+    /// How a provider's prompt cache is made use of.
+    CacheWarm = call::CacheWarm {
+        Leader,
+        Prewarm,
+        Off,
+    }
+);
+
+codes!(
     /// What a failed delegate does to its turn.
     OnFailure = agent::OnFailure { Continue, Fail }
 );
@@ -29,22 +38,25 @@ codes!(
 /// An agent as it was loaded.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Definition {
-    id: Arc<str>,
-    description: Arc<str>,
-    instructions: Arc<str>,
-    kind: Kind,
-    model: Arc<str>,
-    limits: Limits,
-    tools: Vec<Arc<str>>,
-    max_turns: u32,
-    timeout_ms: u64,
-    retries: u32,
-    max_concurrent: u32,
-    context: ContextMode,
-    prefix: PrefixMode,
-    on_failure: OnFailure,
-    delegates: Vec<Arc<str>>,
-    tags: Vec<Arc<str>>,
+    pub(super) id: Arc<str>,
+    pub(super) description: Arc<str>,
+    pub(super) instructions: Arc<str>,
+    pub(super) kind: Kind,
+    pub(super) model: Arc<str>,
+    pub(super) limits: Limits,
+    pub(super) tools: Vec<Arc<str>>,
+    pub(super) max_turns: u32,
+    pub(super) timeout_ms: u64,
+    pub(super) retries: u32,
+    pub(super) max_concurrent: u32,
+    pub(super) context: ContextMode,
+    pub(super) prefix: PrefixMode,
+    pub(super) on_failure: OnFailure,
+    pub(super) delegates: Vec<Arc<str>>,
+    pub(super) tags: Vec<Arc<str>>,
+    pub(super) output_schema: Option<Arc<str>>,
+    pub(super) temperature_milli: Option<u32>,
+    pub(super) cache_warm: CacheWarm,
 }
 
 /// What carries an agent out. The order of the variants is the format.
@@ -96,6 +108,9 @@ impl From<&agent::Definition> for Definition {
                 .map(|id| id.as_str().into())
                 .collect(),
             tags: definition.tags.clone(),
+            output_schema: definition.output_schema.clone(),
+            temperature_milli: definition.temperature_milli,
+            cache_warm: definition.cache_warm.into(),
         }
     }
 }
@@ -121,6 +136,9 @@ impl TryFrom<Definition> for agent::Definition {
             on_failure: definition.on_failure.into(),
             delegates: definition.delegates.into_iter().map(AgentId::new).collect(),
             tags: definition.tags,
+            output_schema: definition.output_schema,
+            temperature_milli: definition.temperature_milli,
+            cache_warm: definition.cache_warm.into(),
         })
     }
 }

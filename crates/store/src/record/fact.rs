@@ -23,13 +23,13 @@ mod write;
 /// One entry of the journal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Event {
-    at: i64,
-    fact: Fact,
+    pub(super) at: i64,
+    pub(super) fact: Fact,
 }
 
 /// What was decided. The order of the variants is the format.
 #[derive(Debug, Serialize, Deserialize)]
-enum Fact {
+pub(super) enum Fact {
     Created {
         session: u128,
         title: Arc<str>,

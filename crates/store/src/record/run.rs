@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use unisono_context::cost::Cost;
 use unisono_context::{AgentId, Digest, RunId, SnapshotId, Tokens, TurnId};
 use unisono_session::{event, run};
 
@@ -20,6 +21,19 @@ codes!(
         Busy,
         BadInput,
         SnapshotMismatch,
+        Unavailable,
+        Rejected,
+        Overflow,
+        Refused,
+    }
+);
+
+codes!(
+    /// Why a reply ended.
+    Stop = run::Stop {
+        Complete,
+        CutOff,
+        Refused,
     }
 );
 
@@ -53,9 +67,13 @@ pub(crate) enum Step {
 /// What a model replied.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Reply {
-    text: Arc<str>,
-    calls: Vec<ToolCall>,
-    usage: Usage,
+    pub(super) text: Arc<str>,
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) verbatim: Option<Arc<str>>,
+    pub(super) usage: Usage,
+    pub(super) stop: Stop,
+    pub(super) stand_in: Option<Arc<str>>,
+    pub(super) request_id: Option<Arc<str>>,
 }
 
 /// A call a model made.
@@ -74,11 +92,15 @@ pub(crate) struct ToolResult {
     is_error: bool,
 }
 
-/// What was used, in tokens.
+/// What was used: tokens, and pico-dollars where the price is known.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Usage {
-    input: u64,
-    output: u64,
+    pub(super) input: u64,
+    pub(super) output: u64,
+    pub(super) cache_expected: u64,
+    pub(super) cache_read: u64,
+    pub(super) cache_write: u64,
+    pub(super) cost: Option<u128>,
 }
 
 /// How a run ended. The order of the variants is the format.
@@ -174,7 +196,11 @@ impl From<&run::Reply> for Reply {
         Self {
             text: reply.text.clone(),
             calls: reply.calls.iter().map(ToolCall::from).collect(),
+            verbatim: reply.verbatim.clone(),
             usage: reply.usage.into(),
+            stop: reply.stop.into(),
+            stand_in: reply.stand_in.clone(),
+            request_id: reply.request_id.clone(),
         }
     }
 }
@@ -184,7 +210,11 @@ impl From<Reply> for run::Reply {
         Self {
             text: reply.text,
             calls: reply.calls.into_iter().map(Into::into).collect(),
+            verbatim: reply.verbatim,
             usage: reply.usage.into(),
+            stop: reply.stop.into(),
+            stand_in: reply.stand_in,
+            request_id: reply.request_id,
         }
     }
 }
@@ -234,6 +264,10 @@ impl From<run::Usage> for Usage {
         Self {
             input: usage.input.0,
             output: usage.output.0,
+            cache_expected: usage.cache_expected.0,
+            cache_read: usage.cache_read.0,
+            cache_write: usage.cache_write.0,
+            cost: usage.cost.map(|cost| cost.0),
         }
     }
 }
@@ -243,6 +277,10 @@ impl From<Usage> for run::Usage {
         Self {
             input: Tokens(usage.input),
             output: Tokens(usage.output),
+            cache_expected: Tokens(usage.cache_expected),
+            cache_read: Tokens(usage.cache_read),
+            cache_write: Tokens(usage.cache_write),
+            cost: usage.cost.map(Cost),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod arbitrary;
 mod golden;
 mod samples;
+mod version_1;
 
 use std::collections::BTreeSet;
 
@@ -51,10 +52,14 @@ facts![
     TurnEnded,
 ];
 
-/// The bytes are an event, and the only bytes it has; or they are refused.
+/// The bytes are an event, and the only bytes it has in their version; or they are refused.
 fn is_read_as_written_or_refused(payload: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(event) = decode(payload) {
-        prop_assert_eq!(encode(&event), Ok(payload.to_vec()));
+        let written = match payload[1] {
+            1 => Ok(v1::written::encode(&event)),
+            _ => encode(&event),
+        };
+        prop_assert_eq!(written, Ok(payload.to_vec()));
     }
     Ok(())
 }
@@ -80,7 +85,7 @@ fn every_event_comes_back_as_it_was_written() {
             prop_assert_eq!(name(&fact), expected);
             let event = event::Event { at, fact };
             let payload = encode(&event).unwrap();
-            prop_assert_eq!(&payload[..2], &[0, 1]);
+            prop_assert_eq!(&payload[..2], &VERSION.to_be_bytes());
             prop_assert_eq!(decode(&payload), Ok(event));
             Ok(())
         });
@@ -94,8 +99,13 @@ proptest! {
         event in arbitrary::event(),
         at in any::<prop::sample::Index>(),
         bit in 0..8u32,
+        old in any::<bool>(),
     ) {
-        let mut payload = encode(&event).unwrap();
+        let mut payload = if old {
+            v1::written::encode(&event)
+        } else {
+            encode(&event).unwrap()
+        };
         let at = at.index(payload.len());
         payload[at] ^= 1 << bit;
         is_read_as_written_or_refused(&payload)?;
@@ -117,10 +127,11 @@ proptest! {
     fn any_bytes_do_no_harm(
         at in any::<i64>(),
         fact in 0..20u32,
+        version in 1..=VERSION,
         tail in prop::collection::vec(prop_oneof![Just(0), Just(1), any::<u8>()], 0..400),
     ) {
         let _ = decode(&tail);
-        let mut payload = VERSION.to_be_bytes().to_vec();
+        let mut payload = version.to_be_bytes().to_vec();
         payload.extend(at.to_le_bytes());
         payload.extend(fact.to_le_bytes());
         payload.extend(tail);
@@ -146,9 +157,9 @@ fn a_length_that_cannot_be_is_refused_before_it_is_allocated() {
 fn another_version_is_told_from_damage() {
     let (_, event) = samples::all().remove(0);
     let mut payload = encode(&event).unwrap();
-    payload[..2].copy_from_slice(&[0, 2]);
+    payload[..2].copy_from_slice(&[0, 3]);
     let newer = Fault::Newer {
-        found: 2,
+        found: 3,
         supported: VERSION,
     };
     assert_eq!(decode(&payload), Err(newer));

@@ -13,14 +13,24 @@ use super::snapshot::ToolSpec;
 /// What a turn is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct AcceptedTurn {
-    id: u128,
-    branch: Arc<str>,
-    work: Work,
-    policy: Policy,
-    safety_ppm: u32,
-    lead: [u8; 32],
-    delegates: Vec<([u8; 32], Option<Arc<str>>)>,
-    tools: Vec<ToolSpec>,
+    pub(super) id: u128,
+    pub(super) branch: Arc<str>,
+    pub(super) work: Work,
+    pub(super) policy: Policy,
+    pub(super) safety_ppm: u32,
+    pub(super) lead: [u8; 32],
+    pub(super) delegates: Vec<([u8; 32], Option<Arc<str>>)>,
+    pub(super) tools: Vec<ToolSpec>,
+    pub(super) available: Vec<[u8; 32]>,
+    pub(super) calibrations: Vec<Calibration>,
+}
+
+/// How far a model's estimated counts are off.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Calibration {
+    model: Arc<str>,
+    ratio_ppm: u32,
+    band_ppm: u32,
 }
 
 /// What a turn does. The order of the variants is the format.
@@ -65,6 +75,8 @@ impl From<&event::AcceptedTurn> for AcceptedTurn {
                 .map(|(agent, task)| (agent.0, task.clone()))
                 .collect(),
             tools: turn.tools.iter().map(ToolSpec::from).collect(),
+            available: turn.available.iter().map(|agent| agent.0).collect(),
+            calibrations: turn.calibrations.iter().map(Calibration::from).collect(),
         }
     }
 }
@@ -84,6 +96,28 @@ impl From<AcceptedTurn> for event::AcceptedTurn {
                 .map(|(agent, task)| (Digest(agent), task))
                 .collect(),
             tools: turn.tools.into_iter().map(Into::into).collect(),
+            available: turn.available.into_iter().map(Digest).collect(),
+            calibrations: turn.calibrations.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&event::Calibration> for Calibration {
+    fn from(calibration: &event::Calibration) -> Self {
+        Self {
+            model: calibration.model.clone(),
+            ratio_ppm: calibration.ratio.0,
+            band_ppm: calibration.band.0,
+        }
+    }
+}
+
+impl From<Calibration> for event::Calibration {
+    fn from(calibration: Calibration) -> Self {
+        Self {
+            model: calibration.model,
+            ratio: Ppm(calibration.ratio_ppm),
+            band: Ppm(calibration.band_ppm),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Tests of the model-driven agent.
 
 use unisono_context::Tokens;
-use unisono_model::language::Models;
 use unisono_model::language::scripted::{Act, Scripted};
+use unisono_model::language::{Class, Models};
 use unisono_session::agent::{ContextMode, Kind};
 
 use super::*;
@@ -23,11 +23,8 @@ async fn run(attempt: &Attempt, model: &Scripted) -> Result<Answer, Failure> {
 
 fn spent(act: Act, input: u64, output: u64) -> Act {
     match act {
-        Act::Reply(reply) => Act::Reply(language::Reply {
-            usage: language::Usage {
-                input: Tokens(input),
-                output: Tokens(output),
-            },
+        Act::Reply(reply) => Act::Reply(Reply {
+            usage: Usage::free(Tokens(input), Tokens(output)),
             ..reply
         }),
         other => other,
@@ -184,7 +181,7 @@ async fn a_reply_that_says_nothing_is_no_answer() {
 
 #[tokio::test]
 async fn a_reply_that_was_cut_off_is_partial() {
-    let cut = Act::Reply(language::Reply {
+    let cut = Act::Reply(Reply {
         text: "first, the".into(),
         stop: Stop::CutOff,
         ..Default::default()
@@ -192,6 +189,60 @@ async fn a_reply_that_was_cut_off_is_partial() {
     let answer = run(&attempt(), &Scripted::new([cut])).await.unwrap();
     let why = "cut off at the model's output limit of 4096 tokens";
     assert_eq!(answer.partial.as_deref(), Some(why));
+}
+
+#[tokio::test]
+async fn a_model_that_declines_fails_the_run_with_what_it_said() {
+    let table = [
+        (
+            "I cannot help with that.",
+            "model test/scripted declined to answer: I cannot help with that.",
+        ),
+        ("", "model test/scripted declined to answer"),
+    ];
+    for (text, reason) in table {
+        let declined = Act::Reply(Reply {
+            text: text.into(),
+            stop: Stop::Refused,
+            ..Default::default()
+        });
+        let attempt = attempt();
+        let failure = run(&attempt, &Scripted::new([declined])).await.unwrap_err();
+        assert_eq!((failure.cause, &*failure.reason), (Cause::Refused, reason));
+        assert!(attempt.session.steps().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_a_provider_from_answering_decides_about_another_attempt() {
+    let table = [
+        (Class::Transport, "provider_unavailable"),
+        (Class::Unauthorised, "provider_rejected"),
+        (Class::Overflow { limit: None }, "context_overflow"),
+    ];
+    for (class, code) in table {
+        let failure = run(&attempt(), &Scripted::new([Act::FailAs(class)]))
+            .await
+            .unwrap_err();
+        assert_eq!(failure.cause.code(), code);
+    }
+}
+
+#[tokio::test]
+async fn a_request_says_what_the_definition_has() {
+    let (mut attempt, model) = (attempt(), Scripted::new([Act::say("{}")]));
+    attempt.definition.output_schema = Some(r#"{"type":"object"}"#.into());
+    attempt.definition.temperature_milli = Some(200);
+    run(&attempt, &model).await.unwrap();
+    let request = &model.requests()[0];
+    assert_eq!(
+        request.output_schema.as_deref(),
+        Some(r#"{"type":"object"}"#)
+    );
+    assert_eq!(request.temperature_milli, Some(200));
+    assert_eq!(request.allowed[..], attempt.definition.tools[..]);
+    let listed: Vec<&str> = request.tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(listed, ["read_message", "recall"]);
 }
 
 #[tokio::test]

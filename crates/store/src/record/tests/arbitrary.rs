@@ -9,8 +9,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::{Budget, Limits};
+use unisono_context::call::CacheWarm;
 use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
 use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
+use unisono_context::cost::Cost;
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
 use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
 use unisono_context::snapshot::{Manifest, ToolSpec};
@@ -20,8 +22,10 @@ use unisono_context::{
     Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{self, Definition};
-use unisono_session::event::{AcceptedTurn, Event, Fact, OpenedRun, Outcome, RunRole, Work};
-use unisono_session::run::{self, Cause, Ending, Reply, ToolCall, ToolResult, Usage};
+use unisono_session::event::{
+    AcceptedTurn, Calibration, Event, Fact, OpenedRun, Outcome, RunRole, Work,
+};
+use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
 mod compaction;
 mod conversation;

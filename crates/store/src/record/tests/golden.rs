@@ -1,6 +1,6 @@
-//! The bytes of version 1, held still.
+//! The bytes of the version that is written, held still.
 //!
-//! The files are `tests/golden/record-1/<sample>.hex`, 32 bytes a line. A file that differs is a
+//! The files are `tests/golden/record-<version>/<sample>.hex`, 32 bytes a line. A file that differs is a
 //! format that changed: that takes a new record version, not a new file. For a new sample, put the
 //! bytes that the failed test shows into its file.
 
@@ -12,10 +12,11 @@ use serde::Serialize;
 
 use super::samples;
 use crate::codec;
-use crate::record::{agent, checkpoint, decode, encode, message, policy, run, tokens};
+use crate::record::{VERSION, agent, checkpoint, decode, encode, message, policy, run, tokens};
 
-fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/record-1")
+pub(super) fn directory(version: u16) -> PathBuf {
+    let name = format!("tests/golden/record-{version}");
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -27,22 +28,22 @@ fn hex(bytes: &[u8]) -> String {
     bytes.chunks(32).map(|chunk| line(chunk) + "\n").collect()
 }
 
-fn unhex(text: &str) -> Vec<u8> {
+pub(super) fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
     let byte = |pair: &[char]| u8::from_str_radix(&String::from_iter(pair), 16).unwrap();
     digits.chunks(2).map(byte).collect()
 }
 
 #[test]
-fn version_1_is_written_and_read_as_ever() {
-    let mut stale: BTreeSet<String> = fs::read_dir(directory())
+fn it_is_written_and_read_as_ever() {
+    let mut stale: BTreeSet<String> = fs::read_dir(directory(VERSION))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     for (name, event) in samples::all() {
         let file = format!("{name}.hex");
         let written = encode(&event).unwrap();
-        let golden = fs::read_to_string(directory().join(&file)).unwrap_or_default();
+        let golden = fs::read_to_string(directory(VERSION).join(&file)).unwrap_or_default();
         assert_eq!(hex(&written), golden, "{file}: what is written changed");
         assert_eq!(
             decode(&unhex(&golden)),
@@ -66,6 +67,7 @@ fn assert_codes<T: Serialize + From<D>, D>(variants: impl IntoIterator<Item = D>
 
 #[test]
 fn codes_are_positions_in_these_lists() {
+    use unisono_context::call::{CacheWarm, Stop};
     use unisono_context::checkpoint::{Kind, Tier, Writer};
     use unisono_context::message::Role;
     use unisono_context::policy::Preset;
@@ -98,5 +100,11 @@ fn codes_are_positions_in_these_lists() {
         Cause::Busy,
         Cause::BadInput,
         Cause::SnapshotMismatch,
+        Cause::Unavailable,
+        Cause::Rejected,
+        Cause::Overflow,
+        Cause::Refused,
     ]);
+    assert_codes::<run::Stop, _>([Stop::Complete, Stop::CutOff, Stop::Refused]);
+    assert_codes::<agent::CacheWarm, _>([CacheWarm::Leader, CacheWarm::Prewarm, CacheWarm::Off]);
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::{Budget, Limits};
+use unisono_context::call::CacheWarm;
 use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
 use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
+use unisono_context::cost::Cost;
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
 use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
 use unisono_context::snapshot::{Manifest, ToolSpec};
@@ -16,8 +18,10 @@ use unisono_context::{
     Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{self, Definition};
-use unisono_session::event::{AcceptedTurn, Event, Fact, OpenedRun, Outcome, RunRole, Work};
-use unisono_session::run::{self, Cause, Ending, Reply, ToolCall, ToolResult, Usage};
+use unisono_session::event::{
+    AcceptedTurn, Calibration, Event, Fact, OpenedRun, Outcome, RunRole, Work,
+};
+use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
 mod parts;
 
@@ -32,6 +36,10 @@ pub(super) const SNAPSHOT: SnapshotId = SnapshotId(Digest([0xA5; 32]));
 pub(super) const USAGE: Usage = Usage {
     input: Tokens(1_200),
     output: Tokens(340),
+    cache_expected: Tokens(1_000),
+    cache_read: Tokens(960),
+    cache_write: Tokens(80),
+    cost: Some(Cost(7_250_000_000)),
 };
 
 const MESSAGE: MessageId = MessageId::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0004);
@@ -252,7 +260,11 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
             name: "recall".into(),
             arguments: "{\"n\":7}".into(),
         }],
+        verbatim: Some("[{\"type\":\"thinking\"}]".into()),
         usage: USAGE,
+        stop: Stop::Complete,
+        stand_in: Some("openai/gpt-4o-mini".into()),
+        request_id: Some("req_7".into()),
     });
     let results = run::Step::Tools(vec![ToolResult {
         call_id: "c1".into(),
@@ -288,10 +300,19 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         reason: "no JSON".into(),
         duration_ms: 10,
     };
+    let unpriced = run::Step::Model(Reply {
+        stop: Stop::CutOff,
+        usage: Usage {
+            cost: None,
+            ..USAGE
+        },
+        ..Reply::default()
+    });
     vec![
         ("run_opened_delegate", Fact::RunOpened { run: opened() }),
         ("run_opened_lead", Fact::RunOpened { run: lead }),
         ("run_stepped_model", stepped(reply)),
+        ("run_stepped_unpriced", stepped(unpriced)),
         ("run_stepped_tools", stepped(results)),
         ("run_stepped_named", stepped(named)),
         ("run_retried", retried),

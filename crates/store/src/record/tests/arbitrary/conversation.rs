@@ -126,26 +126,41 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
     );
     let texts = (text(), text(), text());
     let lists = (list(text()), list(agent_id()), list(text()));
-    (agent_id(), texts, kind, limits, numbers, modes, lists).prop_map(
-        |(id, texts, kind, limits, numbers, modes, lists)| Definition {
-            id,
-            description: texts.0,
-            instructions: texts.1,
-            kind,
-            model: texts.2,
-            limits,
-            tools: lists.0,
-            max_turns: numbers.0,
-            timeout_ms: numbers.1,
-            retries: numbers.2,
-            max_concurrent: numbers.3,
-            context: modes.0,
-            prefix: modes.1,
-            on_failure: modes.2,
-            delegates: lists.1,
-            tags: lists.2,
-        },
+    let warm = select(&[CacheWarm::Leader, CacheWarm::Prewarm, CacheWarm::Off][..]);
+    let asked = (option::of(text()), option::of(any::<u32>()), warm);
+    (
+        agent_id(),
+        texts,
+        kind,
+        limits,
+        numbers,
+        modes,
+        lists,
+        asked,
     )
+        .prop_map(
+            |(id, texts, kind, limits, numbers, modes, lists, asked)| Definition {
+                id,
+                description: texts.0,
+                instructions: texts.1,
+                kind,
+                model: texts.2,
+                limits,
+                tools: lists.0,
+                max_turns: numbers.0,
+                timeout_ms: numbers.1,
+                retries: numbers.2,
+                max_concurrent: numbers.3,
+                context: modes.0,
+                prefix: modes.1,
+                output_schema: asked.0,
+                temperature_milli: asked.1,
+                cache_warm: asked.2,
+                on_failure: modes.2,
+                delegates: lists.1,
+                tags: lists.2,
+            },
+        )
 }
 
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
@@ -160,6 +175,8 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         input_schema,
     });
     let delegates = list((digest(), option::of(text())));
+    let calibration =
+        (text(), ppm(), ppm()).prop_map(|(model, ratio, band)| Calibration { model, ratio, band });
     (
         turn_id(),
         text(),
@@ -169,9 +186,10 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         digest(),
         delegates,
         list(tool),
+        (list(digest()), list(calibration)),
     )
         .prop_map(
-            |(id, branch, work, policy, safety, lead, delegates, tools)| AcceptedTurn {
+            |(id, branch, work, policy, safety, lead, delegates, tools, more)| AcceptedTurn {
                 id,
                 branch,
                 work,
@@ -180,6 +198,8 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
                 lead,
                 delegates,
                 tools,
+                available: more.0,
+                calibrations: more.1,
             },
         )
 }

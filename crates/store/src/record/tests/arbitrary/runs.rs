@@ -31,7 +31,17 @@ pub(super) fn opened() -> impl Strategy<Value = OpenedRun> {
 }
 
 pub(super) fn usage() -> impl Strategy<Value = Usage> {
-    (tokens(), tokens()).prop_map(|(input, output)| Usage { input, output })
+    let small = prop_oneof![Just(Tokens(0)), tokens()];
+    let cache = (tokens(), tokens(), tokens());
+    let cost = option::of(any::<u128>().prop_map(Cost));
+    (small.clone(), small, cache, cost).prop_map(|(input, output, cache, cost)| Usage {
+        input,
+        output,
+        cache_expected: cache.0,
+        cache_read: cache.1,
+        cache_write: cache.2,
+        cost,
+    })
 }
 
 pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
@@ -46,12 +56,21 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
             content,
             is_error,
         });
+    let stop = select(&[Stop::Complete, Stop::CutOff, Stop::Refused][..]);
+    let maybe = || option::of(text());
+    let own = (maybe(), stop, maybe(), maybe());
     prop_oneof![
-        (text(), list(call), usage()).prop_map(|(text, calls, usage)| run::Step::Model(Reply {
-            text,
-            calls,
-            usage
-        })),
+        (text(), list(call), usage(), own).prop_map(|(text, calls, usage, own)| {
+            run::Step::Model(Reply {
+                text,
+                calls,
+                verbatim: own.0,
+                usage,
+                stop: own.1,
+                stand_in: own.2,
+                request_id: own.3,
+            })
+        }),
         list(result).prop_map(run::Step::Tools),
         (text(), text()).prop_map(|(name, result)| run::Step::Named { name, result }),
     ]

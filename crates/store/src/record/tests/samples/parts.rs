@@ -63,6 +63,9 @@ pub(super) fn defined(kind: agent::Kind) -> Fact {
             max_concurrent: 4,
             context: agent::ContextMode::TaskOnly,
             prefix: agent::PrefixMode::Own,
+            output_schema: Some("{\"type\":\"object\"}".into()),
+            temperature_milli: Some(700),
+            cache_warm: CacheWarm::Prewarm,
             on_failure: agent::OnFailure::Fail,
             delegates: vec![AgentId::new("critic")],
             tags: vec!["fast".into()],
@@ -103,6 +106,12 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
                 name: "recall".into(),
                 description: "reads a message".into(),
                 input_schema: "{\"type\":\"object\"}".into(),
+            }],
+            available: vec![DIGEST],
+            calibrations: vec![Calibration {
+                model: "anthropic/claude-sonnet-4-5".into(),
+                ratio: Ppm(1_180_000),
+                band: Ppm(30_000),
             }],
         },
     }

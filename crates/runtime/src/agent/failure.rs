@@ -1,0 +1,74 @@
+//! What a model's error is to a run: the cause that decides about another attempt.
+
+use unisono_model::language::Class;
+use unisono_session::run::Cause;
+
+/// The cause of an attempt that ended with such an error.
+pub(super) const fn cause(class: Class) -> Cause {
+    match class {
+        Class::RateLimited { .. }
+        | Class::Unavailable { .. }
+        | Class::Transport
+        | Class::Timeout(_)
+        | Class::IncompleteStream
+        | Class::CircuitOpen
+        | Class::Busy => Cause::Unavailable,
+        Class::Unauthorised | Class::OutOfQuota | Class::UnknownModel | Class::BadRequest => {
+            Cause::Rejected
+        }
+        Class::Overflow { .. } => Cause::Overflow,
+        Class::PrefixMismatch => Cause::SnapshotMismatch,
+        Class::BadReply | Class::TooLarge => Cause::BadOutput,
+        Class::Internal => Cause::Model,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which errors are worth another attempt.
+
+    use unisono_model::language::Stage;
+
+    use super::*;
+
+    #[test]
+    fn another_attempt_is_made_where_it_may_end_otherwise() {
+        let retried = [
+            Class::RateLimited {
+                retry_after_ms: None,
+            },
+            Class::Unavailable {
+                retry_after_ms: Some(5),
+            },
+            Class::Transport,
+            Class::Timeout(Stage::FirstByte),
+            Class::IncompleteStream,
+            Class::CircuitOpen,
+            Class::Busy,
+            Class::BadReply,
+            Class::TooLarge,
+            Class::Internal,
+        ];
+        let given_up = [
+            (Class::Unauthorised, "provider_rejected"),
+            (Class::OutOfQuota, "provider_rejected"),
+            (Class::UnknownModel, "provider_rejected"),
+            (Class::BadRequest, "provider_rejected"),
+            (Class::Overflow { limit: None }, "context_overflow"),
+            (Class::PrefixMismatch, "snapshot_mismatch"),
+        ];
+        for class in retried {
+            assert!(cause(class).is_retryable(), "{class:?}");
+        }
+        for (class, code) in given_up {
+            assert!(!cause(class).is_retryable(), "{class:?}");
+            assert_eq!(cause(class).code(), code, "{class:?}");
+        }
+        assert!(
+            retried
+                .iter()
+                .filter(|c| c.is_transient())
+                .all(|c| cause(*c) == Cause::Unavailable)
+        );
+    }
+}
