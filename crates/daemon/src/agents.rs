@@ -9,6 +9,7 @@
 mod define;
 mod files;
 mod keys;
+mod output_schema;
 mod team;
 
 use std::collections::BTreeMap;

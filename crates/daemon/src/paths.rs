@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Table, Value};
-use crate::schema::{Key, Kind};
+use crate::schema::{self, Key, Kind};
 
 /// The directory below XDG's that is ours.
 const OURS: &str = "unisono";
@@ -84,7 +84,8 @@ impl Home {
                     true
                 }),
                 (Some(Kind::Program), Value::Text(text)) if !text.contains('/') => {}
-                (Some(Kind::Path | Kind::Program), Value::Text(text)) => {
+                (Some(Kind::Schema), Value::Text(text)) if schema::is_inline_schema(text) => {}
+                (Some(Kind::Path | Kind::Program | Kind::Schema), Value::Text(text)) => {
                     match self.expand(text, base) {
                         Ok(path) => *text = path.to_string_lossy().into_owned(),
                         Err(variable) => {

@@ -27,6 +27,10 @@ pub(crate) enum Kind {
     Duration,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// A number from the least to the most.
+    Between(f64, f64),
+    /// A JSON schema: a table, JSON text that begins with `{`, or the path of a file with it.
+    Schema,
     /// A list of texts.
     Texts,
     /// Texts by name.
@@ -66,6 +70,11 @@ pub(crate) const fn awaits(name: &'static str, what: &'static str) -> Key {
     }
 }
 
+/// Whether the text of a [`Kind::Schema`] is the schema itself, and not the path of its file.
+pub(crate) fn is_inline_schema(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
 /// The kind of the value at the end of a path of keys.
 pub(crate) fn kind_at(keys: &'static [Key], path: &[String]) -> Option<Kind> {
     let (name, rest) = path.split_first()?;
@@ -88,7 +97,7 @@ pub(crate) fn coerce(raw: &str, kind: Option<Kind>) -> Value {
             let digits = raw.trim().replace('_', "");
             digits.parse().map_or_else(|_| text(), Value::Integer)
         }
-        Some(Kind::Share | Kind::Margin) => {
+        Some(Kind::Share | Kind::Margin | Kind::Between(..)) => {
             raw.trim().parse().map_or_else(|_| text(), Value::Float)
         }
         _ => text(),
@@ -158,6 +167,10 @@ fn fault(value: &Value, kind: Kind) -> Option<String> {
         (Kind::Duration, Value::Integer(n)) => *n > 0,
         (Kind::Duration, Value::Text(text)) => duration_ms(text).is_some(),
         (Kind::Choice(words), Value::Text(word)) => words.contains(&word.as_str()),
+        (Kind::Between(least, most), Value::Float(x)) => (least..=most).contains(x),
+        (Kind::Between(least, most), Value::Integer(n)) => (least..=most).contains(&(*n as f64)),
+        (Kind::Schema, Value::Text(text)) => !text.trim().is_empty(),
+        (Kind::Schema, Value::Table(_)) => true,
         (Kind::Texts, Value::List(items)) => items.iter().all(|n| n.value.as_text().is_some()),
         (Kind::TextMap, Value::Table(table)) => {
             table.iter().all(|e| e.node.value.as_text().is_some())
@@ -179,6 +192,8 @@ fn expected(kind: Kind) -> String {
         Kind::Margin => "a share from 0, below 1".to_owned(),
         Kind::Duration => "a time such as \"30s\" or \"2m\"".to_owned(),
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
+        Kind::Between(least, most) => format!("a number from {least} to {most}"),
+        Kind::Schema => "a JSON schema, or the path of a file with one".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
         Kind::TextMap => "a table of texts".to_owned(),
         Kind::Anything => "anything".to_owned(),

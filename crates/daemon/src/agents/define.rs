@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use unisono_context::AgentId;
 use unisono_context::budget::Limits;
+use unisono_context::call::CacheWarm;
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
 
-use super::TOOLS;
 use super::files::Source;
+use super::{TOOLS, output_schema};
 use crate::config::{Loaded, models};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::document::Value;
@@ -50,6 +51,13 @@ impl Setting<'_> {
             prefix: match source.text("prefix") {
                 Some("own") => PrefixMode::Own,
                 _ => PrefixMode::Shared,
+            },
+            output_schema: output_schema::of(source, found),
+            temperature_milli: temperature_milli(source),
+            cache_warm: match source.text("cache_warm") {
+                Some("prewarm") => CacheWarm::Prewarm,
+                Some("off") => CacheWarm::Off,
+                _ => CacheWarm::Leader,
             },
             on_failure: match source.text("on_failure") {
                 Some("fail") => OnFailure::Fail,
@@ -97,21 +105,22 @@ impl Setting<'_> {
                 return None;
             }
         };
-        for key in ["command", "args", "env", "cwd"] {
-            if source.table.entry(key).is_some() {
-                let problem = format!("`{key}` has no effect: the agent's kind is `{name}`");
-                let help = "set kind = \"command\" to run a program";
-                found.push(
-                    Diagnostic::warning(source.at(key), problem)
-                        .on(key)
-                        .help(help),
-                );
-            }
+        let help = "set kind = \"command\" to run a program";
+        without_effect(
+            source,
+            &["command", "args", "env", "cwd"],
+            name,
+            help,
+            found,
+        );
+        if name != "llm" {
+            no_model_keys(source, name, found);
         }
         Some(kind)
     }
 
     fn command(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+        no_model_keys(source, "command", found);
         let Some(program) = source.text("command") else {
             if !found.has(&source.place.origin, "command") {
                 let problem = format!("agent `{}` of kind `command` has no `command`", source.id);
@@ -161,6 +170,21 @@ impl Setting<'_> {
             models::warn(&entry, &source.at("model"), "model", found);
         }
         Some(entry)
+    }
+}
+
+/// Warns of keys that say how a model is asked.
+fn no_model_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "it is for agents of kind `llm`";
+    let keys = ["temperature", "output_schema", "cache_warm"];
+    without_effect(source, &keys, kind, help, found);
+}
+
+fn without_effect(source: &Source, keys: &[&str], kind: &str, help: &str, found: &mut Diagnostics) {
+    for key in keys.iter().filter(|key| source.table.entry(key).is_some()) {
+        let problem = format!("`{key}` has no effect: the agent's kind is `{kind}`");
+        let diagnostic = Diagnostic::warning(source.at(key), problem).on(*key);
+        found.push(diagnostic.help(help));
     }
 }
 
@@ -219,6 +243,17 @@ fn whole(source: &Source, key: &str) -> Option<u32> {
         Value::Integer(n) => u32::try_from(n).ok(),
         _ => None,
     }
+}
+
+/// Thousandths, rounded to the nearest.
+fn temperature_milli(source: &Source) -> Option<u32> {
+    let degrees = match source.table.get("temperature")?.value {
+        Value::Integer(n) => n as f64,
+        Value::Float(x) => x,
+        _ => return None,
+    };
+    // The schema keeps it between 0 and 2.
+    Some((degrees * 1_000.0).round() as u32)
 }
 
 fn time_ms(source: &Source) -> Option<u64> {

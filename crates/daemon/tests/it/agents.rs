@@ -1,6 +1,7 @@
 //! Agent files, tables and teams.
 
 use unisono_context::Tokens;
+use unisono_context::call::CacheWarm;
 use unisono_daemon::agents::TOOLS;
 use unisono_session::agent::{ContextMode, Kind, OnFailure, PrefixMode};
 
@@ -33,8 +34,8 @@ fn the_shipped_agents_work_anywhere() {
 
 #[test]
 fn every_key_reaches_the_definition_from_both_kinds_of_file() {
-    let yaml = "---\ndescription: Checks\nkind: llm\nmodel: openai/gpt-4o\ntools: [recall]\nmax_turns: 3\ntimeout: 90s\nretries: 0\nmax_concurrent: 2\ncontext: task_only\nprefix: own\non_failure: fail\ndelegates: [risks]\ntags: [a, b]\n---\n\nBe exact.\n";
-    let toml = "description = \"Checks\"\nkind = \"llm\"\nmodel = \"openai/gpt-4o\"\ntools = [\"recall\"]\nmax_turns = 3\ntimeout = 90\nretries = 0\nmax_concurrent = 2\ncontext = \"task_only\"\nprefix = \"own\"\non_failure = \"fail\"\ndelegates = [\"risks\"]\ntags = [\"a\", \"b\"]\ninstructions = \"Be exact.\"\n";
+    let yaml = "---\ndescription: Checks\nkind: llm\nmodel: openai/gpt-4o\ntools: [recall]\nmax_turns: 3\ntimeout: 90s\nretries: 0\nmax_concurrent: 2\ncontext: task_only\nprefix: own\non_failure: fail\ntemperature: 0.7\ncache_warm: prewarm\noutput_schema:\n  type: object\n  properties:\n    zeta: {type: string}\n    a: {type: number, minimum: 0.5}\n  required: [zeta]\n  additionalProperties: false\ndelegates: [risks]\ntags: [a, b]\n---\n\nBe exact.\n";
+    let toml = "description = \"Checks\"\nkind = \"llm\"\nmodel = \"openai/gpt-4o\"\ntools = [\"recall\"]\nmax_turns = 3\ntimeout = 90\nretries = 0\nmax_concurrent = 2\ncontext = \"task_only\"\nprefix = \"own\"\non_failure = \"fail\"\ndelegates = [\"risks\"]\ntags = [\"a\", \"b\"]\ninstructions = \"Be exact.\"\ntemperature = 0.7\ncache_warm = \"prewarm\"\n[output_schema]\ntype = \"object\"\nproperties = { zeta = { type = \"string\" }, a = { type = \"number\", minimum = 0.5 } }\nrequired = [\"zeta\"]\nadditionalProperties = false\n";
     let load = |name, text: &str| {
         (*with_agent(name, text)
             .setup()
@@ -58,6 +59,31 @@ fn every_key_reaches_the_definition_from_both_kinds_of_file() {
         (PrefixMode::Own, OnFailure::Fail)
     );
     assert_eq!(&*from_yaml.instructions, "Be exact.");
+    assert_eq!(from_yaml.temperature_milli, Some(700));
+    assert_eq!(from_yaml.cache_warm, CacheWarm::Prewarm);
+    let schema = r#"{"type":"object","properties":{"zeta":{"type":"string"},"a":{"type":"number","minimum":0.5}},"required":["zeta"],"additionalProperties":false}"#;
+    assert_eq!(from_yaml.output_schema.as_deref(), Some(schema));
+}
+
+#[test]
+fn an_output_schema_is_a_table_or_json_or_a_file() {
+    let schema = "{\n  \"type\": \"object\",\n  \"required\": [\"z\", \"a\"]\n}";
+    let agent = |value: &str| format!("description = \"x\"\noutput_schema = {value}\n");
+    let of = |sandbox: Sandbox| {
+        let definition = sandbox.setup().roster.get("a").unwrap().clone();
+        definition.output_schema.clone()
+    };
+    let inline = with_agent("a.toml", &agent(&format!("'''{schema}'''")));
+    assert_eq!(of(inline).as_deref(), Some(schema));
+    let from_file = with_agent("a.toml", &agent("\"schemas/answer.json\""));
+    let file = format!("\u{feff}{schema}\n");
+    let from_file = from_file.file("project/schemas/answer.json", &file);
+    assert_eq!(of(from_file).as_deref(), Some(schema));
+
+    let list = with_agent("a.toml", &agent("\"schemas/answer.json\""));
+    let list = list.file("project/schemas/answer.json", "[1]");
+    insta::assert_snapshot!(list.check(), @"agents/a.toml:2:17: error: agent `a`: answer.json: `output_schema` is not a JSON object: it does not begin with `{`");
+    assert_eq!(of(with_agent("a.toml", "description = \"x\"\n")), None);
 }
 
 #[test]
@@ -108,6 +134,22 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         (
             "a.md",
             "---\ndescription: x\ncommand: ls\ntemperature: 0.2\n---\n",
+        ),
+        (
+            "a.md",
+            "---\ndescription: x\ntemperature: 2.5\ncache_warm: followers\noutput_schema: 7\n---\n",
+        ),
+        (
+            "a.toml",
+            "description = \"x\"\noutput_schema = \"{ not json\"\n",
+        ),
+        (
+            "a.toml",
+            "description = \"x\"\noutput_schema = \"missing.json\"\n",
+        ),
+        (
+            "a.toml",
+            "description = \"x\"\nkind = \"extractive\"\ncache_warm = \"off\"\noutput_schema = \"{}\"\n",
         ),
         ("A b.md", "---\ndescription: x\n---\n"),
         ("a.toml", "description = 3\n"),
