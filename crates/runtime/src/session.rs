@@ -10,6 +10,7 @@ mod commit;
 mod effects;
 mod events;
 mod handle;
+mod render;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::{Plan, Step as PlanStep};
 use unisono_context::message::Part;
+use unisono_context::snapshot::ToolSpec;
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId, Snapshot, TurnId,
 };
@@ -46,6 +47,10 @@ pub struct Brief {
     pub steps: Vec<Arc<Step>>,
     /// Tip of the branch the context was frozen at: what `recall` reads from.
     pub head: Option<MessageId>,
+    /// The tools of every agent of the turn, sorted by name.
+    pub tools: Arc<[ToolSpec]>,
+    /// Open runs of the turn whose prompt begins with the same bytes, this one included.
+    pub peers: u32,
 }
 
 /// What a delegate came back with.
@@ -109,7 +114,15 @@ impl State {
             prefix: run.prefix,
             steps: run.steps.clone(),
             definition: definition.clone(),
+            tools: turn.preamble.tools().clone(),
+            peers: self.peers(turn, run),
         })
+    }
+
+    fn peers(&self, turn: &Turn, run: &Run) -> u32 {
+        let open = self.runs_of(turn).filter(|other| other.is_open());
+        let alike = open.filter(|other| other.prefix == run.prefix).count();
+        u32::try_from(alike).unwrap_or(u32::MAX)
     }
 
     fn delivered(&self, turn: &Turn) -> Vec<Delivered> {

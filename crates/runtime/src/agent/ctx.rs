@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -17,6 +18,9 @@ use unisono_session::run::{Cause, Step, ToolCall, ToolResult};
 use super::{Failure, failure, group, persona};
 use crate::line::Line;
 use crate::tools;
+
+/// Bytes of a reply between two notes about its progress.
+const TOLD_EVERY: usize = 1_000;
 
 /// What an agent works with. Cheap to clone; every clone is of the same attempt.
 #[derive(Clone, Debug)]
@@ -130,12 +134,11 @@ impl Ctx {
     /// A request for a task on the frozen context, as the definition has it.
     pub(crate) fn request(&self, task: Arc<str>) -> Request {
         let definition = self.definition();
-        let listed = self.snapshot().map(|s| s.preamble().tools().clone());
         Request {
             prefix: self.prefix().clone(),
             group: group(definition),
             snapshot: self.snapshot().cloned(),
-            tools: listed.unwrap_or_else(|| Arc::from([])),
+            tools: self.brief().tools.clone(),
             output_schema: definition.output_schema.clone(),
             persona: persona(definition),
             allowed: definition.tools.as_slice().into(),
@@ -147,9 +150,21 @@ impl Ctx {
             max_output: definition.limits.max_output,
             temperature_milli: definition.temperature_milli,
             cache_warm: definition.cache_warm,
-            peers: 1,
-            listener: Listener::NONE,
+            peers: self.brief().peers,
+            listener: self.listener(),
         }
+    }
+
+    /// Tells of a reply's growth, now and then.
+    fn listener(&self) -> Listener {
+        let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
+        Listener::new(move |piece| {
+            let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
+            let after = before + piece.len();
+            if before / TOLD_EVERY != after / TOLD_EVERY {
+                ctx.progress(format!("replying, {} KB so far", after.div_ceil(1_000)));
+            }
+        })
     }
 
     /// Sends a request, once its prompt is checked against the recorded one.

@@ -146,6 +146,8 @@ impl Attempt {
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
+            tools: crate::tools::specs().into(),
+            peers: 1,
         };
         let sent = if self.tamper {
             Prefix::new("{\"unisono\":1")

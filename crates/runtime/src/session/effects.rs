@@ -1,6 +1,5 @@
 //! Carrying out effects: each in a task of its own whose result is fed back to the session.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,15 +8,14 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, Timestamp};
-use unisono_model::prompt::{self, Group, Prefix};
+use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, Timestamp};
 use unisono_session::brief::{Brief, CompactionJob};
 use unisono_session::due::{CountRequest, RenderRequest};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::run::{Cause, Step};
 use unisono_session::{Effect, Input};
 
-use crate::agent::{self, Failure};
+use crate::agent::Failure;
 use crate::clock;
 use crate::line::{Exchange, Later, Line};
 use crate::runtime::Error;
@@ -25,14 +23,14 @@ use crate::supervisor;
 use crate::tokenizer;
 use crate::worker::Attempt;
 
-use super::{Args, Live, Msg, Progress};
+use super::{Args, Live, Msg, Progress, render};
 
 /// Starts carrying out one effect.
 pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, effect: Effect) {
     match effect {
         Effect::Count(request) => count(args, myself, request),
         Effect::Compact(job) => compact(args, live, myself, *job),
-        Effect::Render(request) => render(myself, request),
+        Effect::Render(request) => render(args, myself, request),
         Effect::Dispatch(brief) => dispatch(args, live, myself, *brief),
         // Dropping the guard cancels the attempt.
         Effect::CancelRun(run) => drop(live.runs.remove(&run)),
@@ -113,33 +111,13 @@ fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: Compaction
     });
 }
 
-fn render(myself: &ActorRef<Msg>, request: RenderRequest) {
-    let myself = myself.clone();
+fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
+    let (env, myself) = (args.env.clone(), myself.clone());
     tokio::task::spawn_blocking(move || {
         let turn = request.turn;
-        let prefixes = render_groups(&request);
+        let prefixes = render::groups(&request, &env.models);
         let _ = myself.send_message(Msg::Rendered { turn, prefixes });
     });
-}
-
-/// One rendering per group; the agents of a group share its bytes.
-fn render_groups(request: &RenderRequest) -> HashMap<Digest, Prefix> {
-    let mut rendered: Vec<(Group, Prefix)> = Vec::new();
-    let mut prefixes = HashMap::new();
-    for definition in &request.definitions {
-        let group = agent::group(definition);
-        let known = rendered.iter().find(|(known, _)| *known == group);
-        let prefix = match known {
-            Some((_, prefix)) => prefix.clone(),
-            None => {
-                let prefix = prompt::render(Some(&request.snapshot), &group);
-                rendered.push((group, prefix.clone()));
-                prefix
-            }
-        };
-        prefixes.insert(definition.digest(), prefix);
-    }
-    prefixes
 }
 
 fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) {
