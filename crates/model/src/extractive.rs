@@ -96,6 +96,17 @@ pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
     summary::checkpoint(input, covers)
 }
 
+/// The key facts of a checkpoint whose summary somebody else writes: what [`checkpoint`] would
+/// carry, in the part of the cap that it gives them.
+pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
+    summary::key_facts(input)
+}
+
+/// The headings of a running summary's sections, in order.
+pub fn section_titles() -> [&'static str; 8] {
+    section::Section::ALL.map(section::Section::title)
+}
+
 /// A summary that stands for older messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryText<'a> {

@@ -5,6 +5,7 @@
 //! - [`extractive`] is the offline model: it summarises and answers by quoting.
 //! - [`retention`] measures which facts a kept text still holds.
 //! - [`redact`] removes credentials from text that is kept.
+//! - [`summariser`] has language models write summaries: prompts, parts, checks of replies.
 //! - [`prompt`] renders the context that agents share, once, and what each is sent besides.
 //! - [`language`] is what a model is to its caller: a request in, a reply out.
 //!
@@ -21,6 +22,7 @@ pub mod prompt;
 pub mod redact;
 pub mod retention;
 pub mod sse;
+pub mod summariser;
 pub mod tokenizer;
 
 pub use catalogue::{Catalogue, Entry, ModelRef};

@@ -13,7 +13,9 @@ use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::compaction::{Draft, Stop, accept};
 use unisono_context::{Encoding, Ordinal, Role, Timestamp, Tokens};
 use unisono_model::Tokenizer;
-use unisono_model::extractive::{Passage, Style, SummaryDraft, SummaryInput, checkpoint};
+use unisono_model::extractive::{
+    Passage, Style, SummaryDraft, SummaryInput, checkpoint, key_facts,
+};
 
 #[path = "support/conversation.rs"]
 mod conversation;
@@ -49,6 +51,8 @@ fn accepted(
         count: &count,
     };
     let draft = checkpoint(&input, &covers);
+    // Whoever writes the summary, the same facts are carried.
+    assert_eq!(key_facts(&input), draft.key_facts);
     let body = Body::Summary(draft.text.as_str().into());
     let block = block_text(&covers, &body, &draft.key_facts);
     let tokens = Tokens(count(&block));

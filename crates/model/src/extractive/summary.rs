@@ -28,7 +28,7 @@ const FACTS_LEAST: Tokens = Tokens(64);
 /// See [`super::summarise`].
 pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     let texts = Texts::of(input);
-    let mut read = Reading::of(input, &texts);
+    let read = Reading::of(input, &texts);
     let key_facts = read.facts(input, facts::ALL);
     let Fitted {
         units,
@@ -50,11 +50,7 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
     if let Some(span) = covers.first() {
         read.coverage.first = Some(span.first);
     }
-    let share = Tokens(input.cap.0 / FACTS_PART);
-    let mut key_facts = match share {
-        small if small < FACTS_LEAST => Vec::new(),
-        room => read.facts(input, room),
-    };
+    let mut key_facts = read.share_of_facts(input);
     read.leave_out(&key_facts);
     let block = |text: String, facts: &[KeyFact]| {
         let text = block_text(covers, &Body::Summary(text.into()), facts);
@@ -77,6 +73,12 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
         }
         room = room.saturating_sub(over);
     }
+}
+
+/// See [`super::key_facts`].
+pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
+    let texts = Texts::of(input);
+    Reading::of(input, &texts).share_of_facts(input)
 }
 
 /// The texts to quote from, without credentials.
@@ -131,7 +133,15 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn facts(&mut self, input: &SummaryInput<'_>, room: Tokens) -> Vec<KeyFact> {
+    /// The facts in the part of a checkpoint's block that is theirs.
+    fn share_of_facts(&self, input: &SummaryInput<'_>) -> Vec<KeyFact> {
+        match Tokens(input.cap.0 / FACTS_PART) {
+            small if small < FACTS_LEAST => Vec::new(),
+            room => self.facts(input, room),
+        }
+    }
+
+    fn facts(&self, input: &SummaryInput<'_>, room: Tokens) -> Vec<KeyFact> {
         facts::extract(
             &self.pool,
             &self.worth,

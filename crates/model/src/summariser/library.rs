@@ -1,0 +1,65 @@
+//! The prompts at hand, by name: those that are built in, and a person's own on top.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::prompt::{Error, Prompt};
+
+const BUILT_IN: [(&str, &str); 5] = [
+    (
+        "general",
+        include_str!("../../../../config/prompts/general.md"),
+    ),
+    ("code", include_str!("../../../../config/prompts/code.md")),
+    (
+        "handoff",
+        include_str!("../../../../config/prompts/handoff.md"),
+    ),
+    ("topic", include_str!("../../../../config/prompts/topic.md")),
+    ("bulk", include_str!("../../../../config/prompts/bulk.md")),
+];
+
+/// The prompt of running summaries where nobody chose another.
+pub const GENERAL: &str = "general";
+/// The prompt that summarises one topic.
+pub const TOPIC: &str = "topic";
+/// The prompt that merges several old topics.
+pub const BULK: &str = "bulk";
+
+/// Prompts by name.
+#[derive(Clone, Debug)]
+pub struct Prompts(BTreeMap<Box<str>, Arc<Prompt>>);
+
+impl Prompts {
+    /// The built-in ones.
+    ///
+    /// # Errors
+    /// Never for the files this crate was built and tested with.
+    pub fn built_in() -> Result<Prompts, Error> {
+        let mut prompts = Prompts(BTreeMap::new());
+        for (name, text) in BUILT_IN {
+            prompts = prompts.with_file(name, &format!("config/prompts/{name}.md"), text)?;
+        }
+        Ok(prompts)
+    }
+
+    /// These and the prompt of a file. One of the same name gives way to it.
+    ///
+    /// # Errors
+    /// The file is no prompt; the error names its line.
+    pub fn with_file(mut self, name: &str, file: &str, text: &str) -> Result<Prompts, Error> {
+        self.0
+            .insert(name.into(), Arc::new(Prompt::parse(file, text)?));
+        Ok(self)
+    }
+
+    /// The prompt of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Prompt>> {
+        self.0.get(name)
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|name| &**name)
+    }
+}

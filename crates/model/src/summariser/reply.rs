@@ -1,0 +1,229 @@
+//! What a summariser wrote, as it can stand in a context: without what is around the summary,
+//! and with its headings as they are looked for.
+
+use unisono_context::Tokens;
+use unisono_context::call::{Reply, Stop};
+use unisono_context::compaction::{self, Draft, Rejection, SECTIONS, accept};
+
+use super::wrap::released;
+use crate::extractive::{Style, section_titles};
+use crate::redact::redact;
+
+/// A line before the first heading is taken for an introduction up to this length.
+const INTRODUCTION_CHARS: usize = 200;
+/// A refusal says so at once.
+const REFUSAL_CHARS: usize = 160;
+/// How models refuse in words, without the stop reason that says so.
+const REFUSALS: [&str; 8] = [
+    "i can't ",
+    "i cannot ",
+    "i can’t ",
+    "i'm sorry",
+    "i’m sorry",
+    "i am sorry",
+    "i'm unable",
+    "i am unable",
+];
+/// What models write under a heading when they have nothing to say there.
+const NOTHING: [&str; 6] = ["none", "n/a", "nothing", "none noted", "none recorded", "-"];
+
+/// The summary in a reply. It has no credentials in it.
+///
+/// # Errors
+/// The reply was refused or cut off, is empty, or has none of the headings that a running
+/// summary must have.
+pub fn summary(reply: &Reply, style: Style) -> Result<String, Rejection> {
+    let text = match style {
+        Style::Rolling => sections(inner(&reply.text)),
+        Style::Paragraph => paragraph(inner(&reply.text)),
+    };
+    let text = redact(&released(&text)).into_owned();
+    let refuses = style == Style::Paragraph && refuses(&text);
+    let draft = Draft {
+        text: &text,
+        stop: match reply.stop {
+            Stop::Complete if refuses => compaction::Stop::Refused,
+            Stop::Complete => compaction::Stop::Complete,
+            Stop::CutOff => compaction::Stop::CutOff,
+            Stop::Refused => compaction::Stop::Refused,
+        },
+        tokens: Tokens::ZERO,
+    };
+    match accept(&draft, Tokens(u64::MAX), Tokens(u64::MAX)) {
+        Err(Rejection::LacksHeadings) if style == Style::Paragraph => Ok(text),
+        Err(rejection) => Err(rejection),
+        Ok(()) => Ok(text),
+    }
+}
+
+/// How long the summary should be when one of so many tokens was over its cap: as much less as it
+/// was over, and a little.
+pub fn shorter(target: Tokens, tokens: Tokens, cap: Tokens) -> Tokens {
+    let share = u128::from(target.0) * u128::from(cap.0) / u128::from(tokens.0.max(1));
+    let least = Tokens(target.0 / 4);
+    Tokens(u64::try_from(share * 9 / 10).unwrap_or(target.0)).max(least)
+}
+
+/// The reply without what a model thought aloud, and without a code fence around the whole.
+fn inner(text: &str) -> &str {
+    let mut text = text.trim();
+    if let Some(thought) = text.strip_prefix("<think>") {
+        // Without an end nothing but thoughts came.
+        text = thought
+            .split_once("</think>")
+            .map_or("", |(_, rest)| rest)
+            .trim();
+    }
+    unfenced(text).unwrap_or(text)
+}
+
+/// What is inside of a fence that begins before any heading and holds the first one.
+fn unfenced(text: &str) -> Option<&str> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if heading(line).is_some() {
+            return None;
+        }
+        at += line.len();
+        let opens = line.trim();
+        if let Some(kind) = opens.strip_prefix("```") {
+            let marks = opens.len() - opens.trim_start_matches('`').len();
+            let whole = matches!(
+                kind.trim_matches('`').trim(),
+                "" | "markdown" | "md" | "text"
+            );
+            let inside = text[at..].trim_start();
+            let fenced = whole && (heading(inside.lines().next()?).is_some() || at == line.len());
+            return fenced.then(|| closed(inside, &opens[..marks]));
+        }
+    }
+    None
+}
+
+/// Up to the last line that closes a fence of these marks; a fence inside may close before it.
+fn closed<'t>(inside: &'t str, marks: &str) -> &'t str {
+    let mut end = inside.len();
+    let mut at = 0;
+    for line in inside.split_inclusive('\n') {
+        if line.trim() == marks {
+            end = at;
+        }
+        at += line.len();
+    }
+    inside[..end].trim()
+}
+
+/// The summary with its sections headed as they are looked for, without an introduction and
+/// without empty sections.
+fn sections(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut fence = false;
+    for line in text.lines() {
+        fence ^= line.trim_start().starts_with("```");
+        match heading(line).filter(|_| !fence) {
+            Some(title) => {
+                drop_empty(&mut lines);
+                if lines.iter().all(|line| !line.starts_with("## ")) {
+                    drop_introduction(&mut lines);
+                }
+                lines.push(format!("## {title}"));
+            }
+            None => lines.push(line.trim_end().to_owned()),
+        }
+    }
+    drop_empty(&mut lines);
+    lines.join("\n").trim().to_owned()
+}
+
+/// A line before the first heading introduces the summary; several say something.
+fn drop_introduction(lines: &mut Vec<String>) {
+    let mut said = lines.iter().filter(|line| !is_rule(line));
+    let introduces = match (said.next(), said.next()) {
+        (None, _) => true,
+        (Some(only), None) => only.chars().count() <= INTRODUCTION_CHARS,
+        (Some(_), Some(_)) => false,
+    };
+    if introduces {
+        lines.clear();
+    }
+}
+
+/// Takes the last section away if there is nothing under its heading.
+fn drop_empty(lines: &mut Vec<String>) {
+    let Some(at) = lines.iter().rposition(|line| is_title(line)) else {
+        return;
+    };
+    let body = lines[at + 1..].iter().filter(|line| !is_rule(line));
+    let says_nothing = |line: &String| {
+        let said = line.trim().trim_start_matches(['-', '*', '(', '_', ' ']);
+        let said = said.trim_end_matches(['.', ')', '*', '_']).to_lowercase();
+        said.is_empty() || NOTHING.contains(&said.as_str())
+    };
+    if body.count() <= 1
+        && lines[at + 1..]
+            .iter()
+            .all(|line| is_rule(line) || says_nothing(line))
+    {
+        lines.truncate(at);
+    }
+}
+
+fn is_title(line: &str) -> bool {
+    let title = line.strip_prefix("## ");
+    title.is_some_and(|title| section_titles().contains(&title))
+}
+
+/// An empty line, or one that only divides.
+fn is_rule(line: &str) -> bool {
+    line.trim().trim_matches(['-', '*', '_']).is_empty()
+}
+
+/// The section that a line heads, however the model marked it: `# Context`, `### 1. Context:`,
+/// `**Work done**`.
+fn heading(line: &str) -> Option<&'static str> {
+    let line = line.trim();
+    let title = line.trim_start_matches('#');
+    let (marks, title) = (line.len() - title.len(), title.trim());
+    let bold = title.strip_prefix("**");
+    if !(1..=6).contains(&marks) && bold.is_none_or(|rest| rest.matches("**").count() != 1) {
+        return None;
+    }
+    let title = title.trim_matches(['*', ':', ' ']);
+    let title = title.trim_start_matches(|c: char| c.is_ascii_digit() || ".) ".contains(c));
+    let title = title.trim_end_matches(['*', ':', ' ']).to_lowercase();
+    let bare = title.split(" (").next().unwrap_or(&title);
+    let at = SECTIONS
+        .iter()
+        .position(|section| section.to_lowercase() == bare)?;
+    section_titles().get(at).copied()
+}
+
+/// One paragraph of what the model wrote, without an introduction and without markup of lines.
+fn paragraph(text: &str) -> String {
+    let mut blocks: Vec<&str> = text.split("\n\n").map(str::trim).collect();
+    blocks.retain(|block| !is_rule(block));
+    if blocks.len() > 1 && introduces(blocks[0]) {
+        blocks.remove(0);
+    }
+    let lines = blocks.iter().flat_map(|block| block.lines());
+    let plain = lines.map(|line| {
+        let line = line.trim().trim_start_matches('#').trim_start();
+        line.strip_prefix("- ")
+            .or_else(|| line.strip_prefix("* "))
+            .unwrap_or(line)
+    });
+    let plain: Vec<&str> = plain.filter(|line| !line.is_empty()).collect();
+    plain.join(" ")
+}
+
+/// Whether a block before others only announces them, or is a title.
+fn introduces(block: &str) -> bool {
+    let short = block.chars().count() <= INTRODUCTION_CHARS && !block.contains('\n');
+    short && (block.ends_with(':') || block.starts_with('#') || block.starts_with("**"))
+}
+
+fn refuses(text: &str) -> bool {
+    let start: String = text.chars().take(REFUSAL_CHARS).collect();
+    let start = start.to_lowercase();
+    REFUSALS.iter().any(|words| start.starts_with(words))
+}

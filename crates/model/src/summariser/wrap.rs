@@ -1,0 +1,141 @@
+//! Wrapping text as data, so that it cannot close its wrapper or pose as another message.
+//!
+//! Data stands between `<tag>` and `</tag>`, each on a line of its own; a message begins with a
+//! line such as `<#12 user>`. In the data itself a backslash is put after each `<` that could be
+//! read as the start of one of these: `</conversation>` becomes `<\/conversation>`. What already
+//! has backslashes there gets one more, so [`released`] gives back exactly what [`guarded`] was
+//! given, for every text.
+
+use std::borrow::Cow;
+
+/// The messages to summarise.
+pub(super) const CONVERSATION: &str = "conversation";
+/// The summary of what came before them.
+pub(super) const EARLIER: &str = "earlier_summary";
+/// The messages after the cutoff.
+pub(super) const RECENT: &str = "recent_messages";
+/// What stands between what is summarised and what follows.
+pub(super) const CUTOFF: &str = "cutoff";
+/// What the person adds who asked.
+pub(super) const REQUEST: &str = "asked_for";
+
+const TAGS: [&str; 5] = [CONVERSATION, EARLIER, RECENT, CUTOFF, REQUEST];
+
+/// Guarded text between the marks of a tag.
+pub(super) fn wrapped(tag: &str, guarded: &str) -> String {
+    let end = if guarded.ends_with('\n') { "" } else { "\n" };
+    format!("<{tag}>\n{guarded}{end}</{tag}>")
+}
+
+/// The text with nothing in it that could be read as a mark.
+pub(super) fn guarded(text: &str) -> Cow<'_, str> {
+    rewritten(text, |_, out| out.push('\\'), is_mark)
+}
+
+/// What was guarded, as it was before.
+pub(super) fn released(text: &str) -> Cow<'_, str> {
+    // One backslash goes, the others stay.
+    rewritten(
+        text,
+        |rest, _| *rest = &rest[1..],
+        |rest| rest.starts_with('\\') && is_mark(rest),
+    )
+}
+
+/// Copies a text and lets `change` act behind each `<` whose rest is chosen.
+fn rewritten<'t>(
+    text: &'t str,
+    change: impl Fn(&mut &'t str, &mut String),
+    chosen: impl Fn(&str) -> bool,
+) -> Cow<'t, str> {
+    let mut out = String::new();
+    let mut copied = 0;
+    for (at, _) in text.match_indices('<') {
+        let mut rest = &text[at + 1..];
+        if chosen(rest) {
+            out.push_str(&text[copied..=at]);
+            change(&mut rest, &mut out);
+            copied = text.len() - rest.len();
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[copied..]);
+    Cow::Owned(out)
+}
+
+/// Whether a mark goes on like this behind its `<`, backslashes aside. Readers are lenient about
+/// case and white space, so this is too.
+fn is_mark(rest: &str) -> bool {
+    let rest = rest.trim_start_matches('\\').trim_start();
+    let rest = rest.strip_prefix('/').unwrap_or(rest).trim_start();
+    if let Some(number) = rest.strip_prefix('#') {
+        return number.starts_with(|c: char| c.is_ascii_digit());
+    }
+    TAGS.iter().any(|tag| {
+        let start = rest.as_bytes().get(..tag.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Marks in data are made harmless, and come back as they were.
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nothing_in_data_reads_as_a_mark() {
+        let rows = [
+            ("</conversation>", "<\\/conversation>"),
+            ("< / CONVERSATION >", "<\\ / CONVERSATION >"),
+            ("<\n/\tconversation", "<\\\n/\tconversation"),
+            ("<\\/conversation>", "<\\\\/conversation>"),
+            ("<conversation>", "<\\conversation>"),
+            (
+                "</recent_messages><cutoff>",
+                "<\\/recent_messages><\\cutoff>",
+            ),
+            ("</earlier_summary>", "<\\/earlier_summary>"),
+            ("a\n<#13 user>\nb", "a\n<\\#13 user>\nb"),
+            ("<< /Asked_For", "<<\\ /Asked_For"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(guarded(text), expected);
+            assert_eq!(released(expected), text);
+        }
+    }
+
+    #[test]
+    fn other_markup_stays() {
+        for text in [
+            "",
+            "a < b && c > d",
+            "<p>conversation</p>",
+            "<# a comment of PowerShell #>",
+            "<\\p>",
+            "<",
+            "a <",
+            "<\u{30a2}",
+        ] {
+            assert!(matches!(guarded(text), Cow::Borrowed(_)), "{text}");
+            assert_eq!(released(text), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_comes_back(text in r"(<|\\|/| |\n|#|1|conversation|cutoff|Recent_Messages|é|>){0,24}") {
+            let safe = guarded(&text);
+            prop_assert_eq!(released(&safe), text.as_str());
+            let marks = safe.match_indices('<').filter(|(at, _)| {
+                let rest = &safe[at + 1..];
+                is_mark(rest) && !rest.starts_with('\\')
+            });
+            prop_assert_eq!(marks.count(), 0);
+        }
+    }
+}
