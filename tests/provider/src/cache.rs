@@ -32,6 +32,9 @@ pub struct CacheSettings {
     /// `prompt_cache_options.mode` is `explicit`, at the end of the newest user or tool message.
     /// Otherwise they match the longest common start of bodies.
     pub openai_breakpoints: bool,
+    /// Whether in OpenAI's dialects each `prompt_cache_key` has a cache of its own, as if each
+    /// were served by another machine.
+    pub openai_keys: bool,
 }
 
 /// When others can read what a request wrote.
@@ -57,6 +60,8 @@ pub struct CacheUse {
     pub read: u64,
     /// What of it was written, where the provider says so.
     pub write: u64,
+    /// Blocks that were marked as breakpoints.
+    pub breakpoints: usize,
 }
 
 #[derive(Debug, Default)]
@@ -152,6 +157,7 @@ impl State {
             input: body.len().div_ceil(TOKEN) as u64,
             read: tokens(read),
             write: tokens(written) - tokens(read),
+            breakpoints: prefixes.breakpoints,
         }
     }
 
@@ -172,8 +178,8 @@ impl State {
     }
 }
 
-/// A minimum of 1,024 tokens, steps of 128, visible from the first event, no breakpoints in
-/// OpenAI's dialects.
+/// A minimum of 1,024 tokens, steps of 128, visible from the first event; breakpoints and keys
+/// mean nothing in OpenAI's dialects.
 impl Default for CacheSettings {
     fn default() -> CacheSettings {
         CacheSettings {
@@ -181,6 +187,7 @@ impl Default for CacheSettings {
             unit: 128,
             visibility: Visibility::FirstEvent,
             openai_breakpoints: false,
+            openai_keys: false,
         }
     }
 }

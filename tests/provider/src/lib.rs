@@ -53,7 +53,7 @@ pub use cache::{CacheSettings, CacheSim, CacheUse, Visibility};
 pub use dialect::{Dialect, Endpoint, Mode};
 pub use gate::Gate;
 pub use headers::{RateLimits, RetryAfter, Window};
-pub use patience::PATIENCE;
+pub use patience::{PATIENCE, block_on};
 pub use recorded::{Keep, Recorded};
 pub use refusal::{ErrorEvent, Refusal};
 pub use render::{render_count, render_events, render_stream, render_stream_as, render_whole};

@@ -18,3 +18,14 @@ pub(crate) async fn patiently<T>(
         Err(_) => panic!("waited {} s for {}", PATIENCE.as_secs(), what()),
     }
 }
+
+/// Runs a wait of this crate to its end on the calling thread, for tests that are not async.
+///
+/// # Panics
+/// It does, or there is no runtime to be had.
+pub fn block_on<T>(wait: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    runtime.expect("a runtime").block_on(wait)
+}

@@ -305,7 +305,9 @@ fn reason(status: u16) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    //! Steps of a small response in every delivery.
+    //! Steps of a small response in every delivery, and of any response in any.
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::Act;
@@ -459,5 +461,69 @@ mod tests {
         write "9\r\ndata: 2\n\n\r\n0\r\n\r\n"
         KeepAlive
         "#);
+    }
+
+    /// The content of a body's bytes, chunks undone; and whether its end was marked.
+    fn content(chunked: bool, mut bytes: &[u8]) -> (Vec<u8>, bool) {
+        if !chunked {
+            return (bytes.to_vec(), true);
+        }
+        let mut content = Vec::new();
+        while !bytes.is_empty() {
+            let line = bytes
+                .windows(2)
+                .position(|end| end == b"\r\n")
+                .expect("a line");
+            let size = std::str::from_utf8(&bytes[..line]).expect("text");
+            let size = usize::from_str_radix(size, 16).expect("a size");
+            content.extend_from_slice(&bytes[line + 2..][..size]);
+            assert_eq!(&bytes[line + 2 + size..][..2], b"\r\n");
+            bytes = &bytes[line + 2 + size + 2..];
+            if size == 0 {
+                assert!(bytes.is_empty(), "nothing follows the last chunk");
+                return (content, true);
+            }
+        }
+        (content, false)
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_delivered_the_content_is_the_same(
+            body in proptest::collection::vec(any::<u8>(), 0..300),
+            streamed: bool,
+            splits in proptest::collection::vec(0_usize..320, 0..5),
+            gates in proptest::collection::vec(0_usize..320, 0..3),
+            end in proptest::option::of(0_usize..320),
+            finish: bool,
+        ) {
+            let gate = Gate::new();
+            let mut act = Act::answer("").split(Splits::At(splits));
+            for place in gates {
+                act = act.hold_at(At::Body(place), &gate);
+            }
+            let ending = if finish { Ending::Finish } else { Ending::Close };
+            if let Some(end) = end {
+                act = act.end_at(At::Body(end), ending);
+            }
+            let whole = Response {
+                body: Body::json(body.clone()),
+                ..response(streamed)
+            };
+            let Plan { steps, fate } = plan(&whole, &act.how);
+            let writes = steps.iter().filter_map(|step| match step {
+                Step::Write(bytes) => Some(&bytes[..]),
+                _ => None,
+            });
+            let sent = writes.collect::<Vec<_>>().concat();
+            let head = sent.windows(4).position(|end| end == b"\r\n\r\n").expect("a head");
+            let (content, marked) = content(streamed, &sent[head + 4..]);
+            prop_assert_eq!(&content, &body[..end.unwrap_or(body.len()).min(body.len())]);
+            let whole = end.is_none() || finish;
+            prop_assert_eq!(fate, if whole { Fate::KeepAlive } else { Fate::Close });
+            prop_assert!(!streamed || marked == whole);
+            let begins = steps.iter().filter(|step| matches!(step, Step::Begin)).count();
+            prop_assert_eq!(begins, usize::from(!content.is_empty()));
+        }
     }
 }

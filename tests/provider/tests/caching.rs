@@ -60,6 +60,7 @@ async fn anthropic_reads_what_was_marked_and_written() {
     let [one, two] = <[CacheUse; 2]>::try_from(cache.uses()).expect("two requests");
     assert!(one.write >= SHARED as u64, "{one:?}");
     assert_eq!((one.read, two.read, two.write), (0, one.write, 0));
+    assert_eq!((one.breakpoints, one.request, two.request), (1, 0, 1));
     let usage = &first["usage"];
     assert_eq!(usage["cache_creation_input_tokens"], one.write);
     assert_eq!(usage["cache_read_input_tokens"], 0);
@@ -193,6 +194,26 @@ async fn openai_and_gemini_read_the_longest_common_start_in_steps() {
         cache.uses().iter().all(|used| used.write == 0),
         "they do not tell writes"
     );
+}
+
+#[tokio::test]
+async fn each_key_may_have_a_cache_of_its_own() {
+    for (keys, expected) in [(false, [false, true, true]), (true, [false, false, true])] {
+        let cache = CacheSim::new(CacheSettings {
+            openai_keys: keys,
+            ..settings()
+        });
+        let provider = provider(&cache).await;
+        let mut client = Client::of(&provider).await;
+        for key in ["a", "b", "a"] {
+            let question = chat("m", "one");
+            let keyed = question.trim_end_matches('}');
+            let body = format!(r#"{keyed},"prompt_cache_key":"{key}"}}"#);
+            send(&mut client, "/v1/chat/completions", &body).await;
+        }
+        let seen: Vec<bool> = reads(&cache).iter().map(|read| *read > 0).collect();
+        assert_eq!(seen, expected, "keys: {keys}");
+    }
 }
 
 #[tokio::test]

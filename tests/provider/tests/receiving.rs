@@ -1,6 +1,6 @@
 //! What is recorded of requests, whole or broken.
 
-use unisono_fake_provider::{Act, Answer, FakeProvider, Keep, Script, Usage};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Keep, Script, Usage, block_on};
 
 use crate::client::Client;
 
@@ -174,18 +174,20 @@ async fn less_is_kept_when_told_so() {
 #[test]
 fn a_server_on_a_thread_needs_no_runtime() {
     use std::io::{Read, Write};
-    let provider = FakeProvider::builder().start_on_thread();
+    let gate = Gate::new();
+    let held = Act::answer("At last.").hold(&gate);
+    let provider = FakeProvider::builder().script(held).start_on_thread();
     let mut socket = std::net::TcpStream::connect(provider.address()).expect("connects");
     let head = "POST /v1/messages HTTP/1.1\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     socket.write_all(head.as_bytes()).expect("sends");
+    block_on(gate.reached(1));
+    assert_eq!(block_on(provider.wait_for(1)).len(), 1);
+    gate.open();
     let mut text = String::new();
     socket.read_to_string(&mut text).expect("reads");
-    assert!(text.contains("All good."), "{text}");
-    assert_eq!(provider.request_count(), 1);
+    assert!(text.contains("At last."), "{text}");
     let address = provider.address();
     drop(provider);
-    assert!(
-        std::net::TcpStream::connect(address).is_err(),
-        "it has stopped"
-    );
+    let refused = std::net::TcpStream::connect(address);
+    assert!(refused.is_err(), "it has stopped");
 }

@@ -24,6 +24,8 @@ pub(super) struct Prefixes {
     pub(super) points: Vec<Point>,
     /// Whether the provider says what was written.
     pub(super) tells_writes: bool,
+    /// Blocks that were marked.
+    pub(super) breakpoints: usize,
 }
 
 /// A place where a prefix ends.
@@ -41,30 +43,7 @@ pub(super) struct Point {
 
 /// The prefixes of a request's body. None for a body that is not what its dialect asks for.
 pub(super) fn of(dialect: Dialect, path: &str, body: &[u8], settings: &CacheSettings) -> Prefixes {
-    let breakpoints = match dialect {
-        Dialect::Anthropic => true,
-        Dialect::OpenAiChat | Dialect::OpenAiResponses => settings.openai_breakpoints,
-        Dialect::Gemini => false,
-    };
-    let mut points = if breakpoints {
-        serde_json::from_slice::<Request<'_>>(body)
-            .map(|request| request.points(dialect))
-            .unwrap_or_default()
-    } else {
-        steps(dialect, path, body, settings)
-    };
-    let minimum = usize::try_from(settings.minimum).unwrap_or(usize::MAX);
-    points.retain(|point| point.bytes / TOKEN >= minimum);
-    Prefixes {
-        points,
-        tells_writes: breakpoints,
-    }
-}
-
-/// Every step of a body, whatever is in it.
-fn steps(dialect: Dialect, path: &str, body: &[u8], settings: &CacheSettings) -> Vec<Point> {
-    let unit = usize::try_from(settings.unit).unwrap_or(usize::MAX);
-    let unit = unit.saturating_mul(TOKEN).max(TOKEN);
+    let openai = matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses);
     let mut hasher = DefaultHasher::new();
     hasher.write_u8(dialect as u8);
     // Gemini has the model in its path; the others have it in the body.
@@ -73,6 +52,37 @@ fn steps(dialect: Dialect, path: &str, body: &[u8], settings: &CacheSettings) ->
             .map_or("", |(model, _)| model)
             .as_bytes(),
     );
+    if openai && settings.openai_keys {
+        let keyed = serde_json::from_slice::<Keyed>(body).ok();
+        let key = keyed.and_then(|keyed| keyed.prompt_cache_key);
+        hasher.write(key.unwrap_or_default().as_bytes());
+    }
+    let by_breakpoints = dialect == Dialect::Anthropic || (openai && settings.openai_breakpoints);
+    let mut found = Prefixes {
+        tells_writes: by_breakpoints,
+        ..Prefixes::default()
+    };
+    if by_breakpoints {
+        if let Ok(request) = serde_json::from_slice::<Request<'_>>(body) {
+            let blocks = request.blocks(hasher);
+            found.breakpoints = blocks.points.iter().filter(|point| point.writes).count();
+            found.points = match dialect {
+                Dialect::Anthropic => blocks.anthropic(request.cache_control.is_some()),
+                _ => blocks.openai(request.implicit()),
+            };
+        }
+    } else {
+        found.points = steps(hasher, body, settings);
+    }
+    let minimum = usize::try_from(settings.minimum).unwrap_or(usize::MAX);
+    found.points.retain(|point| point.bytes / TOKEN >= minimum);
+    found
+}
+
+/// Every step of a body, whatever is in it.
+fn steps(mut hasher: DefaultHasher, body: &[u8], settings: &CacheSettings) -> Vec<Point> {
+    let unit = usize::try_from(settings.unit).unwrap_or(usize::MAX);
+    let unit = unit.saturating_mul(TOKEN).max(TOKEN);
     let whole = body.chunks_exact(unit).enumerate();
     whole
         .map(|(step, content)| {
@@ -85,6 +95,12 @@ fn steps(dialect: Dialect, path: &str, body: &[u8], settings: &CacheSettings) ->
             }
         })
         .collect()
+}
+
+/// What of a request chooses among caches.
+#[derive(Deserialize)]
+struct Keyed {
+    prompt_cache_key: Option<String>,
 }
 
 /// What of a request decides what a cache with breakpoints holds.
@@ -119,8 +135,20 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    fn points(&self, dialect: Dialect) -> Vec<Point> {
-        let mut blocks = Blocks::new(dialect);
+    /// Whether OpenAI adds a breakpoint of its own.
+    fn implicit(&self) -> bool {
+        let options = self.prompt_cache_options.map_or("", RawValue::get);
+        !options.contains("\"explicit\"")
+    }
+
+    /// All blocks, in the order in which the model sees them.
+    fn blocks(&self, hasher: DefaultHasher) -> Blocks {
+        let mut blocks = Blocks {
+            hasher,
+            bytes: 0,
+            points: Vec::new(),
+            newest: None,
+        };
         let settings = |raw: Option<&RawValue>| raw.map_or("", RawValue::get).to_owned();
         blocks.setting(&settings(self.model));
         for schema in [self.output_config, self.response_format, self.text] {
@@ -142,20 +170,14 @@ impl Request<'_> {
         for item in items {
             blocks.message(item);
         }
-        match dialect {
-            Dialect::Anthropic => blocks.anthropic(self.cache_control.is_some()),
-            _ => {
-                let options = self.prompt_cache_options.map_or("", RawValue::get);
-                blocks.openai(!options.contains("\"explicit\""))
-            }
-        }
+        blocks
     }
 }
 
 /// An object whose fields are not looked into.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The blocks of a request, in the order in which the model sees them.
+/// The blocks of a request so far.
 struct Blocks {
     hasher: DefaultHasher,
     bytes: usize,
@@ -165,17 +187,6 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(dialect: Dialect) -> Blocks {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u8(dialect as u8);
-        Blocks {
-            hasher,
-            bytes: 0,
-            points: Vec::new(),
-            newest: None,
-        }
-    }
-
     /// Something that no prefix ends at, and that all after it depends on.
     fn setting(&mut self, raw: &str) {
         self.hasher.write(raw.as_bytes());
@@ -211,7 +222,9 @@ impl Blocks {
             let value = fields.get(key).map_or("", |value| value.get());
             known.contains(&value.trim_matches('"'))
         };
-        if is("role", ["user", "tool"]) || is("type", ["function_call_output"; 2]) {
+        // An input that is only a text is the user's.
+        let only_text = fields.is_empty();
+        if only_text || is("role", ["user", "tool"]) || is("type", ["function_call_output"; 2]) {
             self.newest = self.points.len().checked_sub(1);
         }
     }
@@ -265,5 +278,104 @@ impl Blocks {
         }
         self.points.iter_mut().for_each(|point| point.reads = true);
         self.points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Where prefixes of each dialect's requests end.
+
+    use super::*;
+
+    /// One letter for each point: `W` is written, `r` is only read, `-` neither.
+    fn points(dialect: Dialect, body: &str) -> String {
+        let settings = CacheSettings {
+            minimum: 0,
+            unit: 4,
+            openai_breakpoints: true,
+            ..CacheSettings::default()
+        };
+        let found = of(
+            dialect,
+            "/v1/models/m:generateContent",
+            body.as_bytes(),
+            &settings,
+        );
+        let letters = found
+            .points
+            .iter()
+            .map(|point| match (point.writes, point.reads) {
+                (true, _) => 'W',
+                (false, true) => 'r',
+                (false, false) => '-',
+            });
+        letters.collect()
+    }
+
+    #[test]
+    fn points_are_where_blocks_end() {
+        use Dialect::{Anthropic, Gemini, OpenAiChat, OpenAiResponses};
+        const ANTHROPIC: &str = r#"{
+            "messages": [
+                {"role": "user", "content": [{"text": "a"}, {"text": "b"}]},
+                {"role": "assistant", "content": "c"}
+            ],
+            "system": "s",
+            "tools": [{"name": "t", "cache_control": {"type": "ephemeral"}}]MORE
+        }"#;
+        const CHAT: &str = r#"{
+            "messages": [
+                {"role": "system", "content": [{"text": "s", "prompt_cache_breakpoint": {}}]},
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": "b"},
+                {"role": "tool", "tool_call_id": "1", "content": "c"},
+                {"role": "system", "content": "d"}
+            ]MORE
+        }"#;
+        const RESPONSES: &str = r#"{
+            "instructions": "i",
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+                {"type": "function_call", "call_id": "1"},
+                {"type": "function_call_output", "call_id": "1", "output": "x"}
+            ]
+        }"#;
+        let explicit = r#", "prompt_cache_options": {"mode": "explicit"}"#;
+        let automatic = r#", "cache_control": {"type": "ephemeral"}"#;
+        let cases = [
+            (Anthropic, ANTHROPIC.replace("MORE", ""), "W----"),
+            (Anthropic, ANTHROPIC.replace("MORE", automatic), "WrrrW"),
+            (OpenAiChat, CHAT.replace("MORE", ""), "WrrWr"),
+            (OpenAiChat, CHAT.replace("MORE", explicit), "Wrrrr"),
+            (OpenAiResponses, RESPONSES.to_owned(), "rrrW"),
+            (OpenAiResponses, r#"{"input": "text"}"#.to_owned(), "W"),
+            (Gemini, "x".repeat(40), "WW"),
+            (Anthropic, "not json".to_owned(), ""),
+        ];
+        for (dialect, body, expected) in cases {
+            assert_eq!(points(dialect, &body), expected, "{dialect:?} {body}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_not_part_of_what_is_said() {
+        let body = |mark: &str| format!(r#"{{"system":[{{"text":"s"{mark}}}],"messages":[]}}"#);
+        let settings = CacheSettings {
+            minimum: 0,
+            ..CacheSettings::default()
+        };
+        let hash = |body: String| {
+            of(
+                Dialect::Anthropic,
+                "/v1/messages",
+                body.as_bytes(),
+                &settings,
+            )
+            .points[0]
+                .hash
+        };
+        let marked = body(r#","cache_control":{"type":"ephemeral"}"#);
+        assert_eq!(hash(body("")), hash(marked));
+        assert_ne!(hash(body("")), hash(body(r#","other":1"#)));
     }
 }
