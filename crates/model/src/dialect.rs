@@ -11,10 +11,13 @@
 //! requests of a group stands before the tail: no times, no ids but places in the conversation.
 
 mod anthropic;
+mod calls;
+mod contents;
+mod exchange;
 mod gemini;
 mod openai_chat;
 mod openai_responses;
-#[allow(dead_code)]
+mod refusal;
 mod tail;
 #[allow(dead_code)]
 mod turns;

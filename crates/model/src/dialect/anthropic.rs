@@ -1,44 +1,290 @@
-//! Not spoken yet: every reply is refused.
-#![allow(unused)]
+//! Anthropic's Messages (`/v1/messages`, version `2023-06-01`).
+//!
+//! ```text
+//! head  {"model":…,"output_config":…,"tools":[…],"system":[…],"messages":[…,{"role":"user","content":[…,
+//! tail  {"type":"text","text":"# Task…"}]},{"role":"assistant",…},…],"max_tokens":…,"stream":true}
+//! ```
+//!
+//! The head ends inside a message of the user's, which the tail's assignment goes on with: roles
+//! alternate over the whole request. Two blocks of a head are cache breakpoints: the last of the
+//! system text (of the tools, where there is none) and the last of the conversation.
+//!
+//! `tool_choice` and `thinking` are never sent, since a change of either would drop the cache.
+//! Structured output is `output_config.format`, which needs no beta header.
+//!
+//! Sources: docs.anthropic.com, "Messages", "Streaming messages", "Prompt caching", "Structured
+//! outputs", "Handle tool calls", "Errors".
 
-use unisono_context::Tokens;
+mod decode;
+mod refusal;
+mod schema;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
 use unisono_context::call::Reply;
+use unisono_context::snapshot::{Block, ToolSpec};
 
-use super::{Failure, Head, Mode, Seen, Sending};
-use crate::language::{Class, Request};
-use crate::sse;
+use super::contents::{self, Contents, Opening, Side};
+use super::exchange::{Answer, Ids, Step, steps};
+use super::tail::{assignment, own_system};
+use super::turns::Piece;
+use super::{Head, Mode, Sending, calls};
+use crate::language::Request;
+use crate::prompt::Shared;
+use crate::prompt::json::{self, Json};
+
+pub use decode::Decoder;
+pub(super) use decode::{counted, whole};
+pub(super) use refusal::refusal;
+
+const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
+
+const MESSAGE: Opening = Opening {
+    user: r#"{"role":"user","content":["#,
+    model: r#"{"role":"assistant","content":["#,
+};
+
+/// Ends a request whose last message would else be the model's.
+const CONTINUE: &str = "Go on.";
+
+pub(super) fn path(mode: Mode) -> Option<String> {
+    let path = match mode {
+        Mode::Stream | Mode::Whole => "/v1/messages",
+        Mode::Count => "/v1/messages/count_tokens",
+    };
+    Some(path.to_owned())
+}
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
-    Vec::new()
+    let shared = &head.shared;
+    let pieces = shared.context().map(contents::pieces).unwrap_or_default();
+    let system = system(shared);
+    let mut json = Json::with_capacity(
+        256 + contents::expected_bytes(&pieces)
+            + system.iter().map(|text| text.len() + 96).sum::<usize>()
+            + shared.tools.iter().map(expected_bytes).sum::<usize>(),
+    );
+    json.raw(r#"{"model":"#).string(head.model);
+    if let Some(schema) = shared.output_schema.and_then(schema::strict) {
+        json.raw(r#","output_config":{"format":{"type":"json_schema","schema":"#)
+            .raw(&schema)
+            .raw("}}");
+    }
+    tools(&mut json, shared.tools, system.is_empty());
+    if !system.is_empty() {
+        json.raw(r#","system":"#);
+        let last = system.len() - 1;
+        json.list(system.iter().enumerate(), |json, (at, block)| {
+            text(json, block, at == last);
+        });
+    }
+    json.raw(r#","messages":["#);
+    let mut messages = Contents::begin(&mut json, &MESSAGE);
+    let last = pieces.len().saturating_sub(1);
+    for (at, (side, said)) in pieces.iter().enumerate() {
+        piece(messages.piece(*side), said, at == last);
+    }
+    messages.hand_over();
+    json.into_bytes()
 }
+
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
-    Vec::new()
-}
-pub(super) fn path(mode: Mode) -> Option<String> {
-    None
-}
-pub(super) fn whole(body: &[u8]) -> Result<Reply, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn refusal(status: u16, body: &[u8]) -> Failure {
-    Failure::new(
-        Class::Internal,
-        "this program does not speak the dialect yet",
-    )
+    let assignment = assignment(request);
+    let mut json = Json::with_capacity(512 + assignment.len() + assignment.len() / 8);
+    let mut messages = Contents::resume(&mut json, &MESSAGE);
+    text(messages.piece(Side::User), &assignment, false);
+    let mut ids = Ids::default();
+    for (at, step) in steps(&request.exchange).enumerate() {
+        write_step(&mut messages, &mut ids, at, step);
+    }
+    let wrap_up = request.wrap_up.as_deref();
+    let wrap_up = wrap_up.or((messages.side() == Side::Model).then_some(CONTINUE));
+    if let Some(said) = wrap_up {
+        text(messages.piece(Side::User), said, false);
+    }
+    messages.close();
+    json.raw("]");
+    if sending.mode != Mode::Count {
+        json.raw(r#","max_tokens":"#).number(request.max_output.0);
+        // Models that reason refuse every temperature but their own.
+        if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
+            json.raw(r#","temperature":"#).thousandths(milli);
+        }
+        json.raw(r#","stream":"#).bool(sending.mode == Mode::Stream);
+    }
+    json.raw("}");
+    json.into_bytes()
 }
 
-/// Reads one streamed reply.
-#[derive(Debug, Default)]
-pub struct Decoder {}
+/// The blocks of the system text: the persona of an agent with a prefix of its own, the
+/// session's text, the summaries.
+fn system<'a>(shared: &Shared<'a>) -> Vec<Cow<'a, str>> {
+    let persona = shared.own().map(own_system).map(Cow::Owned);
+    let context = shared.context().into_iter().flat_map(|snapshot| {
+        let session: &str = snapshot.preamble().system();
+        let summaries = snapshot.blocks().iter().map(|block: &Block| &**block.text());
+        std::iter::once(session).chain(summaries).map(Cow::Borrowed)
+    });
+    let blocks = persona.into_iter().chain(context);
+    blocks.filter(|text| !text.trim().is_empty()).collect()
+}
 
-impl Decoder {
-    pub(super) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
-        Err(refusal(0, &[]))
+fn tools(json: &mut Json, tools: &[ToolSpec], breakpoint: bool) {
+    if tools.is_empty() {
+        return;
     }
-    pub(super) fn finish(self) -> Result<Reply, Failure> {
-        Err(refusal(0, &[]))
+    json.raw(r#","tools":"#);
+    let last = tools.len() - 1;
+    json.list(tools.iter().enumerate(), |json, (at, tool)| {
+        json.raw(r#"{"name":"#).string(&tool.name);
+        json.raw(r#","description":"#).string(&tool.description);
+        json.raw(r#","input_schema":"#)
+            .raw(&input_schema(&tool.input_schema));
+        if breakpoint && at == last {
+            json.raw(BREAKPOINT);
+        }
+        json.raw("}");
+    });
+}
+
+/// The schema of a tool's arguments, which has to be an object of type `object`.
+fn input_schema(schema: &str) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Option<&'a serde_json::value::RawValue>,
+    }
+    let typed = json::is_object(schema)
+        .then(|| serde_json::from_str::<Typed<'_>>(schema).ok())
+        .flatten();
+    match typed.map(|typed| typed.kind.map(|kind| kind.get())) {
+        Some(Some(r#""object""#)) => schema.into(),
+        Some(None) if schema[1..schema.len() - 1].trim().is_empty() => {
+            r#"{"type":"object"}"#.into()
+        }
+        Some(None) => format!(r#"{{"type":"object",{}"#, &schema[1..]).into(),
+        Some(Some(_)) | None => r#"{"type":"object"}"#.into(),
     }
 }
+
+fn expected_bytes(tool: &ToolSpec) -> usize {
+    tool.name.len() + tool.description.len() + tool.input_schema.len() + 96
+}
+
+fn piece(json: &mut Json, piece: &Piece<'_>, breakpoint: bool) {
+    match piece {
+        Piece::Text(said) => text(json, said, breakpoint),
+        Piece::Call {
+            id,
+            name,
+            arguments,
+        } => tool_use(json, &id.to_string(), name, arguments, breakpoint),
+        Piece::Result {
+            id,
+            content,
+            is_error,
+            ..
+        } => {
+            let answer = Answer {
+                content,
+                is_error: *is_error,
+            };
+            tool_result(json, &id.to_string(), answer, breakpoint);
+        }
+    }
+}
+
+/// A reply of the agent's own, as it came where it holds reasoning, and the results of its calls.
+fn write_step(messages: &mut Contents<'_>, ids: &mut Ids, at: usize, step: Step<'_>) {
+    let Step { reply, .. } = step;
+    let call_ids: Vec<Cow<'_, str>> = match own_blocks(reply) {
+        Some(blocks) => {
+            messages.piece(Side::Model).raw(blocks);
+            let known = reply.calls.iter().map(|call| ids.keep(&call.id).into());
+            known.collect()
+        }
+        None => {
+            if !reply.text.trim().is_empty() {
+                text(messages.piece(Side::Model), &reply.text, false);
+            }
+            let calls = reply.calls.iter().enumerate();
+            let write = |(place, call): (usize, &'_ unisono_context::call::ToolCall)| {
+                let id = ids.unique(&call.id, at, place).into_owned();
+                let json = messages.piece(Side::Model);
+                tool_use(json, &id, &call.name, &call.arguments, false);
+                Cow::Owned(id)
+            };
+            calls.map(write).collect()
+        }
+    };
+    for (id, answer) in call_ids.iter().zip(step.answers()) {
+        tool_result(messages.piece(Side::User), id, answer, false);
+    }
+}
+
+/// The content blocks a reply came as, without the brackets around them. None where it holds
+/// nothing but text and calls, or came from a provider of another dialect.
+fn own_blocks(reply: &Reply) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(rename = "type")]
+        kind: Kind,
+        #[serde(borrow)]
+        id: Option<Cow<'a, str>>,
+    }
+    #[derive(PartialEq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Kind {
+        Text,
+        Thinking,
+        RedactedThinking,
+        ToolUse,
+    }
+    let verbatim = reply.verbatim.as_deref()?;
+    let blocks: Vec<Block<'_>> = serde_json::from_str(verbatim).ok()?;
+    let calls = blocks.iter().filter(|block| block.kind == Kind::ToolUse);
+    let ids: Vec<&str> = calls.filter_map(|block| block.id.as_deref()).collect();
+    let unique = ids.iter().collect::<BTreeSet<_>>().len() == ids.len();
+    let same = ids.iter().copied().eq(reply.calls.iter().map(|call| &*call.id));
+    let inside = verbatim.trim().strip_prefix('[')?.strip_suffix(']')?;
+    (unique && same && !blocks.is_empty()).then_some(inside)
+}
+
+fn text(json: &mut Json, said: &str, breakpoint: bool) {
+    json.raw(r#"{"type":"text","text":"#).string(said);
+    if breakpoint {
+        json.raw(BREAKPOINT);
+    }
+    json.raw("}");
+}
+
+fn tool_use(json: &mut Json, id: &str, name: &str, arguments: &str, breakpoint: bool) {
+    json.raw(r#"{"type":"tool_use","id":"#).string(id);
+    json.raw(r#","name":"#).string(&calls::name(name, &[]));
+    json.raw(r#","input":"#);
+    calls::arguments(json, arguments);
+    if breakpoint {
+        json.raw(BREAKPOINT);
+    }
+    json.raw("}");
+}
+
+fn tool_result(json: &mut Json, id: &str, answer: Answer<'_>, breakpoint: bool) {
+    json.raw(r#"{"type":"tool_result","tool_use_id":"#).string(id);
+    // A result without text has no content at all: empty text is refused.
+    if !answer.content.trim().is_empty() {
+        json.raw(r#","content":"#).string(answer.content);
+    }
+    if answer.is_error {
+        json.raw(r#","is_error":true"#);
+    }
+    if breakpoint {
+        json.raw(BREAKPOINT);
+    }
+    json.raw("}");
+}
+
+#[cfg(test)]
+mod tests;

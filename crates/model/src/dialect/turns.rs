@@ -76,11 +76,20 @@ pub(super) fn turns(snapshot: &Snapshot) -> Vec<Turn<'_>> {
     walk.turns
 }
 
+struct Open<'a> {
+    id: CallId,
+    name: Cow<'a, str>,
+    /// Whether it never gets one.
+    lost: bool,
+}
+
 #[derive(Default)]
 struct Walk<'a> {
     turns: Vec<Turn<'a>>,
-    /// Calls of the newest turn that have no result yet, with the tool's name.
-    open: Vec<(CallId, Cow<'a, str>)>,
+    /// Calls of the newest turn that have no result yet.
+    open: Vec<Open<'a>>,
+    /// What was said beside results while other calls were open: it follows the last result.
+    beside: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Walk<'a> {
@@ -96,7 +105,13 @@ impl<'a> Walk<'a> {
             self.answer_open(RESULT_FOLLOWS);
         }
         let (mut calls, mut results) = (0, 0);
-        for part in owned_or_borrowed(entry.parts()) {
+        let mut parts = owned_or_borrowed(entry.parts());
+        if speaker != Speaker::Assistant {
+            // Only a model calls tools: calls of anyone else become a turn of its own after what
+            // was said, so that their results can follow at once.
+            parts.sort_by_key(Owned::place_among_others);
+        }
+        for part in parts {
             match part {
                 Owned::Text(text) => self.text(speaker, text),
                 Owned::Call { name, arguments } => {
@@ -105,13 +120,17 @@ impl<'a> Walk<'a> {
                         index: calls,
                     });
                     calls = calls.saturating_add(1);
-                    self.open.push((id, name.clone()));
+                    self.open.push(Open {
+                        id,
+                        name: name.clone(),
+                        lost: entry.unanswered().contains(&id.0.index),
+                    });
                     let call = Piece::Call {
                         id,
                         name,
                         arguments,
                     };
-                    self.push(speaker, call);
+                    self.push(Speaker::Assistant, call);
                 }
                 Owned::Result { content, is_error } => {
                     let call = said.answers.get(results).copied().map(CallId);
@@ -121,7 +140,7 @@ impl<'a> Walk<'a> {
             }
         }
         // Said at once, so that what is said next does not take their place.
-        if entry.unanswered().len() == self.open.len() {
+        if self.open.iter().all(|open| open.lost) {
             self.answer_open(NO_RESULT);
         }
     }
@@ -130,25 +149,29 @@ impl<'a> Walk<'a> {
         if text.trim().is_empty() {
             return;
         }
-        let speaker = match speaker {
-            Speaker::Tools => Speaker::User,
-            speaker => speaker,
-        };
-        self.push(speaker, Piece::Text(text));
+        match speaker {
+            Speaker::Tools if !self.open.is_empty() => self.beside.push(text),
+            Speaker::Tools => self.push(Speaker::User, Piece::Text(text)),
+            speaker => self.push(speaker, Piece::Text(text)),
+        }
     }
 
     /// A result beside its call, or as text where its call was not just before.
     fn result(&mut self, call: Option<CallId>, content: Cow<'a, str>, is_error: bool) {
-        let open = self.open.iter().position(|(id, _)| Some(*id) == call);
+        let open = self.open.iter().position(|open| Some(open.id) == call);
         if let Some(at) = open {
-            let (id, name) = self.open.remove(at);
+            let Open { id, name, .. } = self.open.remove(at);
             let result = Piece::Result {
                 id,
                 name,
                 content,
                 is_error,
             };
-            return self.push(Speaker::Tools, result);
+            self.push(Speaker::Tools, result);
+            if self.open.is_empty() {
+                self.say_beside();
+            }
+            return;
         }
         self.answer_open(RESULT_FOLLOWS);
         let what = if is_error {
@@ -160,8 +183,10 @@ impl<'a> Walk<'a> {
         self.push(Speaker::User, Piece::Text(text.into()));
     }
 
+    /// Answers every open call: `content` says why its result is not here.
     fn answer_open(&mut self, content: &'static str) {
-        for (id, name) in std::mem::take(&mut self.open) {
+        for Open { id, name, lost } in std::mem::take(&mut self.open) {
+            let content = if lost { NO_RESULT } else { content };
             let result = Piece::Result {
                 id,
                 name,
@@ -169,6 +194,13 @@ impl<'a> Walk<'a> {
                 is_error: true,
             };
             self.push(Speaker::Tools, result);
+        }
+        self.say_beside();
+    }
+
+    fn say_beside(&mut self) {
+        for text in std::mem::take(&mut self.beside) {
+            self.push(Speaker::User, Piece::Text(text));
         }
     }
 
@@ -226,6 +258,15 @@ fn borrowed(part: &Part) -> Owned<'_> {
 }
 
 impl Owned<'_> {
+    /// Results stand first: providers want them right after their calls.
+    fn place_among_others(&self) -> u8 {
+        match self {
+            Owned::Result { .. } => 0,
+            Owned::Text(_) => 1,
+            Owned::Call { .. } => 2,
+        }
+    }
+
     fn into_owned<'b>(self) -> Owned<'b> {
         match self {
             Owned::Text(text) => Owned::Text(Cow::Owned(text.into_owned())),

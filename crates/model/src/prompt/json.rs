@@ -1,5 +1,9 @@
 //! Writes compact JSON straight into one buffer.
 
+/// JSON readers bound the nesting of a whole document; text from outside that goes deeper than
+/// this is not made a part of one.
+const MAX_NESTING: usize = 64;
+
 /// A buffer of JSON under construction.
 #[derive(Debug)]
 pub(crate) struct Json(Vec<u8>);
@@ -35,6 +39,16 @@ impl Json {
             }
         }
         self.0.extend_from_slice(&digits[at..]);
+        self
+    }
+
+    /// A number given in thousandths, without needless zeros: 700 is `0.7`.
+    pub(crate) fn thousandths(&mut self, value: u32) -> &mut Json {
+        self.number((value / 1_000).into());
+        if value % 1_000 != 0 {
+            let fraction = format!(".{:03}", value % 1_000);
+            self.raw(fraction.trim_end_matches('0'));
+        }
         self
     }
 
@@ -91,6 +105,29 @@ impl Json {
         };
         self.0.extend_from_slice(&[b'\\', short]);
     }
+}
+
+/// Whether the text can stand in a document as it is: a JSON object, nothing around it, not
+/// nested too deeply.
+pub(crate) fn is_object(text: &str) -> bool {
+    text.starts_with('{')
+        && text.ends_with('}')
+        && nesting(text) <= MAX_NESTING
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// How deep brackets go, those in strings counted too.
+fn nesting(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    for byte in json.bytes() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 /// The next byte at or after `from` that a string literal cannot hold as it is: a quote, a
@@ -152,6 +189,15 @@ mod tests {
             json.number(n);
         });
         assert_eq!(json.into_bytes(), b"[0,7,10,65536,18446744073709551615]");
+    }
+
+    #[test]
+    fn thousandths() {
+        let mut json = Json::with_capacity(0);
+        json.list([0, 7, 700, 1_000, 1_250, 2_010], |json, n| {
+            json.thousandths(n);
+        });
+        assert_eq!(json.into_bytes(), b"[0,0.007,0.7,1,1.25,2.01]");
     }
 
     proptest! {

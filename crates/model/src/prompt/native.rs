@@ -4,15 +4,11 @@ use unisono_context::message::{CallRef, Message};
 use unisono_context::snapshot::{Block, Entry, ToolSpec};
 use unisono_context::{Part, Snapshot};
 
-use super::json::Json;
+use super::json::{self, Json};
 use super::{Group, Persona, VERSION};
 
 /// What stands for the result of a call that never got one.
 const NO_RESULT: &str = "[no result recorded]";
-
-/// Deeper schemas are written as text: JSON readers bound the nesting of a whole document, and
-/// a tool must not make the context unreadable.
-const MAX_SCHEMA_NESTING: usize = 64;
 
 /// The document up to where a tail goes on.
 pub(super) fn render(snapshot: Option<&Snapshot>, group: &Group) -> Vec<u8> {
@@ -51,38 +47,17 @@ fn context(json: &mut Json, snapshot: &Snapshot) {
     json.raw("}");
 }
 
-fn tool(json: &mut Json, tool: &ToolSpec) {
-    json.raw(r#"{"name":"#).string(&tool.name);
-    json.raw(r#","description":"#).string(&tool.description);
-    json.raw(r#","input_schema":"#);
-    if is_plain_object(&tool.input_schema) {
-        json.raw(&tool.input_schema);
+fn tool(out: &mut Json, tool: &ToolSpec) {
+    out.raw(r#"{"name":"#).string(&tool.name);
+    out.raw(r#","description":"#).string(&tool.description);
+    out.raw(r#","input_schema":"#);
+    // A hostile schema must not make the context unreadable.
+    if json::is_object(&tool.input_schema) {
+        out.raw(&tool.input_schema);
     } else {
-        json.string(&tool.input_schema);
+        out.string(&tool.input_schema);
     }
-    json.raw("}");
-}
-
-/// Whether the schema can stand in the document as it is: a JSON object, nothing around it.
-fn is_plain_object(schema: &str) -> bool {
-    schema.starts_with('{')
-        && schema.ends_with('}')
-        && nesting(schema) <= MAX_SCHEMA_NESTING
-        && serde_json::from_str::<serde::de::IgnoredAny>(schema).is_ok()
-}
-
-/// How deep brackets go, those in strings counted too.
-fn nesting(json: &str) -> usize {
-    let (mut depth, mut deepest) = (0usize, 0);
-    for byte in json.bytes() {
-        match byte {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest
+    out.raw("}");
 }
 
 fn summary(json: &mut Json, block: &Block) {

@@ -1,0 +1,512 @@
+//! Reads a reply of the Messages API, streamed or whole.
+//!
+//! ```text
+//! message_start                  usage of the input
+//! content_block_start 0          its kind; then content_block_delta 0 …, content_block_stop 0
+//! …
+//! message_delta                  stop reason, usage
+//! message_stop                   the terminal marker
+//! ```
+//!
+//! Events are read into structures that borrow from them; what this program does not use is
+//! skipped.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unisono_context::Tokens;
+use unisono_context::call::{Reply, Stop, ToolCall, Usage};
+
+use super::calls;
+use super::refusal::{self, Problem};
+use crate::dialect::{Failure, Seen, refusal as shared};
+use crate::language::Class;
+use crate::prompt::json::Json;
+use crate::sse;
+
+/// Reads one streamed reply.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    text: String,
+    /// Content blocks by index, in the order they began.
+    blocks: Vec<(u32, Block)>,
+    usage: Counts,
+    stop: Option<Stop>,
+    /// Why the model declined, in words.
+    explanation: Option<String>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+enum Block {
+    /// Where its text stands in the reply's. Blocks that come one after the other have one range.
+    Text(Vec<Range<usize>>),
+    Thinking {
+        thinking: String,
+        signature: String,
+    },
+    Redacted(String),
+    Call {
+        id: String,
+        name: String,
+        input: String,
+        /// What its beginning gave as input; counts where no piece follows.
+        given: String,
+    },
+    /// A kind that this program does not ask for.
+    Other,
+}
+
+/// A string that borrows where it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Str<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: Option<Kind>,
+    index: Option<u32>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    content_block: Option<Start<'a>>,
+    message: Option<Message>,
+    usage: Option<Counts>,
+    #[serde(borrow)]
+    error: Option<Problem<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    MessageStart,
+    ContentBlockStart,
+    ContentBlockDelta,
+    MessageDelta,
+    MessageStop,
+    Error,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    usage: Option<Counts>,
+}
+
+/// What `content_block_delta` or `message_delta` changes.
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Option<Str<'a>>,
+    #[serde(borrow)]
+    partial_json: Option<Str<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    signature: Option<Str<'a>>,
+    stop_reason: Option<Reason>,
+    #[serde(borrow)]
+    stop_details: Option<Details<'a>>,
+}
+
+/// A content block as it begins, or as a whole.
+#[derive(Deserialize)]
+struct Start<'a> {
+    #[serde(rename = "type")]
+    kind: Option<BlockKind>,
+    #[serde(borrow)]
+    text: Option<Str<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    signature: Option<Str<'a>>,
+    #[serde(borrow)]
+    data: Option<Str<'a>>,
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    name: Option<Str<'a>>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum BlockKind {
+    Text,
+    Thinking,
+    RedactedThinking,
+    ToolUse,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reason {
+    EndTurn,
+    ToolUse,
+    StopSequence,
+    Refusal,
+    /// `max_tokens`, `model_context_window_exceeded`, `pause_turn`, and reasons to come: none of
+    /// them says that the model was done.
+    #[serde(other)]
+    Unfinished,
+}
+
+#[derive(Deserialize)]
+struct Details<'a> {
+    #[serde(borrow)]
+    explanation: Option<Str<'a>>,
+}
+
+/// Tokens as the API counts them; later numbers replace earlier ones.
+#[derive(Debug, Default, Deserialize)]
+struct Counts {
+    /// Neither read from a cache nor written to one.
+    input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl Decoder {
+    pub(in crate::dialect) fn event<'d>(
+        &'d mut self,
+        event: &sse::Event<'_>,
+    ) -> Result<Seen<'d>, Failure> {
+        let data = event.data;
+        let event: Event<'_> = serde_json::from_str(data)
+            .map_err(|error| shared::unreadable(data.as_bytes(), &error))?;
+        match event.kind.ok_or_else(|| Failure::missing("type"))? {
+            Kind::MessageStart => {
+                let message = event.message.ok_or_else(|| Failure::missing("message"))?;
+                self.usage.update(message.usage);
+                Ok(Seen::Other)
+            }
+            Kind::ContentBlockStart => {
+                let index = event.index.ok_or_else(|| Failure::missing("index"))?;
+                let start = event.content_block;
+                let start = start.ok_or_else(|| Failure::missing("content_block"))?;
+                self.start(index, start)
+            }
+            Kind::ContentBlockDelta => {
+                let index = event.index.ok_or_else(|| Failure::missing("index"))?;
+                let delta = event.delta.ok_or_else(|| Failure::missing("delta"))?;
+                self.delta(index, &delta)
+            }
+            Kind::MessageDelta => {
+                let delta = event.delta.ok_or_else(|| Failure::missing("delta"))?;
+                self.usage.update(event.usage);
+                self.stopped(delta.stop_reason, delta.stop_details);
+                Ok(Seen::Other)
+            }
+            Kind::MessageStop => {
+                self.ended = true;
+                Ok(Seen::End)
+            }
+            Kind::Error => {
+                let error = event.error.ok_or_else(|| Failure::missing("error"))?;
+                Err(refusal::in_stream(&error))
+            }
+            Kind::Other => Ok(Seen::Other),
+        }
+    }
+
+    pub(in crate::dialect) fn finish(self) -> Result<Reply, Failure> {
+        if !self.ended {
+            return Err(Failure::new(
+                Class::IncompleteStream,
+                "the stream ended before `message_stop`",
+            ));
+        }
+        let missing_stop = || Failure::missing("message_delta.delta.stop_reason");
+        let stop = self.stop.ok_or_else(missing_stop)?;
+        let usage = self.usage.total()?;
+        let verbatim = self.verbatim();
+        let mut calls = Vec::new();
+        for (_, block) in self.blocks {
+            if let Block::Call {
+                id,
+                name,
+                input,
+                given,
+            } = block
+            {
+                calls.push(ToolCall {
+                    id: id.into(),
+                    name: name.into(),
+                    arguments: chosen(&input, &given).into(),
+                });
+            }
+        }
+        let mut text = self.text;
+        if stop == Stop::Refused && text.trim().is_empty() {
+            text = self.explanation.unwrap_or(text);
+        }
+        Ok(Reply {
+            text: text.into(),
+            calls,
+            verbatim: verbatim.map(Into::into),
+            usage,
+            stop,
+            stand_in: None,
+            request_id: None,
+        })
+    }
+
+    fn start(&mut self, index: u32, start: Start<'_>) -> Result<Seen<'_>, Failure> {
+        if self.blocks.iter().any(|(known, _)| *known == index) {
+            // Sent twice.
+            return Ok(Seen::Other);
+        }
+        let own = |text: Option<Str<'_>>| text.map_or_else(String::new, |text| text.0.into_owned());
+        let kind = start.kind;
+        let block = match kind.ok_or_else(|| Failure::missing("content_block.type"))? {
+            BlockKind::Text => {
+                self.blocks.push((index, Block::Text(Vec::new())));
+                return Ok(self.say(index, start.text.map_or("".into(), |text| text.0)));
+            }
+            BlockKind::Thinking => Block::Thinking {
+                thinking: own(start.thinking),
+                signature: own(start.signature),
+            },
+            BlockKind::RedactedThinking => Block::Redacted(own(start.data)),
+            BlockKind::ToolUse => Block::Call {
+                id: own(Some(
+                    start.id.ok_or_else(|| Failure::missing("content_block.id"))?,
+                )),
+                name: own(Some(
+                    start
+                        .name
+                        .ok_or_else(|| Failure::missing("content_block.name"))?,
+                )),
+                input: String::new(),
+                given: start.input.map_or("{}", RawValue::get).to_owned(),
+            },
+            BlockKind::Other => Block::Other,
+        };
+        self.blocks.push((index, block));
+        Ok(Seen::Other)
+    }
+
+    fn delta(&mut self, index: u32, delta: &Delta<'_>) -> Result<Seen<'_>, Failure> {
+        let mut found = self.blocks.iter_mut().rev();
+        let Some((_, block)) = found.find(|(known, _)| *known == index) else {
+            return Err(Failure::new(
+                Class::BadReply,
+                format!("the reply has no `content_block_start` for block {index}"),
+            ));
+        };
+        match block {
+            Block::Text(_) => {
+                let text = delta.text.as_ref().map_or("", |text| &text.0);
+                return Ok(self.say(index, text.into()));
+            }
+            Block::Thinking {
+                thinking,
+                signature,
+            } => {
+                thinking.push_str(delta.thinking.as_ref().map_or("", |piece| &piece.0));
+                signature.push_str(delta.signature.as_ref().map_or("", |piece| &piece.0));
+            }
+            Block::Call { input, .. } => {
+                input.push_str(delta.partial_json.as_ref().map_or("", |piece| &piece.0));
+            }
+            Block::Redacted(_) | Block::Other => {}
+        }
+        Ok(Seen::Other)
+    }
+
+    /// Adds a piece of a text block's text, the newest of that index.
+    fn say(&mut self, index: u32, piece: Cow<'_, str>) -> Seen<'_> {
+        let from = self.text.len();
+        self.text.push_str(&piece);
+        let to = self.text.len();
+        if from == to {
+            return Seen::Other;
+        }
+        let mut blocks = self.blocks.iter_mut().rev();
+        if let Some((_, Block::Text(ranges))) = blocks.find(|(known, _)| *known == index) {
+            match ranges.last_mut() {
+                Some(range) if range.end == from => range.end = to,
+                _ => ranges.push(from..to),
+            }
+        }
+        Seen::Text(&self.text[from..])
+    }
+
+    fn stopped(&mut self, reason: Option<Reason>, details: Option<Details<'_>>) {
+        let stop = reason.map(|reason| match reason {
+            Reason::EndTurn | Reason::ToolUse | Reason::StopSequence => Stop::Complete,
+            Reason::Unfinished => Stop::CutOff,
+            Reason::Refusal => Stop::Refused,
+        });
+        self.stop = stop.or(self.stop);
+        let explanation = details.and_then(|details| details.explanation);
+        if let Some(text) = explanation {
+            self.explanation = Some(text.0.into_owned());
+        }
+    }
+
+    /// The content blocks as they came; none: they are text and calls only. Empty text is left
+    /// out, since the API refuses to take it back.
+    fn verbatim(&self) -> Option<String> {
+        let reasoning = |block: &Block| matches!(block, Block::Thinking { .. } | Block::Redacted(_));
+        let blocks = self.blocks.iter().map(|(_, block)| block);
+        blocks.clone().any(reasoning).then_some(())?;
+        let mut json = Json::with_capacity(self.text.len() + 1024);
+        let sent = blocks.filter(|block| match block {
+            Block::Text(ranges) => !self.joined(ranges).trim().is_empty(),
+            Block::Other => false,
+            Block::Thinking { .. } | Block::Redacted(_) | Block::Call { .. } => true,
+        });
+        json.list(sent, |json, block| self.write(json, block));
+        String::from_utf8(json.into_bytes()).ok()
+    }
+
+    fn write(&self, json: &mut Json, block: &Block) {
+        match block {
+            Block::Text(ranges) => {
+                json.raw(r#"{"type":"text","text":"#)
+                    .string(&self.joined(ranges));
+            }
+            Block::Thinking {
+                thinking,
+                signature,
+            } => {
+                json.raw(r#"{"type":"thinking","thinking":"#)
+                    .string(thinking);
+                json.raw(r#","signature":"#).string(signature);
+            }
+            Block::Redacted(data) => {
+                json.raw(r#"{"type":"redacted_thinking","data":"#)
+                    .string(data);
+            }
+            Block::Call {
+                id,
+                name,
+                input,
+                given,
+            } => {
+                json.raw(r#"{"type":"tool_use","id":"#).string(id);
+                json.raw(r#","name":"#).string(name).raw(r#","input":"#);
+                calls::arguments(json, chosen(input, given));
+            }
+            Block::Other => return,
+        }
+        json.raw("}");
+    }
+
+    fn joined(&self, ranges: &[Range<usize>]) -> String {
+        ranges
+            .iter()
+            .map(|range| &self.text[range.clone()])
+            .collect()
+    }
+}
+
+/// A call's arguments: its pieces, or what its beginning gave.
+fn chosen<'a>(input: &'a str, given: &'a str) -> &'a str {
+    if input.trim().is_empty() {
+        given
+    } else {
+        input
+    }
+}
+
+impl Counts {
+    fn update(&mut self, newer: Option<Counts>) {
+        let Some(newer) = newer else { return };
+        for (known, newer) in [
+            (&mut self.input_tokens, newer.input_tokens),
+            (
+                &mut self.cache_read_input_tokens,
+                newer.cache_read_input_tokens,
+            ),
+            (
+                &mut self.cache_creation_input_tokens,
+                newer.cache_creation_input_tokens,
+            ),
+            (&mut self.output_tokens, newer.output_tokens),
+        ] {
+            *known = newer.or(*known);
+        }
+    }
+
+    /// The usage; what it cost and what was expected of the cache is for the caller to say.
+    fn total(&self) -> Result<Usage, Failure> {
+        let missing = |field| move || Failure::missing(field);
+        let fresh = self.input_tokens;
+        let fresh = fresh.ok_or_else(missing("usage.input_tokens"))?;
+        let output = self.output_tokens;
+        let output = output.ok_or_else(missing("usage.output_tokens"))?;
+        let cache_read = Tokens(self.cache_read_input_tokens.unwrap_or(0));
+        let cache_write = Tokens(self.cache_creation_input_tokens.unwrap_or(0));
+        Ok(Usage {
+            input: Tokens(fresh) + cache_read + cache_write,
+            output: Tokens(output),
+            cache_expected: Tokens::ZERO,
+            cache_read,
+            cache_write,
+            cost: None,
+        })
+    }
+}
+
+/// Reads a reply that came as one document.
+pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+    #[derive(Deserialize)]
+    struct Whole<'a> {
+        #[serde(borrow)]
+        error: Option<Problem<'a>>,
+        #[serde(borrow)]
+        content: Option<Vec<Start<'a>>>,
+        stop_reason: Option<Reason>,
+        #[serde(borrow)]
+        stop_details: Option<Details<'a>>,
+        usage: Option<Counts>,
+    }
+    let read: Whole<'_> =
+        serde_json::from_slice(body).map_err(|error| shared::unreadable(body, &error))?;
+    if let Some(error) = read.error {
+        return Err(refusal::in_stream(&error));
+    }
+    let mut decoder = Decoder {
+        ended: true,
+        ..Decoder::default()
+    };
+    let content = read.content.ok_or_else(|| Failure::missing("content"))?;
+    for (index, block) in (0..).zip(content) {
+        decoder.start(index, block)?;
+    }
+    decoder.stopped(read.stop_reason, read.stop_details);
+    if decoder.stop.is_none() {
+        return Err(Failure::missing("stop_reason"));
+    }
+    decoder.usage.update(read.usage);
+    decoder.finish()
+}
+
+/// Reads the answer of `/v1/messages/count_tokens`.
+pub(in crate::dialect) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
+    #[derive(Deserialize)]
+    struct Counted<'a> {
+        input_tokens: Option<u64>,
+        #[serde(borrow)]
+        error: Option<Problem<'a>>,
+    }
+    let read: Counted<'_> =
+        serde_json::from_slice(body).map_err(|error| shared::unreadable(body, &error))?;
+    if let Some(error) = read.error {
+        return Err(refusal::in_stream(&error));
+    }
+    let tokens = read.input_tokens;
+    tokens
+        .map(Tokens)
+        .ok_or_else(|| Failure::missing("input_tokens"))
+}

@@ -1,0 +1,84 @@
+//! What errors of the Messages API mean.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use unisono_context::Tokens;
+
+use crate::dialect::Failure;
+use crate::dialect::refusal::{by_status, first_number, foreign, reason};
+use crate::language::Class;
+
+/// The `error` object, in a body or in mid-stream.
+#[derive(Deserialize)]
+pub(super) struct Problem<'a> {
+    #[serde(rename = "type", borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+}
+
+/// An answer with an error status.
+pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
+    #[derive(Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        error: Problem<'a>,
+    }
+    match serde_json::from_slice::<Body<'_>>(body) {
+        Ok(Body { error }) => failure(&error, by_status(status)),
+        Err(_) => foreign(status, body),
+    }
+}
+
+/// An error that came with a status of success.
+pub(super) fn in_stream(problem: &Problem<'_>) -> Failure {
+    let unknown = Class::Unavailable {
+        retry_after_ms: None,
+    };
+    failure(problem, unknown)
+}
+
+fn failure(problem: &Problem<'_>, unknown: Class) -> Failure {
+    let class = class(&problem.kind, &problem.message).unwrap_or(unknown);
+    let reason = match (reason(&problem.kind), reason(&problem.message)) {
+        (kind, message) if message.is_empty() => kind,
+        (kind, message) if kind.is_empty() => message,
+        (kind, message) => format!("{kind}: {message}"),
+    };
+    Failure::new(class, reason)
+}
+
+/// The class of an error type ("Errors", "HTTP errors"); none: a type this program does not know.
+fn class(kind: &str, message: &str) -> Option<Class> {
+    Some(match kind {
+        "authentication_error" | "permission_error" => Class::Unauthorised,
+        "billing_error" => Class::OutOfQuota,
+        "not_found_error" => Class::UnknownModel,
+        "request_too_large" => Class::Overflow { limit: None },
+        "invalid_request_error" => invalid(message),
+        "rate_limit_error" => Class::RateLimited {
+            retry_after_ms: None,
+        },
+        "overloaded_error" | "api_error" | "timeout_error" => Class::Unavailable {
+            retry_after_ms: None,
+        },
+        _ => return None,
+    })
+}
+
+/// Some causes have no type of their own: they are told by the message.
+fn invalid(message: &str) -> Class {
+    let lower = message.to_ascii_lowercase();
+    if lower.contains("prompt is too long") || lower.contains("exceed context limit") {
+        // "… 207791 tokens > 200000 maximum", "… 178959 + 64000 > 200000, decrease …"
+        let limit = message.rsplit_once('>').and_then(|(_, after)| first_number(after));
+        return Class::Overflow {
+            limit: limit.map(Tokens),
+        };
+    }
+    if lower.contains("credit balance is too low") || lower.contains("usage limits") {
+        return Class::OutOfQuota;
+    }
+    Class::BadRequest
+}

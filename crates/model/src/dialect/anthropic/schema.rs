@@ -1,0 +1,183 @@
+//! Output schemas as structured outputs take them: every object closed, no limits on numbers and
+//! lengths. What is taken out is told in words, in the description.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::prompt::json::{self, Json};
+
+/// Keywords the API refuses ("Structured outputs", "JSON Schema limitations").
+const REFUSED: &[&str] = &[
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+];
+
+/// The schema in that form, keys in their order; none: it is not a JSON object.
+pub(super) fn strict(schema: &str) -> Option<String> {
+    json::is_object(schema.trim()).then_some(())?;
+    let mut out = Json::with_capacity(schema.len() + schema.len() / 4);
+    write(&mut out, schema.trim())?;
+    String::from_utf8(out.into_bytes()).ok()
+}
+
+/// Writes a schema. Booleans and what else is no object stay as they are.
+fn write(out: &mut Json, schema: &str) -> Option<()> {
+    if !schema.starts_with('{') {
+        out.raw(schema);
+        return Some(());
+    }
+    let Members(members) = serde_json::from_str(schema).ok()?;
+    let is_object = members.iter().any(|(key, value)| match &**key {
+        "properties" => true,
+        "type" => value.get().contains("\"object\""),
+        _ => false,
+    });
+    let mut told = Vec::new();
+    out.raw("{");
+    let mut first = true;
+    for (key, value) in &members {
+        let value = value.get();
+        let few = matches!(value, "0" | "1");
+        if REFUSED.contains(&&**key) || (key == "minItems" && !few) {
+            told.push(format!("{key}: {value}"));
+            continue;
+        }
+        if key == "description" || (key == "additionalProperties" && is_object) {
+            continue;
+        }
+        let key = if key == "oneOf" { "anyOf" } else { key };
+        separate(out, &mut first).string(key).raw(":");
+        member(out, key, value)?;
+    }
+    let description = members.iter().find(|(key, _)| key == "description");
+    let description = description.and_then(|(_, text)| serde_json::from_str(text.get()).ok());
+    if let Some(description) = describe(description, &told) {
+        separate(out, &mut first)
+            .raw(r#""description":"#)
+            .string(&description);
+    }
+    if is_object {
+        separate(out, &mut first).raw(r#""additionalProperties":false"#);
+    }
+    out.raw("}");
+    Some(())
+}
+
+/// The value of a keyword: schemas below it are rewritten, all else stays.
+fn member(out: &mut Json, key: &str, value: &str) -> Option<()> {
+    match key {
+        "properties" | "$defs" | "definitions" if value.starts_with('{') => {
+            let Members(members) = serde_json::from_str(value).ok()?;
+            out.raw("{");
+            let mut first = true;
+            for (name, schema) in &members {
+                separate(out, &mut first).string(name).raw(":");
+                write(out, schema.get())?;
+            }
+            out.raw("}");
+            Some(())
+        }
+        "anyOf" | "allOf" | "items" | "prefixItems" if value.starts_with('[') => {
+            let schemas: Vec<&RawValue> = serde_json::from_str(value).ok()?;
+            let mut sound = Some(());
+            out.list(schemas, |out, schema| {
+                sound = sound.and(write(out, schema.get()));
+            });
+            sound
+        }
+        "items" => write(out, value),
+        _ => {
+            out.raw(value);
+            Some(())
+        }
+    }
+}
+
+fn describe(description: Option<String>, told: &[String]) -> Option<String> {
+    if told.is_empty() {
+        return description;
+    }
+    let told = format!("({})", told.join(", "));
+    Some(match description {
+        Some(description) => format!("{description} {told}"),
+        None => told,
+    })
+}
+
+fn separate<'j>(out: &'j mut Json, first: &mut bool) -> &'j mut Json {
+    if !std::mem::take(first) {
+        out.raw(",");
+    }
+    out
+}
+
+/// An object's members in their order.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Objects are closed and refused limits become words, at every depth, in the order given.
+
+    use super::strict;
+
+    #[test]
+    fn limits_become_words_and_objects_are_closed() {
+        let schema = r#" {"type":"object","properties":{
+            "why":{"type":"string","description":"the reason","maxLength":9},
+            "n":{"type":["integer","null"],"minimum":1,"maximum":5},
+            "minimum":{"type":"array","minItems":1,"maxItems":3,"items":{"properties":{}}},
+            "any":{"oneOf":[{"type":"object","additionalProperties":true},true]}},
+            "required":["why"]}
+        "#;
+        let expected = concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""why":{"type":"string","description":"the reason (maxLength: 9)"},"#,
+            r#""n":{"type":["integer","null"],"description":"(minimum: 1, maximum: 5)"},"#,
+            r#""minimum":{"type":"array","minItems":1,"#,
+            r#""items":{"properties":{},"additionalProperties":false},"description":"(maxItems: 3)"},"#,
+            r#""any":{"anyOf":[{"type":"object","additionalProperties":false},true]}},"#,
+            r#""required":["why"],"additionalProperties":false}"#,
+        );
+        assert_eq!(strict(schema).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_no_schema_is_none() {
+        for schema in ["", "not json", "[]", "true", "{", r#"{"a":}"#] {
+            assert_eq!(strict(schema), None, "{schema}");
+        }
+    }
+}

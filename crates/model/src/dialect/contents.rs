@@ -1,0 +1,125 @@
+//! Contents of dialects that know two sides only, the user's and the model's, and want them to
+//! take turns, the user's first.
+
+use unisono_context::Snapshot;
+
+use super::turns::{Piece, Speaker, turns};
+use crate::prompt::json::Json;
+
+/// What a conversation begins with whose first message is the model's.
+const CONTINUES: &str = "[The conversation goes on from here.]";
+
+/// Whose message a piece stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The person, what stands for one, and the results of tools.
+    User,
+    /// The model.
+    Model,
+}
+
+/// The pieces of a snapshot in the order they are sent. The first is the user's; within a
+/// message of the user's side results stand first.
+pub(super) fn pieces(snapshot: &Snapshot) -> Vec<(Side, Piece<'_>)> {
+    let mut pieces: Vec<(Side, Piece<'_>)> = Vec::new();
+    for turn in turns(snapshot) {
+        if turn.speaker == Speaker::Assistant {
+            if pieces.is_empty() {
+                pieces.push((Side::User, Piece::Text(CONTINUES.into())));
+            }
+            pieces.extend(turn.pieces.into_iter().map(|piece| (Side::Model, piece)));
+            continue;
+        }
+        let system = turn.speaker == Speaker::System;
+        pieces.extend(turn.pieces.into_iter().map(|piece| match piece {
+            Piece::Text(text) if system => {
+                let note = format!("[system note]\n{text}");
+                (Side::User, Piece::Text(note.into()))
+            }
+            piece => (Side::User, piece),
+        }));
+    }
+    pieces
+}
+
+/// Bytes to expect of the pieces: their text, an eighth more for escapes, and what is around.
+pub(super) fn expected_bytes(pieces: &[(Side, Piece<'_>)]) -> usize {
+    let text = |(_, piece): &(Side, Piece<'_>)| match piece {
+        Piece::Text(text) => text.len(),
+        Piece::Call {
+            name, arguments, ..
+        } => name.len() + arguments.len() + 16,
+        Piece::Result { name, content, .. } => name.len() + content.len() + 16,
+    };
+    pieces
+        .iter()
+        .map(text)
+        .map(|bytes| bytes + bytes / 8 + 80)
+        .sum()
+}
+
+/// How a message begins, up to its first piece: `{"role":"user","content":[`.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) user: &'static str,
+    pub(super) model: &'static str,
+}
+
+/// Writes pieces as messages, one for each run of pieces of the same side.
+#[derive(Debug)]
+pub(super) struct Contents<'a> {
+    json: &'a mut Json,
+    opening: &'a Opening,
+    side: Side,
+    /// Whether the open message has no piece yet.
+    empty: bool,
+}
+
+impl<'a> Contents<'a> {
+    /// Begins with an open message of the user's.
+    pub(super) fn begin(json: &'a mut Json, opening: &'a Opening) -> Contents<'a> {
+        json.raw(opening.user);
+        Contents::resume(json, opening)
+    }
+
+    /// Goes on after [`Contents::hand_over`].
+    pub(super) fn resume(json: &'a mut Json, opening: &'a Opening) -> Contents<'a> {
+        Contents {
+            json,
+            opening,
+            side: Side::User,
+            empty: true,
+        }
+    }
+
+    /// Where the next piece of that side is to be written.
+    pub(super) fn piece(&mut self, side: Side) -> &mut Json {
+        if self.side != side {
+            self.json.raw("]},").raw(match side {
+                Side::User => self.opening.user,
+                Side::Model => self.opening.model,
+            });
+            self.side = side;
+            self.empty = true;
+        }
+        if !std::mem::take(&mut self.empty) {
+            self.json.raw(",");
+        }
+        self.json
+    }
+
+    /// Whose message is open.
+    pub(super) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Ends with a message of the user's that is open, for its next piece to follow.
+    pub(super) fn hand_over(mut self) {
+        self.piece(Side::User);
+    }
+
+    /// Closes the open message.
+    pub(super) fn close(self) {
+        self.json.raw("]}");
+    }
+}

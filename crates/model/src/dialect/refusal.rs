@@ -1,0 +1,159 @@
+//! What dialects have in common in reading answers that are no replies.
+
+use crate::language::Class;
+use crate::redact::redact;
+
+use super::Failure;
+
+/// The longest reason, in characters.
+const MAX_REASON: usize = 300;
+/// No more of a body is looked at, in bytes.
+const MAX_READ: usize = 16 * 1024;
+
+/// The class of a status, where the body does not say more.
+pub(super) const fn by_status(status: u16) -> Class {
+    match status {
+        401 | 403 => Class::Unauthorised,
+        402 => Class::OutOfQuota,
+        404 => Class::UnknownModel,
+        413 => Class::Overflow { limit: None },
+        429 => Class::RateLimited {
+            retry_after_ms: None,
+        },
+        408 | 409 | 500..=599 => Class::Unavailable {
+            retry_after_ms: None,
+        },
+        400..=499 => Class::BadRequest,
+        _ => Class::BadReply,
+    }
+}
+
+/// A failure whose body is not an error of the dialect: a proxy's page, plain text, nothing.
+pub(super) fn foreign(status: u16, body: &[u8]) -> Failure {
+    let text = readable(body);
+    if let Some(title) = page(&text) {
+        // The address is wrong, not the model.
+        let class = match by_status(status) {
+            Class::UnknownModel => Class::BadRequest,
+            class => class,
+        };
+        return Failure::new(
+            class,
+            format!("HTTP {status} with {title}; check the provider's base address"),
+        );
+    }
+    let said = reason(&text);
+    let reason = if said.is_empty() {
+        format!("HTTP {status} without a reason")
+    } else {
+        format!("HTTP {status}: {said}")
+    };
+    Failure::new(by_status(status), reason)
+}
+
+/// A body or event that could not be read as the JSON it should be.
+pub(super) fn unreadable(body: &[u8], error: &serde_json::Error) -> Failure {
+    let reason = match page(&readable(body)) {
+        Some(title) => format!("{title} came instead of a reply; check the base address"),
+        None => format!("the reply cannot be read: {}", reason(&error.to_string())),
+    };
+    Failure::new(Class::BadReply, reason)
+}
+
+/// What a provider said, fit for one line of a log: no control characters, no credentials,
+/// bounded.
+pub(super) fn reason(text: &str) -> String {
+    let text = redact(text);
+    let words = text
+        .split(|c: char| c.is_control() || c.is_whitespace())
+        .filter(|word| !word.is_empty());
+    let mut line = words.collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(MAX_REASON) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// The first number in the text.
+pub(super) fn first_number(text: &str) -> Option<u64> {
+    let digits = text.split(|c: char| !c.is_ascii_digit());
+    digits.filter_map(|digits| digits.parse().ok()).next()
+}
+
+/// The start of a body as text.
+fn readable(body: &[u8]) -> String {
+    String::from_utf8_lossy(&body[..body.len().min(MAX_READ)]).into_owned()
+}
+
+/// What a web page calls itself; none: the text is not one.
+fn page(text: &str) -> Option<String> {
+    let lower = text.trim_start().to_ascii_lowercase();
+    if !lower.starts_with("<!doctype") && !lower.starts_with("<html") {
+        return None;
+    }
+    let title = lower.find("<title>").and_then(|at| {
+        // Lower case in ASCII only: places are the same in both.
+        let from = at + "<title>".len();
+        let end = from + lower[from..].find('<')?;
+        Some(reason(&text.trim_start()[from..end]))
+    });
+    Some(match title.filter(|title| !title.is_empty()) {
+        Some(title) => format!("a web page (\"{title}\")"),
+        None => "a web page".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Reasons are one bounded line without credentials; a proxy's page is told apart.
+
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_bounded_line() {
+        assert_eq!(reason(" a\r\n\tb\u{0}\u{1b}[31mc "), "a b [31mc");
+        let long = reason(&"é".repeat(1_000));
+        assert_eq!(long.chars().count(), MAX_REASON + 1);
+        assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn a_reason_holds_no_key() {
+        let said = reason("wrong key sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWx given");
+        assert!(!said.contains("AbCdEf"), "{said}");
+        assert!(said.ends_with(" given"), "{said}");
+    }
+
+    #[test]
+    fn a_page_of_a_proxy_is_named() {
+        let page = "\n<!DOCTYPE html><html><head><TITLE>502 Bad\nGateway</TITLE></head></html>";
+        assert_eq!(
+            foreign(502, page.as_bytes()),
+            Failure::new(
+                Class::Unavailable {
+                    retry_after_ms: None
+                },
+                "HTTP 502 with a web page (\"502 Bad Gateway\"); check the provider's base address"
+            )
+        );
+        assert_eq!(foreign(404, b"<html>").class, Class::BadRequest);
+        assert_eq!(foreign(404, b"no such path").class, Class::UnknownModel);
+    }
+
+    #[test]
+    fn any_body_has_a_reason() {
+        assert_eq!(foreign(418, b"").reason, "HTTP 418 without a reason");
+        assert_eq!(foreign(503, b"\xffbusy\n").reason, "HTTP 503: \u{fffd}busy");
+        assert_eq!(foreign(302, b"x").class, Class::BadReply);
+        let cut = foreign(500, &[b'x'; 1 << 20]);
+        assert!(cut.reason.chars().count() < MAX_REASON + 20);
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(first_number(" 200000 maximum, 3"), Some(200_000));
+        assert_eq!(first_number("none"), None);
+        assert_eq!(first_number("99999999999999999999999 7"), Some(7));
+    }
+}
