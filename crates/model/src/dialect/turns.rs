@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use unisono_context::message::CallRef;
+use unisono_context::message::{CallRef, Message};
 use unisono_context::snapshot::Entry;
 use unisono_context::{Part, Role, Snapshot};
 
@@ -72,24 +72,35 @@ pub(super) fn turns(snapshot: &Snapshot) -> Vec<Turn<'_>> {
     for entry in snapshot.entries() {
         walk.entry(entry);
     }
-    walk.answer_open(NO_RESULT);
+    walk.close_calls();
     walk.turns
 }
 
-struct Open<'a> {
-    id: CallId,
-    name: Cow<'a, str>,
-    /// Whether it never gets one.
-    lost: bool,
+/// What a tool answered as one text, for dialects that have no mark for errors.
+pub(super) fn result_text<'r>(content: &'r str, is_error: bool) -> Cow<'r, str> {
+    if is_error && content != NO_RESULT && content != RESULT_FOLLOWS {
+        Cow::Owned(format!("[tool error]\n{content}"))
+    } else {
+        Cow::Borrowed(content)
+    }
 }
 
 #[derive(Default)]
 struct Walk<'a> {
     turns: Vec<Turn<'a>>,
-    /// Calls of the newest turn that have no result yet.
+    /// Calls of the newest turn that have no result yet. While there are any, nothing but
+    /// results is added behind them.
     open: Vec<Open<'a>>,
-    /// What was said beside results while other calls were open: it follows the last result.
-    beside: Vec<Cow<'a, str>>,
+    /// What was said beside results while calls were open: it follows the last result.
+    held: Vec<Cow<'a, str>>,
+}
+
+/// A call whose result may come next.
+struct Open<'a> {
+    id: CallId,
+    name: Cow<'a, str>,
+    /// What is said in the result's place if something else comes first.
+    otherwise: &'static str,
 }
 
 impl<'a> Walk<'a> {
@@ -101,65 +112,44 @@ impl<'a> Walk<'a> {
             Role::Assistant => Speaker::Assistant,
             Role::Tool => Speaker::Tools,
         };
-        if speaker != Speaker::Tools {
-            self.answer_open(RESULT_FOLLOWS);
+        let rest = self.results(said, owned_or_borrowed(entry.parts()));
+        let calls = rest.iter().any(|part| matches!(part, Owned::Call { .. }));
+        if calls || speaker != Speaker::Tools {
+            self.close_calls();
         }
-        let (mut calls, mut results) = (0, 0);
-        let mut parts = owned_or_borrowed(entry.parts());
-        if speaker != Speaker::Assistant {
-            // Only a model calls tools: calls of anyone else become a turn of its own after what
-            // was said, so that their results can follow at once.
-            parts.sort_by_key(Owned::place_among_others);
-        }
-        for part in parts {
+        let mut index = 0;
+        for part in rest {
             match part {
                 Owned::Text(text) => self.text(speaker, text),
+                Owned::Result { content, is_error } => self.detached(&content, is_error),
                 Owned::Call { name, arguments } => {
                     let id = CallId(CallRef {
                         message: said.ordinal,
-                        index: calls,
+                        index,
                     });
-                    calls = calls.saturating_add(1);
-                    self.open.push(Open {
-                        id,
-                        name: name.clone(),
-                        lost: entry.unanswered().contains(&id.0.index),
-                    });
-                    let call = Piece::Call {
-                        id,
-                        name,
-                        arguments,
-                    };
-                    self.push(Speaker::Assistant, call);
-                }
-                Owned::Result { content, is_error } => {
-                    let call = said.answers.get(results).copied().map(CallId);
-                    results += 1;
-                    self.result(call, content, is_error);
+                    index = index.saturating_add(1);
+                    self.call(id, name, arguments, entry.unanswered());
                 }
             }
         }
-        // Said at once, so that what is said next does not take their place.
-        if self.open.iter().all(|open| open.lost) {
-            self.answer_open(NO_RESULT);
-        }
     }
 
-    fn text(&mut self, speaker: Speaker, text: Cow<'a, str>) {
-        if text.trim().is_empty() {
-            return;
-        }
-        match speaker {
-            Speaker::Tools if !self.open.is_empty() => self.beside.push(text),
-            Speaker::Tools => self.push(Speaker::User, Piece::Text(text)),
-            speaker => self.push(speaker, Piece::Text(text)),
-        }
-    }
-
-    /// A result beside its call, or as text where its call was not just before.
-    fn result(&mut self, call: Option<CallId>, content: Cow<'a, str>, is_error: bool) {
-        let open = self.open.iter().position(|open| Some(open.id) == call);
-        if let Some(at) = open {
+    /// Puts results right after their calls, whoever's message they are in. What is left has no
+    /// such place.
+    fn results(&mut self, said: &Message, parts: Vec<Owned<'a>>) -> Vec<Owned<'a>> {
+        let mut answers = said.answers.iter();
+        let mut rest = Vec::with_capacity(parts.len());
+        for part in parts {
+            let Owned::Result { content, is_error } = part else {
+                rest.push(part);
+                continue;
+            };
+            let call = answers.next();
+            let open = self.open.iter().position(|open| Some(&open.id.0) == call);
+            let Some(at) = open else {
+                rest.push(Owned::Result { content, is_error });
+                continue;
+            };
             let Open { id, name, .. } = self.open.remove(at);
             let result = Piece::Result {
                 id,
@@ -168,38 +158,72 @@ impl<'a> Walk<'a> {
                 is_error,
             };
             self.push(Speaker::Tools, result);
-            if self.open.is_empty() {
-                self.say_beside();
-            }
+        }
+        if self.open.is_empty() {
+            self.say_held();
+        }
+        rest
+    }
+
+    /// Only a model calls tools, whoever's message the call is in.
+    fn call(&mut self, id: CallId, name: Cow<'a, str>, arguments: Cow<'a, str>, lost: &[u16]) {
+        let otherwise = if lost.contains(&id.0.index) {
+            NO_RESULT
+        } else {
+            RESULT_FOLLOWS
+        };
+        self.open.push(Open {
+            id,
+            name: name.clone(),
+            otherwise,
+        });
+        let call = Piece::Call {
+            id,
+            name,
+            arguments,
+        };
+        self.push(Speaker::Assistant, call);
+    }
+
+    fn text(&mut self, speaker: Speaker, text: Cow<'a, str>) {
+        if text.trim().is_empty() {
             return;
         }
-        self.answer_open(RESULT_FOLLOWS);
+        match speaker {
+            Speaker::Assistant => self.push(speaker, Piece::Text(text)),
+            _ if !self.open.is_empty() => self.held.push(text),
+            Speaker::Tools => self.push(Speaker::User, Piece::Text(text)),
+            speaker => self.push(speaker, Piece::Text(text)),
+        }
+    }
+
+    /// A result whose call is not just before it, as text.
+    fn detached(&mut self, content: &str, is_error: bool) {
         let what = if is_error {
             "tool error"
         } else {
             "tool result"
         };
         let text = format!("[{what}]\n{content}");
-        self.push(Speaker::User, Piece::Text(text.into()));
+        self.text(Speaker::Tools, text.into());
     }
 
-    /// Answers every open call: `content` says why its result is not here.
-    fn answer_open(&mut self, content: &'static str) {
-        for Open { id, name, lost } in std::mem::take(&mut self.open) {
-            let content = if lost { NO_RESULT } else { content };
+    /// Says in each missing result's place why it is missing.
+    fn close_calls(&mut self) {
+        for open in std::mem::take(&mut self.open) {
             let result = Piece::Result {
-                id,
-                name,
-                content: content.into(),
+                id: open.id,
+                name: open.name,
+                content: open.otherwise.into(),
                 is_error: true,
             };
             self.push(Speaker::Tools, result);
         }
-        self.say_beside();
+        self.say_held();
     }
 
-    fn say_beside(&mut self) {
-        for text in std::mem::take(&mut self.beside) {
+    fn say_held(&mut self) {
+        for text in std::mem::take(&mut self.held) {
             self.push(Speaker::User, Piece::Text(text));
         }
     }
@@ -258,15 +282,6 @@ fn borrowed(part: &Part) -> Owned<'_> {
 }
 
 impl Owned<'_> {
-    /// Results stand first: providers want them right after their calls.
-    fn place_among_others(&self) -> u8 {
-        match self {
-            Owned::Result { .. } => 0,
-            Owned::Text(_) => 1,
-            Owned::Call { .. } => 2,
-        }
-    }
-
     fn into_owned<'b>(self) -> Owned<'b> {
         match self {
             Owned::Text(text) => Owned::Text(Cow::Owned(text.into_owned())),
@@ -281,3 +296,6 @@ impl Owned<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
