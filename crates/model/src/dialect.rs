@@ -11,6 +11,7 @@
 //! requests of a group stands before the tail: no times, no ids but places in the conversation.
 
 mod anthropic;
+mod borrowed;
 mod calls;
 mod contents;
 mod exchange;

@@ -24,18 +24,17 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use unisono_context::call::Reply;
-use unisono_context::snapshot::{Block, ToolSpec};
+use unisono_context::snapshot::ToolSpec;
 
 use super::contents::{self, Contents, Opening, Side};
 use super::exchange::{Answer, Ids, Step, steps};
-use super::tail::{assignment, own_system};
+use super::tail::assignment;
 use super::turns::Piece;
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
-use crate::prompt::Shared;
 use crate::prompt::json::{self, Json};
 
-pub use decode::Decoder;
+pub(super) use decode::Decoder;
 pub(super) use decode::{counted, whole};
 pub(super) use refusal::refusal;
 
@@ -60,12 +59,8 @@ pub(super) fn path(mode: Mode) -> Option<String> {
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     let shared = &head.shared;
     let pieces = shared.context().map(contents::pieces).unwrap_or_default();
-    let system = system(shared);
-    let mut json = Json::with_capacity(
-        256 + contents::expected_bytes(&pieces)
-            + system.iter().map(|text| text.len() + 96).sum::<usize>()
-            + shared.tools.iter().map(expected_bytes).sum::<usize>(),
-    );
+    let system = contents::system(shared);
+    let mut json = Json::with_capacity(contents::expected_bytes(shared, &system, &pieces));
     json.raw(r#"{"model":"#).string(head.model);
     if let Some(schema) = shared.output_schema.and_then(schema::strict) {
         json.raw(r#","output_config":{"format":{"type":"json_schema","schema":"#)
@@ -118,19 +113,6 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     json.into_bytes()
 }
 
-/// The blocks of the system text: the persona of an agent with a prefix of its own, the
-/// session's text, the summaries.
-fn system<'a>(shared: &Shared<'a>) -> Vec<Cow<'a, str>> {
-    let persona = shared.own().map(own_system).map(Cow::Owned);
-    let context = shared.context().into_iter().flat_map(|snapshot| {
-        let session: &str = snapshot.preamble().system();
-        let summaries = snapshot.blocks().iter().map(|block: &Block| &**block.text());
-        std::iter::once(session).chain(summaries).map(Cow::Borrowed)
-    });
-    let blocks = persona.into_iter().chain(context);
-    blocks.filter(|text| !text.trim().is_empty()).collect()
-}
-
 fn tools(json: &mut Json, tools: &[ToolSpec], breakpoint: bool) {
     if tools.is_empty() {
         return;
@@ -167,10 +149,6 @@ fn input_schema(schema: &str) -> Cow<'_, str> {
         Some(None) => format!(r#"{{"type":"object",{}"#, &schema[1..]).into(),
         Some(Some(_)) | None => r#"{"type":"object"}"#.into(),
     }
-}
-
-fn expected_bytes(tool: &ToolSpec) -> usize {
-    tool.name.len() + tool.description.len() + tool.input_schema.len() + 96
 }
 
 fn piece(json: &mut Json, piece: &Piece<'_>, breakpoint: bool) {
@@ -247,7 +225,10 @@ fn own_blocks(reply: &Reply) -> Option<&str> {
     let calls = blocks.iter().filter(|block| block.kind == Kind::ToolUse);
     let ids: Vec<&str> = calls.filter_map(|block| block.id.as_deref()).collect();
     let unique = ids.iter().collect::<BTreeSet<_>>().len() == ids.len();
-    let same = ids.iter().copied().eq(reply.calls.iter().map(|call| &*call.id));
+    let same = ids
+        .iter()
+        .copied()
+        .eq(reply.calls.iter().map(|call| &*call.id));
     let inside = verbatim.trim().strip_prefix('[')?.strip_suffix(']')?;
     (unique && same && !blocks.is_empty()).then_some(inside)
 }
@@ -272,7 +253,8 @@ fn tool_use(json: &mut Json, id: &str, name: &str, arguments: &str, breakpoint: 
 }
 
 fn tool_result(json: &mut Json, id: &str, answer: Answer<'_>, breakpoint: bool) {
-    json.raw(r#"{"type":"tool_result","tool_use_id":"#).string(id);
+    json.raw(r#"{"type":"tool_result","tool_use_id":"#)
+        .string(id);
     // A result without text has no content at all: empty text is refused.
     if !answer.content.trim().is_empty() {
         json.raw(r#","content":"#).string(answer.content);

@@ -1,9 +1,14 @@
 //! Contents of dialects that know two sides only, the user's and the model's, and want them to
 //! take turns, the user's first.
 
-use unisono_context::Snapshot;
+use std::borrow::Cow;
 
+use unisono_context::Snapshot;
+use unisono_context::snapshot::ToolSpec;
+
+use super::tail::own_system;
 use super::turns::{Piece, Speaker, turns};
+use crate::prompt::Shared;
 use crate::prompt::json::Json;
 
 /// What a conversation begins with whose first message is the model's.
@@ -42,20 +47,39 @@ pub(super) fn pieces(snapshot: &Snapshot) -> Vec<(Side, Piece<'_>)> {
     pieces
 }
 
-/// Bytes to expect of the pieces: their text, an eighth more for escapes, and what is around.
-pub(super) fn expected_bytes(pieces: &[(Side, Piece<'_>)]) -> usize {
-    let text = |(_, piece): &(Side, Piece<'_>)| match piece {
+/// The blocks of the system text, none of them blank: the persona of an agent with a prefix of
+/// its own, the session's text, the summaries.
+pub(super) fn system<'a>(shared: &Shared<'a>) -> Vec<Cow<'a, str>> {
+    let persona = shared.own().map(own_system).map(Cow::Owned);
+    let context = shared.context().into_iter().flat_map(|snapshot| {
+        let session: &str = snapshot.preamble().system();
+        let summaries = snapshot.blocks().iter().map(|block| &**block.text());
+        std::iter::once(session).chain(summaries).map(Cow::Borrowed)
+    });
+    let blocks = persona.into_iter().chain(context);
+    blocks.filter(|text| !text.trim().is_empty()).collect()
+}
+
+/// Bytes to expect of a head: its text, an eighth more for escapes, and what is around each
+/// piece.
+pub(super) fn expected_bytes(
+    shared: &Shared<'_>,
+    system: &[Cow<'_, str>],
+    pieces: &[(Side, Piece<'_>)],
+) -> usize {
+    let tool = |t: &ToolSpec| t.name.len() + t.description.len() + t.input_schema.len();
+    let piece = |(_, piece): &(Side, Piece<'_>)| match piece {
         Piece::Text(text) => text.len(),
         Piece::Call {
             name, arguments, ..
-        } => name.len() + arguments.len() + 16,
-        Piece::Result { name, content, .. } => name.len() + content.len() + 16,
+        } => name.len() + arguments.len(),
+        Piece::Result { name, content, .. } => name.len() + content.len(),
     };
-    pieces
-        .iter()
-        .map(text)
-        .map(|bytes| bytes + bytes / 8 + 80)
-        .sum()
+    let texts = shared.tools.iter().map(tool);
+    let texts = texts.chain(system.iter().map(|text| text.len()));
+    let texts = texts.chain(pieces.iter().map(piece));
+    let schema = shared.output_schema.map_or(0, str::len);
+    256 + schema * 2 + texts.map(|bytes| bytes + bytes / 8 + 96).sum::<usize>()
 }
 
 /// How a message begins, up to its first piece: `{"role":"user","content":[`.

@@ -1,44 +1,300 @@
-//! Not spoken yet: every reply is refused.
-#![allow(unused)]
+//! Gemini's `generateContent`.
+//!
+//! ```text
+//! head  {"tools":[{"functionDeclarations":[…]}],"systemInstruction":{"parts":[…]},"contents":[…,{"role":"user","parts":[…,
+//! tail  {"text":"# Task…"}]},{"role":"model",…},…],"generationConfig":{"maxOutputTokens":…}}
+//! ```
+//!
+//! The head ends inside a content of the user's, which the tail's assignment goes on with: roles
+//! alternate over the whole request. The model is named in the path. The provider caches prefixes
+//! by itself; there are no breakpoints.
+//!
+//! Tools are declared with `parametersJsonSchema`, output schemas with `responseJsonSchema`: both
+//! take JSON schema, where `parameters` and `responseSchema` take a part of OpenAPI's.
+//!
+//! Sources: ai.google.dev, "Generating content", "Counting tokens", "Function calling",
+//! "Structured output", "Thought signatures", "Troubleshooting".
 
-use unisono_context::Tokens;
+mod decode;
+mod refusal;
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::Deserialize;
 use unisono_context::call::Reply;
+use unisono_context::snapshot::ToolSpec;
 
-use super::{Failure, Head, Mode, Seen, Sending};
-use crate::language::{Class, Request};
-use crate::sse;
+use super::borrowed::Str;
+use super::contents::{self, Contents, Opening, Side};
+use super::exchange::{Answer, Ids, Step, steps};
+use super::tail::assignment;
+use super::turns::Piece;
+use super::{Head, Mode, Sending, calls};
+use crate::language::Request;
+use crate::prompt::json::{self, Json};
+
+pub(super) use decode::{Decoder, counted, whole};
+pub(super) use refusal::refusal;
+
+/// The version of the API, the first part of every path. The provider's base address is what
+/// stands before it: `https://generativelanguage.googleapis.com`.
+const VERSION: &str = "v1beta";
+
+const CONTENT: Opening = Opening {
+    user: r#"{"role":"user","parts":["#,
+    model: r#"{"role":"model","parts":["#,
+};
+
+/// Ends a request whose last content would else be the model's.
+const CONTINUE: &str = "Go on.";
+
+/// Stands for the signature of a call that another provider's model made. Models from Gemini 3
+/// on refuse a call of the open turn without a signature; this is the documented way to say
+/// that there is none ("Thought signatures", "FAQs").
+const NO_SIGNATURE: &str = r#","thoughtSignature":"skip_thought_signature_validator""#;
+
+/// Models that refuse an output schema beside tools ("function calling with a response mime type
+/// is unsupported"): they are told of the schema in words.
+const SCHEMA_OR_TOOLS: &[&str] = &["gemini-1", "gemini-2"];
+
+/// What a function's name may hold besides letters, digits, `_` and `-`.
+const IN_NAMES: &[char] = &['.', ':'];
+
+pub(super) fn path(model: &str, mode: Mode) -> String {
+    let method = match mode {
+        Mode::Stream => "streamGenerateContent?alt=sse",
+        Mode::Whole => "generateContent",
+        Mode::Count => "countTokens",
+    };
+    let mut path = format!("/{VERSION}/");
+    for byte in resource(model).bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+    path + ":" + method
+}
+
+/// A model's resource name: `models/gemini-2.5-flash`, `tunedModels/mine`.
+fn resource(model: &str) -> Cow<'_, str> {
+    if model.contains('/') {
+        model.into()
+    } else {
+        format!("models/{model}").into()
+    }
+}
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
-    Vec::new()
+    let shared = &head.shared;
+    let pieces = shared.context().map(contents::pieces).unwrap_or_default();
+    let system = contents::system(shared);
+    let mut json = Json::with_capacity(contents::expected_bytes(shared, &system, &pieces));
+    json.raw("{");
+    if !shared.tools.is_empty() {
+        json.raw(r#""tools":[{"functionDeclarations":"#);
+        json.list(shared.tools, declaration).raw("}],");
+    }
+    if !system.is_empty() {
+        json.raw(r#""systemInstruction":{"parts":"#);
+        json.list(&system, |json, block| text(json, block));
+        json.raw("},");
+    }
+    json.raw(r#""contents":["#);
+    let mut contents = Contents::begin(&mut json, &CONTENT);
+    for (side, said) in &pieces {
+        piece(contents.piece(*side), said);
+    }
+    contents.hand_over();
+    json.into_bytes()
 }
+
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
-    Vec::new()
-}
-pub(super) fn path(model: &str, mode: Mode) -> String {
-    String::new()
-}
-pub(super) fn whole(body: &[u8]) -> Result<Reply, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn refusal(status: u16, body: &[u8]) -> Failure {
-    Failure::new(
-        Class::Internal,
-        "this program does not speak the dialect yet",
-    )
+    let schema = request.output_schema.as_deref().map(str::trim);
+    let schema = schema.filter(|schema| json::is_object(schema));
+    let in_words = !request.tools.is_empty()
+        && SCHEMA_OR_TOOLS
+            .iter()
+            .any(|series| resource(sending.model).contains(series));
+    let mut assignment = assignment(request);
+    if let Some(schema) = schema.filter(|_| in_words) {
+        let _ = write!(
+            assignment,
+            "\n\nAnswer with JSON alone that fits this schema:\n{schema}"
+        );
+    }
+    let mut json = Json::with_capacity(512 + assignment.len() + assignment.len() / 8);
+    let mut contents = Contents::resume(&mut json, &CONTENT);
+    text(contents.piece(Side::User), &assignment);
+    let mut ids = Ids::default();
+    for (at, step) in steps(&request.exchange).enumerate() {
+        write_step(&mut contents, &mut ids, at, step);
+    }
+    let wrap_up = request.wrap_up.as_deref();
+    let wrap_up = wrap_up.or((contents.side() == Side::Model).then_some(CONTINUE));
+    if let Some(said) = wrap_up {
+        text(contents.piece(Side::User), said);
+    }
+    contents.close();
+    json.raw("]");
+    if sending.mode == Mode::Count {
+        // A request that stands inside another has to name its model.
+        json.raw(r#","model":"#).string(&resource(sending.model));
+    }
+    config(&mut json, request, sending, schema.filter(|_| !in_words));
+    json.raw("}");
+    json.into_bytes()
 }
 
-/// Reads one streamed reply.
-#[derive(Debug, Default)]
-pub struct Decoder {}
-
-impl Decoder {
-    pub(super) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
-        Err(refusal(0, &[]))
+/// `,"generationConfig":{…}`; of a request that is only counted, what counts.
+fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Option<&str>) {
+    let sampling = sending.mode != Mode::Count;
+    if !sampling && schema.is_none() {
+        return;
     }
-    pub(super) fn finish(self) -> Result<Reply, Failure> {
-        Err(refusal(0, &[]))
+    json.raw(r#","generationConfig":{"#);
+    if sampling {
+        json.raw(r#""maxOutputTokens":"#)
+            .number(request.max_output.0);
+        if let Some(milli) = request.temperature_milli {
+            json.raw(r#","temperature":"#).thousandths(milli);
+        }
+    }
+    if let Some(schema) = schema {
+        json.raw(if sampling { "," } else { "" });
+        json.raw(r#""responseMimeType":"application/json","responseJsonSchema":"#)
+            .raw(schema);
+    }
+    json.raw("}");
+}
+
+fn declaration(json: &mut Json, tool: &ToolSpec) {
+    json.raw(r#"{"name":"#).string(&tool.name);
+    json.raw(r#","description":"#).string(&tool.description);
+    // A function without parameters has no schema.
+    if json::is_object(&tool.input_schema) {
+        json.raw(r#","parametersJsonSchema":"#)
+            .raw(&tool.input_schema);
+    }
+    json.raw("}");
+}
+
+fn piece(json: &mut Json, piece: &Piece<'_>) {
+    match piece {
+        Piece::Text(said) => text(json, said),
+        Piece::Call {
+            id,
+            name,
+            arguments,
+        } => {
+            call(json, &id.to_string(), name, arguments);
+            json.raw("}");
+        }
+        Piece::Result {
+            id,
+            name,
+            content,
+            is_error,
+        } => {
+            let answer = Answer {
+                content,
+                is_error: *is_error,
+            };
+            response(json, Some(&id.to_string()), name, answer);
+        }
     }
 }
+
+/// A reply of the agent's own, as it came where it holds signatures, and the results of its calls.
+fn write_step(contents: &mut Contents<'_>, ids: &mut Ids, at: usize, step: Step<'_>) {
+    let Step { reply, .. } = step;
+    let call_ids: Vec<Option<Cow<'_, str>>> = match own_parts(reply) {
+        Some((parts, ids)) => {
+            contents.piece(Side::Model).raw(parts);
+            ids
+        }
+        None => {
+            if !reply.text.trim().is_empty() {
+                text(contents.piece(Side::Model), &reply.text);
+            }
+            let mut given = Vec::new();
+            for (place, made) in reply.calls.iter().enumerate() {
+                let id = ids.unique(&made.id, at, place);
+                let json = contents.piece(Side::Model);
+                call(json, &id, &made.name, &made.arguments);
+                json.raw(if place == 0 { NO_SIGNATURE } else { "" })
+                    .raw("}");
+                given.push(Some(id));
+            }
+            given
+        }
+    };
+    let answered = reply.calls.iter().zip(call_ids).zip(step.answers());
+    for ((call, id), answer) in answered {
+        let json = contents.piece(Side::User);
+        response(json, id.as_deref(), &call.name, answer);
+    }
+}
+
+/// The parts a reply came as, without the brackets around them, and the ids its calls have there.
+/// None where it holds nothing but text and calls, or came from a provider of another dialect.
+fn own_parts(reply: &Reply) -> Option<(&str, Vec<Option<Cow<'_, str>>>)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Part<'a> {
+        /// Parts have no type; what other dialects send back has.
+        #[serde(rename = "type")]
+        kind: Option<serde::de::IgnoredAny>,
+        #[serde(borrow)]
+        function_call: Option<Call<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        id: Option<Str<'a>>,
+    }
+    let verbatim = reply.verbatim.as_deref()?;
+    let parts: Vec<Part<'_>> = serde_json::from_str(verbatim).ok()?;
+    if parts.is_empty() || parts.iter().any(|part| part.kind.is_some()) {
+        return None;
+    }
+    let calls = parts.into_iter().filter_map(|part| part.function_call);
+    let ids: Vec<_> = calls.map(|call| call.id.map(|id| id.0)).collect();
+    let inside = verbatim.trim().strip_prefix('[')?.strip_suffix(']')?;
+    (ids.len() == reply.calls.len()).then_some((inside, ids))
+}
+
+fn text(json: &mut Json, said: &str) {
+    json.raw(r#"{"text":"#).string(said).raw("}");
+}
+
+/// A function call whose part is left open for a signature.
+fn call(json: &mut Json, id: &str, name: &str, arguments: &str) {
+    json.raw(r#"{"functionCall":{"id":"#).string(id);
+    json.raw(r#","name":"#).string(&calls::name(name, IN_NAMES));
+    json.raw(r#","args":"#);
+    calls::arguments(json, arguments);
+    json.raw("}");
+}
+
+/// A function's response, which has to be an object.
+fn response(json: &mut Json, id: Option<&str>, name: &str, answer: Answer<'_>) {
+    json.raw(r#"{"functionResponse":{"#);
+    if let Some(id) = id {
+        json.raw(r#""id":"#).string(id).raw(",");
+    }
+    json.raw(r#""name":"#).string(&calls::name(name, IN_NAMES));
+    json.raw(r#","response":{"#)
+        .raw(if answer.is_error {
+            r#""error":"#
+        } else {
+            r#""result":"#
+        })
+        .string(answer.content)
+        .raw("}}}");
+}
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ use unisono_context::call::{Reply, Stop, ToolCall, Usage};
 
 use super::calls;
 use super::refusal::{self, Problem};
+use crate::dialect::borrowed::Str;
 use crate::dialect::{Failure, Seen, refusal as shared};
 use crate::language::Class;
 use crate::prompt::json::Json;
@@ -58,11 +59,6 @@ enum Block {
     /// A kind that this program does not ask for.
     Other,
 }
-
-/// A string that borrows where it has no escapes.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Str<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -278,7 +274,9 @@ impl Decoder {
             BlockKind::RedactedThinking => Block::Redacted(own(start.data)),
             BlockKind::ToolUse => Block::Call {
                 id: own(Some(
-                    start.id.ok_or_else(|| Failure::missing("content_block.id"))?,
+                    start
+                        .id
+                        .ok_or_else(|| Failure::missing("content_block.id"))?,
                 )),
                 name: own(Some(
                     start
@@ -356,7 +354,8 @@ impl Decoder {
     /// The content blocks as they came; none: they are text and calls only. Empty text is left
     /// out, since the API refuses to take it back.
     fn verbatim(&self) -> Option<String> {
-        let reasoning = |block: &Block| matches!(block, Block::Thinking { .. } | Block::Redacted(_));
+        let reasoning =
+            |block: &Block| matches!(block, Block::Thinking { .. } | Block::Redacted(_));
         let blocks = self.blocks.iter().map(|(_, block)| block);
         blocks.clone().any(reasoning).then_some(())?;
         let mut json = Json::with_capacity(self.text.len() + 1024);

@@ -72,7 +72,9 @@ fn invalid(message: &str) -> Class {
     let lower = message.to_ascii_lowercase();
     if lower.contains("prompt is too long") || lower.contains("exceed context limit") {
         // "… 207791 tokens > 200000 maximum", "… 178959 + 64000 > 200000, decrease …"
-        let limit = message.rsplit_once('>').and_then(|(_, after)| first_number(after));
+        let limit = message
+            .rsplit_once('>')
+            .and_then(|(_, after)| first_number(after));
         return Class::Overflow {
             limit: limit.map(Tokens),
         };

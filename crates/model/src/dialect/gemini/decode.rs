@@ -1,0 +1,390 @@
+//! Reads a reply of `generateContent`, streamed or whole.
+//!
+//! Each event of a stream is a whole `GenerateContentResponse` with the next parts of the answer.
+//! There is no closing event: the answer is complete when a candidate had a finish reason (or the
+//! prompt was blocked) and the usage has come, with it or later. So the stream is read to its end.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unisono_context::Tokens;
+use unisono_context::call::{Reply, Stop, ToolCall, Usage};
+
+use super::refusal::{self, Problem};
+use crate::dialect::borrowed::Str;
+use crate::dialect::{Failure, Seen, refusal as shared};
+use crate::language::Class;
+use crate::sse;
+
+/// Reads one streamed reply.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    text: String,
+    /// The parts in their order, to be sent back as they came.
+    parts: Vec<Kept>,
+    /// Whether they hold what only the provider can read.
+    reasoning: bool,
+    calls: Vec<ToolCall>,
+    usage: Option<Counts>,
+    /// How the answer ended, and what was said of that.
+    finish: Option<(Stop, Option<String>)>,
+    response_id: Option<String>,
+}
+
+#[derive(Debug)]
+enum Kept {
+    /// Plain text, by its place in the reply's.
+    Text(Range<usize>),
+    /// Any other part, as it came.
+    Raw(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(borrow)]
+    prompt_feedback: Option<Feedback<'a>>,
+    usage_metadata: Option<Counts>,
+    #[serde(borrow)]
+    response_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    error: Option<Problem<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate<'a> {
+    #[serde(borrow)]
+    content: Option<Content<'a>>,
+    #[serde(borrow)]
+    finish_reason: Option<Str<'a>>,
+    #[serde(borrow)]
+    finish_message: Option<Str<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow)]
+    parts: Option<Vec<Part<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<Str<'a>>,
+    thought: Option<bool>,
+    thought_signature: Option<serde::de::IgnoredAny>,
+    #[serde(borrow)]
+    function_call: Option<Call<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    name: Option<Str<'a>>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Feedback<'a> {
+    #[serde(borrow)]
+    block_reason: Option<Str<'a>>,
+    #[serde(borrow)]
+    block_reason_message: Option<Str<'a>>,
+}
+
+/// Tokens as the API counts them; zeros may be left out.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Counts {
+    /// With those read from a cache.
+    prompt_token_count: u64,
+    cached_content_token_count: u64,
+    candidates_token_count: u64,
+    thoughts_token_count: u64,
+    tool_use_prompt_token_count: u64,
+}
+
+impl Decoder {
+    pub(in crate::dialect) fn event<'d>(
+        &'d mut self,
+        event: &sse::Event<'_>,
+    ) -> Result<Seen<'d>, Failure> {
+        self.chunk(event.data)
+    }
+
+    pub(in crate::dialect) fn finish(self) -> Result<Reply, Failure> {
+        let Some((stop, said)) = self.finish else {
+            return Err(Failure::new(
+                Class::IncompleteStream,
+                "the stream ended before a finish reason",
+            ));
+        };
+        let Some(usage) = self.usage else {
+            return Err(Failure::new(
+                Class::IncompleteStream,
+                "the stream ended before its `usageMetadata`",
+            ));
+        };
+        let verbatim = self.reasoning.then(|| verbatim(&self.parts, &self.text));
+        let mut text = self.text;
+        if text.trim().is_empty() {
+            text = said.unwrap_or(text);
+        }
+        Ok(Reply {
+            text: text.into(),
+            calls: self.calls,
+            verbatim: verbatim.map(Into::into),
+            usage: usage.into(),
+            stop,
+            stand_in: None,
+            request_id: self.response_id.map(Into::into),
+        })
+    }
+
+    fn chunk(&mut self, data: &str) -> Result<Seen<'_>, Failure> {
+        let unreadable = |error| {
+            refusal::listed(data).unwrap_or_else(|| shared::unreadable(data.as_bytes(), &error))
+        };
+        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(unreadable)?;
+        if let Some(error) = chunk.error {
+            return Err(refusal::in_stream(&error));
+        }
+        if let Some(id) = chunk.response_id.filter(|_| self.response_id.is_none()) {
+            self.response_id = Some(id.0.into_owned());
+        }
+        self.usage = chunk.usage_metadata.or(self.usage);
+        let feedback = chunk.prompt_feedback;
+        if let Some((reason, feedback)) =
+            feedback.and_then(|f| Some((f.block_reason?, f.block_reason_message)))
+        {
+            let reason = shared::reason(&reason.0);
+            let said = explained("the provider blocked the prompt", &reason, feedback);
+            self.finish = Some((Stop::Refused, Some(said)));
+            // A blocked prompt may come without any count.
+            self.usage.get_or_insert_default();
+        }
+        let from = self.text.len();
+        // One candidate is asked for.
+        if let Some(candidate) = chunk.candidates.into_iter().flatten().next() {
+            let parts = candidate.content.and_then(|content| content.parts);
+            self.parts(data, parts.unwrap_or_default())?;
+            if let Some(reason) = candidate.finish_reason {
+                self.finished(&reason.0, candidate.finish_message)?;
+            }
+        }
+        Ok(match &self.text[from..] {
+            "" => Seen::Other,
+            text => Seen::Text(text),
+        })
+    }
+
+    fn parts(&mut self, data: &str, parts: Vec<Part<'_>>) -> Result<(), Failure> {
+        let plain = parts.iter().all(Part::is_plain);
+        for part in parts {
+            self.reasoning |= part.thought == Some(true) || part.thought_signature.is_some();
+            if let Some(text) = part.text.filter(|_| part.thought != Some(true)) {
+                let from = self.text.len();
+                self.text.push_str(&text.0);
+                if plain {
+                    self.keep(from);
+                }
+            }
+            if let Some(call) = part.function_call {
+                self.call(call)?;
+            }
+        }
+        if !plain {
+            let raw = raw_parts(data).map(|part| Kept::Raw(part.get().to_owned()));
+            self.parts.extend(raw);
+        }
+        Ok(())
+    }
+
+    /// Keeps the text from there on as a part; neighbours are one.
+    fn keep(&mut self, from: usize) {
+        let to = self.text.len();
+        match self.parts.last_mut() {
+            Some(Kept::Text(range)) if range.end == from => range.end = to,
+            _ if from == to => {}
+            _ => self.parts.push(Kept::Text(from..to)),
+        }
+    }
+
+    fn call(&mut self, call: Call<'_>) -> Result<(), Failure> {
+        let field = "candidates[0].content.parts[].functionCall.name";
+        let name = call.name.ok_or_else(|| Failure::missing(field))?;
+        let id = match call.id.filter(|id| !id.0.is_empty()) {
+            Some(id) => id.0.into_owned(),
+            None => format!("g{}", self.calls.len()),
+        };
+        self.calls.push(ToolCall {
+            id: id.into(),
+            name: name.0.into(),
+            arguments: call.args.map_or("{}", RawValue::get).into(),
+        });
+        Ok(())
+    }
+
+    fn finished(&mut self, reason: &str, message: Option<Str<'_>>) -> Result<(), Failure> {
+        let stop = match reason {
+            "" | "FINISH_REASON_UNSPECIFIED" => return Ok(()),
+            "STOP" => Stop::Complete,
+            "SAFETY"
+            | "RECITATION"
+            | "LANGUAGE"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION" => Stop::Refused,
+            "MALFORMED_FUNCTION_CALL"
+            | "MALFORMED_RESPONSE"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS" => {
+                // What the model wrote is lost; another attempt is written anew.
+                let class = Class::Unavailable {
+                    retry_after_ms: None,
+                };
+                let what = "the model's reply was not usable";
+                return Err(Failure::new(class, explained(what, reason, message)));
+            }
+            // `MAX_TOKENS`, `OTHER`, and reasons to come: none says that the model was done.
+            _ => Stop::CutOff,
+        };
+        let said = (stop == Stop::Refused).then(|| {
+            let reason = shared::reason(reason);
+            explained("the provider stopped the reply", &reason, message)
+        });
+        self.finish = Some((stop, said));
+        Ok(())
+    }
+}
+
+impl Part<'_> {
+    /// Text and nothing else that is known; it can be sent back from the text alone.
+    fn is_plain(&self) -> bool {
+        self.text.is_some()
+            && self.thought != Some(true)
+            && self.thought_signature.is_none()
+            && self.function_call.is_none()
+    }
+}
+
+/// `what: reason: message`
+fn explained(what: &str, reason: &str, message: Option<Str<'_>>) -> String {
+    let message = message.map(|message| shared::reason(&message.0));
+    match message.filter(|message| !message.is_empty()) {
+        Some(message) => format!("{what}: {reason}: {message}"),
+        None => format!("{what}: {reason}"),
+    }
+}
+
+/// The parts of a chunk that has been read, as they came.
+fn raw_parts(data: &str) -> impl Iterator<Item = &RawValue> {
+    #[derive(Deserialize)]
+    struct Chunk<'a> {
+        #[serde(borrow)]
+        candidates: Vec<Candidate<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Candidate<'a> {
+        #[serde(borrow)]
+        content: Content<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Content<'a> {
+        #[serde(borrow)]
+        parts: Vec<&'a RawValue>,
+    }
+    let chunk = serde_json::from_str::<Chunk<'_>>(data).ok();
+    let candidate = chunk.and_then(|chunk| chunk.candidates.into_iter().next());
+    candidate.into_iter().flat_map(|first| first.content.parts)
+}
+
+fn verbatim(parts: &[Kept], text: &str) -> String {
+    let written = parts.iter().map(|part| match part {
+        Kept::Text(range) => {
+            let mut json = crate::prompt::json::Json::with_capacity(range.len() + 32);
+            json.raw(r#"{"text":"#)
+                .string(&text[range.clone()])
+                .raw("}");
+            String::from_utf8_lossy(&json.into_bytes()).into_owned()
+        }
+        Kept::Raw(part) => part.clone(),
+    });
+    format!("[{}]", written.collect::<Vec<_>>().join(","))
+}
+
+impl From<Counts> for Usage {
+    /// What it cost and what was expected of the cache is for the caller to say.
+    fn from(counts: Counts) -> Usage {
+        let sum = |a: u64, b: u64| Tokens(a) + Tokens(b);
+        Usage {
+            input: sum(
+                counts.prompt_token_count,
+                counts.tool_use_prompt_token_count,
+            ),
+            output: sum(counts.candidates_token_count, counts.thoughts_token_count),
+            cache_expected: Tokens::ZERO,
+            cache_read: Tokens(counts.cached_content_token_count),
+            cache_write: Tokens::ZERO,
+            cost: None,
+        }
+    }
+}
+
+/// Reads a reply that came as one document.
+pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+    let text = utf8(body)?;
+    let mut decoder = Decoder::default();
+    decoder.chunk(text)?;
+    if decoder.finish.is_none() {
+        return Err(Failure::missing("candidates[0].finishReason"));
+    }
+    if decoder.usage.is_none() {
+        return Err(Failure::missing("usageMetadata"));
+    }
+    decoder.finish()
+}
+
+/// Reads the answer of `countTokens`.
+pub(in crate::dialect) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Counted<'a> {
+        total_tokens: Option<u64>,
+        #[serde(borrow)]
+        error: Option<Problem<'a>>,
+    }
+    let read: Counted<'_> =
+        serde_json::from_str(utf8(body)?).map_err(|error| shared::unreadable(body, &error))?;
+    if let Some(error) = read.error {
+        return Err(refusal::in_stream(&error));
+    }
+    let tokens = read.total_tokens;
+    tokens
+        .map(Tokens)
+        .ok_or_else(|| Failure::missing("totalTokens"))
+}
+
+fn utf8(body: &[u8]) -> Result<&str, Failure> {
+    std::str::from_utf8(body).map_err(|error| {
+        let at = error.valid_up_to();
+        Failure::new(
+            Class::BadReply,
+            format!("the reply is not UTF-8 from byte {at} on"),
+        )
+    })
+}
