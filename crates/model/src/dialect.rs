@@ -15,6 +15,8 @@ mod borrowed;
 mod calls;
 mod contents;
 mod exchange;
+#[cfg(test)]
+mod fixture;
 mod gemini;
 mod openai_chat;
 mod openai_responses;

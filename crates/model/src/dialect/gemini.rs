@@ -211,9 +211,12 @@ fn piece(json: &mut Json, piece: &Piece<'_>) {
 fn write_step(contents: &mut Contents<'_>, ids: &mut Ids, at: usize, step: Step<'_>) {
     let Step { reply, .. } = step;
     let call_ids: Vec<Option<Cow<'_, str>>> = match own_parts(reply) {
-        Some((parts, ids)) => {
+        Some((parts, own)) => {
             contents.piece(Side::Model).raw(parts);
-            ids
+            for id in own.iter().flatten() {
+                ids.keep(id);
+            }
+            own
         }
         None => {
             if !reply.text.trim().is_empty() {

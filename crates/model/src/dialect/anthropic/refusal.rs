@@ -26,8 +26,10 @@ pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
         error: Problem<'a>,
     }
     match serde_json::from_slice::<Body<'_>>(body) {
-        Ok(Body { error }) => failure(&error, by_status(status)),
-        Err(_) => foreign(status, body),
+        Ok(Body { error }) if !(error.kind.is_empty() && error.message.is_empty()) => {
+            failure(&error, by_status(status))
+        }
+        _ => foreign(status, body),
     }
 }
 

@@ -1,1 +1,557 @@
-//! Tests of the Messages dialect.
+//! The Messages dialect: golden requests and streams, what errors mean, and that any
+//! conversation is a request the API accepts.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use unisono_context::call::{Reply, Stop, Usage};
+use unisono_context::{Part, Role, Tokens};
+
+use super::super::fixture::*;
+use super::super::{Dialect, Failure, Mode, Sending};
+use crate::fixture::{Chat, call, request, result};
+use crate::language::{Class, Request};
+use crate::prompt::Group;
+
+const DIALECT: Dialect = Dialect::Anthropic;
+
+const THINKING: &str = concat!(
+    r#"[{"type":"thinking","thinking":"near \"doors\"","signature":"EqQB=="},"#,
+    r#"{"type":"redacted_thinking","data":"Emw="},{"type":"text","text":"I look."},"#,
+    r#"{"type":"tool_use","id":"toolu_1","name":"search","input":{"place":"attic"}},"#,
+    r#"{"type":"tool_use","id":"toolu_2","name":"search","input":{"place":"cellar"}}]"#
+);
+
+fn read(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
+
+#[test]
+fn a_shared_request() {
+    let snapshot = everything(1)
+        .summarise(3, "They looked for a key.")
+        .freeze();
+    let request = Request {
+        output_schema: Some(r#"{"type":"object","properties":{"n":{"minimum":1}}}"#.into()),
+        ..about(&snapshot, Group::Shared)
+    };
+    insta::assert_snapshot!(lines(&body(DIALECT, &request, &SENDING)));
+}
+
+#[test]
+fn a_conversation_that_the_model_begins() {
+    let chat = Chat::new(1).say(Role::Assistant, "Good day.");
+    let request = about(&chat.freeze(), Group::TaskOnly);
+    assert!(!head(DIALECT, &request).contains("Good day."));
+    let request = about(&chat.freeze(), Group::Shared);
+    let expected = concat!(
+        r#"{"model":"the-model","system":[{"type":"text","text":"be brief","#,
+        r#""cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":["#,
+        r#"{"type":"text","text":"[The conversation goes on from here.]"}]},"#,
+        r#"{"role":"assistant","content":[{"type":"text","text":"Good day.","#,
+        r#""cache_control":{"type":"ephemeral"}}]},{"role":"user","content":["#,
+    );
+    assert_eq!(head(DIALECT, &request), expected);
+}
+
+#[test]
+fn a_request_of_an_agents_own_with_its_exchange() {
+    let snapshot = Chat::new(1).say(Role::User, "where is the key?").freeze();
+    let request = Request {
+        exchange: exchange(THINKING, ["toolu_1", "toolu_2"]),
+        wrap_up: Some("Answer now, without calling tools.".into()),
+        ..about(&snapshot, own())
+    };
+    let sending = Sending {
+        mode: Mode::Whole,
+        reasoning: true,
+        ..SENDING
+    };
+    insta::assert_snapshot!(lines(&body(DIALECT, &request, &sending)));
+}
+
+#[test]
+fn a_task_without_a_context_is_counted() {
+    let sending = Sending {
+        mode: Mode::Count,
+        ..SENDING
+    };
+    let expected = concat!(
+        r##"{"model":"the-model","messages":[{"role":"user","content":[{"type":"text","text":"##,
+        r##""# Your role\n\nYou are the agent \"risks\": finds risks\n\nName every \"risk\"."##,
+        r##"\n\n# Task\n\nlist\nthe risks"}]}]}"##,
+    );
+    assert_eq!(body(DIALECT, &request(), &sending), expected);
+}
+
+#[test]
+fn where_there_is_no_system_text_the_last_tool_is_the_breakpoint() {
+    let chat = Chat::new(1).system(" ").tool("a", r#"{"properties":{}}"#);
+    let snapshot = chat.tool("b", "{}").say(Role::User, "hi").freeze();
+    let read = read(&body(DIALECT, &about(&snapshot, Group::Shared), &SENDING));
+    assert_eq!(read.get("system"), None);
+    let breakpoint = json!({"type": "ephemeral"});
+    assert_eq!(read["tools"][0].get("cache_control"), None);
+    assert_eq!(read["tools"][1]["cache_control"], breakpoint);
+    assert_eq!(
+        read["tools"][0]["input_schema"],
+        json!({"type": "object", "properties": {}})
+    );
+    assert_eq!(read["tools"][1]["input_schema"], json!({"type": "object"}));
+    let content = &read["messages"][0]["content"];
+    assert_eq!(content[0]["cache_control"], breakpoint);
+    assert_eq!(content[1].get("cache_control"), None);
+}
+
+#[test]
+fn a_hostile_schema_does_not_break_the_request() {
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(500), "]".repeat(500));
+    for schema in [&*deep, "{", "{}}", "null", r#"{"type":"array"}"#, "{\0}"] {
+        let chat = Chat::new(1).tool("t", schema).say(Role::User, "hi");
+        let request = Request {
+            output_schema: Some(schema.into()),
+            ..about(&chat.freeze(), Group::Shared)
+        };
+        let read = read(&body(DIALECT, &request, &SENDING));
+        assert_eq!(read["tools"][0]["input_schema"], json!({"type": "object"}));
+    }
+}
+
+#[test]
+fn a_head_is_the_groups_alone() {
+    let snapshot = everything(1).freeze();
+    let one = about(&snapshot, Group::Shared);
+    let other = Request {
+        persona: crate::prompt::Persona {
+            agent: unisono_context::AgentId::new("dates"),
+            ..one.persona.clone()
+        },
+        task: "another".into(),
+        max_output: Tokens(1),
+        temperature_milli: None,
+        allowed: [].into(),
+        exchange: exchange(THINKING, ["toolu_1", "toolu_2"]),
+        ..about(&everything(u64::MAX >> 2).freeze(), Group::Shared)
+    };
+    assert_eq!(head(DIALECT, &one), head(DIALECT, &other));
+    for volatile in ["risks", "volatile", "Task", "0000-0000"] {
+        assert!(!head(DIALECT, &one).contains(volatile), "{volatile}");
+    }
+}
+
+#[test]
+fn paths() {
+    let path = |mode| DIALECT.path("m", mode).unwrap();
+    assert_eq!(path(Mode::Stream), "/v1/messages");
+    assert_eq!(path(Mode::Whole), "/v1/messages");
+    assert_eq!(path(Mode::Count), "/v1/messages/count_tokens");
+}
+
+const fn usage(input: u64, output: u64, cache_read: u64, cache_write: u64) -> Usage {
+    Usage {
+        input: Tokens(input),
+        output: Tokens(output),
+        cache_expected: Tokens(0),
+        cache_read: Tokens(cache_read),
+        cache_write: Tokens(cache_write),
+        cost: None,
+    }
+}
+
+/// Name and arguments.
+fn calls(reply: &Reply) -> Vec<(&str, &str, &str)> {
+    let calls = reply.calls.iter();
+    calls.map(|c| (&*c.id, &*c.name, &*c.arguments)).collect()
+}
+
+#[test]
+fn a_stream_of_text() {
+    let reply = reply(DIALECT, include_str!("../testdata/anthropic/text.sse"));
+    assert_eq!(
+        reply,
+        Reply {
+            text: "The key lies \"under\" the mat,\nsays Zoë 🔑.".into(),
+            usage: usage(14 + 34_000 + 1_200, 21, 34_000, 1_200),
+            ..Reply::default()
+        }
+    );
+}
+
+#[test]
+fn a_stream_of_calls() {
+    let reply = reply(DIALECT, include_str!("../testdata/anthropic/tools.sse"));
+    assert_eq!(&*reply.text, "I look in both places.");
+    assert_eq!(
+        calls(&reply),
+        [
+            (
+                "toolu_01Mat",
+                "search",
+                r#"{"place": "the mat", "depth": 2}"#
+            ),
+            ("toolu_02Door", "open", "{}"),
+        ]
+    );
+    assert_eq!(reply.stop, Stop::Complete);
+    assert_eq!(reply.usage, usage(472, 89, 0, 0));
+    assert_eq!(reply.verbatim, None);
+}
+
+#[test]
+fn a_stream_with_reasoning_is_kept_as_it_came() {
+    let reply = reply(DIALECT, include_str!("../testdata/anthropic/thinking.sse"));
+    assert_eq!(&*reply.text, "I look.");
+    let verbatim = concat!(
+        r#"[{"type":"thinking","thinking":"Keys are often \"near\" doors.\n","#,
+        r#""signature":"EqQBCgIYAhIM+w=="},"#,
+        r#"{"type":"redacted_thinking","data":"EmwKAhgBEgy3va/+"},"#,
+        r#"{"type":"text","text":"I look."},"#,
+        r#"{"type":"tool_use","id":"toolu_03Attic","name":"search","input":{"place":"attic"}}]"#,
+    );
+    assert_eq!(reply.verbatim.as_deref(), Some(verbatim));
+    assert!(super::own_blocks(&reply).is_some(), "it is sent back");
+}
+
+#[test]
+fn a_reply_that_was_cut_off_keeps_what_there_is() {
+    let reply = reply(DIALECT, include_str!("../testdata/anthropic/cut_off.sse"));
+    assert_eq!(reply.stop, Stop::CutOff);
+    assert_eq!(
+        calls(&reply),
+        [("toolu_04Long", "write", r#"{"text":"once upon a"#)]
+    );
+}
+
+#[test]
+fn a_refusal_says_why() {
+    let reply = reply(DIALECT, include_str!("../testdata/anthropic/refusal.sse"));
+    assert_eq!(reply.stop, Stop::Refused);
+    assert_eq!(&*reply.text, "I do not open other people's doors.");
+}
+
+#[test]
+fn an_error_in_mid_stream_ends_it() {
+    let events = events(include_str!("../testdata/anthropic/overloaded.sse"));
+    let (heard, reply) = decode(DIALECT, &events);
+    assert_eq!(heard, "The key");
+    assert_eq!(
+        reply,
+        Err(Failure::new(
+            Class::Unavailable {
+                retry_after_ms: None
+            },
+            "overloaded_error: Overloaded"
+        ))
+    );
+}
+
+fn decoded(data: &[&str]) -> Result<Reply, Failure> {
+    let events: Vec<_> = data
+        .iter()
+        .map(|data| ("message".to_owned(), (*data).to_owned()))
+        .collect();
+    decode(DIALECT, &events).1
+}
+
+#[test]
+fn every_stop_reason() {
+    for (reason, stop) in [
+        ("end_turn", Stop::Complete),
+        ("tool_use", Stop::Complete),
+        ("stop_sequence", Stop::Complete),
+        ("max_tokens", Stop::CutOff),
+        ("model_context_window_exceeded", Stop::CutOff),
+        ("pause_turn", Stop::CutOff),
+        ("bored", Stop::CutOff),
+        ("refusal", Stop::Refused),
+    ] {
+        let delta = format!(
+            r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}"}},
+                "usage":{{"input_tokens":1,"output_tokens":1}}}}"#
+        );
+        let reply = decoded(&[&delta, r#"{"type":"message_stop"}"#]).unwrap();
+        assert_eq!(reply.stop, stop, "{reason}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let stop = r#"{"type":"message_stop"}"#;
+    let opened = r#"{"type":"message_start","message":{"usage":{"input_tokens":1}}}"#;
+    let ended = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#;
+    for (data, field) in [
+        (vec!["{}"], "`type`"),
+        (vec![r#"{"type":"message_start"}"#], "`message`"),
+        (vec![opened, stop], "`message_delta.delta.stop_reason`"),
+        (vec![opened, ended, stop], "`usage.output_tokens`"),
+        (vec![ended, stop], "`usage.input_tokens`"),
+        (vec![r#"{"type":"content_block_start"}"#], "`index`"),
+        (
+            vec![r#"{"type":"content_block_start","index":0}"#],
+            "`content_block`",
+        ),
+        (
+            vec![r#"{"type":"content_block_start","index":0,"content_block":{}}"#],
+            "`content_block.type`",
+        ),
+        (
+            vec![r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use"}}"#],
+            "`content_block.id`",
+        ),
+        (
+            vec![r#"{"type":"content_block_delta","index":3,"delta":{}}"#],
+            "`content_block_start` for block 3",
+        ),
+        (vec![r#"{"type":"error"}"#], "`error`"),
+        (vec!["<html><title>Login</title>"], "a web page (\"Login\")"),
+        (vec!["nonsense"], "cannot be read"),
+    ] {
+        let failure = decoded(&data).unwrap_err();
+        assert_eq!(failure.class, Class::BadReply, "{data:?}");
+        assert!(failure.reason.contains(field), "{data:?}: {failure:?}");
+    }
+}
+
+#[test]
+fn a_block_that_is_begun_twice_is_one() {
+    let start =
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}"#;
+    let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},
+        "usage":{"input_tokens":1,"output_tokens":1}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    let reply = decoded(&[start, start, delta, stop]).unwrap();
+    assert_eq!(&*reply.text, "a");
+}
+
+#[test]
+fn a_whole_reply() {
+    let body = format!(
+        r#"{{"id":"msg_1","type":"message","role":"assistant","content":{THINKING},
+        "stop_reason":"tool_use","usage":{{"input_tokens":5,"cache_read_input_tokens":7,
+        "output_tokens":9}},"novelty":[1]}}"#
+    );
+    let reply = DIALECT.whole(body.as_bytes()).unwrap();
+    assert_eq!(&*reply.text, "I look.");
+    assert_eq!(reply.verbatim.as_deref(), Some(THINKING));
+    assert_eq!(
+        calls(&reply)[1],
+        ("toolu_2", "search", r#"{"place":"cellar"}"#)
+    );
+    assert_eq!(reply.usage, usage(12, 9, 7, 0));
+    let failure = |body: &str| DIALECT.whole(body.as_bytes()).unwrap_err();
+    assert_eq!(failure("{}"), Failure::missing("content"));
+    assert_eq!(
+        failure(r#"{"content":[]}"#),
+        Failure::missing("stop_reason")
+    );
+    assert_eq!(
+        failure(r#"{"type":"error","error":{"type":"api_error","message":"oh"}}"#).class,
+        Class::Unavailable {
+            retry_after_ms: None
+        }
+    );
+    assert_eq!(failure("<html>").class, Class::BadReply);
+    assert_eq!(failure("").class, Class::BadReply);
+}
+
+#[test]
+fn counts() {
+    assert_eq!(DIALECT.counted(br#"{"input_tokens":403}"#), Ok(Tokens(403)));
+    assert_eq!(
+        DIALECT.counted(b"{}"),
+        Err(Failure::missing("input_tokens"))
+    );
+}
+
+#[test]
+fn refusals() {
+    let overflow = |limit: Option<u64>| Class::Overflow {
+        limit: limit.map(Tokens),
+    };
+    let limited = Class::RateLimited {
+        retry_after_ms: None,
+    };
+    let unavailable = Class::Unavailable {
+        retry_after_ms: None,
+    };
+    for (status, kind, message, class) in [
+        (
+            401,
+            "authentication_error",
+            "invalid x-api-key",
+            Class::Unauthorised,
+        ),
+        (403, "permission_error", "not for you", Class::Unauthorised),
+        (402, "billing_error", "pay", Class::OutOfQuota),
+        (
+            404,
+            "not_found_error",
+            "model: claude-9",
+            Class::UnknownModel,
+        ),
+        (413, "request_too_large", "over 32 MB", overflow(None)),
+        (
+            400,
+            "invalid_request_error",
+            "prompt is too long: 207791 tokens > 200000 maximum",
+            overflow(Some(200_000)),
+        ),
+        (
+            400,
+            "invalid_request_error",
+            "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again",
+            overflow(Some(200_000)),
+        ),
+        (
+            400,
+            "invalid_request_error",
+            "Your credit balance is too low to access the Anthropic API.",
+            Class::OutOfQuota,
+        ),
+        (
+            400,
+            "invalid_request_error",
+            "tools.0: no",
+            Class::BadRequest,
+        ),
+        (429, "rate_limit_error", "slow down", limited),
+        (500, "api_error", "Internal server error", unavailable),
+        (504, "timeout_error", "too long", unavailable),
+        (529, "overloaded_error", "Overloaded", unavailable),
+        (418, "teapot_error", "short and stout", Class::BadRequest),
+        (503, "teapot_error", "short and stout", unavailable),
+    ] {
+        let body = json!({"type": "error", "error": {"type": kind, "message": message},
+            "request_id": "req_1"});
+        let failure = DIALECT.refusal(status, body.to_string().as_bytes());
+        assert_eq!(failure.class, class, "{status} {kind} {message}");
+        assert_eq!(failure.reason, format!("{kind}: {message}"));
+    }
+    for body in ["[]", "{}", "[3]", r#"{"error":{}}"#, r#"{"error":"no"}"#] {
+        let failure = DIALECT.refusal(503, body.as_bytes());
+        assert_eq!(failure.class, unavailable);
+        assert_eq!(failure.reason, format!("HTTP 503: {body}"));
+    }
+    let page = DIALECT.refusal(502, b"<html><title>Bad Gateway</title></html>");
+    assert_eq!(page.class, unavailable);
+    assert!(page.reason.contains("Bad Gateway"), "{page:?}");
+}
+
+#[test]
+fn arguments_and_names_are_made_acceptable() {
+    let calls = vec![
+        call("a", "a.b", " {\"x\":[1]}\n"),
+        call("b", "", "[1]"),
+        call("c", &"n".repeat(90), ""),
+        call("d", "1st", "{\"x\":}"),
+    ];
+    let got = ["a", "b", "c", "d"].map(|id| result(id, "ok"));
+    let chat = Chat::new(1)
+        .add(Role::Assistant, None, calls)
+        .add(Role::Tool, None, got.to_vec());
+    let read = read(&body(
+        DIALECT,
+        &about(&chat.freeze(), Group::Shared),
+        &SENDING,
+    ));
+    let sent = read["messages"][1]["content"].as_array().unwrap();
+    let sent: Vec<_> = sent.iter().map(|b| (&b["name"], &b["input"])).collect();
+    assert_eq!(
+        sent,
+        [
+            (&json!("a_b"), &json!({"x": [1]})),
+            (&json!("_"), &json!({"invalid_arguments": "[1]"})),
+            (&json!("n".repeat(64)), &json!({})),
+            (&json!("_1st"), &json!({"invalid_arguments": "{\"x\":}"})),
+        ]
+    );
+}
+
+/// What the API demands of messages: roles alternate and begin with the user's, no block is
+/// empty, results stand first and answer the calls of the message before, each once.
+fn accepted(messages: &[Value]) {
+    let mut asked: Vec<&str> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        assert_eq!(
+            message["role"],
+            ["user", "assistant"][at % 2],
+            "{messages:?}"
+        );
+        let blocks = message["content"].as_array().unwrap();
+        assert!(!blocks.is_empty(), "{messages:?}");
+        let of = |kind: &str, id: &str| -> Vec<&str> {
+            let of_kind = blocks.iter().filter(|block| block["type"] == kind);
+            of_kind.map(|block| block[id].as_str().unwrap()).collect()
+        };
+        let mut answered = of("tool_result", "tool_use_id");
+        let first = blocks.iter().take_while(|b| b["type"] == "tool_result");
+        assert_eq!(first.count(), answered.len(), "{messages:?}");
+        answered.sort_unstable();
+        asked.sort_unstable();
+        assert_eq!(answered, asked, "{messages:?}");
+        asked = of("tool_use", "id");
+        for text in of("text", "text") {
+            assert!(!text.trim().is_empty(), "{messages:?}");
+        }
+        for block in blocks.iter().filter(|block| block["type"] == "tool_use") {
+            assert!(block["input"].is_object(), "{messages:?}");
+        }
+    }
+    assert_eq!(messages.len() % 2, 1, "the last message is the user's");
+    assert!(asked.is_empty(), "{messages:?}");
+}
+
+#[test]
+fn an_exchange_is_accepted_whoever_replied() {
+    let snapshot = everything(1).freeze();
+    for verbatim in [THINKING, "[]", "nonsense", r#"[{"text":"gemini's"}]"#] {
+        for ids in [
+            ["toolu_1", "toolu_2"],
+            ["g0", "g1"],
+            ["same", "same"],
+            ["", "é"],
+        ] {
+            let request = Request {
+                exchange: exchange(verbatim, ids),
+                ..about(&snapshot, Group::Shared)
+            };
+            let read = read(&body(DIALECT, &request, &SENDING));
+            accepted(read["messages"].as_array().unwrap());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_conversation_is_accepted(said in said(), group in 0..3usize) {
+        let group = [Group::Shared, own(), Group::TaskOnly][group].clone();
+        let request = about(&chat(&said).freeze(), group);
+        let read = read(&body(DIALECT, &request, &SENDING));
+        accepted(read["messages"].as_array().unwrap());
+        let body = read.to_string();
+        prop_assert!(body.matches("cache_control").count() <= 4);
+    }
+
+    #[test]
+    fn any_text_and_arguments_survive(text in any::<String>(), more in any::<String>()) {
+        let chat = Chat::new(1)
+            .add(Role::User, None, vec![Part::text("first"), Part::text(&*text)])
+            .add(Role::Assistant, None, vec![call("a", "f", &more)])
+            .add(Role::Tool, None, vec![result("a", &text)]);
+        let read = read(&body(DIALECT, &about(&chat.freeze(), Group::Shared), &SENDING));
+        let messages = &read["messages"];
+        let content = &messages[2]["content"][0]["content"];
+        if text.trim().is_empty() {
+            prop_assert_eq!(content, &Value::Null);
+        } else {
+            prop_assert_eq!(&messages[0]["content"][1]["text"], &Value::from(&*text));
+            prop_assert_eq!(content, &Value::from(&*text));
+        }
+        let input = &messages[1]["content"][0]["input"];
+        let object = serde_json::from_str::<Value>(&more).ok().filter(Value::is_object);
+        match object {
+            Some(object) => prop_assert_eq!(input, &object),
+            None if more.trim().is_empty() => {}
+            None => prop_assert_eq!(input, &json!({"invalid_arguments": more})),
+        }
+    }
+}

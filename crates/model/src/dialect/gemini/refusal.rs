@@ -22,6 +22,12 @@ pub(super) struct Problem<'a> {
     details: Option<&'a RawValue>,
 }
 
+impl Problem<'_> {
+    fn says_anything(&self) -> bool {
+        !self.message.is_empty() || !self.status.is_empty()
+    }
+}
+
 /// What this program reads of the details, of whatever type they are.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -46,14 +52,17 @@ struct Body<'a> {
     error: Problem<'a>,
 }
 
-/// An answer with an error status.
+/// An answer with an error status. Where a stream of JSON was asked for, errors come in a list.
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
-    match serde_json::from_slice::<Body<'_>>(body) {
-        Ok(Body { error }) => failure(&error, status),
-        Err(_) => match serde_json::from_slice::<Vec<Body<'_>>>(body) {
-            Ok(bodies) if !bodies.is_empty() => failure(&bodies[0].error, status),
-            _ => foreign(status, body),
-        },
+    let body = body.trim_ascii();
+    let bodies: Result<Vec<Body<'_>>, _> = if body.starts_with(b"[") {
+        serde_json::from_slice(body)
+    } else {
+        serde_json::from_slice(body).map(|body| vec![body])
+    };
+    match bodies.ok().and_then(|bodies| bodies.into_iter().next()) {
+        Some(Body { error }) if error.says_anything() => failure(&error, status),
+        _ => foreign(status, body),
     }
 }
 
@@ -62,7 +71,7 @@ pub(super) fn in_stream(problem: &Problem<'_>) -> Failure {
     failure(problem, problem.code.unwrap_or(500))
 }
 
-/// An error in the form of a list, which is how it comes where a stream of JSON was begun.
+/// An error in a list.
 pub(super) fn listed(data: &str) -> Option<Failure> {
     let bodies: Vec<Body<'_>> = serde_json::from_str(data).ok()?;
     bodies.first().map(|body| in_stream(&body.error))
