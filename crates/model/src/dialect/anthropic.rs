@@ -18,6 +18,7 @@
 mod decode;
 mod refusal;
 mod schema;
+mod wire;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -102,7 +103,8 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     messages.close();
     json.raw("]");
     if sending.mode != Mode::Count {
-        json.raw(r#","max_tokens":"#).number(request.max_output.0);
+        json.raw(r#","max_tokens":"#)
+            .number(request.max_output.0.max(1));
         // Models that reason refuse every temperature but their own.
         if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
             json.raw(r#","temperature":"#).thousandths(milli);

@@ -45,7 +45,7 @@ impl Json {
     /// A number given in thousandths, without needless zeros: 700 is `0.7`.
     pub(crate) fn thousandths(&mut self, value: u32) -> &mut Json {
         self.number((value / 1_000).into());
-        if value % 1_000 != 0 {
+        if !value.is_multiple_of(1_000) {
             let fraction = format!(".{:03}", value % 1_000);
             self.raw(fraction.trim_end_matches('0'));
         }

@@ -7,20 +7,17 @@
 //! message_delta                  stop reason, usage
 //! message_stop                   the terminal marker
 //! ```
-//!
-//! Events are read into structures that borrow from them; what this program does not use is
-//! skipped.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use unisono_context::Tokens;
-use unisono_context::call::{Reply, Stop, ToolCall, Usage};
+use unisono_context::call::{Reply, Stop, ToolCall};
 
 use super::calls;
-use super::refusal::{self, Problem};
+use super::refusal;
+use super::wire::{BlockKind, Counted, Counts, Delta, Details, Event, Kind, Reason, Start, Whole};
 use crate::dialect::borrowed::Str;
 use crate::dialect::{Failure, Seen, refusal as shared};
 use crate::language::Class;
@@ -58,116 +55,6 @@ enum Block {
     },
     /// A kind that this program does not ask for.
     Other,
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(rename = "type")]
-    kind: Option<Kind>,
-    index: Option<u32>,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow)]
-    content_block: Option<Start<'a>>,
-    message: Option<Message>,
-    usage: Option<Counts>,
-    #[serde(borrow)]
-    error: Option<Problem<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    MessageStart,
-    ContentBlockStart,
-    ContentBlockDelta,
-    MessageDelta,
-    MessageStop,
-    Error,
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    usage: Option<Counts>,
-}
-
-/// What `content_block_delta` or `message_delta` changes.
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    text: Option<Str<'a>>,
-    #[serde(borrow)]
-    partial_json: Option<Str<'a>>,
-    #[serde(borrow)]
-    thinking: Option<Str<'a>>,
-    #[serde(borrow)]
-    signature: Option<Str<'a>>,
-    stop_reason: Option<Reason>,
-    #[serde(borrow)]
-    stop_details: Option<Details<'a>>,
-}
-
-/// A content block as it begins, or as a whole.
-#[derive(Deserialize)]
-struct Start<'a> {
-    #[serde(rename = "type")]
-    kind: Option<BlockKind>,
-    #[serde(borrow)]
-    text: Option<Str<'a>>,
-    #[serde(borrow)]
-    thinking: Option<Str<'a>>,
-    #[serde(borrow)]
-    signature: Option<Str<'a>>,
-    #[serde(borrow)]
-    data: Option<Str<'a>>,
-    #[serde(borrow)]
-    id: Option<Str<'a>>,
-    #[serde(borrow)]
-    name: Option<Str<'a>>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum BlockKind {
-    Text,
-    Thinking,
-    RedactedThinking,
-    ToolUse,
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Reason {
-    EndTurn,
-    ToolUse,
-    StopSequence,
-    Refusal,
-    /// `max_tokens`, `model_context_window_exceeded`, `pause_turn`, and reasons to come: none of
-    /// them says that the model was done.
-    #[serde(other)]
-    Unfinished,
-}
-
-#[derive(Deserialize)]
-struct Details<'a> {
-    #[serde(borrow)]
-    explanation: Option<Str<'a>>,
-}
-
-/// Tokens as the API counts them; later numbers replace earlier ones.
-#[derive(Debug, Default, Deserialize)]
-struct Counts {
-    /// Neither read from a cache nor written to one.
-    input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
 }
 
 impl Decoder {
@@ -418,58 +305,8 @@ fn chosen<'a>(input: &'a str, given: &'a str) -> &'a str {
     }
 }
 
-impl Counts {
-    fn update(&mut self, newer: Option<Counts>) {
-        let Some(newer) = newer else { return };
-        for (known, newer) in [
-            (&mut self.input_tokens, newer.input_tokens),
-            (
-                &mut self.cache_read_input_tokens,
-                newer.cache_read_input_tokens,
-            ),
-            (
-                &mut self.cache_creation_input_tokens,
-                newer.cache_creation_input_tokens,
-            ),
-            (&mut self.output_tokens, newer.output_tokens),
-        ] {
-            *known = newer.or(*known);
-        }
-    }
-
-    /// The usage; what it cost and what was expected of the cache is for the caller to say.
-    fn total(&self) -> Result<Usage, Failure> {
-        let missing = |field| move || Failure::missing(field);
-        let fresh = self.input_tokens;
-        let fresh = fresh.ok_or_else(missing("usage.input_tokens"))?;
-        let output = self.output_tokens;
-        let output = output.ok_or_else(missing("usage.output_tokens"))?;
-        let cache_read = Tokens(self.cache_read_input_tokens.unwrap_or(0));
-        let cache_write = Tokens(self.cache_creation_input_tokens.unwrap_or(0));
-        Ok(Usage {
-            input: Tokens(fresh) + cache_read + cache_write,
-            output: Tokens(output),
-            cache_expected: Tokens::ZERO,
-            cache_read,
-            cache_write,
-            cost: None,
-        })
-    }
-}
-
 /// Reads a reply that came as one document.
 pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
-    #[derive(Deserialize)]
-    struct Whole<'a> {
-        #[serde(borrow)]
-        error: Option<Problem<'a>>,
-        #[serde(borrow)]
-        content: Option<Vec<Start<'a>>>,
-        stop_reason: Option<Reason>,
-        #[serde(borrow)]
-        stop_details: Option<Details<'a>>,
-        usage: Option<Counts>,
-    }
     let read: Whole<'_> =
         serde_json::from_slice(body).map_err(|error| shared::unreadable(body, &error))?;
     if let Some(error) = read.error {
@@ -493,12 +330,6 @@ pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
 
 /// Reads the answer of `/v1/messages/count_tokens`.
 pub(in crate::dialect) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
-    #[derive(Deserialize)]
-    struct Counted<'a> {
-        input_tokens: Option<u64>,
-        #[serde(borrow)]
-        error: Option<Problem<'a>>,
-    }
     let read: Counted<'_> =
         serde_json::from_slice(body).map_err(|error| shared::unreadable(body, &error))?;
     if let Some(error) = read.error {

@@ -1,0 +1,182 @@
+//! What the Messages API sends, as far as this program reads it: structures that borrow from
+//! the text they are read from. What is not listed here is skipped.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unisono_context::Tokens;
+use unisono_context::call::Usage;
+
+use super::refusal::Problem;
+use crate::dialect::Failure;
+use crate::dialect::borrowed::Str;
+
+/// One event of a stream.
+#[derive(Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<Kind>,
+    pub(super) index: Option<u32>,
+    #[serde(borrow)]
+    pub(super) delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    pub(super) content_block: Option<Start<'a>>,
+    pub(super) message: Option<Message>,
+    pub(super) usage: Option<Counts>,
+    #[serde(borrow)]
+    pub(super) error: Option<Problem<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    MessageStart,
+    ContentBlockStart,
+    ContentBlockDelta,
+    MessageDelta,
+    MessageStop,
+    Error,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Message {
+    pub(super) usage: Option<Counts>,
+}
+
+/// What `content_block_delta` or `message_delta` changes.
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) partial_json: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) signature: Option<Str<'a>>,
+    pub(super) stop_reason: Option<Reason>,
+    #[serde(borrow)]
+    pub(super) stop_details: Option<Details<'a>>,
+}
+
+/// A content block as it begins, or as a whole.
+#[derive(Deserialize)]
+pub(super) struct Start<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<BlockKind>,
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) signature: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) data: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum BlockKind {
+    Text,
+    Thinking,
+    RedactedThinking,
+    ToolUse,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reason {
+    EndTurn,
+    ToolUse,
+    StopSequence,
+    Refusal,
+    /// `max_tokens`, `model_context_window_exceeded`, `pause_turn`, and reasons to come: none of
+    /// them says that the model was done.
+    #[serde(other)]
+    Unfinished,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Details<'a> {
+    #[serde(borrow)]
+    pub(super) explanation: Option<Str<'a>>,
+}
+
+/// Tokens as the API counts them; numbers only grow within a stream.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Counts {
+    /// Neither read from a cache nor written to one.
+    pub(super) input_tokens: Option<u64>,
+    pub(super) cache_read_input_tokens: Option<u64>,
+    pub(super) cache_creation_input_tokens: Option<u64>,
+    pub(super) output_tokens: Option<u64>,
+}
+
+/// A reply as one document.
+#[derive(Deserialize)]
+pub(super) struct Whole<'a> {
+    #[serde(borrow)]
+    pub(super) error: Option<Problem<'a>>,
+    #[serde(borrow)]
+    pub(super) content: Option<Vec<Start<'a>>>,
+    pub(super) stop_reason: Option<Reason>,
+    #[serde(borrow)]
+    pub(super) stop_details: Option<Details<'a>>,
+    pub(super) usage: Option<Counts>,
+}
+
+/// The answer of `/v1/messages/count_tokens`.
+#[derive(Deserialize)]
+pub(super) struct Counted<'a> {
+    pub(super) input_tokens: Option<u64>,
+    #[serde(borrow)]
+    pub(super) error: Option<Problem<'a>>,
+}
+
+impl Counts {
+    pub(super) fn update(&mut self, newer: Option<Counts>) {
+        let Some(newer) = newer else { return };
+        for (known, newer) in [
+            (&mut self.input_tokens, newer.input_tokens),
+            (
+                &mut self.cache_read_input_tokens,
+                newer.cache_read_input_tokens,
+            ),
+            (
+                &mut self.cache_creation_input_tokens,
+                newer.cache_creation_input_tokens,
+            ),
+            (&mut self.output_tokens, newer.output_tokens),
+        ] {
+            *known = newer.max(*known);
+        }
+    }
+
+    /// The usage; what it cost and what was expected of the cache is for the caller to say.
+    pub(super) fn total(&self) -> Result<Usage, Failure> {
+        let missing = |field| move || Failure::missing(field);
+        let fresh = self.input_tokens;
+        let fresh = fresh.ok_or_else(missing("usage.input_tokens"))?;
+        let output = self.output_tokens;
+        let output = output.ok_or_else(missing("usage.output_tokens"))?;
+        let cache_read = Tokens(self.cache_read_input_tokens.unwrap_or(0));
+        let cache_write = Tokens(self.cache_creation_input_tokens.unwrap_or(0));
+        Ok(Usage {
+            input: Tokens(fresh) + cache_read + cache_write,
+            output: Tokens(output),
+            cache_expected: Tokens::ZERO,
+            cache_read,
+            cache_write,
+            cost: None,
+        })
+    }
+}
