@@ -101,10 +101,9 @@ struct Feedback<'a> {
     block_reason_message: Option<Str<'a>>,
 }
 
-/// Tokens as the API counts them; zeros may be left out.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// Tokens as the API counts them; zeros may be left out, and numbers only grow within a stream.
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Counts {
     /// With those read from a cache.
     prompt_token_count: u64,
@@ -162,16 +161,11 @@ impl Decoder {
         if let Some(id) = chunk.response_id.filter(|_| self.response_id.is_none()) {
             self.response_id = Some(id.0.into_owned());
         }
-        self.usage = chunk.usage_metadata.or(self.usage);
-        let feedback = chunk.prompt_feedback;
-        if let Some((reason, feedback)) =
-            feedback.and_then(|f| Some((f.block_reason?, f.block_reason_message)))
-        {
-            let reason = shared::reason(&reason.0);
-            let said = explained("the provider blocked the prompt", &reason, feedback);
-            self.finish = Some((Stop::Refused, Some(said)));
-            // A blocked prompt may come without any count.
-            self.usage.get_or_insert_default();
+        if let Some(counts) = chunk.usage_metadata {
+            self.usage.get_or_insert_default().grow(counts);
+        }
+        if let Some(feedback) = chunk.prompt_feedback {
+            self.feedback(feedback);
         }
         let from = self.text.len();
         // One candidate is asked for.
@@ -188,6 +182,20 @@ impl Decoder {
         })
     }
 
+    /// The prompt was blocked, if there is a reason why.
+    fn feedback(&mut self, feedback: Feedback<'_>) {
+        let Some(reason) = feedback.block_reason else {
+            return;
+        };
+        let reason = shared::reason(&reason.0);
+        let what = "the provider blocked the prompt";
+        let said = explained(what, &reason, feedback.block_reason_message);
+        self.finish = Some((Stop::Refused, Some(said)));
+        // Such an answer may come without any count.
+        self.usage.get_or_insert_default();
+    }
+
+    /// Takes the parts of a chunk, which is `data`.
     fn parts(&mut self, data: &str, parts: Vec<Part<'_>>) -> Result<(), Failure> {
         let plain = parts.iter().all(Part::is_plain);
         for part in parts {
@@ -325,6 +333,29 @@ fn verbatim(parts: &[Kept], text: &str) -> String {
         Kept::Raw(part) => part.clone(),
     });
     format!("[{}]", written.collect::<Vec<_>>().join(","))
+}
+
+impl Counts {
+    fn grow(&mut self, newer: Counts) {
+        for (known, newer) in [
+            (&mut self.prompt_token_count, newer.prompt_token_count),
+            (
+                &mut self.cached_content_token_count,
+                newer.cached_content_token_count,
+            ),
+            (
+                &mut self.candidates_token_count,
+                newer.candidates_token_count,
+            ),
+            (&mut self.thoughts_token_count, newer.thoughts_token_count),
+            (
+                &mut self.tool_use_prompt_token_count,
+                newer.tool_use_prompt_token_count,
+            ),
+        ] {
+            *known = newer.max(*known);
+        }
+    }
 }
 
 impl From<Counts> for Usage {
