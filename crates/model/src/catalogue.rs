@@ -8,10 +8,11 @@ mod file;
 mod price;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-pub use entry::{Entry, ModelRef, Prices};
+pub use entry::{Entry, ModelRef};
 pub use file::Error as FileError;
-pub use price::Price;
+pub use price::{LongPrompt, Price, Prices};
 pub use unisono_context::cost::Cost;
 use unisono_context::{Encoding, Ppm, Tokens};
 
@@ -25,6 +26,8 @@ pub const DEFAULT_TRIGGER: Ppm = Ppm::percent(95);
 pub const DEFAULT_RETENTION: Tokens = Tokens(1_000);
 /// Tokens a message costs besides its text, where neither model nor provider say.
 pub const DEFAULT_MESSAGE_OVERHEAD: Tokens = Tokens(4);
+/// How long a cached prefix stays since it was last used, where neither model nor provider say.
+pub const DEFAULT_CACHE_LIFETIME: Duration = Duration::from_secs(300);
 /// The offline model: a provider and a model of the same name.
 pub const EXTRACTIVE: &str = "extractive";
 
@@ -113,9 +116,8 @@ impl Catalogue {
         };
         let known = self.find(&model.provider, &model.model).or_else(|| {
             let other = defaults.models_of.as_deref()?;
-            // The other's limits hold; what it charges may not.
-            self.find(other, &model.model)
-                .map(file::Model::without_prices)
+            // The other's limits hold; what it charges and how it is asked may not.
+            self.find(other, &model.model).map(file::Model::elsewhere)
         });
         Ok(entry(model, known, defaults))
     }
@@ -148,6 +150,26 @@ impl Catalogue {
                 name: reference.to_owned(),
                 similar: nearest(reference, self.models.keys().map(String::as_str)),
             })
+    }
+
+    /// Known models of that provider with names like this one, the most alike first; at most
+    /// three.
+    pub fn similar(&self, model: &ModelRef) -> Vec<String> {
+        let defaults = self.providers.get(&model.provider);
+        let other = defaults.and_then(|provider| provider.models_of.as_deref());
+        let served = [Some(model.provider.as_str()), other];
+        let names = self.models.keys().filter_map(|key| {
+            let (provider, name) = key.split_once('/')?;
+            served.contains(&Some(provider)).then_some(name)
+        });
+        let mut alike: Vec<(f64, &str)> = names
+            .map(|name| (strsim::jaro_winkler(&model.model, name), name))
+            .filter(|(score, name)| *score > ALIKE && *name != model.model)
+            .collect();
+        alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+        alike.truncate(3);
+        let reference = |(_, name): (f64, &str)| format!("{}/{name}", model.provider);
+        alike.into_iter().map(reference).collect()
     }
 
     /// The names of all providers, in order.
@@ -198,7 +220,15 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
             .unwrap_or(Encoding::O200kBase),
         estimated: defaults.estimated.unwrap_or(true),
         prices: known.prices,
+        long_prompt: known.long_prompt,
         cache_minimum: known.cache_minimum.or(defaults.cache_minimum),
+        cache_lifetime: known
+            .cache_seconds
+            .or(defaults.cache_seconds)
+            .unwrap_or(DEFAULT_CACHE_LIFETIME),
+        breakpoints: known.breakpoints.unwrap_or(false),
+        reasoning: known.reasoning.unwrap_or(false),
+        dialect: known.dialect,
         trigger: known.trigger.unwrap_or(DEFAULT_TRIGGER),
         retention: known.retention.unwrap_or(DEFAULT_RETENTION),
         summariser: known.summariser.unwrap_or_else(|| {

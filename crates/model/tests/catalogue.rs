@@ -1,8 +1,11 @@
 //! The model catalogue: the built-in file, overrides, lookups and errors.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+use std::time::Duration;
+
 use unisono_context::{Encoding, Ppm, Tokens};
 use unisono_model::catalogue::{Catalogue, Error, ModelRef, Price};
+use unisono_model::dialect::Dialect;
 
 fn built_in() -> Catalogue {
     Catalogue::built_in().unwrap()
@@ -77,6 +80,89 @@ fn the_offline_model_is_free_and_azure_has_no_invented_price() {
 }
 
 #[test]
+fn knows_how_a_model_is_asked_and_how_long_its_cache_lasts() {
+    let responses = Some(Dialect::OpenAiResponses);
+    // Reference, reasoning, breakpoints, dialect, shortest cached prefix, its lifetime.
+    for (reference, reasoning, breakpoints, dialect, minimum, seconds) in [
+        ("openai/gpt-4o", false, false, None, Some(1_024), 300),
+        ("openai/gpt-5", true, false, responses, Some(1_024), 300),
+        (
+            "openai/gpt-6.2-sol",
+            true,
+            true,
+            responses,
+            Some(1_024),
+            1_800,
+        ),
+        // Another's endpoints may speak other dialects.
+        ("azure/gpt-6.2-sol", true, true, None, Some(1_024), 1_800),
+        ("anthropic/claude-opus-5", true, false, None, Some(512), 300),
+        (
+            "anthropic/claude-haiku-4-5",
+            false,
+            false,
+            None,
+            Some(4_096),
+            300,
+        ),
+        (
+            "gemini/gemini-2.5-flash",
+            false,
+            false,
+            None,
+            Some(2_048),
+            300,
+        ),
+        ("openai-compatible/qwen3", false, false, None, None, 300),
+    ] {
+        let entry = built_in().get(None, reference).unwrap();
+        let told = (entry.reasoning, entry.breakpoints, entry.dialect);
+        assert_eq!(told, (reasoning, breakpoints, dialect), "{reference}");
+        let cache = (entry.cache_minimum, entry.cache_lifetime);
+        let expected = (minimum.map(Tokens), Duration::from_secs(seconds));
+        assert_eq!(cache, expected, "{reference}");
+    }
+}
+
+#[test]
+fn a_long_input_has_its_own_prices() {
+    let input = |reference: &str, tokens| {
+        let entry = built_in().get(None, reference).unwrap();
+        entry.prices_for(Tokens(tokens)).input
+    };
+    for (reference, tokens, micro_dollars) in [
+        ("gemini/gemini-2.5-pro", 200_000, Some(1_250_000)),
+        ("gemini/gemini-2.5-pro", 200_001, Some(2_500_000)),
+        ("anthropic/claude-haiku-5-5", 100_001, Some(500_000)),
+        ("openai/gpt-4o", 1_000_000, Some(2_500_000)),
+        ("azure/gpt-6.2-sol", 300_000, None),
+    ] {
+        assert_eq!(
+            input(reference, tokens),
+            micro_dollars.map(Price),
+            "{reference}"
+        );
+    }
+}
+
+#[test]
+fn names_models_that_are_like_an_unknown_one() {
+    let similar = |provider: &str, model: &str| {
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        built_in().similar(&ModelRef { provider, model })
+    };
+    assert_eq!(similar("openai", "gpt-4o-mimi")[0], "openai/gpt-4o-mini");
+    assert_eq!(similar("azure", "gpt4o")[0], "azure/gpt-4o");
+    assert_eq!(
+        similar("anthropic", "claude-sonet-4-5")[0],
+        "anthropic/claude-sonnet-4-5"
+    );
+    assert!(similar("openai", "gpt-5").len() <= 3);
+    assert!(similar("openai", "zzz").is_empty());
+    assert!(similar("nobody", "gpt-4o").is_empty());
+}
+
+#[test]
 fn finds_models_by_bare_and_by_dated_name() {
     for name in ["gpt-4o", "openai/gpt-4o-2024-08-06", "gpt-4o-2024-11-20"] {
         assert_eq!(
@@ -137,6 +223,8 @@ fn a_users_file_overrides_key_by_key() {
         [models."openai/gpt-4o"]
         window = 64_000
         price = { input = 1.10 }
+        reasoning = true
+        cache_seconds = 60
         [models."ollama/qwen3"]
         window = 32_768
         trigger = 0.8
@@ -148,6 +236,8 @@ fn a_users_file_overrides_key_by_key() {
         (Tokens(64_000), Tokens(16_384))
     );
     assert_eq!(changed.prices.input, Some(Price(1_100_000)));
+    assert!(changed.reasoning);
+    assert_eq!(changed.cache_lifetime, Duration::from_secs(60));
     assert_eq!(changed.prices.output, Some(Price(10_000_000)));
     let own = catalogue.get(Some("ollama"), "qwen3").unwrap();
     assert_eq!(
@@ -187,6 +277,39 @@ fn errors_name_file_line_and_key() {
         (
             "[models.\"a/b\"]\nprice = { input = -1 }",
             "m.toml:2: `price`: input = -1 must be",
+        ),
+        (
+            "[models.\"a/b\"]\nwindow = 1\ncache_seconds = 0",
+            "m.toml:3: `cache_seconds`: must be 1 to 86400 seconds",
+        ),
+        (
+            "[providers.a]\ncache_seconds = 100_000",
+            "m.toml:2: `cache_seconds`: must be 1 to 86400 seconds",
+        ),
+        (
+            "[models.\"a/b\"]\ndialect = \"openai\"",
+            "m.toml:2: `dialect`: unknown dialect `openai`; known are: openai-chat, \
+             openai-responses, anthropic, gemini",
+        ),
+        (
+            "[models.\"a/b\"]\nreasoning = \"yes\"",
+            "m.toml:2: `reasoning`: invalid type",
+        ),
+        (
+            "[models.\"a/b\"]\nbreakpoints = 4",
+            "m.toml:2: `breakpoints`: invalid type",
+        ),
+        (
+            "[models.\"a/b\"]\nlong_prompt = { input = 1 }",
+            "m.toml:2: `long_prompt`: missing field `over`",
+        ),
+        (
+            "[models.\"a/b\"]\nlong_prompt = { over = 0, input = 1 }",
+            "m.toml:2: `long_prompt`: over = 0 must be at least 1 token",
+        ),
+        (
+            "[models.\"a/b\"]\nlong_prompt = { over = 1, output = -1 }",
+            "m.toml:2: `long_prompt`: output = -1 must be",
         ),
         (
             "[models.nameless]\nwindow = 1",

@@ -1,10 +1,12 @@
 //! A model, by reference, and what is known of it.
 
 use std::fmt;
+use std::time::Duration;
 
 use unisono_context::{Encoding, Ppm, Tokens};
 
-use super::{EXTRACTIVE, Price};
+use super::{EXTRACTIVE, LongPrompt, Prices};
+use crate::dialect::Dialect;
 
 /// A model as people write it: `provider/model`, or `extractive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,19 +36,6 @@ impl fmt::Display for ModelRef {
     }
 }
 
-/// Prices of a model. One that is missing is unknown, not free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prices {
-    /// Input tokens that were not cached.
-    pub input: Option<Price>,
-    /// Output tokens.
-    pub output: Option<Price>,
-    /// Input tokens read from the provider's prompt cache.
-    pub cache_read: Option<Price>,
-    /// Input tokens written to it.
-    pub cache_write: Option<Price>,
-}
-
 /// What is known of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -64,8 +53,19 @@ pub struct Entry {
     pub estimated: bool,
     /// Prices per million tokens.
     pub prices: Prices,
+    /// What is charged instead once the input is long, where that differs.
+    pub long_prompt: Option<LongPrompt>,
     /// The shortest prefix its provider caches, if it caches.
     pub cache_minimum: Option<Tokens>,
+    /// How long a cached prefix stays since it was last used.
+    pub cache_lifetime: Duration,
+    /// Whether it takes explicit cache breakpoints in a dialect where that is optional.
+    pub breakpoints: bool,
+    /// Whether it reasons before it answers: it then takes no temperature, and its reasoning is
+    /// sent back to it within a run.
+    pub reasoning: bool,
+    /// Its dialect, where it is not the one its provider speaks otherwise.
+    pub dialect: Option<Dialect>,
     /// Default compaction trigger as a share of the window, where the policy asks for one.
     pub trigger: Ppm,
     /// Default tokens kept verbatim by the `retention` preset.
@@ -76,4 +76,14 @@ pub struct Entry {
     pub message_overhead: Tokens,
     /// True when the catalogue does not know the model: say so.
     pub assumed: bool,
+}
+
+impl Entry {
+    /// The prices of a request with that much input.
+    pub fn prices_for(&self, input: Tokens) -> Prices {
+        match self.long_prompt {
+            Some(long) if input > long.over => long.prices,
+            _ => self.prices,
+        }
+    }
 }

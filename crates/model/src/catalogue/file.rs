@@ -1,13 +1,18 @@
 //! The catalogue's file format. Every key is optional, so that a user's file can override one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use unisono_context::{Encoding, Ppm, Tokens};
 
-use super::price::Price;
-use super::{EXTRACTIVE, ModelRef, Prices};
+use super::price::{LongPrompt, Price, Prices};
+use super::{EXTRACTIVE, ModelRef};
+use crate::dialect::Dialect;
+
+/// The longest lifetime of a cached prefix that is believed, in seconds.
+const LONGEST_CACHE: u64 = 86_400;
 
 /// A catalogue file that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,6 +92,8 @@ pub(super) struct Provider {
     pub(super) estimated: Option<bool>,
     #[serde(deserialize_with = "tokens")]
     pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "seconds")]
+    pub(super) cache_seconds: Option<Duration>,
     #[serde(deserialize_with = "model_ref")]
     pub(super) summariser: Option<ModelRef>,
     #[serde(deserialize_with = "tokens")]
@@ -101,6 +108,7 @@ impl Provider {
         take(&mut self.encoding, over.encoding);
         take(&mut self.estimated, over.estimated);
         take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.cache_seconds, over.cache_seconds);
         take(&mut self.summariser, over.summariser);
         take(&mut self.message_overhead, over.message_overhead);
         take(&mut self.models_of, over.models_of);
@@ -121,8 +129,16 @@ pub(super) struct Model {
     pub(super) encoding: Option<Encoding>,
     #[serde(rename = "price", deserialize_with = "prices")]
     pub(super) prices: Prices,
+    #[serde(deserialize_with = "long_prompt")]
+    pub(super) long_prompt: Option<LongPrompt>,
     #[serde(deserialize_with = "tokens")]
     pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "seconds")]
+    pub(super) cache_seconds: Option<Duration>,
+    pub(super) breakpoints: Option<bool>,
+    pub(super) reasoning: Option<bool>,
+    #[serde(deserialize_with = "dialect")]
+    pub(super) dialect: Option<Dialect>,
     #[serde(deserialize_with = "share")]
     pub(super) trigger: Option<Ppm>,
     #[serde(deserialize_with = "tokens")]
@@ -144,17 +160,24 @@ impl Model {
         take(&mut self.prices.output, over.prices.output);
         take(&mut self.prices.cache_read, over.prices.cache_read);
         take(&mut self.prices.cache_write, over.prices.cache_write);
+        take(&mut self.long_prompt, over.long_prompt);
         take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.cache_seconds, over.cache_seconds);
+        take(&mut self.breakpoints, over.breakpoints);
+        take(&mut self.reasoning, over.reasoning);
+        take(&mut self.dialect, over.dialect);
         take(&mut self.trigger, over.trigger);
         take(&mut self.retention, over.retention);
         take(&mut self.summariser, over.summariser);
         take(&mut self.message_overhead, over.message_overhead);
     }
 
-    /// The same model served by someone whose prices are not known.
-    pub(super) fn without_prices(self) -> Model {
+    /// The same model served by someone else, whose prices and endpoints are not known.
+    pub(super) fn elsewhere(self) -> Model {
         Model {
             prices: Prices::default(),
+            long_prompt: None,
+            dialect: None,
             ..self
         }
     }
@@ -209,6 +232,30 @@ fn model_ref<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ModelRef>, D::
     }
 }
 
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    match u64::deserialize(from)? {
+        n @ 1..=LONGEST_CACHE => Ok(Some(Duration::from_secs(n))),
+        _ => Err(D::Error::custom(format!(
+            "must be 1 to {LONGEST_CACHE} seconds"
+        ))),
+    }
+}
+
+fn dialect<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dialect>, D::Error> {
+    const ALL: [Dialect; 4] = [
+        Dialect::OpenAiChat,
+        Dialect::OpenAiResponses,
+        Dialect::Anthropic,
+        Dialect::Gemini,
+    ];
+    let name = String::deserialize(from)?;
+    let found = ALL.into_iter().find(|dialect| dialect.name() == name);
+    found.map(Some).ok_or_else(|| {
+        let known = ALL.map(Dialect::name).join(", ");
+        D::Error::custom(format!("unknown dialect `{name}`; known are: {known}"))
+    })
+}
+
 /// Dollars per million tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -219,21 +266,54 @@ struct Dollars {
     cache_write: Option<f64>,
 }
 
-fn prices<'de, D: Deserializer<'de>>(from: D) -> Result<Prices, D::Error> {
-    let dollars = Dollars::deserialize(from)?;
-    let exact = |key: &str, amount: Option<f64>| {
-        let Some(amount) = amount else {
-            return Ok(None);
+impl Dollars {
+    fn exact<E: serde::de::Error>(self) -> Result<Prices, E> {
+        let exact = |key: &str, amount: Option<f64>| {
+            let Some(amount) = amount else {
+                return Ok(None);
+            };
+            Price::from_dollars(amount).map(Some).ok_or_else(|| {
+                let rule = "dollars per million tokens, at least 0, at most six decimal places";
+                E::custom(format!("{key} = {amount} must be {rule}"))
+            })
         };
-        Price::from_dollars(amount).map(Some).ok_or_else(|| {
-            let rule = "dollars per million tokens, at least 0, at most six decimal places";
-            D::Error::custom(format!("{key} = {amount} must be {rule}"))
+        Ok(Prices {
+            input: exact("input", self.input)?,
+            output: exact("output", self.output)?,
+            cache_read: exact("cache_read", self.cache_read)?,
+            cache_write: exact("cache_write", self.cache_write)?,
         })
+    }
+}
+
+fn prices<'de, D: Deserializer<'de>>(from: D) -> Result<Prices, D::Error> {
+    Dollars::deserialize(from)?.exact()
+}
+
+/// Dollars per million tokens, from so many input tokens on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LongDollars {
+    over: u64,
+    input: Option<f64>,
+    output: Option<f64>,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+}
+
+fn long_prompt<'de, D: Deserializer<'de>>(from: D) -> Result<Option<LongPrompt>, D::Error> {
+    let long = LongDollars::deserialize(from)?;
+    if long.over == 0 {
+        return Err(D::Error::custom("over = 0 must be at least 1 token"));
+    }
+    let prices = Dollars {
+        input: long.input,
+        output: long.output,
+        cache_read: long.cache_read,
+        cache_write: long.cache_write,
     };
-    Ok(Prices {
-        input: exact("input", dollars.input)?,
-        output: exact("output", dollars.output)?,
-        cache_read: exact("cache_read", dollars.cache_read)?,
-        cache_write: exact("cache_write", dollars.cache_write)?,
-    })
+    Ok(Some(LongPrompt {
+        over: Tokens(long.over),
+        prices: prices.exact()?,
+    }))
 }

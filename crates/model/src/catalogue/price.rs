@@ -3,6 +3,7 @@
 use std::fmt;
 
 use unisono_context::Tokens;
+use unisono_context::call::Usage;
 use unisono_context::cost::{Cost, write_micro_dollars};
 
 /// A price in micro-dollars (10⁻⁶ $) per million tokens: `Price(2_500_000)` is $2.50.
@@ -36,9 +37,106 @@ impl fmt::Display for Price {
     }
 }
 
+/// Prices of a model. One that is missing is unknown, not free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// Input tokens that were not cached.
+    pub input: Option<Price>,
+    /// Output tokens.
+    pub output: Option<Price>,
+    /// Input tokens read from the provider's prompt cache.
+    pub cache_read: Option<Price>,
+    /// Input tokens written to it.
+    pub cache_write: Option<Price>,
+}
+
+impl Prices {
+    /// What one request cost; none where a price it needs is unknown, or its provider did not
+    /// say what it used.
+    pub fn cost(&self, used: &Usage) -> Option<Cost> {
+        if used.input == Tokens::ZERO {
+            return None;
+        }
+        let plain = used.input.minus(used.cache_read).minus(used.cache_write);
+        let parts = [
+            (plain, self.input),
+            (used.cache_read, self.cache_read),
+            (used.cache_write, self.cache_write),
+            (used.output, self.output),
+        ];
+        let priced = |(tokens, price): (Tokens, Option<Price>)| match tokens {
+            Tokens::ZERO => Some(Cost::ZERO),
+            tokens => Some(price?.of(tokens)),
+        };
+        parts.into_iter().map(priced).sum()
+    }
+}
+
+/// What a provider charges for the whole of a request once its input is long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongPrompt {
+    /// The longest input at ordinary prices.
+    pub over: Tokens,
+    /// The prices above it.
+    pub prices: Prices,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cost_needs_the_prices_of_what_was_used_and_no_others() {
+        let usage = |input, output, cache_read, cache_write| Usage {
+            cache_read: Tokens(cache_read),
+            cache_write: Tokens(cache_write),
+            ..Usage::free(Tokens(input), Tokens(output))
+        };
+        let [all, no_write, no_read, none] = [
+            Prices {
+                input: Some(Price(3_000_000)),
+                output: Some(Price(15_000_000)),
+                cache_read: Some(Price(300_000)),
+                cache_write: Some(Price(3_750_000)),
+            },
+            Prices {
+                input: Some(Price(1_000_000)),
+                output: Some(Price(1_000_000)),
+                cache_read: Some(Price(1_000_000)),
+                cache_write: None,
+            },
+            Prices {
+                input: Some(Price(1_000_000)),
+                output: Some(Price(1_000_000)),
+                cache_read: None,
+                cache_write: None,
+            },
+            Prices::default(),
+        ];
+        for (prices, used, micro_dollars) in [
+            (all, usage(1_000_000, 0, 0, 0), Some(3_000_000)),
+            (all, usage(1_000_000, 1_000_000, 0, 0), Some(18_000_000)),
+            (
+                all,
+                usage(1_000_000, 0, 900_000, 0),
+                Some(300_000 + 270_000),
+            ),
+            (all, usage(1_000_000, 0, 0, 1_000_000), Some(3_750_000)),
+            // More cached than there was input: nothing is charged twice, nothing underflows.
+            (all, usage(100, 0, 1_000_000, 0), Some(300_000)),
+            (no_write, usage(10, 10, 5, 0), Some(20)),
+            (no_write, usage(10, 10, 5, 1), None),
+            (no_read, usage(10, 10, 0, 0), Some(20)),
+            (no_read, usage(10, 10, 1, 0), None),
+            (none, usage(10, 0, 0, 0), None),
+            // A provider that reports nothing leaves the cost unknown.
+            (all, usage(0, 0, 0, 0), None),
+            (all, usage(0, 500, 0, 0), None),
+        ] {
+            let cost = prices.cost(&used).map(Cost::micro_dollars);
+            assert_eq!(cost, micro_dollars, "{prices:?} {used:?}");
+        }
+    }
 
     #[test]
     fn dollars_become_exact_integers() {
