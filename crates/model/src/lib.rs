@@ -7,6 +7,7 @@
 //! - [`redact`] removes credentials from text that is kept.
 //! - [`summariser`] has language models write summaries: prompts, parts, checks of replies.
 //! - [`prompt`] renders the context that agents share, once, and what each is sent besides.
+//! - [`warm`] lets one request of a fan-out write the provider's cache before the others are sent.
 //! - [`language`] is what a model is to its caller: a request in, a reply out.
 //!
 //! All but [`language`] is blocking and free of clocks and randomness; the runtime crate calls
@@ -24,6 +25,7 @@ pub mod retention;
 pub mod sse;
 pub mod summariser;
 pub mod tokenizer;
+pub mod warm;
 
 pub use catalogue::{Catalogue, Entry, ModelRef};
 pub use tokenizer::Tokenizer;

@@ -1,0 +1,146 @@
+//! Cache-aware fan-out: of several requests with one prefix, one goes ahead and the others
+//! start when it has written the provider's cache.
+//!
+//! A provider reads a prefix from its cache only once a request with it has begun to answer. N
+//! requests sent at once all pay for it; one that goes ahead costs the others its time to the
+//! first event and pays for them. [`Warmth`] is the gate they pass; what it decides is in
+//! [`Table`].
+
+mod table;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+pub use table::{Asking, Entered, Key, Table, Ticket};
+
+/// How long requests wait for the one that leads, where nothing else is said.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
+/// How many warm prefixes are remembered.
+const CAPACITY: usize = 1_024;
+
+/// Which prefixes are in the providers' caches. One for the whole program; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Warmth(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    started: Instant,
+    gate: Mutex<Gate>,
+}
+
+#[derive(Debug)]
+struct Gate {
+    table: Table,
+    /// One for each prefix that is being warmed. Whoever waits holds a receiver: it is released
+    /// when the sender is dropped.
+    signals: HashMap<Key, watch::Sender<()>>,
+}
+
+impl Warmth {
+    /// A gate at which a request waits at most that long.
+    pub fn new(patience: Duration) -> Warmth {
+        Warmth(Arc::new(Inner {
+            started: Instant::now(),
+            gate: Mutex::new(Gate {
+                table: Table::new(patience, CAPACITY),
+                signals: HashMap::new(),
+            }),
+        }))
+    }
+
+    /// Waits until the request may be sent. The one that leads is given the lead, and keeps it
+    /// until its reply is complete.
+    pub async fn enter(&self, key: &Key, asking: &Asking) -> Option<Lead> {
+        let (until, mut released) = match self.decide(key, asking) {
+            Decided::Go => return None,
+            Decided::Lead(lead) => return Some(lead),
+            Decided::Wait(until, released) => (until, released),
+        };
+        // Nothing is ever sent: the wait ends when the sender is dropped, or in time.
+        match self.0.started.checked_add(until) {
+            Some(deadline) => drop(timeout_at(deadline, released.changed()).await),
+            None => drop(released.changed().await),
+        }
+        None
+    }
+
+    /// Whether the provider has the prefix, as far as is known.
+    pub fn is_warm(&self, key: &Key) -> bool {
+        let now = self.now();
+        self.gate().table.is_warm(key, now)
+    }
+
+    /// A request with that prefix has brought its first event: all that wait are released.
+    pub fn warmed(&self, key: &Key, lifetime: Duration) {
+        let now = self.now();
+        let mut gate = self.gate();
+        gate.table.warmed(key, now, lifetime);
+        gate.signals.remove(key);
+    }
+
+    fn decide(&self, key: &Key, asking: &Asking) -> Decided {
+        let now = self.now();
+        let mut gate = self.gate();
+        match gate.table.enter(key, now, asking) {
+            Entered::Go => Decided::Go,
+            Entered::Lead(ticket) => {
+                gate.signals.insert(key.clone(), watch::Sender::new(()));
+                Decided::Lead(Lead {
+                    warmth: self.clone(),
+                    key: key.clone(),
+                    ticket,
+                })
+            }
+            Entered::Wait { until } => match gate.signals.get(key) {
+                Some(signal) => Decided::Wait(until, signal.subscribe()),
+                None => Decided::Go,
+            },
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.0.started.elapsed()
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.0.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Warmth {
+    fn default() -> Warmth {
+        Warmth::new(DEFAULT_PATIENCE)
+    }
+}
+
+enum Decided {
+    Go,
+    Lead(Lead),
+    Wait(Duration, watch::Receiver<()>),
+}
+
+/// The right to go ahead. Dropped before its prefix is warm, it releases all that wait: the
+/// request failed, or was given up.
+#[derive(Debug)]
+#[must_use = "dropping it releases the requests that wait"]
+pub struct Lead {
+    warmth: Warmth,
+    key: Key,
+    ticket: Ticket,
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        let mut gate = self.warmth.gate();
+        if gate.table.left(&self.key, self.ticket) {
+            gate.signals.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! The gate under way, with the clock stopped: who is let through when, and that nobody is left
+//! behind. Time moves only when every task waits.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::task::JoinSet;
+use tokio::time::{advance, sleep};
+use unisono_context::call::CacheWarm;
+use unisono_context::{Digest, Tokens};
+
+use super::*;
+
+const LIFETIME: Duration = Duration::from_secs(300);
+
+fn key(model: &str) -> Key {
+    Key {
+        model: model.into(),
+        prefix: Digest::of_bytes(b"prefix"),
+        shard: 0,
+    }
+}
+
+fn asking(peers: u32) -> Asking {
+    Asking {
+        mode: CacheWarm::Leader,
+        peers,
+        prefix: Tokens(80_000),
+        minimum: Some(Tokens(1_024)),
+    }
+}
+
+/// How long a request waits, in milliseconds, and whether its prefix was warm then.
+type Passed = (u128, bool);
+
+/// Requests that wait at the gate, each telling when it passed.
+fn follow(warmth: &Warmth, key: &Key, count: u32) -> JoinSet<Passed> {
+    let mut waiting = JoinSet::new();
+    for _ in 0..count {
+        let (warmth, key) = (warmth.clone(), key.clone());
+        waiting.spawn(async move {
+            let started = Instant::now();
+            let lead = warmth.enter(&key, &asking(count + 1)).await;
+            assert!(lead.is_none(), "there is one leader already");
+            (started.elapsed().as_millis(), warmth.is_warm(&key))
+        });
+    }
+    waiting
+}
+
+async fn lead(warmth: &Warmth, key: &Key) -> Lead {
+    let lead = warmth.enter(key, &asking(64)).await;
+    lead.expect("the first leads")
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_start_at_the_leaders_first_event() {
+    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let leader = lead(&warmth, &key).await;
+    let followers = follow(&warmth, &key, 63);
+    sleep(Duration::from_millis(700)).await;
+    warmth.warmed(&key, LIFETIME);
+    let passed = followers.join_all().await;
+    assert_eq!(passed, vec![(700, true); 63]);
+    // What happens to the leader afterwards is its own affair.
+    drop(leader);
+    assert!(warmth.is_warm(&key));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_fails_or_is_dropped_releases_all() {
+    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let leader = lead(&warmth, &key).await;
+    let followers = follow(&warmth, &key, 63);
+    sleep(Duration::from_millis(300)).await;
+    drop(leader);
+    let passed = followers.join_all().await;
+    assert_eq!(passed, vec![(300, false); 63], "none of them leads");
+    let _next = lead(&warmth, &key).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_task_is_aborted_releases_all() {
+    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let leading = {
+        let (warmth, key) = (warmth.clone(), key.clone());
+        tokio::spawn(async move {
+            let _lead = lead(&warmth, &key).await;
+            std::future::pending::<()>().await;
+        })
+    };
+    tokio::task::yield_now().await;
+    let followers = follow(&warmth, &key, 8);
+    sleep(Duration::from_millis(50)).await;
+    leading.abort();
+    assert_eq!(followers.join_all().await, vec![(50, false); 8]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_takes_too_long_is_no_longer_waited_for() {
+    let (warmth, key) = (Warmth::new(Duration::from_secs(2)), key("a/b"));
+    let _leader = lead(&warmth, &key).await;
+    advance(Duration::from_millis(500)).await;
+    let followers = follow(&warmth, &key, 8);
+    assert_eq!(followers.join_all().await, vec![(1_500, false); 8]);
+    assert!(warmth.enter(&key, &asking(8)).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patience_without_end_ends_with_the_leader() {
+    let (warmth, key) = (Warmth::new(Duration::MAX), key("a/b"));
+    let leader = lead(&warmth, &key).await;
+    let followers = follow(&warmth, &key, 2);
+    sleep(Duration::from_secs(86_400)).await;
+    drop(leader);
+    assert_eq!(followers.join_all().await, vec![(86_400_000, false); 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_that_is_given_up_leaves_the_others_waiting() {
+    let (warmth, key) = (Warmth::default(), key("a/b"));
+    let _leader = lead(&warmth, &key).await;
+    let mut given_up = follow(&warmth, &key, 4);
+    let followers = follow(&warmth, &key, 4);
+    sleep(Duration::from_millis(100)).await;
+    given_up.abort_all();
+    while given_up.join_next().await.is_some() {}
+    sleep(Duration::from_millis(100)).await;
+    warmth.warmed(&key, LIFETIME);
+    assert_eq!(followers.join_all().await, vec![(200, true); 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn models_do_not_wait_for_each_other() {
+    let warmth = Warmth::default();
+    let (one, other) = (key("a/b"), key("c/d"));
+    let _one = lead(&warmth, &one).await;
+    let _other = lead(&warmth, &other).await;
+    let (behind_one, behind_other) = (follow(&warmth, &one, 4), follow(&warmth, &other, 4));
+    sleep(Duration::from_millis(10)).await;
+    warmth.warmed(&other, LIFETIME);
+    assert_eq!(behind_other.join_all().await, vec![(10, true); 4]);
+    sleep(Duration::from_millis(10)).await;
+    warmth.warmed(&one, LIFETIME);
+    assert_eq!(behind_one.join_all().await, vec![(20, true); 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_warm_prefix_is_used_without_a_leader_until_it_has_gone_cold() {
+    let (warmth, key) = (Warmth::default(), key("a/b"));
+    drop(lead(&warmth, &key).await);
+    warmth.warmed(&key, LIFETIME);
+    advance(LIFETIME - Duration::from_millis(1)).await;
+    assert!(warmth.enter(&key, &asking(8)).await.is_none() && warmth.is_warm(&key));
+    advance(Duration::from_millis(1)).await;
+    assert!(!warmth.is_warm(&key));
+    let _leader = lead(&warmth, &key).await;
+}
+
+/// Many threads at once: exactly one leads, and all come through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn exactly_one_of_many_leads() {
+    for _ in 0..50 {
+        let (warmth, key) = (Warmth::default(), key("a/b"));
+        let leaders = Arc::new(AtomicUsize::new(0));
+        let mut requests = JoinSet::new();
+        for _ in 0..64 {
+            let (warmth, key, leaders) = (warmth.clone(), key.clone(), leaders.clone());
+            requests.spawn(async move {
+                if let Some(lead) = warmth.enter(&key, &asking(64)).await {
+                    leaders.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                    warmth.warmed(&key, LIFETIME);
+                    drop(lead);
+                }
+            });
+        }
+        requests.join_all().await;
+        assert_eq!(leaders.load(Ordering::Relaxed), 1);
+    }
+}
