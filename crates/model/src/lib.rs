@@ -13,6 +13,7 @@
 //! All but [`language`] is blocking and free of clocks and randomness; the runtime crate calls
 //! it on threads of its own.
 
+pub mod calibration;
 pub mod catalogue;
 pub mod dialect;
 pub mod extractive;

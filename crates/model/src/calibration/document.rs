@@ -1,0 +1,112 @@
+//! Calibrations as a JSON document, ratio and band in parts per million:
+//!
+//! ```text
+//! {"version":1,"models":{"openai/gpt-5":{"ratio_ppm":1031000,"band_ppm":20000,"samples":12}}}
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BANDS, Calibration, RATIOS};
+
+/// The version this program writes, and the only one it reads.
+const VERSION: u32 = 1;
+
+/// A document of calibrations that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It is not one.
+    #[error("these are not calibrations: {0}")]
+    Malformed(String),
+    /// Another version of this program wrote it.
+    #[error("calibrations have version {found}, this program reads version {VERSION}")]
+    Version {
+        /// The version it has.
+        found: u32,
+    },
+    /// A value that no calibration has.
+    #[error("calibration of `{model}`: {field} = {value} is out of bounds")]
+    OutOfBounds {
+        /// The model.
+        model: Arc<str>,
+        /// Which value.
+        field: &'static str,
+        /// The value.
+        value: u32,
+    },
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    models: BTreeMap<Arc<str>, Record>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    ratio_ppm: u32,
+    band_ppm: u32,
+    samples: u32,
+}
+
+pub(super) fn write(models: &BTreeMap<Arc<str>, Calibration>) -> String {
+    let record = |calibration: &Calibration| Record {
+        ratio_ppm: ppm(calibration.ratio),
+        band_ppm: ppm(calibration.band),
+        samples: calibration.samples,
+    };
+    let document = Document {
+        version: VERSION,
+        models: models.iter().map(|(n, c)| (n.clone(), record(c))).collect(),
+    };
+    // Strings and whole numbers only: this cannot fail.
+    serde_json::to_string(&document).unwrap_or_default()
+}
+
+pub(super) fn read(text: &str) -> Result<Vec<(Arc<str>, Calibration)>, Error> {
+    let malformed = |error: serde_json::Error| Error::Malformed(error.to_string());
+    let Versioned { version: found } = serde_json::from_str(text).map_err(malformed)?;
+    if found != VERSION {
+        return Err(Error::Version { found });
+    }
+    let document: Document = serde_json::from_str(text).map_err(malformed)?;
+    let models = document.models.into_iter();
+    models
+        .map(|(name, record)| {
+            let calibration = Calibration {
+                ratio: checked(&name, "ratio_ppm", record.ratio_ppm, RATIOS)?,
+                band: checked(&name, "band_ppm", record.band_ppm, BANDS)?,
+                samples: record.samples,
+            };
+            Ok((name, calibration))
+        })
+        .collect()
+}
+
+fn ppm(value: f64) -> u32 {
+    (value * 1e6).round() as u32
+}
+
+/// The value, if it is within its bounds.
+fn checked(
+    model: &Arc<str>,
+    field: &'static str,
+    value: u32,
+    (least, most): (f64, f64),
+) -> Result<f64, Error> {
+    if (ppm(least)..=ppm(most)).contains(&value) {
+        return Ok(f64::from(value) / 1e6);
+    }
+    Err(Error::OutOfBounds {
+        model: model.clone(),
+        field,
+        value,
+    })
+}
