@@ -8,10 +8,11 @@ use unisono_context::checkpoint::{Body, Checkpoint, Checkpoints, Kind, Span, Tie
 use unisono_context::message::NewMessage;
 use unisono_context::policy::Preset;
 use unisono_context::snapshot::{Preamble, ToolSpec};
-use unisono_context::tokens::Counts;
+use unisono_context::tokens::{Count, Counts};
 use unisono_context::view::View;
 use unisono_context::{
-    AgentId, CheckpointId, MessageId, Ordinal, Part, Role, Snapshot, Timestamp, Tokens, Tree,
+    AgentId, CheckpointId, Encoding, MessageId, Ordinal, Part, Role, Snapshot, Timestamp, Tokens,
+    Tree,
 };
 
 use crate::language::{CacheWarm, Listener, Request};
@@ -69,6 +70,17 @@ impl Chat {
             usage: None,
         };
         self.tree.append((len > 0).then(|| id(len)), new).unwrap();
+        self
+    }
+
+    /// Every message so far was counted: a token for each byte.
+    pub(crate) fn counted(mut self) -> Chat {
+        for n in 1..=self.tree.len() {
+            let id = MessageId::from_u128(self.seed | n as u128);
+            let bytes = self.tree.get(id).unwrap().message.countable_text().len();
+            let count = Count::exact(bytes as u64);
+            self.tree.set_count(id, Encoding::O200kBase, count).unwrap();
+        }
         self
     }
 

@@ -16,6 +16,7 @@
 pub mod calibration;
 pub mod catalogue;
 pub mod dialect;
+pub mod estimate;
 pub mod extractive;
 #[cfg(test)]
 mod fixture;

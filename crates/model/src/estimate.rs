@@ -1,0 +1,183 @@
+//! What a request costs, estimated here: the tokens of its texts in a local encoding, and what
+//! its dialect adds around them.
+//!
+//! The messages of a snapshot were counted when they were said and are not counted again. The
+//! estimate is of the local encoding; [`Calibration`](crate::calibration::Calibration) turns it
+//! into the provider's tokens.
+
+use unisono_context::snapshot::ToolSpec;
+use unisono_context::tokens::Count;
+use unisono_context::{Encoding, Part, Snapshot, Tokens};
+
+use crate::dialect::Dialect;
+use crate::language::{Exchange, Reply, Request};
+use crate::prompt::{Delegated, Outcome, Persona, Shared};
+
+/// Headings and set phrases around what an agent is told.
+const PHRASES: Tokens = Tokens(24);
+
+/// What a dialect adds to the texts of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overheads {
+    /// Once.
+    pub request: Tokens,
+    /// For each message, each call and each result.
+    pub message: Tokens,
+    /// Once, where there are tools.
+    pub tools: Tokens,
+    /// For each tool.
+    pub tool: Tokens,
+}
+
+impl Overheads {
+    /// What that dialect adds, with what the catalogue says a message costs.
+    ///
+    /// OpenAI starts the reply with three tokens and shows tools as declarations in a namespace;
+    /// Anthropic documents 346 tokens of instructions where there are tools.
+    pub const fn of(dialect: Dialect, message: Tokens) -> Overheads {
+        let (request, tools, tool) = match dialect {
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => (3, 12, 8),
+            Dialect::Anthropic => (3, 346, 12),
+            Dialect::Gemini => (0, 12, 8),
+        };
+        Overheads {
+            request: Tokens(request),
+            message,
+            tools: Tokens(tools),
+            tool: Tokens(tool),
+        }
+    }
+}
+
+/// Estimates requests to one model.
+#[derive(Clone, Copy)]
+pub struct Estimator<'a> {
+    /// The encoding it is counted in.
+    pub encoding: Encoding,
+    /// What its dialect adds.
+    pub overheads: Overheads,
+    /// Counts one text in that encoding.
+    pub count: &'a dyn Fn(&str) -> Count,
+}
+
+impl Estimator<'_> {
+    /// What the runs of a group share: system text, tools, output schema, context.
+    pub fn prefix(&self, shared: &Shared<'_>) -> Count {
+        let own = shared.own().map(|persona| self.persona(persona));
+        let schema = shared.output_schema.map(self.count);
+        let context = shared.context().map(|snapshot| self.context(snapshot));
+        let request = exactly(self.overheads.request);
+        [own, schema, context].into_iter().flatten().sum::<Count>()
+            + self.tools(shared.tools)
+            + request
+    }
+
+    /// What is one request's own: persona, task, results, what it said and was told since.
+    pub fn tail(&self, request: &Request) -> Count {
+        let persona = match request.shared().own() {
+            Some(_) => Count::default(),
+            None => self.persona(&request.persona),
+        };
+        let allowed = request.allowed.iter().map(|name| self.text(name));
+        let colleagues = request
+            .colleagues
+            .iter()
+            .map(|c| self.text(c.agent.as_str()) + self.text(&c.description));
+        let results = request.results.iter().map(|result| self.delegated(result));
+        let exchange = request.exchange.iter().map(|said| self.exchange(said));
+        let wrap_up = request.wrap_up.as_deref().map(|text| self.message(text));
+        persona
+            + allowed.chain(colleagues).chain(results).sum::<Count>()
+            + exchange.chain(wrap_up).sum::<Count>()
+            + self.message(&request.task)
+            + exactly(PHRASES)
+    }
+
+    fn context(&self, snapshot: &Snapshot) -> Count {
+        let said = (snapshot.blocks().len() + snapshot.entries().len()) as u64;
+        let known = snapshot.counts().get(self.encoding);
+        self.message(snapshot.preamble().system())
+            + known.unwrap_or_else(|| self.recount(snapshot))
+            + exactly(self.overheads.message.times(said))
+    }
+
+    /// A snapshot that was rebuilt from its manifest carries no counts.
+    fn recount(&self, snapshot: &Snapshot) -> Count {
+        let blocks = snapshot
+            .blocks()
+            .iter()
+            .map(|block| self.text(block.text()));
+        let entries = snapshot.entries().iter().map(|entry| {
+            let parts = entry.parts();
+            let texts = parts.iter().map(Part::countable_text);
+            texts.map(|text| self.text(&text)).sum()
+        });
+        blocks.chain(entries).sum()
+    }
+
+    fn tools(&self, tools: &[ToolSpec]) -> Count {
+        if tools.is_empty() {
+            return Count::default();
+        }
+        let each = tools.iter().map(|tool| {
+            self.text(&tool.name) + self.text(&tool.description) + self.text(&tool.input_schema)
+        });
+        let around = self.overheads.tool.times(tools.len() as u64) + self.overheads.tools;
+        each.sum::<Count>() + exactly(around)
+    }
+
+    fn persona(&self, persona: &Persona) -> Count {
+        self.text(persona.agent.as_str())
+            + self.text(&persona.description)
+            + self.text(&persona.instructions)
+    }
+
+    fn delegated(&self, result: &Delegated) -> Count {
+        let outcome = match &result.outcome {
+            Outcome::Complete(text) | Outcome::Failed(text) => self.text(text),
+            Outcome::Partial { text, missing } => self.text(text) + self.text(missing),
+        };
+        self.message(&result.task) + self.text(result.agent.as_str()) + outcome
+    }
+
+    fn exchange(&self, said: &Exchange) -> Count {
+        match said {
+            Exchange::Reply(reply) => self.reply(reply),
+            Exchange::Results(results) => results.iter().map(|r| self.message(&r.content)).sum(),
+        }
+    }
+
+    /// A reply that is sent back as it came costs what its provider said it had written.
+    fn reply(&self, reply: &Reply) -> Count {
+        if reply.verbatim.is_some() && reply.usage.output > Tokens::ZERO {
+            return exactly(reply.usage.output + self.overheads.message);
+        }
+        let calls = reply.calls.iter();
+        let calls = calls.map(|call| self.message(&call.arguments) + self.text(&call.name));
+        self.message(&reply.text) + calls.sum::<Count>()
+    }
+
+    fn message(&self, text: &str) -> Count {
+        self.text(text) + exactly(self.overheads.message)
+    }
+
+    fn text(&self, text: &str) -> Count {
+        (self.count)(text)
+    }
+}
+
+impl std::fmt::Debug for Estimator<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Estimator")
+            .field("encoding", &self.encoding)
+            .field("overheads", &self.overheads)
+            .finish_non_exhaustive()
+    }
+}
+
+fn exactly(tokens: Tokens) -> Count {
+    Count::exact(tokens.0)
+}
+
+#[cfg(test)]
+mod tests;
