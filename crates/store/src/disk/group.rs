@@ -47,7 +47,7 @@ pub(super) struct Group<'a> {
     trees: &'a Trees,
     log: &'a Log,
     pub(super) batch: Batch,
-    /// The sessions it changes, as they are after it.
+    /// The sessions it changes, as they are after it, with the places of its own events only.
     pub(super) changes: HashMap<SessionId, Known>,
     pub(super) waiters: Vec<Waiter>,
 }

@@ -59,6 +59,28 @@ impl Known {
         self.written != self.head
     }
 
+    /// The same without the places of its events: all that a write needs to know. There may be one
+    /// for each block behind the mark, too many to copy with every event.
+    pub(super) fn without_places(&self) -> Self {
+        Self {
+            head: self.head.clone(),
+            written: self.written.clone(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Becomes what writes made of [`Self::without_places`]: the places of their events come behind
+    /// those known, if it is the same life of the session.
+    pub(super) fn follow(&mut self, after: Self) {
+        if after.head.deleted || after.head.born_epoch != self.head.born_epoch {
+            *self = after;
+            return;
+        }
+        self.head = after.head;
+        self.written = after.written;
+        self.runs.extend(after.runs);
+    }
+
     /// Notes the block of the event that the head ends with.
     pub(super) fn placed(&mut self, block: u64) {
         if self.runs.last().is_none_or(|run| run.block != block) {

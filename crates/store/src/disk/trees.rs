@@ -96,15 +96,26 @@ impl Trees {
         self.live().get(&session).cloned().map_or(read, Ok)
     }
 
-    /// As [`Self::known`], and from now on readers see just that of it, whatever is being applied to
-    /// the log; for the writer, before it changes a session.
+    /// As [`Self::known`] without the places of events, and from now on readers see just that of
+    /// it, whatever is being applied to the log; for the writer, before it changes a session.
     pub(super) fn pinned(&self, session: SessionId) -> Result<Option<Known>> {
         if let Some(known) = self.live().get(&session) {
-            return Ok(known.clone());
+            return Ok(known.as_ref().map(Known::without_places));
         }
         let known = self.log()?.known(session)?;
         self.live_mut().insert(session, known.clone());
         Ok(known)
+    }
+
+    /// Lets readers see what a group made of its sessions, which were pinned before.
+    pub(super) fn follow(&self, changes: HashMap<SessionId, Known>) {
+        let mut live = self.live_mut();
+        for (session, after) in changes {
+            match live.entry(session).or_default() {
+                Some(known) => known.follow(after),
+                unknown => *unknown = Some(after),
+            }
+        }
     }
 
     fn head(&self, session: SessionId) -> Result<Option<Head>> {

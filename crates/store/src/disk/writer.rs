@@ -125,8 +125,7 @@ impl Writer {
                     .iter()
                     .map(|(id, known)| (*id, Extent::of(&known.head)));
                 self.ledger.note(extents);
-                let changes = changes.into_iter().map(|(id, known)| (id, Some(known)));
-                self.trees.live_mut().extend(changes);
+                self.trees.follow(changes);
                 waiters.into_iter().for_each(|waiter| waiter(Ok(())));
             }
             Err(reason) => {
