@@ -221,7 +221,8 @@ impl Engine for Disk {
                 digests,
                 reply,
             };
-            self.write("append events", command).await
+            let appended = self.write("append events", command).await?;
+            Ok(appended.last_seq)
         })
     }
 

@@ -117,22 +117,33 @@ pub(crate) fn seal_onto<T: Serialize>(
 /// Frames bytes that are no row.
 pub(crate) fn seal_bytes(kind: Kind, key: Key, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(body.len() + OVERHEAD_BYTES);
-    let start = open_frame(&mut bytes, kind, key);
-    bytes.extend_from_slice(body);
-    close_frame(&mut bytes, start);
+    seal_body_onto(&mut bytes, kind, key, |bytes| bytes.extend_from_slice(body));
     bytes
+}
+
+/// Frames, behind what is there, the body that `put` puts behind it.
+pub(crate) fn seal_body_onto(
+    bytes: &mut Vec<u8>,
+    kind: Kind,
+    key: Key,
+    put: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = open_frame(bytes, kind, key);
+    put(bytes);
+    close_frame(bytes, start);
 }
 
 /// Puts a header of length 0 behind what is there; gives where it starts.
 fn open_frame(bytes: &mut Vec<u8>, kind: Kind, key: Key) -> usize {
     let start = bytes.len();
-    bytes.extend_from_slice(&MAGIC);
-    bytes.extend_from_slice(&SCHEMA.to_be_bytes());
-    bytes.push(codec::BINCODE_FIXINT);
-    bytes.push(kind as u8);
-    bytes.extend_from_slice(&key.session);
-    bytes.extend_from_slice(&key.seq.to_be_bytes());
-    bytes.extend_from_slice(&[0; 4]);
+    let mut header = [0; HEADER_BYTES];
+    header[..4].copy_from_slice(&MAGIC);
+    header[4..6].copy_from_slice(&SCHEMA.to_be_bytes());
+    header[6] = codec::BINCODE_FIXINT;
+    header[7] = kind as u8;
+    header[8..24].copy_from_slice(&key.session);
+    header[24..32].copy_from_slice(&key.seq.to_be_bytes());
+    bytes.extend_from_slice(&header);
     start
 }
 

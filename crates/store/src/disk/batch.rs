@@ -16,6 +16,8 @@ const EVENT_OVERHEAD_BYTES: usize = envelope::OVERHEAD_BYTES + 100;
 const AHEAD_BLOCKS: u64 = 64;
 /// and so early that no leaf with a block in it is split: a leaf has up to 16 keys.
 const SPARE_BLOCKS: u64 = 16;
+/// The room that is kept from group to group.
+const SPARE_BYTES: usize = 1 << 20;
 
 /// The number of the next block, and up to where the keys of blocks are in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +30,6 @@ impl Numbers {
     pub(super) fn from(next: u64) -> Self {
         let reserved = next;
         Self { next, reserved }
-    }
-
-    pub(super) fn next(self) -> u64 {
-        self.next
     }
 
     /// Puts empty values under the keys of the blocks up to this one. Sled splits a leaf of more
@@ -51,36 +49,37 @@ impl Numbers {
     }
 }
 
-/// Changes on their way to the log. Chunks go first, then blocks in order: a record never precedes
-/// what it refers to.
+/// Changes on their way to the log, group after group. Chunks go first, then blocks in order: a
+/// record never precedes what it refers to.
 #[derive(Debug)]
 pub(super) struct Batch {
+    numbers: Numbers,
     chunks: Option<sled::Batch>,
-    blocks: Vec<Vec<u8>>,
-    /// The number of the first of these blocks.
-    first_block: u64,
-    /// The block under way.
-    block: Vec<u8>,
+    /// The blocks, one behind the other; what is behind the last end is the block under way.
+    blocks: Vec<u8>,
+    ends: Vec<usize>,
     /// The rest. If there is any, it and the blocks are applied as one.
     rest: Option<sled::Batch>,
-    bytes: usize,
+    /// How much the chunks and the rest are.
+    rest_bytes: usize,
 }
 
 impl Batch {
+    /// An empty one, whose first block gets the next of these numbers.
     pub(super) fn new(numbers: Numbers) -> Self {
         Self {
+            numbers,
             chunks: None,
             blocks: Vec::new(),
-            first_block: numbers.next,
-            block: Vec::new(),
+            ends: Vec::new(),
             rest: None,
-            bytes: 0,
+            rest_bytes: 0,
         }
     }
 
     /// About how many bytes it will write.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.blocks.len() + self.rest_bytes
     }
 
     pub(super) fn put_head(&mut self, session: SessionId, head: &Head) -> Result<()> {
@@ -117,9 +116,7 @@ impl Batch {
     /// the blocks are applied as one.
     pub(super) fn make_room(&mut self, payloads: &[Vec<u8>]) {
         let bytes: usize = payloads.iter().map(|payload| event_bytes(payload)).sum();
-        if self.block.len() + bytes > keys::BLOCK_LIMIT_BYTES {
-            self.cut_block();
-        }
+        self.cut_block_before(bytes);
         if bytes > keys::BLOCK_LIMIT_BYTES && payloads.len() > 1 {
             self.rest.get_or_insert_default();
         }
@@ -132,23 +129,24 @@ impl Batch {
         session: SessionId,
         known: &mut Known,
         stamp: Stamp,
-        payload: Vec<u8>,
+        payload: &[u8],
     ) -> Result<()> {
-        if self.block.len() + event_bytes(&payload) > keys::BLOCK_LIMIT_BYTES {
-            self.cut_block();
-        }
+        self.cut_block_before(event_bytes(payload));
         let seq = known.head.last_seq;
-        let body = self.body(log, payload);
-        let (key, row) = (row::key(session, seq), EventRow { stamp, body });
-        if self.block.capacity() == 0 {
-            self.block.reserve(keys::BLOCK_LIMIT_BYTES);
+        let key = row::key(session, seq);
+        if payload.len() <= keys::INLINE_LIMIT_BYTES {
+            envelope::seal_body_onto(&mut self.blocks, Kind::Event, key, |bytes| {
+                EventRow::put_inline(bytes, &stamp, payload);
+            });
+        } else {
+            let body = self.chunked(log, payload);
+            let row = EventRow { stamp, body };
+            let sealed = envelope::seal_onto(&mut self.blocks, Kind::Event, key, &row);
+            sealed.map_err(|reason| {
+                let record = Record::Event { session, seq };
+                Error::Encode { record, reason }
+            })?;
         }
-        let before = self.block.len();
-        envelope::seal_onto(&mut self.block, Kind::Event, key, &row).map_err(|reason| {
-            let record = Record::Event { session, seq };
-            Error::Encode { record, reason }
-        })?;
-        self.bytes += self.block.len() - before;
         known.placed(self.next_block());
         Ok(())
     }
@@ -160,7 +158,11 @@ impl Batch {
         epoch: u64,
         checkpoint: Checkpoint,
     ) -> Result<()> {
-        let body = self.body(log, checkpoint.state);
+        let body = if checkpoint.state.len() <= keys::INLINE_LIMIT_BYTES {
+            Body::Inline(Block(checkpoint.state))
+        } else {
+            self.chunked(log, &checkpoint.state)
+        };
         let key = row::key(session, checkpoint.seq);
         let row = CheckpointRow { epoch, body };
         let sealed = seal(Kind::Checkpoint, key, &row, Record::Checkpoint { session })?;
@@ -188,47 +190,69 @@ impl Batch {
         rest.remove(keys::checkpoint(session));
     }
 
-    /// Gives all to sled. Not durable before a flush and a sync.
-    pub(super) fn apply(mut self, log: &Log, numbers: &mut Numbers) -> sled::Result<()> {
+    /// Gives all to sled and is empty then. Not durable before a flush and a sync.
+    pub(super) fn apply(&mut self, log: &Log) -> sled::Result<()> {
         self.cut_block();
-        numbers.reserve(log, self.next_block())?;
-        if let Some(chunks) = self.chunks {
+        let first = self.numbers.next;
+        self.numbers.reserve(log, self.next_block())?;
+        if let Some(chunks) = self.chunks.take() {
             log.chunks.apply_batch(chunks)?;
         }
-        let blocks = (self.first_block..).map(keys::block).zip(self.blocks);
-        let Some(mut rest) = self.rest else {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let blocks = starts
+            .zip(&self.ends)
+            .map(|(start, &end)| &self.blocks[start..end]);
+        let blocks = (first..).map(keys::block).zip(blocks);
+        if let Some(mut rest) = self.rest.take() {
+            blocks.for_each(|(key, block)| rest.insert(&key, block));
+            log.journal.apply_batch(rest)?;
+        } else {
             // Sled writes a note around every batch, and syncs it: the common group goes without.
             for (key, block) in blocks {
                 log.journal.insert(key, block)?;
             }
-            return Ok(());
-        };
-        for (key, block) in blocks {
-            rest.insert(&key, block);
         }
-        log.journal.apply_batch(rest)
+        self.clear();
+        Ok(())
+    }
+
+    /// Drops what was put. Keeps room for the next group, if that is not much.
+    pub(super) fn clear(&mut self) {
+        self.blocks.clear();
+        self.blocks.shrink_to(SPARE_BYTES);
+        self.ends.clear();
+        (self.chunks, self.rest, self.rest_bytes) = (None, None, 0);
     }
 
     /// The number of the block under way.
-    fn next_block(&self) -> u64 {
-        self.first_block + self.blocks.len() as u64
+    pub(super) fn next_block(&self) -> u64 {
+        self.numbers.next + self.ends.len() as u64
+    }
+
+    /// Ends the block under way if so many bytes more are too much for it.
+    fn cut_block_before(&mut self, bytes: usize) {
+        if self.blocks.len() - self.block_start() + bytes > keys::BLOCK_LIMIT_BYTES {
+            self.cut_block();
+        }
     }
 
     fn cut_block(&mut self) {
-        if !self.block.is_empty() {
-            self.blocks.push(std::mem::take(&mut self.block));
+        if self.blocks.len() > self.block_start() {
+            self.ends.push(self.blocks.len());
         }
+    }
+
+    fn block_start(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
     }
 
     fn put(&mut self, key: &[u8], value: Vec<u8>) {
-        self.bytes += key.len() + value.len();
+        self.rest_bytes += key.len() + value.len();
         self.rest.get_or_insert_default().insert(key, value);
     }
 
-    fn body(&mut self, log: &Log, payload: Vec<u8>) -> Body {
-        if payload.len() <= keys::INLINE_LIMIT_BYTES {
-            return Body::Inline(Block(payload));
-        }
+    /// Cuts a payload into chunks and keeps them.
+    fn chunked(&mut self, log: &Log, payload: &[u8]) -> Body {
         let len_bytes = payload.len() as u64;
         let chunks = payload
             .chunks(keys::INLINE_LIMIT_BYTES)
@@ -242,7 +266,7 @@ impl Batch {
         let hash = row::digest(bytes);
         if !log.has_chunk(&hash, bytes) {
             let sealed = envelope::seal_bytes(Kind::Chunk, Key::of_chunk(&hash), bytes);
-            self.bytes += sealed.len();
+            self.rest_bytes += sealed.len();
             self.chunks.get_or_insert_default().insert(&hash, sealed);
         }
         hash

@@ -16,7 +16,6 @@ const BATCH_BYTES: usize = 8 << 20;
 pub(super) struct Fresh {
     log: Log,
     batch: Batch,
-    numbers: Numbers,
     path: PathBuf,
 }
 
@@ -24,11 +23,9 @@ impl Fresh {
     pub(super) fn create(root: &Path) -> Result<Self> {
         let path = files::data_new(root);
         files::remove_dir(&path)?;
-        let numbers = Numbers::from(0);
         Ok(Self {
             log: open::open_log(&path)?,
-            batch: Batch::new(numbers),
-            numbers,
+            batch: Batch::new(Numbers::from(0)),
             path,
         })
     }
@@ -39,7 +36,7 @@ impl Fresh {
         session: SessionId,
         known: &mut Known,
         stamp: Stamp,
-        payload: Vec<u8>,
+        payload: &[u8],
     ) -> Result<()> {
         self.batch
             .put_event(&self.log, session, known, stamp, payload)?;
@@ -70,9 +67,7 @@ impl Fresh {
     }
 
     fn write(&mut self) -> Result<()> {
-        let batch = std::mem::replace(&mut self.batch, Batch::new(self.numbers));
-        let applied = batch.apply(&self.log, &mut self.numbers);
-        self.batch = Batch::new(self.numbers);
+        let applied = self.batch.apply(&self.log);
         let written = applied.and_then(|()| self.log.db.flush());
         written.map(drop).map_err(|error| Error::Engine {
             doing: "write a fresh log",

@@ -110,9 +110,8 @@ impl Ledger {
     /// Notes acknowledgements. A failure costs only the check at the next opening, so it is told and
     /// not returned.
     pub(super) fn note(&mut self, heads: impl Iterator<Item = (SessionId, Extent)>) {
-        let rows: Vec<u8> = heads
-            .flat_map(|(session, extent)| encode(session, extent))
-            .collect();
+        let mut rows = Vec::with_capacity(heads.size_hint().0 * ROW_BYTES);
+        heads.for_each(|(session, extent)| rows.extend_from_slice(&encode(session, extent)));
         match self.file.write_all_at(&rows, self.len) {
             Ok(()) => self.len += rows.len() as u64,
             Err(error) => {

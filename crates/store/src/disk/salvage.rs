@@ -192,7 +192,7 @@ impl Saving<'_> {
         while let Some((stamp, payload)) = self.index.follow(session, born_epoch, &saved.head) {
             saved.head.push(&payload, stamp.at_unix_ms);
             saved.head.epoch = saved.head.epoch.max(stamp.epoch);
-            self.fresh.event(session, saved, stamp, payload)?;
+            self.fresh.event(session, saved, stamp, &payload)?;
             self.report.events += 1;
         }
         Ok(())

@@ -96,7 +96,7 @@ impl Copy {
                 .event(seq)
                 .map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))?;
             copied.head.push(&payload, stamp.at_unix_ms);
-            self.fresh.event(session, &mut copied, stamp, payload)?;
+            self.fresh.event(session, &mut copied, stamp, &payload)?;
         }
         let checkpoint = log
             .checkpoint(session)

@@ -1,10 +1,11 @@
 //! The only writer: a thread behind a bounded queue.
 //!
 //! It takes all that is queued (no timer: what arrives during a sync is the next group), checks each
-//! command against what is known of its session, applies the good ones as one atomic batch, flushes,
-//! syncs the log file, and only then answers. sled is flushed from this thread alone. If any of it fails, the store is
-//! read-only from then on: after a failed sync nobody knows what is on disk, so it is never retried.
+//! command against what is known of its session, applies the good ones as one atomic batch, flushes, syncs the log file, and only then
+//! answers. sled is flushed from this thread alone. If any of it fails, the store is read-only from
+//! then on: after a failed sync nobody knows what is on disk, so it is never retried.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
 
-use crate::disk::batch::{Batch, Numbers};
+use crate::disk::batch::Batch;
 use crate::disk::files;
-use crate::disk::group::{self, Command, Group};
+use crate::disk::group::{self, Command, Group, Waiter};
 use crate::disk::ledger::{Extent, Ledger};
 use crate::disk::log::{Known, Log, panic_text};
 use crate::disk::trees::Trees;
@@ -35,12 +36,15 @@ pub(super) struct Writer {
     trees: Arc<Trees>,
     log_file: File,
     ledger: Ledger,
-    numbers: Numbers,
+    /// Empty between two groups.
+    batch: Batch,
     /// The mark in the log.
     mark: u64,
     /// The block to settle at.
     settle_at: u64,
     queue: mpsc::Receiver<Command>,
+    /// How large the last group was.
+    last_group: usize,
 }
 
 impl Writer {
@@ -53,15 +57,16 @@ impl Writer {
         let log_file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
         let ledger = Ledger::open(&trees.root)?;
         let root = trees.root.clone();
-        let (numbers, mark) = (trees.numbers, trees.mark);
+        let (batch, mark) = (Batch::new(trees.numbers), trees.mark);
         let writer = Self {
             trees,
             log_file,
             ledger,
-            numbers,
+            batch,
             mark,
             settle_at: mark + SETTLE_EVERY_BLOCKS,
             queue,
+            last_group: 0,
         };
         let thread = std::thread::Builder::new().name("store-writer".into());
         let thread = thread.spawn(move || writer.run());
@@ -81,45 +86,29 @@ impl Writer {
     fn serve(&mut self, first: Command) {
         let trees = Arc::clone(&self.trees);
         let Ok(log) = trees.log() else { return };
-        let mut group = Group::new(&trees, log, self.numbers);
+        let mut group = Group::new(&trees, log, &mut self.batch, self.last_group);
         group.stage(first);
-        while group.batch.bytes() < GROUP_LIMIT_BYTES {
-            let Some(command) = self.next_queued() else {
+        while group.bytes() < GROUP_LIMIT_BYTES {
+            let Some(command) = next_queued(&mut self.queue) else {
                 break;
             };
             group.stage(command);
         }
-        if !group.waiters.is_empty() {
-            self.commit(log, group);
+        let Group {
+            changes, waiters, ..
+        } = group;
+        if !waiters.is_empty() {
+            self.commit(log, changes, waiters);
         }
-        if trees.live().len() > LIVE_LIMIT || self.numbers.next() >= self.settle_at {
+        if trees.live().len() > LIVE_LIMIT || self.batch.next_block() >= self.settle_at {
             self.settle();
         }
     }
 
-    /// The next command, if one is queued or is being queued: those who just got the answers of the
-    /// last group are about to write again. Stepping aside for them costs nothing when nobody is
-    /// there, and makes groups larger when many write at once.
-    fn next_queued(&mut self) -> Option<Command> {
-        let mut command = self.queue.try_recv().ok();
-        for _ in 0..QUIET_YIELDS {
-            if command.is_some() {
-                break;
-            }
-            std::thread::yield_now();
-            command = self.queue.try_recv().ok();
-        }
-        command
-    }
-
-    fn commit(&mut self, log: &Log, group: Group<'_>) {
-        let Group {
-            batch,
-            changes,
-            waiters,
-            ..
-        } = group;
-        match self.write(log, batch) {
+    fn commit(&mut self, log: &Log, changes: HashMap<SessionId, Known>, waiters: Vec<Waiter>) {
+        let written = self.write(log);
+        self.last_group = waiters.len();
+        match written {
             Ok(()) => {
                 let extents = changes
                     .iter()
@@ -138,10 +127,10 @@ impl Writer {
         }
     }
 
-    /// Makes a batch durable, or says why it may not be.
-    fn write(&mut self, log: &Log, batch: Batch) -> Result<(), String> {
+    /// Makes the batch durable, or says why it may not be.
+    fn write(&mut self, log: &Log) -> Result<(), String> {
         let written = catch_unwind(AssertUnwindSafe(|| {
-            let applied = batch.apply(log, &mut self.numbers);
+            let applied = self.batch.apply(log);
             applied.map_err(|error| format!("a write to the log failed ({error})"))?;
             let flushed = log.db.flush();
             flushed.map_err(|error| format!("a flush of the log failed ({error})"))?;
@@ -161,17 +150,17 @@ impl Writer {
     fn settle(&mut self) {
         let trees = Arc::clone(&self.trees);
         let Ok(log) = trees.log() else { return };
-        let mark = self.numbers.next();
+        let mark = self.batch.next_block();
         // Also if it fails: a damaged page is not tried again with every group.
         self.settle_at = mark + SETTLE_EVERY_BLOCKS;
         if trees.read_only.get().is_some() {
             return;
         }
-        let mut batch = Batch::new(self.numbers);
         let mut lagging = self.lagging();
         for (session, known) in &mut lagging {
-            if let Err(error) = batch.put_known(log, *session, known) {
+            if let Err(error) = self.batch.put_known(log, *session, known) {
                 tracing::warn!(%session, %error, "cannot write a head; it will be read from the blocks");
+                self.batch.clear();
                 return;
             }
             *known = Known::new(known.head.clone());
@@ -179,8 +168,8 @@ impl Writer {
         if lagging.is_empty() && self.mark == mark {
             return;
         }
-        batch.put_mark();
-        match self.write(log, batch) {
+        self.batch.put_mark();
+        match self.write(log) {
             Ok(()) => {
                 self.mark = mark;
                 let mut live = trees.live_mut();
@@ -202,4 +191,19 @@ impl Writer {
             .filter_map(|(session, known)| Some((*session, known.clone()?)));
         known.filter(|(_, known)| known.lags()).collect()
     }
+}
+
+/// The next command, if one is queued or is being queued: those who just got the answers of the
+/// last group are about to write again. Stepping aside for them costs nothing when nobody is
+/// there, and makes groups larger when many write at once.
+fn next_queued(queue: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    let mut command = queue.try_recv().ok();
+    for _ in 0..QUIET_YIELDS {
+        if command.is_some() {
+            break;
+        }
+        std::thread::yield_now();
+        command = queue.try_recv().ok();
+    }
+    command
 }

@@ -54,6 +54,22 @@ fn head_bytes() {
 }
 
 #[test]
+fn an_event_put_in_place_is_what_the_codec_makes_of_it() {
+    for len in [0, 1, 7, 255, 256, 65_537] {
+        let payload: Vec<u8> = (0..len).map(|n: u32| n.to_le_bytes()[0]).collect();
+        let mut put = vec![9];
+        EventRow::put_inline(&mut put, &stamp(), &payload);
+        let body = Body::Inline(Block(payload));
+        let row = EventRow {
+            stamp: stamp(),
+            body,
+        };
+        assert_eq!(put[1..], codec::encode(&row).unwrap(), "{len} bytes");
+        assert_eq!(put[0], 9, "what was there stays");
+    }
+}
+
+#[test]
 fn event_bytes() {
     let body = Body::Inline(Block(b"payload".to_vec()));
     golden(
