@@ -28,6 +28,7 @@ mod doctor;
 mod files;
 mod fresh;
 mod group;
+mod intake;
 mod keys;
 mod ledger;
 mod lock;
@@ -46,6 +47,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{RwLock, mpsc, oneshot};
 
 use crate::admit;
@@ -110,17 +112,27 @@ impl Disk {
         command: impl FnOnce(oneshot::Sender<Result<T>>) -> Command,
     ) -> Result<T> {
         in_time(doing, async {
-            let sender = match &*self.running.read().await {
-                Some(running) => running.queue.clone(),
-                None => return Err(Error::Closed),
-            };
             let (reply, answer) = oneshot::channel();
-            let sent = sender.send(command(reply)).await;
-            drop(sender);
-            sent.map_err(|_| self.why_closed())?;
+            self.send(command(reply)).await?;
             answer.await.map_err(|_| self.why_closed())?
         })
         .await
+    }
+
+    /// Queues a command; waits only where the queue is full.
+    async fn send(&self, command: Command) -> Result<()> {
+        let (queue, command) = {
+            let running = self.running.read().await;
+            let running = running.as_ref().ok_or(Error::Closed)?;
+            match running.queue.try_send(command) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(_)) => return Err(self.why_closed()),
+                // Closing does not wait for those who wait.
+                Err(TrySendError::Full(command)) => (running.queue.clone(), command),
+            }
+        };
+        let sent = queue.send(command).await;
+        sent.map_err(|_| self.why_closed())
     }
 
     async fn ask<T: Send + 'static>(

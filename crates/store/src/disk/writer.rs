@@ -1,7 +1,7 @@
 //! The only writer: a thread behind a bounded queue.
 //!
-//! It takes all that is queued (no timer: what arrives during a sync is the next group), checks each
-//! command against what is known of its session, applies the good ones as one atomic batch, flushes, syncs the log file, and only then
+//! It takes a group from the queue (see `intake`), checks each command against what is known of its
+//! session, applies the good ones as one atomic batch, flushes, syncs the log file, and only then
 //! answers. sled is flushed from this thread alone. If any of it fails, the store is read-only from
 //! then on: after a failed sync nobody knows what is on disk, so it is never retried.
 
@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use crate::disk::batch::Batch;
 use crate::disk::files;
 use crate::disk::group::{self, Command, Group, Waiter};
+use crate::disk::intake::Intake;
 use crate::disk::ledger::{Extent, Ledger};
 use crate::disk::log::{Known, Log, panic_text};
 use crate::disk::trees::Trees;
@@ -24,8 +25,6 @@ use crate::error::{Error, Result};
 
 /// A group takes no further command beyond this many bytes.
 const GROUP_LIMIT_BYTES: usize = 16 << 20;
-/// A group is closed when the processor was given away so often in a row and nothing came.
-const QUIET_YIELDS: u32 = 4;
 /// Sessions kept in memory: some 400 bytes each, and 16 for each block behind the mark.
 const LIVE_LIMIT: usize = 4096;
 /// An opening after a crash reads about so many blocks, which are 32 MiB of small events.
@@ -42,9 +41,7 @@ pub(super) struct Writer {
     mark: u64,
     /// The block to settle at.
     settle_at: u64,
-    queue: mpsc::Receiver<Command>,
-    /// How large the last group was.
-    last_group: usize,
+    intake: Intake,
 }
 
 impl Writer {
@@ -65,8 +62,7 @@ impl Writer {
             batch,
             mark,
             settle_at: mark + SETTLE_EVERY_BLOCKS,
-            queue,
-            last_group: 0,
+            intake: Intake::new(queue),
         };
         let thread = std::thread::Builder::new().name("store-writer".into());
         let thread = thread.spawn(move || writer.run());
@@ -74,7 +70,7 @@ impl Writer {
     }
 
     fn run(mut self) {
-        while let Some(first) = self.queue.blocking_recv() {
+        while let Some(first) = self.intake.first() {
             match self.trees.read_only.get() {
                 Some(reason) => group::refuse(first, reason),
                 None => self.serve(first),
@@ -86,10 +82,10 @@ impl Writer {
     fn serve(&mut self, first: Command) {
         let trees = Arc::clone(&self.trees);
         let Ok(log) = trees.log() else { return };
-        let mut group = Group::new(&trees, log, &mut self.batch, self.last_group);
+        let mut group = Group::new(&trees, log, &mut self.batch, self.intake.expected());
         group.stage(first);
         while group.bytes() < GROUP_LIMIT_BYTES {
-            let Some(command) = next_queued(&mut self.queue) else {
+            let Some(command) = self.intake.next() else {
                 break;
             };
             group.stage(command);
@@ -107,7 +103,7 @@ impl Writer {
 
     fn commit(&mut self, log: &Log, changes: HashMap<SessionId, Known>, waiters: Vec<Waiter>) {
         let written = self.write(log);
-        self.last_group = waiters.len();
+        self.intake.answering(waiters.len());
         match written {
             Ok(()) => {
                 let extents = changes
@@ -191,19 +187,4 @@ impl Writer {
             .filter_map(|(session, known)| Some((*session, known.clone()?)));
         known.filter(|(_, known)| known.lags()).collect()
     }
-}
-
-/// The next command, if one is queued or is being queued: those who just got the answers of the
-/// last group are about to write again. Stepping aside for them costs nothing when nobody is
-/// there, and makes groups larger when many write at once.
-fn next_queued(queue: &mut mpsc::Receiver<Command>) -> Option<Command> {
-    let mut command = queue.try_recv().ok();
-    for _ in 0..QUIET_YIELDS {
-        if command.is_some() {
-            break;
-        }
-        std::thread::yield_now();
-        command = queue.try_recv().ok();
-    }
-    command
 }

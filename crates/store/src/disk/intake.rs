@@ -1,0 +1,185 @@
+//! The writer's end of the queue, and when a group is complete.
+//!
+//! Those who got the answers of the last group, and those who were queued already, are about to write
+//! again. The writer steps aside for them, because all of them in one group wait for the disk once: when
+//! 64 sessions write one event after the other, groups that close early make each wait for almost
+//! two. A group is complete when as many have come as may, or when nobody comes any more. There is
+//! no timer: where nobody is there, giving the processor away comes back at once.
+
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::disk::group::Command;
+
+/// So many are taken from the queue at a time: one by one, each would be a change of the counters that
+/// everybody who sends looks at.
+const TAKE_COMMANDS: usize = 64;
+/// Nobody comes any more when the processor was given away so often in a row and nothing came.
+const QUIET_YIELDS: u32 = 32;
+/// The longest that a group waits for more: on a busy machine, giving the processor away may take
+/// milliseconds.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// The writer's end of the queue.
+#[derive(Debug)]
+pub(super) struct Intake {
+    queue: mpsc::Receiver<Command>,
+    /// Taken from the queue and not handed on yet.
+    taken: VecDeque<Command>,
+    taking: Vec<Command>,
+    /// How many may come for this group.
+    expected: usize,
+    /// How many have come.
+    came: usize,
+    opened: Instant,
+}
+
+impl Intake {
+    pub(super) fn new(queue: mpsc::Receiver<Command>) -> Self {
+        Self {
+            queue,
+            taken: VecDeque::with_capacity(TAKE_COMMANDS),
+            taking: Vec::with_capacity(TAKE_COMMANDS),
+            expected: 0,
+            came: 0,
+            opened: Instant::now(),
+        }
+    }
+
+    /// How many may come for the next group.
+    pub(super) fn expected(&self) -> usize {
+        self.expected
+    }
+
+    /// So many are about to be answered: they may come again, beside those who are queued.
+    pub(super) fn answering(&mut self, waiters: usize) {
+        self.expected = waiters + self.taken.len() + self.queue.len();
+    }
+
+    /// Waits for the first command of a group; none if nobody can send one any more.
+    pub(super) fn first(&mut self) -> Option<Command> {
+        let first = match self.taken.pop_front() {
+            Some(command) => Some(command),
+            None => self.queue.blocking_recv(),
+        };
+        (self.came, self.opened) = (1, Instant::now());
+        first
+    }
+
+    /// The next command of the group, or none if it is complete.
+    pub(super) fn next(&mut self) -> Option<Command> {
+        let mut quiet = 0;
+        loop {
+            if let Some(command) = self.taken.pop_front() {
+                self.came += 1;
+                return Some(command);
+            }
+            if self.take() {
+                continue;
+            }
+            if is_complete(self.came, self.expected, quiet, self.opened.elapsed()) {
+                return None;
+            }
+            quiet += 1;
+            std::thread::yield_now();
+        }
+    }
+
+    /// Takes what is queued; whether that is anything.
+    fn take(&mut self) -> bool {
+        if self.queue.is_empty() {
+            return false;
+        }
+        let mut now = Context::from_waker(Waker::noop());
+        let taken = self
+            .queue
+            .poll_recv_many(&mut now, &mut self.taking, TAKE_COMMANDS);
+        self.taken.extend(self.taking.drain(..));
+        taken.is_ready() && !self.taken.is_empty()
+    }
+}
+
+/// Whether nobody is waited for any more: `came` of `expected` are there, and the processor was given
+/// away `quiet` times since the last of them.
+fn is_complete(came: usize, expected: usize, quiet: u32, waited: Duration) -> bool {
+    came >= expected || quiet >= QUIET_YIELDS || waited > PATIENCE
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which commands make a group, and when it is closed.
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::engine::SessionId;
+
+    fn claim(n: u128) -> Command {
+        let (reply, _) = oneshot::channel();
+        let session = SessionId::from_u128(n);
+        Command::Claim { session, reply }
+    }
+
+    fn session(command: Option<Command>) -> Option<u128> {
+        match command? {
+            Command::Claim { session, .. } => Some(session.0.as_u128()),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_group_is_all_that_is_queued_in_order() {
+        let (sender, queue) = mpsc::channel(1024);
+        let mut intake = Intake::new(queue);
+        // More than are taken at one time.
+        let all: Vec<u128> = (0..150).collect();
+        for &n in &all {
+            sender.try_send(claim(n)).unwrap();
+        }
+        let mut group = vec![session(intake.first()).unwrap()];
+        group.extend(std::iter::from_fn(|| session(intake.next())));
+        assert_eq!(group, all);
+        drop(sender);
+        assert_eq!(session(intake.first()), None);
+    }
+
+    #[test]
+    fn what_a_group_leaves_comes_with_the_next() {
+        let (sender, queue) = mpsc::channel(8);
+        let mut intake = Intake::new(queue);
+        (0..3).for_each(|n| sender.try_send(claim(n)).unwrap());
+        assert_eq!(session(intake.first()), Some(0));
+        assert_eq!(session(intake.next()), Some(1));
+        sender.try_send(claim(3)).unwrap();
+        intake.answering(2);
+        assert_eq!(intake.expected(), 4, "two again, one taken, one queued");
+        drop(sender);
+        assert_eq!(session(intake.first()), Some(2));
+        assert_eq!(session(intake.next()), Some(3));
+        assert_eq!(session(intake.first()), None);
+    }
+
+    #[test]
+    fn a_group_waits_for_those_who_may_come_but_not_for_ever() {
+        let short = Duration::from_micros(20);
+        for (came, expected, quiet, waited, complete) in [
+            (1, 0, 0, short, true),
+            (1, 1, 0, short, true),
+            (1, 64, 0, short, false),
+            (63, 64, QUIET_YIELDS - 1, short, false),
+            (64, 64, 0, short, true),
+            (70, 64, 0, short, true),
+            (1, 64, QUIET_YIELDS, short, true),
+            (1, 64, 0, PATIENCE + short, true),
+        ] {
+            assert_eq!(
+                is_complete(came, expected, quiet, waited),
+                complete,
+                "{came} of {expected}, quiet {quiet}, {waited:?}"
+            );
+        }
+    }
+}
