@@ -1,4 +1,19 @@
 //! Server-sent events (WHATWG HTML, section 9.2.6), read from bytes as they arrive.
+//!
+//! [`Parser::push`] takes pieces of a stream, cut anywhere, and hands on each event as soon as
+//! its empty line is there. An event that lies whole in one piece and has one `data` line is
+//! lent from that piece without a copy. What is held back is bounded by [`Caps`].
+//!
+//! Two things differ from the standard: bytes that are not UTF-8 are an error instead of being
+//! replaced, and `id` and `retry` are read over, because a model's reply cannot be resumed.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use memchr::memchr2;
+
+/// The byte order mark that a stream may begin with.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,3 +23,281 @@ pub struct Event<'a> {
     /// Its `data` lines, joined by line feeds.
     pub data: &'a str,
 }
+
+/// How much of a stream is held at most, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// One line, without its end.
+    pub line: usize,
+    /// The data of one event.
+    pub event: usize,
+}
+
+/// Why a stream cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A line is not UTF-8.
+    #[error("a line of the event stream is not UTF-8")]
+    NotUtf8,
+    /// A line is too long.
+    #[error("a line of the event stream is longer than {cap} bytes")]
+    Line {
+        /// The cap.
+        cap: usize,
+    },
+    /// An event is too long.
+    #[error("an event of the stream is longer than {cap} bytes")]
+    Event {
+        /// The cap.
+        cap: usize,
+    },
+}
+
+/// Reads one stream.
+pub struct Parser {
+    caps: Caps,
+    /// How many bytes of the mark were seen; none once the stream has begun.
+    mark: Option<usize>,
+    /// A carriage return was the last byte: a line feed after it belongs to it.
+    after_return: bool,
+    /// The beginning of a line whose end has not come yet.
+    line: Vec<u8>,
+    name: String,
+    data: String,
+    has_data: bool,
+}
+
+/// What of the event under way is still lent from the piece that is being read.
+#[derive(Default)]
+struct Lent<'c> {
+    name: Option<&'c str>,
+    data: Option<&'c str>,
+}
+
+/// A line and where its text lives.
+enum Line<'c, 'l> {
+    /// In the piece.
+    Whole(&'c str),
+    /// Put together from several pieces.
+    Joined(&'l str),
+}
+
+impl Parser {
+    /// A parser at the start of a stream.
+    pub fn new(caps: Caps) -> Parser {
+        Parser {
+            caps,
+            mark: Some(0),
+            after_return: false,
+            line: Vec::new(),
+            name: String::new(),
+            data: String::new(),
+            has_data: false,
+        }
+    }
+
+    /// Reads the next piece and hands each event that ends in it to `on`, in order. When `on`
+    /// breaks, the rest of the piece is not read, and the parser is of no further use.
+    ///
+    /// # Errors
+    /// The stream's own, and those of `on`. What came before an error has been handed on.
+    pub fn push<E: From<Error>>(
+        &mut self,
+        piece: &[u8],
+        mut on: impl FnMut(Event<'_>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<ControlFlow<()>, E> {
+        let mut rest = self.without_mark(piece);
+        let mut lent = Lent::default();
+        loop {
+            if self.after_return
+                && let Some((&first, others)) = rest.split_first()
+            {
+                self.after_return = false;
+                if first == b'\n' {
+                    rest = others;
+                }
+            }
+            let Some(end) = memchr2(b'\n', b'\r', rest) else {
+                break;
+            };
+            let (line, tail) = rest.split_at(end);
+            self.after_return = tail[0] == b'\r';
+            rest = &tail[1..];
+            if line.is_empty() && self.line.is_empty() {
+                if let Some(event) = self.event(&lent)
+                    && on(event)?.is_break()
+                {
+                    return Ok(ControlFlow::Break(()));
+                }
+                lent = Lent::default();
+                self.clear();
+            } else {
+                self.end_line(line, &mut lent)?;
+            }
+        }
+        self.keep(rest)?;
+        self.keep_lent(lent);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The piece without what of the byte order mark is in it.
+    fn without_mark<'c>(&mut self, mut piece: &'c [u8]) -> &'c [u8] {
+        while let Some(seen) = self.mark {
+            let Some((&first, others)) = piece.split_first() else {
+                break;
+            };
+            if first == MARK[seen] {
+                piece = others;
+                self.mark = Some(seen + 1).filter(|&seen| seen < MARK.len());
+            } else {
+                // It only began like a mark: those bytes are the first of a line.
+                self.line.extend_from_slice(&MARK[..seen]);
+                self.mark = None;
+            }
+        }
+        piece
+    }
+
+    /// Takes the line that ends with `end`.
+    fn end_line<'c>(&mut self, end: &'c [u8], lent: &mut Lent<'c>) -> Result<(), Error> {
+        if self.line.is_empty() {
+            self.check_line(end.len())?;
+            return self.field(Line::Whole(text(end)?), lent);
+        }
+        self.keep(end)?;
+        let mut line = std::mem::take(&mut self.line);
+        self.field(Line::Joined(text(&line)?), lent)?;
+        line.clear();
+        self.line = line;
+        Ok(())
+    }
+
+    /// Keeps the beginning of a line.
+    fn keep(&mut self, beginning: &[u8]) -> Result<(), Error> {
+        self.check_line(self.line.len() + beginning.len())?;
+        self.line.extend_from_slice(beginning);
+        Ok(())
+    }
+
+    fn check_line(&self, length: usize) -> Result<(), Error> {
+        let cap = self.caps.line;
+        if length > cap {
+            Err(Error::Line { cap })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn field<'c>(&mut self, line: Line<'c, '_>, lent: &mut Lent<'c>) -> Result<(), Error> {
+        let (field, value) = split(line.text());
+        match field {
+            "data" => self.take_data(line.lend(value), value, lent),
+            "event" => {
+                self.name.clear();
+                lent.name = line.lend(value);
+                if lent.name.is_none() {
+                    self.name.push_str(value);
+                }
+                Ok(())
+            }
+            // A comment, an id, a time to reconnect, or something newer.
+            _ => Ok(()),
+        }
+    }
+
+    fn take_data<'c>(
+        &mut self,
+        lendable: Option<&'c str>,
+        value: &str,
+        lent: &mut Lent<'c>,
+    ) -> Result<(), Error> {
+        let before = lent.data.map_or(self.data.len(), str::len);
+        let first = lent.data.is_none() && !self.has_data;
+        let cap = self.caps.event;
+        if before + usize::from(!first) + value.len() > cap {
+            return Err(Error::Event { cap });
+        }
+        if first && lendable.is_some() {
+            lent.data = lendable;
+            return Ok(());
+        }
+        if let Some(data) = lent.data.take() {
+            self.data.push_str(data);
+        }
+        if !first {
+            self.data.push('\n');
+        }
+        self.data.push_str(value);
+        self.has_data = true;
+        Ok(())
+    }
+
+    /// The event under way; none if it has no data.
+    fn event<'e>(&'e self, lent: &Lent<'e>) -> Option<Event<'e>> {
+        let data = lent.data.or(self.has_data.then_some(&*self.data))?;
+        let name = match lent.name.unwrap_or(&self.name) {
+            "" => "message",
+            name => name,
+        };
+        Some(Event { name, data })
+    }
+
+    fn clear(&mut self) {
+        self.name.clear();
+        self.data.clear();
+        self.has_data = false;
+    }
+
+    /// Keeps what was lent from a piece that goes away.
+    fn keep_lent(&mut self, lent: Lent<'_>) {
+        if let Some(name) = lent.name {
+            self.name.push_str(name);
+        }
+        if let Some(data) = lent.data {
+            self.data.push_str(data);
+            self.has_data = true;
+        }
+    }
+}
+
+/// Without what was received: that is not for logs.
+impl fmt::Debug for Parser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parser")
+            .field("caps", &self.caps)
+            .field("held", &(self.line.len() + self.data.len()))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'c> Line<'c, '_> {
+    fn text(&self) -> &str {
+        match self {
+            Line::Whole(line) => line,
+            Line::Joined(line) => line,
+        }
+    }
+
+    /// The last part of the line, as long as `value`, if it outlives the line.
+    fn lend(&self, value: &str) -> Option<&'c str> {
+        match self {
+            Line::Whole(line) => line.get(line.len() - value.len()..),
+            Line::Joined(_) => None,
+        }
+    }
+}
+
+fn text(line: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(line).map_err(|_| Error::NotUtf8)
+}
+
+/// Field and value of a line; a comment has an empty field.
+fn split(line: &str) -> (&str, &str) {
+    match line.split_once(':') {
+        Some((field, value)) => (field, value.strip_prefix(' ').unwrap_or(value)),
+        None => (line, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests;
