@@ -9,12 +9,14 @@
 //! - [`prompt`] renders the context that agents share, once, and what each is sent besides.
 //! - [`warm`] lets one request of a fan-out write the provider's cache before the others are sent.
 //! - [`language`] is what a model is to its caller: a request in, a reply out.
+//! - [`provider`] is a provider as settings, [`client`] the one way to every provider.
 //!
-//! All but [`language`] is blocking and free of clocks and randomness; the runtime crate calls
-//! it on threads of its own.
+//! All but [`language`] and [`client`] is blocking and free of clocks and randomness; the runtime
+//! crate calls it on threads of its own.
 
 pub mod calibration;
 pub mod catalogue;
+pub mod client;
 pub mod dialect;
 pub mod estimate;
 pub mod extractive;
@@ -22,6 +24,7 @@ pub mod extractive;
 mod fixture;
 pub mod language;
 pub mod prompt;
+pub mod provider;
 pub mod redact;
 pub mod retention;
 pub mod sse;

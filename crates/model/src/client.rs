@@ -1,0 +1,309 @@
+//! The one way to every provider: a request sent, limited, timed, tried again, and its answer
+//! read into a reply or an error with a class.
+//!
+//! What is decided is decided by pure parts: [`retry`], [`breaker`], [`cooldown`], [`limits`]
+//! and [`gate`], which puts the last three together; `told` reads headers, the dialect reads
+//! bodies. This file and `attempt` carry it out.
+//!
+//! ```text
+//! reply ─► entrance: breaker, cool-down, limits ─► attempt: send, read ─► reply
+//!             ▲                                          │ failed
+//!             └────────────── wait ◄── retry::decide ◄───┘
+//! ```
+//!
+//! Dropping the future of a call drops its connection. Keys are in the headers of requests and
+//! nowhere else: not in errors, logs or what types print.
+
+mod attempt;
+mod body;
+pub mod breaker;
+pub mod cooldown;
+mod entrance;
+pub mod gate;
+pub mod limits;
+mod report;
+pub mod retry;
+pub mod told;
+mod transport;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bytes::Bytes;
+use reqwest::Url;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument as _;
+use tracing::field::Empty;
+use unisono_context::Tokens;
+
+use crate::dialect::{Failure, Mode};
+use crate::language::{self, Class, Listener, Reply, Stage};
+use crate::provider::{self, Settings};
+use attempt::{Answer, Failed};
+use entrance::Entrance;
+use retry::Decision;
+
+/// The client of one provider. One value serves any number of calls at once; those that share
+/// it share its connections, limits, cool-down and breaker.
+pub struct Client {
+    settings: Settings,
+    http: reqwest::Client,
+    entrance: Entrance,
+}
+
+/// One call.
+pub struct Call {
+    /// The model, as `provider/model`, for errors.
+    pub model: Arc<str>,
+    /// The model's name at its provider.
+    pub name: Arc<str>,
+    /// What is asked for.
+    pub mode: Mode,
+    /// Head and tail of the body, sent one after the other. Neither is joined or copied.
+    pub body: [Bytes; 2],
+    /// The estimated input and the longest output, for the limit of tokens a minute.
+    pub tokens: Tokens,
+    /// Told of the reply's text while it comes in. When an attempt fails in the middle and the
+    /// next one succeeds, it is told the text again from the start.
+    pub listener: Listener,
+    /// Told once, when the first event of a stream has come and is not an error.
+    pub on_first_event: Option<OnFirstEvent>,
+}
+
+/// Who is told of the first event. It must not block.
+pub type OnFirstEvent = Box<dyn Fn() + Send + Sync>;
+
+/// A provider that cannot be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The settings cannot work.
+    #[error(transparent)]
+    Settings(#[from] provider::Error),
+    /// A header cannot be sent.
+    #[error("provider `{provider}`: its key cannot be sent in a header")]
+    Header {
+        /// The provider.
+        provider: Arc<str>,
+    },
+    /// Encrypted connections cannot be made.
+    #[error(
+        "provider `{provider}`: encrypted connections cannot be made: {reason}; install the \
+         system's CA certificates (package ca-certificates), or name a file in SSL_CERT_FILE"
+    )]
+    Tls {
+        /// The provider.
+        provider: Arc<str>,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How far a call has come, for the error of one that takes too long.
+#[derive(Default)]
+struct Progress {
+    attempts: u32,
+    last: Option<Failed>,
+}
+
+impl Client {
+    /// A client with those settings. Connects to nothing.
+    ///
+    /// # Errors
+    /// The settings cannot work, or this machine cannot make encrypted connections.
+    pub fn new(settings: Settings) -> Result<Client, Error> {
+        settings.check()?;
+        if let Some(warning) = settings.auth.key().and_then(provider::Key::warning) {
+            tracing::warn!(provider = &*settings.name, "{warning}");
+        }
+        Ok(Client {
+            http: transport::connections(&settings)?,
+            entrance: Entrance::new(&settings),
+            settings,
+        })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Asks for a reply.
+    ///
+    /// # Errors
+    /// There is none, after all attempts.
+    pub async fn reply(&self, call: Call) -> Result<Reply, language::Error> {
+        match self.timed(&call).await? {
+            Answer::Reply(reply) => Ok(*reply),
+            Answer::Count(_) => Err(self.misused(&call, "a request for a count is not a reply's")),
+        }
+    }
+
+    /// Asks how many tokens a request has. The mode is [`Mode::Count`], whatever the call says.
+    ///
+    /// # Errors
+    /// The dialect cannot be asked for that, or there is no answer after all attempts.
+    pub async fn count(&self, call: Call) -> Result<Tokens, language::Error> {
+        let call = Call {
+            mode: Mode::Count,
+            ..call
+        };
+        match self.timed(&call).await? {
+            Answer::Count(tokens) => Ok(tokens),
+            Answer::Reply(_) => Err(self.misused(&call, "a reply is not a count")),
+        }
+    }
+
+    /// All attempts, within the time a call may take.
+    async fn timed(&self, call: &Call) -> Result<Answer, language::Error> {
+        let Some(path) = self.settings.dialect.path(&call.name, call.mode) else {
+            let dialect = self.settings.dialect.name();
+            return Err(self.misused(call, &format!("the dialect {dialect} cannot count tokens")));
+        };
+        let url = self.settings.address.url(&call.name, &path);
+        let total = self.settings.timeouts.total;
+        let mut progress = Progress::default();
+        let attempts = self.attempts(call, &url, &mut progress);
+        match timeout(total, attempts).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.too_late(call, progress)),
+        }
+    }
+
+    async fn attempts(
+        &self,
+        call: &Call,
+        url: &Url,
+        progress: &mut Progress,
+    ) -> Result<Answer, language::Error> {
+        let policy = &self.settings.retry;
+        let deadline = Instant::now() + self.settings.timeouts.total;
+        let first_told = AtomicBool::new(false);
+        let tokens = match call.mode {
+            Mode::Stream | Mode::Whole => call.tokens.0,
+            // Counting uses none.
+            Mode::Count => 0,
+        };
+        loop {
+            let admitted = match self.entrance.admit(tokens).await {
+                Ok(admitted) => admitted,
+                Err(refused) => return Err(self.refused(call, refused, progress)),
+            };
+            progress.attempts += 1;
+            let attempt = progress.attempts;
+            let failed = match self.traced(call, url, &first_told, attempt).await {
+                Ok(answer) => {
+                    admitted.succeeded(answer.used());
+                    return Ok(answer);
+                }
+                Err(failed) => failed,
+            };
+            admitted.failed(failed.failure.class);
+            let outcome = retry::Failed {
+                class: failed.failure.class,
+                attempt,
+                vetoed: failed.vetoed,
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            match retry::decide(policy, &outcome, left, fastrand::f64()) {
+                Decision::Retry { after } => {
+                    progress.last = Some(failed);
+                    tracing::debug!(after_ms = after.as_millis() as u64, attempt, "trying again");
+                    sleep(after).await;
+                }
+                Decision::GiveUp(reason) => {
+                    return Err(self.error(call, failed, &reason.to_string()));
+                }
+            }
+        }
+    }
+
+    /// One attempt in a span of its own.
+    async fn traced(
+        &self,
+        call: &Call,
+        url: &Url,
+        first_told: &AtomicBool,
+        attempt: u32,
+    ) -> Result<Answer, Failed> {
+        let span = tracing::debug_span!(
+            "model request",
+            model = &*call.model,
+            attempt,
+            status = Empty,
+            request_id = Empty
+        );
+        let start = Instant::now();
+        async {
+            let outcome = self.attempt(call, url.clone(), first_told).await;
+            let took_ms = start.elapsed().as_millis() as u64;
+            match &outcome {
+                Ok(_) => tracing::debug!(took_ms, "answered"),
+                Err(failed) => {
+                    tracing::debug!(took_ms, class = failed.failure.class.code(), "failed");
+                }
+            }
+            outcome
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// The error of a call that was not let through. What it failed with before says more.
+    fn refused(&self, call: &Call, refused: Failure, progress: &mut Progress) -> language::Error {
+        match progress.last.take() {
+            Some(last) => self.error(call, last, &format!("; then {}", refused.reason)),
+            None => self.error(call, refused.into(), ""),
+        }
+    }
+
+    fn too_late(&self, call: &Call, progress: Progress) -> language::Error {
+        let total = self.settings.timeouts.total;
+        let attempts = progress.attempts;
+        let before = progress.last.map_or_else(String::new, |last| {
+            format!("; before that: {}", last.failure.reason)
+        });
+        let failure = Failure::new(
+            Class::Timeout(Stage::Total),
+            format!(
+                "no whole reply within {:.1} s, in attempt {attempts}{before}",
+                total.as_secs_f64()
+            ),
+        );
+        self.error(call, failure.into(), "")
+    }
+
+    fn misused(&self, call: &Call, reason: &str) -> language::Error {
+        self.error(call, Failure::new(Class::Internal, reason).into(), "")
+    }
+
+    fn error(&self, call: &Call, failed: Failed, ending: &str) -> language::Error {
+        language::Error {
+            model: call.model.clone(),
+            class: failed.failure.class,
+            reason: report::reason(&self.settings, &failed.failure, ending).into(),
+            request_id: failed.request_id,
+        }
+    }
+}
+
+/// Without the body.
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("model", &self.model)
+            .field("mode", &self.mode)
+            .field("bytes", &self.body.each_ref().map(Bytes::len))
+            .field("tokens", &self.tokens)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("settings", &self.settings)
+            .field("entrance", &self.entrance)
+            .finish_non_exhaustive()
+    }
+}

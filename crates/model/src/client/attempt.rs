@@ -1,0 +1,372 @@
+//! One attempt: a request sent, its answer read.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use reqwest::header::{ACCEPT, LOCATION};
+use reqwest::{Body, Response, Url};
+use tokio::time::{Instant, timeout, timeout_at};
+use unisono_context::Tokens;
+
+use super::body::Pieces;
+use super::told::{self, Form, Told};
+use super::{Call, Client, transport};
+use crate::dialect::{Failure, Mode, Seen};
+use crate::language::{Class, Reply, Stage};
+use crate::sse;
+
+/// The most that is read of an answer with an error status, in bytes.
+const REFUSAL: usize = 64 * 1024;
+/// How long and how much is read after a reply's end, so that its connection can be used again.
+const REST: (Duration, usize) = (Duration::from_secs(1), 64 * 1024);
+
+/// What came back.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// A reply.
+    Reply(Box<Reply>),
+    /// A number of tokens.
+    Count(Tokens),
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    pub(super) failure: Failure,
+    pub(super) request_id: Option<Arc<str>>,
+    /// The provider said that trying again is of no use.
+    pub(super) vetoed: bool,
+}
+
+/// A reply that comes in.
+struct Incoming {
+    response: Response,
+    /// When its first byte must be there; none once it is.
+    first_byte: Option<Instant>,
+    read: usize,
+    ended: bool,
+}
+
+impl Client {
+    /// Sends the request once and reads what comes back. `told` is set once the call's owner has
+    /// been told of its first event.
+    pub(super) async fn attempt(
+        &self,
+        call: &Call,
+        url: Url,
+        first_told: &AtomicBool,
+    ) -> Result<Answer, Failed> {
+        let settings = &self.settings;
+        let first_byte = Instant::now() + settings.timeouts.first_byte;
+        let sent = self.request(call, url).send();
+        let response = match timeout_at(first_byte, sent).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.broken(&error).into()),
+            Err(_) => return Err(self.late(Stage::FirstByte).into()),
+        };
+        let told = told::read(response.headers(), Timestamp::now());
+        self.entrance.learn(&told);
+        let status = response.status().as_u16();
+        let span = tracing::Span::current();
+        span.record("status", status);
+        span.record("request_id", told.request_id.as_deref());
+        let mut incoming = Incoming {
+            response,
+            first_byte: Some(first_byte),
+            read: 0,
+            ended: false,
+        };
+        let outcome = if (200..300).contains(&status) {
+            self.read(call, &told, &mut incoming, first_told).await
+        } else {
+            Err(self.refusal(status, &mut incoming).await)
+        };
+        match outcome {
+            Ok(answer) => {
+                incoming.give_back();
+                Ok(answer.with_id(told.request_id))
+            }
+            Err(failure) => Err(Failed {
+                failure: Failure {
+                    class: with_wait(failure.class, told.retry_after),
+                    ..failure
+                },
+                request_id: told.request_id,
+                vetoed: told.vetoed,
+            }),
+        }
+    }
+
+    fn request(&self, call: &Call, url: Url) -> reqwest::RequestBuilder {
+        let [head, tail] = call.body.clone();
+        let (before, after) = match call.mode {
+            Mode::Count => self.settings.dialect.count_wrapper(),
+            Mode::Stream | Mode::Whole => ("", ""),
+        };
+        let accept = match call.mode {
+            Mode::Stream => "text/event-stream",
+            Mode::Whole | Mode::Count => "application/json",
+        };
+        let (before, after) = (before.as_bytes(), after.as_bytes());
+        self.http
+            .post(url)
+            .header(ACCEPT, accept)
+            .body(Body::wrap(Pieces::new([
+                Bytes::from_static(before),
+                head,
+                tail,
+                Bytes::from_static(after),
+            ])))
+    }
+
+    async fn read(
+        &self,
+        call: &Call,
+        told: &Told,
+        incoming: &mut Incoming,
+        first_told: &AtomicBool,
+    ) -> Result<Answer, Failure> {
+        if told.form == Form::Html {
+            let reason = "the answer is an HTML page: it looks like a proxy's page, not the \
+                          provider's; check the base URL and the proxy settings";
+            return Err(Failure::new(Class::BadReply, reason));
+        }
+        let dialect = self.settings.dialect;
+        let tell_first = || {
+            if let Some(on_first_event) = &call.on_first_event
+                && !first_told.swap(true, Ordering::Relaxed)
+            {
+                on_first_event();
+            }
+        };
+        match (call.mode, told.form) {
+            (Mode::Count, _) => {
+                let body = self.whole(incoming).await?;
+                Ok(Answer::Count(dialect.counted(&body)?))
+            }
+            (_, Form::Events) | (Mode::Stream, Form::Other) => {
+                let reply = self.stream(call, incoming, tell_first).await?;
+                Ok(Answer::Reply(Box::new(reply)))
+            }
+            (Mode::Stream | Mode::Whole, _) => {
+                let reply = dialect.whole(&self.whole(incoming).await?)?;
+                tell_first();
+                call.listener.text(&reply.text);
+                Ok(Answer::Reply(Box::new(reply)))
+            }
+        }
+    }
+
+    async fn stream(
+        &self,
+        call: &Call,
+        incoming: &mut Incoming,
+        tell_first: impl Fn() + Send,
+    ) -> Result<Reply, Failure> {
+        let mut parser = sse::Parser::new(self.settings.caps.stream);
+        let mut decoder = self.settings.dialect.decoder();
+        loop {
+            let piece = match self.next(incoming).await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                // Where a dialect's marker is not the last that may come, the reply can be whole.
+                Err(broken) if broken.class != Class::TooLarge => {
+                    return decoder.finish().map_err(|_| broken);
+                }
+                Err(too_large) => return Err(too_large),
+            };
+            let flow = parser.push(&piece, |event| {
+                // No dialect says anything with an event without data.
+                if event.data.is_empty() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let seen = decoder.event(&event)?;
+                tell_first();
+                match seen {
+                    Seen::Text(text) => call.listener.text(text),
+                    Seen::Other => {}
+                    Seen::End => return Ok(ControlFlow::Break(())),
+                }
+                Ok::<_, Failure>(ControlFlow::Continue(()))
+            })?;
+            if flow.is_break() {
+                break;
+            }
+        }
+        decoder.finish()
+    }
+
+    async fn whole(&self, incoming: &mut Incoming) -> Result<Vec<u8>, Failure> {
+        let announced = incoming.response.content_length().unwrap_or(0);
+        if announced > self.settings.caps.response as u64 {
+            return Err(self.too_large());
+        }
+        let mut body = Vec::with_capacity(announced as usize);
+        while let Some(piece) = self.next(incoming).await? {
+            body.extend_from_slice(&piece);
+        }
+        Ok(body)
+    }
+
+    /// What an answer with an error status means. Of its body that is taken which comes in time.
+    async fn refusal(&self, status: u16, incoming: &mut Incoming) -> Failure {
+        if let Some(to) = redirection(status, &incoming.response) {
+            return Failure::new(
+                Class::BadRequest,
+                format!(
+                    "the address redirects to {to} (status {status}); set that as the base URL"
+                ),
+            );
+        }
+        let mut body = Vec::new();
+        let reading = async {
+            while body.len() < REFUSAL {
+                match self.next(incoming).await {
+                    Ok(Some(piece)) => body.extend_from_slice(&piece),
+                    Ok(None) | Err(_) => break,
+                }
+            }
+        };
+        // What was read until then says enough.
+        let _ = timeout(self.settings.timeouts.idle, reading).await;
+        body.truncate(REFUSAL);
+        self.settings.dialect.refusal(status, &body)
+    }
+
+    /// The next piece of an answer; none at its end.
+    async fn next(&self, incoming: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+        let (until, stage) = match incoming.first_byte {
+            Some(first_byte) => (first_byte, Stage::FirstByte),
+            None => (Instant::now() + self.settings.timeouts.idle, Stage::Idle),
+        };
+        match timeout_at(until, incoming.response.chunk()).await {
+            Err(_) => Err(self.late(stage)),
+            Ok(Err(error)) => Err(self.broken(&error)),
+            Ok(Ok(None)) => {
+                incoming.ended = true;
+                Ok(None)
+            }
+            Ok(Ok(Some(piece))) => {
+                incoming.first_byte = None;
+                incoming.read += piece.len();
+                if incoming.read > self.settings.caps.response {
+                    return Err(self.too_large());
+                }
+                Ok(Some(piece))
+            }
+        }
+    }
+
+    fn broken(&self, error: &reqwest::Error) -> Failure {
+        transport::failure(error, &self.settings.address, &self.settings.timeouts)
+    }
+
+    fn late(&self, stage: Stage) -> Failure {
+        let timeouts = &self.settings.timeouts;
+        let (what, timeout) = match stage {
+            Stage::Idle => ("nothing more came of the reply", timeouts.idle),
+            _ => ("no byte of a reply came", timeouts.first_byte),
+        };
+        let reason = format!("{what} within {:.1} s", timeout.as_secs_f64());
+        Failure::new(Class::Timeout(stage), reason)
+    }
+
+    fn too_large(&self) -> Failure {
+        let cap = self.settings.caps.response;
+        Failure::new(
+            Class::TooLarge,
+            format!("the reply is larger than {cap} bytes, which is all that is read of one"),
+        )
+    }
+}
+
+impl Incoming {
+    /// Reads what is left after the end of a reply, in the background: a connection can only be
+    /// used again when its answer was read to the end.
+    fn give_back(self) {
+        if self.ended {
+            return;
+        }
+        let mut response = self.response;
+        let (time, mut most) = REST;
+        tokio::spawn(timeout(time, async move {
+            while let Ok(Some(piece)) = response.chunk().await {
+                most = most.saturating_sub(piece.len());
+                if most == 0 {
+                    break;
+                }
+            }
+        }));
+    }
+}
+
+impl Answer {
+    /// The tokens that were used, as far as the answer says.
+    pub(super) fn used(&self) -> Option<u64> {
+        match self {
+            Answer::Reply(reply) => {
+                Some((reply.usage.input + reply.usage.output).0).filter(|used| *used > 0)
+            }
+            Answer::Count(_) => Some(0),
+        }
+    }
+
+    fn with_id(mut self, id: Option<Arc<str>>) -> Answer {
+        if let Answer::Reply(reply) = &mut self {
+            reply.request_id = id.or(reply.request_id.take());
+        }
+        self
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        Failed {
+            failure,
+            request_id: None,
+            vetoed: false,
+        }
+    }
+}
+
+impl From<sse::Error> for Failure {
+    fn from(error: sse::Error) -> Failure {
+        let class = match error {
+            sse::Error::NotUtf8 => Class::BadReply,
+            sse::Error::Line { .. } | sse::Error::Event { .. } => Class::TooLarge,
+        };
+        Failure::new(class, error.to_string())
+    }
+}
+
+/// The class with the wait that the answer's headers ask for.
+fn with_wait(class: Class, wait: Option<Duration>) -> Class {
+    let wait = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+    match class {
+        Class::RateLimited { retry_after_ms } => Class::RateLimited {
+            retry_after_ms: wait.or(retry_after_ms),
+        },
+        Class::Unavailable { retry_after_ms } => Class::Unavailable {
+            retry_after_ms: wait.or(retry_after_ms),
+        },
+        other => other,
+    }
+}
+
+/// Where an answer redirects to, without what may be secret in it.
+fn redirection(status: u16, response: &Response) -> Option<String> {
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    if !(300..400).contains(&status) {
+        return None;
+    }
+    let to = response.url().join(location).ok()?;
+    Some(format!(
+        "{}{}",
+        to.origin().ascii_serialization(),
+        to.path()
+    ))
+}

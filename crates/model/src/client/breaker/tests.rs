@@ -1,0 +1,192 @@
+//! The circuit breaker: its transitions, and that it lets one probe through at a time.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const POLICY: Policy = Policy {
+    failures: 3,
+    cool_down: Duration::from_secs(30),
+};
+
+fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A breaker that opened at 0 s.
+fn open() -> Breaker {
+    let mut breaker = Breaker::new(POLICY);
+    for _ in 0..3 {
+        assert_eq!(breaker.admit(s(0)), Ok(Pass::Ordinary));
+        breaker.report(s(0), Pass::Ordinary, Verdict::Fails);
+    }
+    breaker
+}
+
+#[test]
+fn it_opens_after_failures_in_a_row_and_for_its_time() {
+    let mut breaker = open();
+    assert_eq!(breaker.admit(s(0)), Err(Refused { left: s(30) }));
+    assert_eq!(breaker.check(s(29)), Err(Refused { left: s(1) }));
+    assert_eq!(breaker.check(s(30)), Ok(()));
+    assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe));
+}
+
+#[test]
+fn an_answer_in_between_starts_the_count_anew() {
+    let mut breaker = Breaker::new(POLICY);
+    for verdict in [
+        Verdict::Fails,
+        Verdict::Fails,
+        Verdict::Answers,
+        Verdict::Fails,
+    ] {
+        breaker.report(s(0), Pass::Ordinary, verdict);
+    }
+    assert_eq!(breaker.admit(s(0)), Ok(Pass::Ordinary));
+    breaker.report(s(0), Pass::Ordinary, Verdict::Unknown);
+    breaker.report(s(0), Pass::Ordinary, Verdict::Fails);
+    assert_eq!(breaker.admit(s(0)), Ok(Pass::Ordinary), "two in a row");
+}
+
+#[test]
+fn what_a_probe_shows_decides() {
+    let refused = Err(Refused { left: s(0) });
+    // What the probe shows; then what is let through at once, and 30 s later.
+    let table = [
+        (Verdict::Answers, Ok(Pass::Ordinary), Ok(Pass::Ordinary)),
+        (
+            Verdict::Fails,
+            Err(Refused { left: s(30) }),
+            Ok(Pass::Probe),
+        ),
+        (Verdict::Unknown, Ok(Pass::Probe), refused),
+    ];
+    for (verdict, at_once, later) in table {
+        let mut breaker = open();
+        assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe));
+        assert_eq!(breaker.admit(s(31)), refused, "one probe at a time");
+        breaker.report(s(32), Pass::Probe, verdict);
+        assert_eq!(breaker.admit(s(32)), at_once, "{verdict:?}");
+        assert_eq!(breaker.admit(s(62)), later, "{verdict:?}");
+    }
+}
+
+#[test]
+fn requests_that_were_under_way_when_it_opened() {
+    let mut breaker = open();
+    breaker.report(s(20), Pass::Ordinary, Verdict::Fails);
+    assert_eq!(
+        breaker.check(s(30)),
+        Ok(()),
+        "one that fails does not prolong it"
+    );
+    breaker.report(s(20), Pass::Ordinary, Verdict::Answers);
+    assert_eq!(
+        breaker.admit(s(20)),
+        Ok(Pass::Ordinary),
+        "one that is answered closes it"
+    );
+    let mut probing = open();
+    assert_eq!(probing.admit(s(30)), Ok(Pass::Probe));
+    probing.report(s(31), Pass::Ordinary, Verdict::Fails);
+    assert_eq!(
+        probing.check(s(31)),
+        Err(Refused { left: s(0) }),
+        "only the probe counts"
+    );
+}
+
+#[test]
+fn zero_failures_switch_it_off() {
+    let mut breaker = Breaker::new(Policy {
+        failures: 0,
+        ..POLICY
+    });
+    for _ in 0..100 {
+        breaker.report(s(0), Pass::Ordinary, Verdict::Fails);
+    }
+    assert_eq!(breaker.admit(s(0)), Ok(Pass::Ordinary));
+}
+
+#[test]
+fn what_a_failure_says_of_its_provider() {
+    let table = [
+        (
+            Class::Unavailable {
+                retry_after_ms: None,
+            },
+            Verdict::Fails,
+        ),
+        (Class::Transport, Verdict::Fails),
+        (Class::IncompleteStream, Verdict::Fails),
+        (Class::Timeout(Stage::FirstByte), Verdict::Fails),
+        (Class::Timeout(Stage::Total), Verdict::Unknown),
+        (
+            Class::RateLimited {
+                retry_after_ms: None,
+            },
+            Verdict::Answers,
+        ),
+        (Class::Unauthorised, Verdict::Answers),
+        (Class::BadRequest, Verdict::Answers),
+        (Class::BadReply, Verdict::Unknown),
+        (Class::Busy, Verdict::Unknown),
+    ];
+    for (class, verdict) in table {
+        assert_eq!(Verdict::of(class), verdict, "{class:?}");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Wait(u64),
+    Admit,
+    Report(usize, Verdict),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let verdict = prop_oneof![
+        1 => Just(Verdict::Answers),
+        3 => Just(Verdict::Fails),
+        1 => Just(Verdict::Unknown),
+    ];
+    prop_oneof![
+        1 => (0_u64..20).prop_map(Act::Wait),
+        3 => Just(Act::Admit),
+        3 => (any::<usize>(), verdict).prop_map(|(which, verdict)| Act::Report(which, verdict)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn one_probe_at_a_time_and_never_stuck(acts in prop::collection::vec(act(), 0..200)) {
+        let mut breaker = Breaker::new(POLICY);
+        let (mut now, mut under_way) = (s(0), Vec::new());
+        for act in acts {
+            match act {
+                Act::Wait(seconds) => now += s(seconds),
+                Act::Admit => {
+                    if let Ok(pass) = breaker.admit(now) {
+                        under_way.push(pass);
+                    }
+                }
+                Act::Report(which, verdict) if !under_way.is_empty() => {
+                    let pass = under_way.remove(which % under_way.len());
+                    breaker.report(now, pass, verdict);
+                }
+                Act::Report(..) => {}
+            }
+            let probes = under_way.iter().filter(|pass| **pass == Pass::Probe).count();
+            prop_assert!(probes <= 1 || breaker.state != State::Probing);
+            if breaker.state == State::Probing {
+                prop_assert_eq!(probes, 1, "a probe that nobody reports");
+            }
+        }
+        // Once all have reported, a cool-down later somebody is let through.
+        for pass in under_way {
+            breaker.report(now, pass, Verdict::Fails);
+        }
+        prop_assert!(breaker.admit(now + POLICY.cool_down).is_ok());
+    }
+}

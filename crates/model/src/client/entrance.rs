@@ -1,0 +1,160 @@
+//! Where requests to a provider wait for their turn: the shell around [`Gate`].
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::breaker::Pass;
+use super::gate::{Ask, Gate, Step};
+use super::told::Told;
+use crate::dialect::Failure;
+use crate::language::Class;
+use crate::provider::Settings;
+
+/// The entrance to one provider.
+#[derive(Debug)]
+pub(super) struct Entrance {
+    gate: Mutex<Gate>,
+    /// Requests that may be under way at once.
+    slots: Option<Semaphore>,
+    queue: Duration,
+    start: Instant,
+}
+
+/// A request that may be sent. Dropped without a report it counts as given up.
+#[derive(Debug)]
+pub(super) struct Admitted<'e> {
+    entrance: &'e Entrance,
+    pass: Option<Pass>,
+    taken: u64,
+    _slot: Option<SemaphorePermit<'e>>,
+}
+
+/// A place in the queue, given back when it is dropped unused.
+struct Place<'e> {
+    entrance: &'e Entrance,
+    tokens: u64,
+    taken: bool,
+}
+
+impl Entrance {
+    pub(super) fn new(settings: &Settings) -> Entrance {
+        Entrance {
+            gate: Mutex::new(Gate::new(
+                &settings.limits,
+                &settings.retry,
+                settings.breaker,
+            )),
+            slots: settings
+                .limits
+                .concurrent
+                .map(|most| Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            queue: settings.limits.queue,
+            start: Instant::now(),
+        }
+    }
+
+    /// Waits until a request of so many tokens may be sent.
+    pub(super) async fn admit(&self, tokens: u64) -> Result<Admitted<'_>, Failure> {
+        let arrived = Instant::now();
+        let slot = self.slot().await?;
+        let mut place = Place {
+            entrance: self,
+            tokens,
+            taken: false,
+        };
+        loop {
+            let ask = Ask {
+                tokens,
+                placed: place.taken,
+                patience: self.queue.saturating_sub(arrived.elapsed()),
+            };
+            let draw = fastrand::f64();
+            match self.locked(|gate, now| gate.step(now, ask, draw)) {
+                Step::Go(pass) => {
+                    place.taken = false;
+                    return Ok(Admitted {
+                        entrance: self,
+                        pass: Some(pass),
+                        taken: tokens,
+                        _slot: slot,
+                    });
+                }
+                Step::Wait(wait) => sleep(wait).await,
+                Step::Placed(wait) => {
+                    place.taken = true;
+                    sleep(wait).await;
+                }
+                Step::Refused(failure) => return Err(failure),
+            }
+        }
+    }
+
+    async fn slot(&self) -> Result<Option<SemaphorePermit<'_>>, Failure> {
+        let Some(slots) = &self.slots else {
+            return Ok(None);
+        };
+        match timeout(self.queue, slots.acquire()).await {
+            Ok(Ok(slot)) => Ok(Some(slot)),
+            Ok(Err(_)) | Err(_) => Err(Failure::new(
+                Class::Busy,
+                format!(
+                    "as many requests as the provider's settings allow at once are under way, \
+                     and none ended within {:.1} s",
+                    self.queue.as_secs_f64()
+                ),
+            )),
+        }
+    }
+
+    /// Takes what the headers of an answer say of the provider's limits.
+    pub(super) fn learn(&self, told: &Told) {
+        self.locked(|gate, now| gate.learn(now, told));
+    }
+
+    fn locked<T>(&self, act: impl FnOnce(&mut Gate, Duration) -> T) -> T {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        act(&mut gate, self.start.elapsed())
+    }
+}
+
+impl Admitted<'_> {
+    /// The attempt has brought a reply, with so many tokens used.
+    pub(super) fn succeeded(mut self, used: Option<u64>) {
+        if let Some(pass) = self.pass.take() {
+            let taken = self.taken;
+            self.entrance
+                .locked(|gate, now| gate.succeeded(now, pass, taken, used));
+        }
+    }
+
+    /// The attempt has failed.
+    pub(super) fn failed(mut self, class: Class) {
+        if let Some(pass) = self.pass.take() {
+            self.entrance
+                .locked(|gate, now| gate.failed(now, pass, class));
+        }
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            self.entrance.locked(|gate, now| gate.abandoned(now, pass));
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.taken {
+            let tokens = self.tokens;
+            self.entrance.locked(|gate, _| gate.give_back(tokens));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Waiting for a turn, on a clock that the tests move.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::client::limits::Limits;
+use crate::provider::Kind;
+
+/// Runs on a clock that jumps to the next timer when nobody has anything to do.
+fn timed<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+fn entrance(limits: Limits) -> Entrance {
+    let mut settings =
+        Settings::new("mine", Kind::Compatible, Some("http://127.0.0.1:9"), None).unwrap();
+    settings.limits = limits;
+    settings.breaker.failures = 1;
+    Entrance::new(&settings)
+}
+
+const QUEUE: Duration = Duration::from_secs(60);
+
+fn limits() -> Limits {
+    Limits {
+        queue: QUEUE,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
+    timed(async {
+        let entrance = Arc::new(entrance(limits()));
+        let start = Instant::now();
+        let first = entrance.admit(1).await.unwrap();
+        first.failed(Class::RateLimited {
+            retry_after_ms: Some(20_000),
+        });
+        let mut siblings = JoinSet::new();
+        for _ in 0..32 {
+            let entrance = entrance.clone();
+            siblings.spawn(async move {
+                drop(entrance.admit(1).await.unwrap());
+                start.elapsed().as_millis()
+            });
+        }
+        let starts: BTreeSet<u128> = siblings.join_all().await.into_iter().collect();
+        let (first, last) = (starts.first().unwrap(), starts.last().unwrap());
+        assert!(*first >= 20_000 && *last <= 25_010, "{starts:?}");
+        assert!(starts.len() > 16, "each at its own time: {starts:?}");
+    });
+}
+
+#[test]
+fn who_gives_up_leaves_its_place_to_the_next() {
+    timed(async {
+        let entrance = entrance(Limits {
+            requests_per_minute: Some(1),
+            ..limits()
+        });
+        let start = Instant::now();
+        drop(entrance.admit(1).await.unwrap());
+        let given_up = timeout(Duration::from_secs(1), entrance.admit(1)).await;
+        assert!(given_up.is_err(), "it has to wait");
+        drop(entrance.admit(1).await.unwrap());
+        let waited = start.elapsed();
+        assert!(
+            waited <= Duration::from_millis(60_010),
+            "not two minutes: {waited:?}"
+        );
+        assert!(waited >= Duration::from_secs(59), "{waited:?}");
+    });
+}
+
+#[test]
+fn who_would_wait_too_long_is_told_at_once() {
+    timed(async {
+        let entrance = entrance(Limits {
+            tokens_per_minute: Some(60),
+            queue: Duration::from_secs(10),
+            ..limits()
+        });
+        let start = Instant::now();
+        drop(entrance.admit(60).await.unwrap());
+        let failure = entrance.admit(60).await.unwrap_err();
+        assert_eq!(
+            (failure.class, start.elapsed()),
+            (Class::Busy, Duration::ZERO)
+        );
+    });
+}
+
+#[test]
+fn as_many_at_once_as_the_settings_say() {
+    timed(async {
+        let entrance = entrance(Limits {
+            concurrent: Some(2),
+            ..limits()
+        });
+        let start = Instant::now();
+        let first = entrance.admit(1).await.unwrap();
+        let second = entrance.admit(1).await.unwrap();
+        let failure = entrance.admit(1).await.unwrap_err();
+        assert_eq!((failure.class, start.elapsed()), (Class::Busy, QUEUE));
+        let mut third = pin!(entrance.admit(1));
+        assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
+        first.succeeded(None);
+        assert!(timeout(Duration::from_secs(1), third).await.is_ok());
+        drop(second);
+    });
+}
+
+#[test]
+fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
+    timed(async {
+        let entrance = entrance(limits());
+        let first = entrance.admit(1).await.unwrap();
+        first.failed(Class::Transport);
+        let refused = entrance.admit(1).await.unwrap_err();
+        assert_eq!(refused.class, Class::CircuitOpen);
+        sleep(Duration::from_secs(30)).await;
+        let probe = entrance.admit(1).await.unwrap();
+        assert_eq!(probe.pass, Some(Pass::Probe));
+        assert!(entrance.admit(1).await.is_err(), "one at a time");
+        drop(probe);
+        let probe = entrance.admit(1).await.unwrap();
+        assert_eq!(probe.pass, Some(Pass::Probe));
+        probe.succeeded(None);
+        assert_eq!(entrance.admit(1).await.unwrap().pass, Some(Pass::Ordinary));
+    });
+}

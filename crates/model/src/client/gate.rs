@@ -1,0 +1,159 @@
+//! Whether a request to a provider may be sent now: breaker, cool-down and limits in one.
+//!
+//! A request asks with [`Gate::step`] until it may go or is refused, sleeping in between. It has
+//! taken its place in the queue at most once; a place that is not used is given back.
+//!
+//! Times are durations since a fixed start.
+
+use std::time::Duration;
+
+use super::breaker::{self, Breaker, Pass, Verdict};
+use super::cooldown::CoolDown;
+use super::limits::{Limits, Meter};
+use super::retry;
+use super::told::Told;
+use crate::dialect::Failure;
+use crate::language::Class;
+
+/// What all requests to one provider share.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    breaker: Breaker,
+    cool_down: CoolDown,
+    meter: Meter,
+    /// The longest cool-down; after it somebody may try.
+    longest_hold: Duration,
+    /// The cool-down after a refusal that names no time.
+    shortest_hold: Duration,
+}
+
+/// A request that wants to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Its tokens, input and output.
+    pub tokens: u64,
+    /// Whether it has a place in the queue.
+    pub placed: bool,
+    /// How much longer it may wait.
+    pub patience: Duration,
+}
+
+/// What a request does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is sent.
+    Go(Pass),
+    /// It waits and asks again.
+    Wait(Duration),
+    /// It now has a place in the queue; it waits for its turn and asks again.
+    Placed(Duration),
+    /// It is not sent.
+    Refused(Failure),
+}
+
+impl Gate {
+    /// An open gate.
+    pub fn new(limits: &Limits, retry: &retry::Policy, breaker: breaker::Policy) -> Gate {
+        Gate {
+            breaker: Breaker::new(breaker),
+            cool_down: CoolDown::default(),
+            meter: Meter::new(limits),
+            longest_hold: retry.longest_wait,
+            shortest_hold: retry.base,
+        }
+    }
+
+    /// What a request does next. `draw` is a random number from 0 up to 1.
+    pub fn step(&mut self, now: Duration, ask: Ask, draw: f64) -> Step {
+        if let Err(refused) = self.breaker.check(now) {
+            return Step::Refused(left_alone(refused.left));
+        }
+        if let Some(wait) = self.cool_down.wait(now, draw) {
+            return if wait <= ask.patience {
+                Step::Wait(wait)
+            } else {
+                Step::Refused(held_back(wait, ask.patience))
+            };
+        }
+        if !ask.placed {
+            match self.meter.take(now, ask.tokens, ask.patience) {
+                Ok(wait) if wait.is_zero() => {}
+                Ok(wait) => return Step::Placed(wait),
+                Err(full) => return Step::Refused(busy(full.what, full.wait, ask.patience)),
+            }
+        }
+        match self.breaker.admit(now) {
+            Ok(pass) => Step::Go(pass),
+            Err(refused) => Step::Refused(left_alone(refused.left)),
+        }
+    }
+
+    /// Gives a place in the queue back.
+    pub fn give_back(&mut self, tokens: u64) {
+        self.meter.give_back(tokens);
+    }
+
+    /// Takes what the headers of an answer say of the provider's limits.
+    pub fn learn(&mut self, now: Duration, told: &Told) {
+        self.meter.learn(now, told.requests, told.tokens);
+    }
+
+    /// An attempt has brought a reply, for which so many of the tokens it took were used.
+    pub fn succeeded(&mut self, now: Duration, pass: Pass, taken: u64, used: Option<u64>) {
+        self.breaker.report(now, pass, Verdict::Answers);
+        if let Some(used) = used {
+            self.meter.settle(taken, used);
+        }
+    }
+
+    /// An attempt has failed.
+    pub fn failed(&mut self, now: Duration, pass: Pass, class: Class) {
+        self.breaker.report(now, pass, Verdict::of(class));
+        let hold = match (class, retry::asked(class)) {
+            (_, Some(asked)) => asked.min(self.longest_hold),
+            (Class::RateLimited { .. }, None) => self.shortest_hold,
+            _ => return,
+        };
+        self.cool_down.hold(now, hold);
+    }
+
+    /// An attempt was given up before it ended.
+    pub fn abandoned(&mut self, now: Duration, pass: Pass) {
+        self.breaker.report(now, pass, Verdict::Unknown);
+    }
+}
+
+fn left_alone(left: Duration) -> Failure {
+    let reason = if left.is_zero() {
+        "the provider failed too often; one request is trying whether it is back".to_owned()
+    } else {
+        let left = left.as_secs_f64();
+        format!("the provider failed too often and is left alone for {left:.1} s more")
+    };
+    Failure::new(Class::CircuitOpen, reason)
+}
+
+fn held_back(wait: Duration, patience: Duration) -> Failure {
+    let (wait, patience) = (wait.as_secs_f64(), patience.as_secs_f64());
+    Failure::new(
+        Class::Busy,
+        format!(
+            "the provider asked to be left alone for {wait:.1} s more, longer than the \
+             {patience:.1} s this request may wait"
+        ),
+    )
+}
+
+fn busy(what: &str, wait: Duration, patience: Duration) -> Failure {
+    let (wait, patience) = (wait.as_secs_f64(), patience.as_secs_f64());
+    Failure::new(
+        Class::Busy,
+        format!(
+            "the limit of {what} a minute has no room for {wait:.1} s, longer than the \
+             {patience:.1} s this request may wait; raise the limit or ask less at once"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The gate: breaker, cool-down and limits together, as one fan-out meets them.
+
+use super::*;
+use crate::client::limits;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn gate(limits: Limits) -> Gate {
+    let breaker = breaker::Policy {
+        failures: 2,
+        cool_down: ms(10_000),
+    };
+    Gate::new(&limits, &retry::Policy::default(), breaker)
+}
+
+const ASK: Ask = Ask {
+    tokens: 10,
+    placed: false,
+    patience: Duration::from_secs(60),
+};
+const PLACED: Ask = Ask {
+    placed: true,
+    ..ASK
+};
+const GO: Step = Step::Go(Pass::Ordinary);
+
+fn limited(retry_after_ms: Option<u64>) -> Class {
+    Class::RateLimited { retry_after_ms }
+}
+
+fn refused(step: &Step) -> Option<(Class, &str)> {
+    match step {
+        Step::Refused(failure) => Some((failure.class, &failure.reason)),
+        _ => None,
+    }
+}
+
+#[test]
+fn one_that_is_told_to_wait_holds_its_siblings_back() {
+    let mut gate = gate(Limits::default());
+    assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
+    gate.failed(ms(0), Pass::Ordinary, limited(Some(2_000)));
+    assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Wait(ms(2_000)));
+    assert_eq!(
+        gate.step(ms(500), ASK, 1.0),
+        Step::Wait(ms(2_000)),
+        "spread out"
+    );
+    assert_eq!(gate.step(ms(2_000), ASK, 1.0), GO);
+}
+
+#[test]
+fn holds_by_class() {
+    let table = [
+        (limited(None), Some(500)),
+        (limited(Some(7_000)), Some(7_000)),
+        (
+            Class::Unavailable {
+                retry_after_ms: Some(3_000),
+            },
+            Some(3_000),
+        ),
+        (
+            Class::Unavailable {
+                retry_after_ms: None,
+            },
+            None,
+        ),
+        (Class::Transport, None),
+        (Class::BadRequest, None),
+        // A day: after two minutes somebody may try.
+        (limited(Some(86_400_000)), Some(120_000)),
+    ];
+    for (class, hold) in table {
+        let mut gate = gate(Limits::default());
+        gate.failed(ms(0), Pass::Ordinary, class);
+        let patient = Ask {
+            patience: Duration::MAX,
+            ..ASK
+        };
+        let expected = hold.map_or(GO, |hold| Step::Wait(ms(hold)));
+        assert_eq!(gate.step(ms(0), patient, 0.0), expected, "{class:?}");
+    }
+}
+
+#[test]
+fn who_cannot_wait_so_long_is_refused_at_once() {
+    let mut gate = gate(Limits::default());
+    gate.failed(ms(0), Pass::Ordinary, limited(Some(90_000)));
+    let step = gate.step(ms(0), ASK, 0.0);
+    let (class, reason) = refused(&step).unwrap();
+    assert_eq!(class, Class::Busy);
+    assert!(
+        reason.contains("90.0 s more") && reason.contains("60.0 s"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn limits_give_a_place_once() {
+    let mut gate = gate(Limits {
+        requests_per_minute: Some(60),
+        tokens_per_minute: Some(60),
+        ..Limits::default()
+    });
+    let large = Ask { tokens: 60, ..ASK };
+    assert_eq!(gate.step(ms(0), large, 0.0), GO);
+    assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Placed(ms(10_000)));
+    assert_eq!(gate.step(ms(10_000), PLACED, 0.0), GO);
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Placed(ms(10_000)));
+    gate.give_back(10);
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Placed(ms(10_000)));
+    let hasty = Ask {
+        patience: ms(5_000),
+        ..ASK
+    };
+    let step = gate.step(ms(10_000), hasty, 0.0);
+    let (class, reason) = refused(&step).unwrap();
+    assert_eq!(class, Class::Busy);
+    assert!(
+        reason.contains("tokens a minute") && reason.contains("20.0 s"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn who_has_a_place_still_minds_the_cool_down() {
+    let mut gate = gate(Limits::default());
+    gate.failed(ms(0), Pass::Ordinary, limited(Some(1_000)));
+    assert_eq!(gate.step(ms(0), PLACED, 0.0), Step::Wait(ms(1_000)));
+}
+
+#[test]
+fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
+    let mut gate = gate(Limits::default());
+    for _ in 0..2 {
+        assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
+        gate.failed(ms(0), Pass::Ordinary, Class::Transport);
+    }
+    let step = gate.step(ms(4_000), ASK, 0.0);
+    let (class, reason) = refused(&step).unwrap();
+    assert_eq!(class, Class::CircuitOpen);
+    assert!(reason.contains("6.0 s"), "{reason}");
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
+    assert!(
+        refused(&gate.step(ms(10_000), ASK, 0.0)).is_some(),
+        "one at a time"
+    );
+    gate.abandoned(ms(10_000), Pass::Probe);
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
+    gate.succeeded(ms(10_000), Pass::Probe, 10, None);
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), GO);
+}
+
+#[test]
+fn a_refused_request_takes_no_place() {
+    let mut gate = gate(Limits {
+        requests_per_minute: Some(1),
+        ..Limits::default()
+    });
+    for _ in 0..2 {
+        gate.failed(ms(0), Pass::Ordinary, Class::Transport);
+    }
+    assert!(refused(&gate.step(ms(0), ASK, 0.0)).is_some());
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
+}
+
+#[test]
+fn what_headers_say_and_replies_use_is_counted() {
+    let mut gate = gate(Limits {
+        tokens_per_minute: Some(60),
+        ..Limits::default()
+    });
+    let all = Ask { tokens: 60, ..ASK };
+    assert_eq!(gate.step(ms(0), all, 0.0), GO);
+    gate.succeeded(ms(0), Pass::Ordinary, 60, Some(30));
+    assert_eq!(gate.step(ms(0), Ask { tokens: 30, ..ASK }, 0.0), GO);
+    gate.succeeded(ms(0), Pass::Ordinary, 30, None);
+    assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Placed(ms(10_000)));
+    let told = Told {
+        requests: Some(limits::Told {
+            limit: Some(1),
+            remaining: 0,
+            reset: Some(ms(30_000)),
+        }),
+        ..Told::default()
+    };
+    gate.learn(ms(20_000), &told);
+    assert_eq!(gate.step(ms(20_000), ASK, 0.0), Step::Placed(ms(30_000)));
+}

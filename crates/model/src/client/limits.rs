@@ -1,0 +1,233 @@
+//! Limits of requests and tokens per minute, as token buckets with a queue.
+//!
+//! A bucket holds what a minute allows and fills up evenly. A request takes its share at once,
+//! be it on credit, and waits until the bucket has made up for it: that gives each its place in
+//! the queue in the order of arrival, without keeping a queue. A request larger than the bucket
+//! waits for a full one.
+//!
+//! Besides the limits of the settings there are those a provider tells of in its headers. They
+//! count only once they are used up, and only until the provider says they are as new: what a
+//! request takes there is its affair, and an estimate should not hold back what would pass.
+//!
+//! Times are durations since a fixed start.
+
+use std::time::Duration;
+
+/// What a provider is sent at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests a minute; none: no limit.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens a minute, input and output together; none: no limit.
+    pub tokens_per_minute: Option<u64>,
+    /// Requests under way at once; none: no limit.
+    pub concurrent: Option<usize>,
+    /// How long a request waits for its turn.
+    pub queue: Duration,
+}
+
+/// What a provider's headers say of one of its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What the whole limit is, where it says so.
+    pub limit: Option<u64>,
+    /// What is left of it.
+    pub remaining: u64,
+    /// When all of it is free again, from now on.
+    pub reset: Option<Duration>,
+}
+
+/// Both limits of a provider.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    requests: Lane,
+    tokens: Lane,
+}
+
+/// A request would wait too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// How long it would wait.
+    pub wait: Duration,
+    /// What for.
+    pub what: &'static str,
+}
+
+/// One limit: what is set, and what the provider told.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    set: Option<Bucket>,
+    told: Option<UsedUp>,
+}
+
+/// A limit of the provider's that is used up.
+#[derive(Clone, Debug)]
+struct UsedUp {
+    /// When it no longer is.
+    until: Duration,
+    /// How it fills up until then; none: not before.
+    bucket: Option<Bucket>,
+}
+
+#[derive(Clone, Debug)]
+struct Bucket {
+    capacity: f64,
+    per_second: f64,
+    /// At `at`; below zero while requests wait.
+    level: f64,
+    at: Duration,
+}
+
+impl Meter {
+    /// The meter of a provider that has not been asked yet.
+    pub fn new(limits: &Limits) -> Meter {
+        let per_minute = |limit: f64| Bucket {
+            capacity: limit,
+            per_second: limit / 60.0,
+            level: limit,
+            at: Duration::ZERO,
+        };
+        let lane = |limit: Option<f64>| Lane {
+            set: limit.map(per_minute),
+            told: None,
+        };
+        Meter {
+            requests: lane(limits.requests_per_minute.map(f64::from)),
+            tokens: lane(limits.tokens_per_minute.map(|limit| limit as f64)),
+        }
+    }
+
+    /// Takes a place for a request of so many tokens, and says how long it waits for its turn.
+    ///
+    /// # Errors
+    /// It would wait longer than `longest`. Nothing is taken.
+    pub fn take(
+        &mut self,
+        now: Duration,
+        tokens: u64,
+        longest: Duration,
+    ) -> Result<Duration, Full> {
+        let tokens = tokens as f64;
+        let for_request = self.requests.wait(now, 1.0);
+        let for_tokens = self.tokens.wait(now, tokens);
+        let (wait, what) = if for_tokens > for_request {
+            (for_tokens, "tokens")
+        } else {
+            (for_request, "requests")
+        };
+        if wait > longest {
+            return Err(Full { wait, what });
+        }
+        self.requests.take(now, 1.0);
+        self.tokens.take(now, tokens);
+        Ok(wait)
+    }
+
+    /// Gives the place of a request back that was not sent.
+    pub fn give_back(&mut self, tokens: u64) {
+        self.requests.give(1.0);
+        self.tokens.give(tokens as f64);
+    }
+
+    /// Puts right what a request took: it has used so many tokens.
+    pub fn settle(&mut self, taken: u64, used: u64) {
+        self.tokens.give(taken as f64 - used as f64);
+    }
+
+    /// Learns from a provider's headers.
+    pub fn learn(&mut self, now: Duration, requests: Option<Told>, tokens: Option<Told>) {
+        for (lane, told) in [(&mut self.requests, requests), (&mut self.tokens, tokens)] {
+            if let Some(told) = told {
+                lane.learn(now, told);
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn wait(&self, now: Duration, amount: f64) -> Duration {
+        let set = self.set.as_ref().map(|bucket| bucket.wait(now, amount));
+        let told = self.told.as_ref().map(|told| {
+            let left = told.until.saturating_sub(now);
+            match &told.bucket {
+                Some(bucket) => bucket.wait(now, amount).min(left),
+                None => left,
+            }
+        });
+        set.max(told).unwrap_or_default()
+    }
+
+    fn take(&mut self, now: Duration, amount: f64) {
+        self.told = self.told.take().filter(|told| now < told.until);
+        let told = self.told.as_mut().and_then(|told| told.bucket.as_mut());
+        for bucket in self.set.as_mut().into_iter().chain(told) {
+            bucket.fill(now);
+            bucket.level -= amount;
+        }
+    }
+
+    fn give(&mut self, amount: f64) {
+        let told = self.told.as_mut().and_then(|told| told.bucket.as_mut());
+        for bucket in self.set.as_mut().into_iter().chain(told) {
+            bucket.level = (bucket.level + amount).min(bucket.capacity);
+        }
+    }
+
+    fn learn(&mut self, now: Duration, told: Told) {
+        if let Some(bucket) = &mut self.set {
+            bucket.fill(now);
+            bucket.level = bucket.level.min(told.remaining as f64);
+        }
+        let reset = told.reset.filter(|reset| !reset.is_zero());
+        let (0, Some(reset)) = (told.remaining, reset) else {
+            return;
+        };
+        // Those that already have a place keep it.
+        let before = self.told.as_ref().and_then(|told| told.bucket.as_ref());
+        let level = before.map_or(0.0, |bucket| bucket.level(now).min(0.0));
+        self.told = Some(UsedUp {
+            until: now.saturating_add(reset),
+            bucket: told.limit.filter(|&limit| limit > 0).map(|limit| Bucket {
+                capacity: limit as f64,
+                per_second: limit as f64 / reset.as_secs_f64(),
+                level,
+                at: now,
+            }),
+        });
+    }
+}
+
+impl Bucket {
+    fn level(&self, now: Duration) -> f64 {
+        let passed = now.saturating_sub(self.at).as_secs_f64();
+        (self.level + passed * self.per_second).min(self.capacity)
+    }
+
+    fn fill(&mut self, now: Duration) {
+        self.level = self.level(now);
+        self.at = self.at.max(now);
+    }
+
+    /// How long until so much is there, or the bucket is full.
+    fn wait(&self, now: Duration, amount: f64) -> Duration {
+        let missing = amount.min(self.capacity) - self.level(now);
+        if missing <= 0.0 {
+            return Duration::ZERO;
+        }
+        Duration::try_from_secs_f64(missing / self.per_second).unwrap_or(Duration::MAX)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            concurrent: None,
+            queue: Duration::from_secs(60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

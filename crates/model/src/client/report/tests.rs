@@ -1,0 +1,70 @@
+//! What errors say, and that they never say a key.
+
+use std::ffi::OsString;
+
+use super::*;
+use crate::provider::{Header, Key, Kind};
+
+const KEY: &str = "k-0123456789";
+
+fn settings(kind: Kind, with_key: bool) -> Settings {
+    let address = kind.address().unwrap_or("http://127.0.0.1:9");
+    let key = Key::from_variables(&["SOME_KEY"], |_| with_key.then(|| OsString::from(KEY)));
+    Settings::new("mine", kind, Some(address), key.unwrap()).unwrap()
+}
+
+fn unauthorised(reason: &str) -> Failure {
+    Failure::new(Class::Unauthorised, reason)
+}
+
+#[test]
+fn a_wrong_key_is_named_by_where_it_came_from() {
+    let said = reason(
+        &settings(Kind::OpenAi, true),
+        &unauthorised("invalid key"),
+        "",
+    );
+    assert_eq!(
+        said,
+        "provider `mine` refuses the key from the variable SOME_KEY: invalid key; put a valid \
+         key there"
+    );
+}
+
+#[test]
+fn a_missing_key_is_named_by_where_it_is_looked_for() {
+    let said = |kind| reason(&settings(kind, false), &unauthorised("no key"), "");
+    let openai = said(Kind::OpenAi);
+    assert!(openai.ends_with("no key; set OPENAI_API_KEY"), "{openai}");
+    let gemini = said(Kind::Gemini);
+    assert!(
+        gemini.ends_with("set GEMINI_API_KEY or GOOGLE_API_KEY"),
+        "{gemini}"
+    );
+    let local = said(Kind::Compatible);
+    assert!(local.contains("name a variable or a file"), "{local}");
+}
+
+#[test]
+fn a_key_that_is_sent_back_is_taken_out() {
+    let mut settings = settings(Kind::OpenAi, true);
+    settings.headers = vec![Header::new("x-tenant", "tenant-secret-1").unwrap()];
+    let said = reason(
+        &settings,
+        &unauthorised(&format!(
+            "`{KEY}` is wrong, so is sk-abcdefghijklmnopqrstuvwx"
+        )),
+        &format!("; then {KEY} and tenant-secret-1 again"),
+    );
+    assert!(!said.contains(KEY) && !said.contains("sk-abc"), "{said}");
+    assert!(!said.contains("tenant-secret-1"), "{said}");
+    assert_eq!(said.matches(REDACTED).count(), 4, "{said}");
+}
+
+#[test]
+fn long_reasons_are_cut_between_characters() {
+    let failure = Failure::new(Class::BadReply, "ß".repeat(LONGEST + 1));
+    let said = reason(&settings(Kind::OpenAi, true), &failure, "; the end");
+    assert_eq!(said.chars().count(), LONGEST + "…; the end".chars().count());
+    assert!(said.ends_with("ß…; the end"));
+}

@@ -1,0 +1,195 @@
+//! Headers as providers send them.
+
+use reqwest::header::{HeaderName, HeaderValue};
+
+use super::*;
+
+type Lines<'l> = &'l [(&'l str, &'l str)];
+
+fn headers(lines: Lines<'_>) -> HeaderMap {
+    lines
+        .iter()
+        .map(|(name, value)| {
+            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+            (name, HeaderValue::from_str(value).unwrap())
+        })
+        .collect()
+}
+
+fn now() -> Timestamp {
+    "2026-05-26T05:00:04Z".parse().unwrap()
+}
+
+fn told(lines: Lines<'_>) -> Told {
+    read(&headers(lines), now())
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn waits() {
+    let table = [
+        ("0", Some(0)),
+        ("2", Some(2_000)),
+        ("1.5", Some(1_500)),
+        (" 20 ", Some(20_000)),
+        ("Tue, 26 May 2026 05:00:34 GMT", Some(30_000)),
+        ("Tuesday, 26-May-26 05:00:34 GMT", Some(30_000)),
+        ("Tue May 26 05:00:34 2026", Some(30_000)),
+        ("Tue, 26 May 2026 04:00:00 GMT", Some(0)),
+        ("2026-05-26T05:00:05Z", Some(1_000)),
+        ("2026-05-26T07:00:05.250+02:00", Some(1_250)),
+        ("6m0s", Some(360_000)),
+        ("1s", Some(1_000)),
+        ("12ms", Some(12)),
+        ("1h2m3.5s", Some(3_723_500)),
+        ("7.66s", Some(7_660)),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+        ("1e3", None),
+        ("NaN", None),
+        ("inf", None),
+        ("5x", None),
+        ("5m3", None),
+        ("99999999999999999999999999", None),
+    ];
+    for (value, expected) in table {
+        let told = told(&[("retry-after", value)]);
+        assert_eq!(told.retry_after, expected.map(ms), "{value:?}");
+    }
+}
+
+#[test]
+fn milliseconds_go_before_seconds() {
+    let both = told(&[("retry-after", "2"), ("retry-after-ms", "1500")]);
+    assert_eq!(both.retry_after, Some(ms(1_500)));
+    let odd = told(&[("retry-after", "2"), ("retry-after-ms", "soon")]);
+    assert_eq!(odd.retry_after, Some(ms(2_000)));
+}
+
+#[test]
+fn times_of_day_are_by_the_clock_of_the_answer() {
+    let told = told(&[
+        ("date", "Mon, 25 May 2026 00:00:00 GMT"),
+        ("retry-after", "Mon, 25 May 2026 00:00:07 GMT"),
+    ]);
+    assert_eq!(told.retry_after, Some(ms(7_000)));
+}
+
+#[test]
+fn the_id_of_the_request() {
+    let table: &[(Lines<'_>, Option<&str>)] = &[
+        (&[("x-request-id", "req_1")], Some("req_1")),
+        (&[("request-id", "req_2")], Some("req_2")),
+        (&[("x-goog-request-id", "g")], Some("g")),
+        (&[("apim-request-id", "a")], Some("a")),
+        (
+            &[("apim-request-id", "a"), ("x-request-id", "x")],
+            Some("x"),
+        ),
+        (&[("x-request-id", ""), ("request-id", "r")], Some("r")),
+        (&[("server", "s")], None),
+    ];
+    for (lines, expected) in table {
+        assert_eq!(told(lines).request_id.as_deref(), *expected, "{lines:?}");
+    }
+    let long = "x".repeat(LONGEST_ID + 1);
+    assert_eq!(told(&[("x-request-id", &long)]).request_id, None);
+}
+
+#[test]
+fn what_the_body_is() {
+    let table = [
+        ("text/event-stream", Form::Events),
+        ("text/event-stream; charset=utf-8", Form::Events),
+        ("Text/Event-Stream;charset=utf-8", Form::Events),
+        ("application/json", Form::Json),
+        ("application/problem+json", Form::Json),
+        ("text/html; charset=UTF-8", Form::Html),
+        ("text/plain", Form::Other),
+        ("", Form::Other),
+    ];
+    for (value, form) in table {
+        assert_eq!(told(&[("content-type", value)]).form, form, "{value:?}");
+    }
+    assert_eq!(told(&[]).form, Form::Other);
+}
+
+#[test]
+fn a_veto_is_the_word_false() {
+    for (value, vetoed) in [
+        ("false", true),
+        ("False", true),
+        ("true", false),
+        ("0", false),
+    ] {
+        assert_eq!(told(&[("x-should-retry", value)]).vetoed, vetoed, "{value}");
+    }
+}
+
+#[test]
+fn limits_of_openai() {
+    let told = told(&[
+        ("x-ratelimit-limit-requests", "60"),
+        ("x-ratelimit-limit-tokens", "150000"),
+        ("x-ratelimit-remaining-requests", "59"),
+        ("x-ratelimit-remaining-tokens", "0"),
+        ("x-ratelimit-reset-requests", "1s"),
+        ("x-ratelimit-reset-tokens", "6m0s"),
+    ]);
+    let requests = limits::Told {
+        limit: Some(60),
+        remaining: 59,
+        reset: Some(ms(1_000)),
+    };
+    let tokens = limits::Told {
+        limit: Some(150_000),
+        remaining: 0,
+        reset: Some(ms(360_000)),
+    };
+    assert_eq!((told.requests, told.tokens), (Some(requests), Some(tokens)));
+}
+
+#[test]
+fn limits_of_anthropic_the_scarcest_counts() {
+    let told = told(&[
+        ("anthropic-ratelimit-requests-limit", "50"),
+        ("anthropic-ratelimit-requests-remaining", "0"),
+        ("anthropic-ratelimit-requests-reset", "2026-05-26T05:00:16Z"),
+        ("anthropic-ratelimit-tokens-limit", "90000"),
+        ("anthropic-ratelimit-tokens-remaining", "5000"),
+        ("anthropic-ratelimit-tokens-reset", "2026-05-26T05:01:00Z"),
+        ("anthropic-ratelimit-output-tokens-limit", "8000"),
+        ("anthropic-ratelimit-output-tokens-remaining", "100"),
+        (
+            "anthropic-ratelimit-output-tokens-reset",
+            "2026-05-26T05:00:10Z",
+        ),
+    ]);
+    let requests = limits::Told {
+        limit: Some(50),
+        remaining: 0,
+        reset: Some(ms(12_000)),
+    };
+    let tokens = limits::Told {
+        limit: Some(8_000),
+        remaining: 100,
+        reset: Some(ms(6_000)),
+    };
+    assert_eq!((told.requests, told.tokens), (Some(requests), Some(tokens)));
+}
+
+#[test]
+fn limits_that_are_no_numbers_are_none() {
+    for value in ["", "-1", "many", "1.5"] {
+        let told = told(&[("x-ratelimit-remaining-requests", value)]);
+        assert_eq!(told.requests, None, "{value:?}");
+    }
+    let alone = told(&[("x-ratelimit-remaining-requests", "3")])
+        .requests
+        .unwrap();
+    assert_eq!((alone.limit, alone.remaining, alone.reset), (None, 3, None));
+}

@@ -1,0 +1,114 @@
+//! Connections to a provider: TLS, proxies, the headers every request has, and what a broken
+//! connection means.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue,
+};
+use reqwest::redirect;
+
+use super::Error;
+use crate::dialect::{Dialect, Failure};
+use crate::language::{Class, Stage};
+use crate::provider::{Address, Auth, Settings, Timeouts};
+
+/// The version of Anthropic's interface that the dialect speaks.
+const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// How long a connection is kept for the next request.
+const KEPT: Duration = Duration::from_secs(90);
+/// How often a silent connection is asked whether it is still there.
+const ALIVE: Duration = Duration::from_secs(30);
+
+/// Connections as the settings ask for. Nothing is connected yet.
+///
+/// Certificates are those of the machine. For an `http://` address none are read, so that a
+/// machine without any can use a local server; a proxy that wants TLS is then not to be had.
+/// Servers on this machine are not asked for through a proxy.
+pub(super) fn connections(settings: &Settings) -> Result<reqwest::Client, Error> {
+    // Fails if one is installed already, which then is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .default_headers(headers(settings).map_err(|_| Error::Header {
+            provider: settings.name.clone(),
+        })?)
+        .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(settings.timeouts.connect)
+        .pool_idle_timeout(KEPT)
+        .tcp_keepalive(ALIVE)
+        .http2_keep_alive_interval(ALIVE);
+    if !settings.address.is_encrypted() {
+        builder = builder.tls_certs_only([]);
+    }
+    if settings.address.is_loopback() {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| Error::Tls {
+        provider: settings.name.clone(),
+        reason: root(&error),
+    })
+}
+
+fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if settings.dialect == Dialect::Anthropic {
+        headers.insert(
+            HeaderName::from_static("anthropic-version"),
+            ANTHROPIC_VERSION,
+        );
+    }
+    let (name, key) = match &settings.auth {
+        Auth::None => (None, None),
+        Auth::Bearer(key) => (
+            Some(AUTHORIZATION),
+            Some(format!("Bearer {}", key.expose())),
+        ),
+        Auth::Header(name, key) => (Some(name.clone()), Some(key.expose().to_owned())),
+    };
+    if let (Some(name), Some(key)) = (name, key) {
+        let mut value = HeaderValue::try_from(key)?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    for header in &settings.headers {
+        headers.insert(header.name().clone(), header.value().clone());
+    }
+    Ok(headers)
+}
+
+/// What an error of the connection means.
+pub(super) fn failure(error: &reqwest::Error, address: &Address, timeouts: &Timeouts) -> Failure {
+    let origin = address.origin();
+    match (error.is_connect(), error.is_timeout()) {
+        (true, true) => Failure::new(
+            Class::Timeout(Stage::Connect),
+            format!(
+                "no connection to {origin} within {:.1} s",
+                timeouts.connect.as_secs_f64()
+            ),
+        ),
+        (true, false) => Failure::new(
+            Class::Transport,
+            format!("cannot connect to {origin}: {}", root(error)),
+        ),
+        (false, _) => Failure::new(
+            Class::Transport,
+            format!("the connection to {origin} broke: {}", root(error)),
+        ),
+    }
+}
+
+/// What is at the bottom of an error. The layers above it say less, and one names the URL.
+fn root(error: &reqwest::Error) -> String {
+    let mut root = error.source();
+    while let Some(deeper) = root.and_then(|error| error.source()) {
+        root = Some(deeper);
+    }
+    root.map_or_else(|| "for no stated reason".to_owned(), ToString::to_string)
+}

@@ -1,0 +1,341 @@
+//! A provider as settings: where it is, how it is spoken to, and how patient its client is.
+//!
+//! Everything here is a value. Nothing shows a key: [`Key`] and the values of extra headers
+//! print `[redacted]`.
+
+mod address;
+mod header;
+mod key;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::HeaderName;
+
+use crate::client::{breaker, limits, retry};
+use crate::dialect::Dialect;
+use crate::sse;
+
+pub use address::{Address, Error as AddressError};
+pub use header::{Error as HeaderError, Header};
+pub use key::{Error as KeyError, Key, Source as KeySource, Warning as KeyWarning};
+
+/// One provider.
+#[derive(Clone)]
+pub struct Settings {
+    /// Its name, as in `provider/model`.
+    pub name: Arc<str>,
+    /// What it is.
+    pub kind: Kind,
+    /// Where it is.
+    pub address: Address,
+    /// Its wire format.
+    pub dialect: Dialect,
+    /// How it knows who asks.
+    pub auth: Auth,
+    /// Headers sent besides those of the dialect; one of the same name takes its place.
+    pub headers: Vec<Header>,
+    /// How long it is waited for.
+    pub timeouts: Timeouts,
+    /// How much is read.
+    pub caps: Caps,
+    /// What is tried again, and when.
+    pub retry: retry::Policy,
+    /// How much is sent at most.
+    pub limits: limits::Limits,
+    /// When it is left alone.
+    pub breaker: breaker::Policy,
+}
+
+/// The providers with defaults of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// OpenAI.
+    OpenAi,
+    /// Anthropic.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+    /// OpenAI's models at Azure.
+    Azure,
+    /// Any server with OpenAI's Chat Completions: Ollama, vLLM, llama.cpp and others.
+    Compatible,
+}
+
+/// How a provider knows who asks.
+#[derive(Clone)]
+pub enum Auth {
+    /// It does not.
+    None,
+    /// `Authorization: Bearer` and the key.
+    Bearer(Key),
+    /// A header with the key as its value: `x-api-key`, `api-key`, `x-goog-api-key`.
+    Header(HeaderName, Key),
+}
+
+/// How long a provider is waited for. None may be zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the connection stands, TLS included.
+    pub connect: Duration,
+    /// From the start of an attempt until the first byte of the reply's body; connecting and
+    /// sending included.
+    pub first_byte: Duration,
+    /// Between two pieces of the reply.
+    pub idle: Duration,
+    /// The whole call, with its waits and repetitions.
+    pub total: Duration,
+}
+
+/// How much of a reply is read, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// All of it.
+    pub response: usize,
+    /// One event or line of its stream.
+    pub stream: sse::Caps,
+}
+
+/// Settings that cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The kind has no address of its own, and none is set.
+    #[error("provider `{provider}`: {kind} has no address of its own; set its base URL")]
+    NoAddress {
+        /// The provider.
+        provider: Arc<str>,
+        /// Its kind.
+        kind: Kind,
+    },
+    /// The address is none.
+    #[error("provider `{provider}`: {error}")]
+    Address {
+        /// The provider.
+        provider: Arc<str>,
+        /// What is wrong with it.
+        error: AddressError,
+    },
+    /// A timeout or cap of nothing.
+    #[error("provider `{provider}`: {setting} is zero; nothing could ever be answered")]
+    Zero {
+        /// The provider.
+        provider: Arc<str>,
+        /// The setting.
+        setting: &'static str,
+    },
+}
+
+impl Settings {
+    /// The defaults of a kind. `address` may be left out where the kind has one of its own.
+    ///
+    /// # Errors
+    /// There is no address, or it is none.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        kind: Kind,
+        address: Option<&str>,
+        key: Option<Key>,
+    ) -> Result<Settings, Error> {
+        let provider = name.into();
+        let Some(address) = address.or(kind.address()) else {
+            return Err(Error::NoAddress { provider, kind });
+        };
+        let address = match Address::parse(address) {
+            Ok(address) => address,
+            Err(error) => return Err(Error::Address { provider, error }),
+        };
+        Ok(Settings {
+            name: provider,
+            kind,
+            address,
+            dialect: kind.dialect(),
+            auth: key.map_or(Auth::None, |key| kind.auth(key)),
+            headers: Vec::new(),
+            timeouts: Timeouts::default(),
+            caps: Caps::default(),
+            retry: retry::Policy::default(),
+            limits: limits::Limits::default(),
+            breaker: breaker::Policy::default(),
+        })
+    }
+
+    /// Whether they can work at all.
+    ///
+    /// # Errors
+    /// A timeout or cap is zero.
+    pub fn check(&self) -> Result<(), Error> {
+        let (timeouts, caps) = (self.timeouts, self.caps);
+        let zero = [
+            ("the connect timeout", timeouts.connect.is_zero()),
+            ("the first-byte timeout", timeouts.first_byte.is_zero()),
+            ("the idle timeout", timeouts.idle.is_zero()),
+            ("the total timeout", timeouts.total.is_zero()),
+            ("the response cap", caps.response == 0),
+            ("the event cap", caps.stream.event == 0),
+            ("the line cap", caps.stream.line == 0),
+            (
+                "the number of requests at once",
+                self.limits.concurrent == Some(0),
+            ),
+            (
+                "the number of requests a minute",
+                self.limits.requests_per_minute == Some(0),
+            ),
+            (
+                "the number of tokens a minute",
+                self.limits.tokens_per_minute == Some(0),
+            ),
+        ];
+        match zero.into_iter().find(|(_, zero)| *zero) {
+            Some((setting, _)) => Err(Error::Zero {
+                provider: self.name.clone(),
+                setting,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [
+        Kind::OpenAi,
+        Kind::Anthropic,
+        Kind::Gemini,
+        Kind::Azure,
+        Kind::Compatible,
+    ];
+
+    /// The name in configuration, which is also that of the provider in the catalogue.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::OpenAi => "openai",
+            Kind::Anthropic => "anthropic",
+            Kind::Gemini => "gemini",
+            Kind::Azure => "azure",
+            Kind::Compatible => "openai-compatible",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Where it is, if it is the same for everyone.
+    pub const fn address(self) -> Option<&'static str> {
+        match self {
+            Kind::OpenAi => Some("https://api.openai.com/v1"),
+            Kind::Anthropic => Some("https://api.anthropic.com"),
+            Kind::Gemini => Some("https://generativelanguage.googleapis.com"),
+            Kind::Azure | Kind::Compatible => None,
+        }
+    }
+
+    /// The environment variables a key is looked for in, the first one first.
+    pub const fn key_variables(self) -> &'static [&'static str] {
+        match self {
+            Kind::OpenAi => &["OPENAI_API_KEY"],
+            Kind::Anthropic => &["ANTHROPIC_API_KEY"],
+            Kind::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+            Kind::Azure => &["AZURE_OPENAI_API_KEY"],
+            Kind::Compatible => &[],
+        }
+    }
+
+    /// Whether it answers nobody without a key.
+    pub const fn needs_key(self) -> bool {
+        !matches!(self, Kind::Compatible)
+    }
+
+    /// Its wire format, unless settings say otherwise.
+    pub const fn dialect(self) -> Dialect {
+        match self {
+            Kind::OpenAi | Kind::Azure | Kind::Compatible => Dialect::OpenAiChat,
+            Kind::Anthropic => Dialect::Anthropic,
+            Kind::Gemini => Dialect::Gemini,
+        }
+    }
+
+    /// How it is given a key.
+    pub fn auth(self, key: Key) -> Auth {
+        let header = match self {
+            Kind::OpenAi | Kind::Compatible => return Auth::Bearer(key),
+            Kind::Anthropic => HeaderName::from_static("x-api-key"),
+            Kind::Gemini => HeaderName::from_static("x-goog-api-key"),
+            Kind::Azure => HeaderName::from_static("api-key"),
+        };
+        Auth::Header(header, key)
+    }
+}
+
+impl Auth {
+    /// The key, if there is one.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Auth::None => None,
+            Auth::Bearer(key) | Auth::Header(_, key) => Some(key),
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(60),
+            total: Duration::from_secs(600),
+        }
+    }
+}
+
+impl Default for Caps {
+    fn default() -> Caps {
+        Caps {
+            response: 32 << 20,
+            stream: sse::Caps {
+                line: 4 << 20,
+                event: 4 << 20,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Auth::None => f.write_str("None"),
+            Auth::Bearer(key) => f.debug_tuple("Bearer").field(key).finish(),
+            Auth::Header(name, key) => f.debug_tuple("Header").field(name).field(key).finish(),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("address", &self.address)
+            .field("dialect", &self.dialect)
+            .field("auth", &self.auth)
+            .field("headers", &self.headers)
+            .field("timeouts", &self.timeouts)
+            .field("caps", &self.caps)
+            .field("retry", &self.retry)
+            .field("limits", &self.limits)
+            .field("breaker", &self.breaker)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

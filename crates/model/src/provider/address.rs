@@ -1,0 +1,174 @@
+//! Where a provider is: the base URL of its settings, and the URL of one request.
+
+use std::fmt;
+
+use reqwest::Url;
+
+/// Where a provider is. Holds no credentials: URLs with a user are refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    base: Url,
+    /// Azure's `api-version`, added to each request where it is set.
+    pub api_version: Option<String>,
+    /// Whether requests go to `/openai/deployments/<model>` below the base URL, Azure's older
+    /// form. Its newer one, `https://<resource>.openai.azure.com/openai/v1`, is like OpenAI's.
+    pub deployments: bool,
+}
+
+/// Why a text is not the address of a provider. Does not show a user or password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the base URL `{shown}` {reason}")]
+pub struct Error {
+    shown: String,
+    reason: Reason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    NoScheme,
+    Scheme(String),
+    Malformed(String),
+    Credentials,
+    QueryOrFragment,
+    Endpoint(&'static str),
+}
+
+/// Ends of paths that belong to one request, not to the provider.
+const ENDPOINTS: &[&str] = &["/chat/completions", "/responses", "/messages"];
+
+impl Address {
+    /// Reads a base URL. A slash at its end makes no difference.
+    ///
+    /// # Errors
+    /// It has no scheme or one that is not http or https, holds credentials, a query or a
+    /// fragment, names a single endpoint, or is no URL.
+    pub fn parse(text: &str) -> Result<Address, Error> {
+        let text = text.trim();
+        let error = |reason| Error {
+            shown: without_user(text),
+            reason,
+        };
+        if !text.contains("://") {
+            return Err(error(Reason::NoScheme));
+        }
+        let mut base =
+            Url::parse(text).map_err(|problem| error(Reason::Malformed(problem.to_string())))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(error(Reason::Scheme(base.scheme().to_owned())));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(error(Reason::Credentials));
+        }
+        if base.query().is_some() || base.fragment().is_some() {
+            return Err(error(Reason::QueryOrFragment));
+        }
+        let path = base.path().trim_end_matches('/').to_owned();
+        if let Some(endpoint) = ENDPOINTS.iter().find(|end| path.ends_with(**end)) {
+            return Err(error(Reason::Endpoint(endpoint)));
+        }
+        base.set_path(&path);
+        Ok(Address {
+            base,
+            api_version: None,
+            deployments: false,
+        })
+    }
+
+    /// The URL of a request: `path` is the dialect's, with a leading slash, and may end in a
+    /// query. A version that base and path both name (`/v1`) is not repeated.
+    pub(crate) fn url(&self, model: &str, path: &str) -> Url {
+        let (path, query) = match path.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (path, None),
+        };
+        let mut url = self.base.clone();
+        if self.deployments
+            && let Ok(mut segments) = url.path_segments_mut()
+        {
+            segments
+                .pop_if_empty()
+                .extend(["openai", "deployments", model]);
+        }
+        let base = url.path().trim_end_matches('/').to_owned();
+        let path = match base.rsplit_once('/') {
+            Some((_, last)) => path
+                .strip_prefix('/')
+                .and_then(|path| path.strip_prefix(last))
+                .filter(|rest| !last.is_empty() && rest.starts_with('/'))
+                .unwrap_or(path),
+            None => path,
+        };
+        url.set_path(&format!("{base}{path}"));
+        url.set_query(query);
+        if let Some(version) = &self.api_version {
+            url.query_pairs_mut().append_pair("api-version", version);
+        }
+        url
+    }
+
+    /// Whether requests are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.base.scheme() == "https"
+    }
+
+    /// Whether it is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        let Some(host) = self.base.host_str() else {
+            return false;
+        };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost")
+            || host.ends_with(".localhost")
+            || bare
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// Scheme, host and port, for errors.
+    pub fn origin(&self) -> String {
+        self.base.origin().ascii_serialization()
+    }
+}
+
+/// The base URL.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.base.as_str().trim_end_matches('/'))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NoScheme => f.write_str("has no scheme; write http://… or https://…"),
+            Reason::Scheme(scheme) => {
+                write!(f, "has the scheme `{scheme}`; it must be http or https")
+            }
+            Reason::Malformed(problem) => write!(f, "cannot be read: {problem}"),
+            Reason::Credentials => f.write_str(
+                "holds a user or password; take it out and name a key in the provider's settings",
+            ),
+            Reason::QueryOrFragment => {
+                f.write_str("has a query or fragment (`?` or `#`); it must end before that")
+            }
+            Reason::Endpoint(endpoint) => {
+                write!(
+                    f,
+                    "ends in `{endpoint}`, which is added to it; leave that out"
+                )
+            }
+        }
+    }
+}
+
+/// The text with what may be a user or password, or a secret in a query, left out.
+fn without_user(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    match (text.find("://"), text.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => {
+            format!("{}://[redacted]{}", &text[..scheme], &text[at..])
+        }
+        (None, Some(at)) => format!("[redacted]{}", &text[at..]),
+        _ => text.to_owned(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Headers that settings add to every request.
+
+use std::fmt;
+
+use reqwest::header::{HeaderName, HeaderValue};
+
+/// Those that say how a message is framed or where it goes; another value would break it.
+const FRAMING: &[&str] = &[
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A header. Its value may be a secret and is not shown.
+#[derive(Clone)]
+pub struct Header {
+    name: HeaderName,
+    value: HeaderValue,
+}
+
+/// A header that cannot be sent. Does not hold its value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The name is none.
+    #[error("`{name}` is not a header's name")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The value is none.
+    #[error("the value of header `{name}` has characters that a header cannot hold")]
+    Value {
+        /// The header.
+        name: String,
+    },
+    /// The client sets it itself.
+    #[error("header `{name}` cannot be set; it follows from the request")]
+    Framing {
+        /// The header.
+        name: String,
+    },
+}
+
+impl Header {
+    /// A header of that name and value.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    pub fn new(name: &str, value: &str) -> Result<Header, Error> {
+        let owned = || name.to_owned();
+        let parsed =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Name { name: owned() })?;
+        if FRAMING.contains(&parsed.as_str()) {
+            return Err(Error::Framing { name: owned() });
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| Error::Value { name: owned() })?;
+        value.set_sensitive(true);
+        Ok(Header {
+            name: parsed,
+            value,
+        })
+    }
+
+    /// The name, in lower case.
+    pub fn name(&self) -> &HeaderName {
+        &self.name
+    }
+
+    pub(crate) fn value(&self) -> &HeaderValue {
+        &self.value
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: [redacted]", self.name)
+    }
+}

@@ -1,0 +1,184 @@
+//! A provider's key: read from a variable or a file, sent, and never shown.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// No key is longer, in bytes.
+const LONGEST: u64 = 16 * 1024;
+
+/// A key, and where it came from. Shows only the latter.
+#[derive(Clone)]
+pub struct Key {
+    secret: SecretString,
+    source: Source,
+    warning: Option<Warning>,
+}
+
+/// Where a key came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// An environment variable.
+    Variable(Arc<str>),
+    /// A file.
+    File(Arc<Path>),
+}
+
+/// What a person should put right about a key that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Warning {
+    /// The file's permissions let others read it.
+    #[error("the key file {} can be read by others; make it private: chmod 600 {}", path.display(), path.display())]
+    Exposed {
+        /// The file.
+        path: Arc<Path>,
+    },
+}
+
+/// Why there is no key. Holds nothing of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is nothing in it.
+    #[error("{from} is empty; put the key there")]
+    Empty {
+        /// Where it was looked for.
+        from: Source,
+    },
+    /// It cannot be sent as a header's value.
+    #[error(
+        "the key from {from} holds {what}; a key is one word of letters, digits and signs: put only the key there"
+    )]
+    Malformed {
+        /// Where it came from.
+        from: Source,
+        /// What is in it.
+        what: &'static str,
+    },
+    /// It is too long to be one.
+    #[error("{from} holds more than {LONGEST} bytes; put only the key there")]
+    TooLong {
+        /// Where it came from.
+        from: Source,
+    },
+    /// The file cannot be read.
+    #[error("the key file {} cannot be read: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: Arc<Path>,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Key {
+    /// The key in the first of these variables that is set and not empty; none if all are.
+    /// `variable` looks one up: `std::env::var_os`.
+    ///
+    /// # Errors
+    /// What is there is not a key.
+    pub fn from_variables(
+        names: &[&str],
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Option<Key>, Error> {
+        for name in names {
+            let source = Source::Variable(Arc::from(*name));
+            match variable(name) {
+                None => {}
+                Some(value) if value.to_string_lossy().trim().is_empty() => {}
+                Some(value) => return Key::new(value.to_string_lossy().trim(), source).map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The key in a file; space around it does not count.
+    ///
+    /// # Errors
+    /// The file cannot be read, is empty, or holds something else.
+    pub fn from_file(path: &Path) -> Result<Key, Error> {
+        let path: Arc<Path> = Arc::from(path);
+        let unreadable = |error: io::Error| Error::Unreadable {
+            path: path.clone(),
+            reason: error.to_string(),
+        };
+        let file = std::fs::File::open(&path).map_err(unreadable)?;
+        let exposed = is_exposed(&file).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        file.take(LONGEST + 1)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
+        let text = SecretString::from(String::from_utf8_lossy(&bytes).into_owned());
+        let mut key = Key::new(text.expose_secret().trim(), Source::File(path.clone()))?;
+        key.warning = exposed.then_some(Warning::Exposed { path });
+        Ok(key)
+    }
+
+    fn new(text: &str, from: Source) -> Result<Key, Error> {
+        if text.is_empty() {
+            return Err(Error::Empty { from });
+        }
+        if text.len() as u64 > LONGEST {
+            return Err(Error::TooLong { from });
+        }
+        let what = text.chars().find_map(|char| match char {
+            '!'..='~' => None,
+            '\n' | '\r' => Some("a line break"),
+            ' ' | '\t' => Some("a space"),
+            char if char.is_control() => Some("a control character"),
+            _ => Some("a character beyond ASCII"),
+        });
+        match what {
+            Some(what) => Err(Error::Malformed { from, what }),
+            None => Ok(Key {
+                secret: SecretString::from(text),
+                source: from,
+                warning: None,
+            }),
+        }
+    }
+
+    /// Where it came from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// What a person should put right about it.
+    pub fn warning(&self) -> Option<&Warning> {
+        self.warning.as_ref()
+    }
+
+    /// The key itself, for the header it is sent in and to take it out of what is shown.
+    pub(crate) fn expose(&self) -> &str {
+        self.secret.expose_secret()
+    }
+}
+
+#[cfg(unix)]
+fn is_exposed(file: &std::fs::File) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(file.metadata()?.permissions().mode() & 0o044 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_exposed(_file: &std::fs::File) -> io::Result<bool> {
+    Ok(false)
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Variable(name) => write!(f, "the variable {name}"),
+            Source::File(path) => write!(f, "the file {}", path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[redacted] from {}", self.source)
+    }
+}
