@@ -1,0 +1,17 @@
+//! The client against a scripted provider over real sockets: what it sends, what it makes of
+//! every fault, and that it always ends in time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "all of this is test code"
+)]
+
+mod cuts;
+mod faults;
+mod keys;
+mod replies;
+mod setup;
+mod shared;
+mod timeouts;
+mod trust;

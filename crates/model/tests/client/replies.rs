@@ -1,0 +1,282 @@
+//! What is sent, byte for byte, and replies in every form.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use unisono_context::Tokens;
+use unisono_fake_provider::{
+    Act, Answer, Dialect as Fake, FakeProvider, Gate, LineEnd, Script, Splits, Style, Usage,
+    render_whole,
+};
+use unisono_model::dialect::{Dialect, Mode};
+use unisono_model::language::Class;
+use unisono_model::provider::{Auth, Header};
+
+use crate::setup::{DIALECTS, Heard, KEY, call, client, reply, settings, soon};
+
+const TEXT: [&str; 3] = ["Größe: ", "12 €, ", "fertig 🏁."];
+
+fn answer() -> Answer {
+    Answer::pieces(TEXT).usage(Usage::new(40, 7))
+}
+
+#[tokio::test]
+async fn head_and_tail_are_sent_as_they_are_with_their_length() {
+    for (dialect, _) in DIALECTS {
+        let provider = FakeProvider::play(Script::always(answer())).await;
+        let client = client(dialect, &provider.url());
+        for mode in [Mode::Stream, Mode::Whole] {
+            let call = call(dialect, mode);
+            let [head, tail] = call.body.clone();
+            soon(client.reply(call)).await.unwrap();
+            let sent = provider.requests().pop().unwrap();
+            assert_eq!(sent.body, [head, tail].concat());
+            let length = sent.body.len().to_string();
+            assert_eq!(
+                sent.header("content-length"),
+                Some(length.as_str()),
+                "{dialect:?}"
+            );
+            assert_eq!(sent.header("transfer-encoding"), None);
+            assert_eq!(sent.header("content-type"), Some("application/json"));
+            let asked = sent.endpoint().map(|endpoint| endpoint.mode);
+            let expected = match mode {
+                Mode::Stream => unisono_fake_provider::Mode::Stream,
+                _ => unisono_fake_provider::Mode::Whole,
+            };
+            assert_eq!(asked, Some(expected));
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_provider_gets_the_key_in_its_header() {
+    for (dialect, fake) in DIALECTS {
+        let provider = FakeProvider::start().await;
+        let mut settings = settings(dialect, &provider.url());
+        settings.headers = vec![Header::new("X-Title", "tests").unwrap()];
+        let client = unisono_model::client::Client::new(settings).unwrap();
+        reply(&client).await.unwrap();
+        let sent = provider.requests().pop().unwrap();
+        let expected = match fake {
+            Fake::OpenAiChat | Fake::OpenAiResponses => ("authorization", format!("Bearer {KEY}")),
+            Fake::Anthropic => ("x-api-key", KEY.to_owned()),
+            Fake::Gemini => ("x-goog-api-key", KEY.to_owned()),
+        };
+        assert_eq!(sent.header(expected.0), Some(expected.1.as_str()));
+        assert!(!sent.query.contains(KEY), "never in the address");
+        assert_eq!(sent.header("x-title"), Some("tests"));
+        let version = (fake == Fake::Anthropic).then_some("2023-06-01");
+        assert_eq!(sent.header("anthropic-version"), version);
+        assert!(sent.header("user-agent").unwrap().starts_with("unisono/"));
+    }
+}
+
+#[tokio::test]
+async fn a_header_of_the_settings_takes_the_place_of_the_dialects() {
+    let provider = FakeProvider::start().await;
+    let mut settings = settings(Dialect::Anthropic, &provider.url());
+    settings.headers = vec![Header::new("anthropic-version", "2099-01-01").unwrap()];
+    settings.auth = Auth::None;
+    let client = unisono_model::client::Client::new(settings).unwrap();
+    reply(&client).await.unwrap();
+    let sent = provider.requests().pop().unwrap();
+    let versions: Vec<_> = sent
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "anthropic-version")
+        .map(|(_, value)| value.as_str())
+        .collect();
+    assert_eq!(versions, ["2099-01-01"]);
+    assert_eq!(sent.header("x-api-key"), None);
+}
+
+#[tokio::test]
+async fn streams_and_documents_give_the_same_reply() {
+    for (dialect, fake) in DIALECTS {
+        let document = Act::json(200, render_whole(fake, &answer()));
+        let acts = [Act::answer(answer()), Act::answer(answer()), document];
+        let provider = FakeProvider::play(Script::sequence(acts)).await;
+        let client = client(dialect, &provider.url());
+        let mut replies = Vec::new();
+        // The third one asks for a stream and is given a document.
+        for mode in [Mode::Stream, Mode::Whole, Mode::Stream] {
+            let heard = Heard::default();
+            let first = Arc::new(AtomicUsize::new(0));
+            let told = first.clone();
+            let mut call = call(dialect, mode);
+            call.listener = heard.listener();
+            call.on_first_event = Some(Box::new(move || {
+                told.fetch_add(1, Ordering::SeqCst);
+            }));
+            let reply = soon(client.reply(call)).await.unwrap();
+            assert_eq!(&*reply.text, TEXT.concat(), "{dialect:?}, {mode:?}");
+            assert_eq!(
+                heard.pieces().concat(),
+                TEXT.concat(),
+                "{dialect:?}, {mode:?}"
+            );
+            assert_eq!(first.load(Ordering::SeqCst), 1, "told once");
+            assert_eq!(reply.usage.input, Tokens(40));
+            replies.push((reply.text, reply.usage, reply.stop));
+        }
+        assert!(
+            replies.windows(2).all(|pair| pair[0] == pair[1]),
+            "{replies:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn text_is_passed_on_while_it_comes() {
+    for (dialect, _) in DIALECTS {
+        let gate = Gate::new();
+        let act = Act::answer(answer()).hold_at(unisono_fake_provider::At::LastEvent, &gate);
+        let provider = FakeProvider::play(act).await;
+        let client = client(dialect, &provider.url());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let tell = std::sync::Mutex::new(Some(tell));
+        let mut call = call(dialect, Mode::Stream);
+        call.listener = unisono_model::language::Listener::new(move |_| {
+            if let Some(tell) = tell.lock().unwrap().take() {
+                tell.send(()).unwrap();
+            }
+        });
+        let reply = tokio::spawn(async move { client.reply(call).await });
+        soon(told).await.unwrap();
+        assert!(!reply.is_finished(), "its end is held back");
+        gate.open();
+        assert!(soon(reply).await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test]
+async fn streams_in_every_style_and_every_cut_into_packets() {
+    let plain = Style::PLAIN;
+    let styles = [
+        plain,
+        Style {
+            line_end: Some(LineEnd::CrLf),
+            ..plain
+        },
+        Style {
+            line_end: Some(LineEnd::Cr),
+            ..plain
+        },
+        Style {
+            line_end: Some(LineEnd::Lf),
+            byte_order_mark: true,
+            ..plain
+        },
+        Style {
+            comments: true,
+            ..plain
+        },
+        Style {
+            empty_events: true,
+            ..plain
+        },
+        Style {
+            folded: true,
+            ..plain
+        },
+        Style {
+            unspaced: true,
+            comments: true,
+            empty_events: true,
+            ..plain
+        },
+    ];
+    for (dialect, _) in DIALECTS {
+        for style in styles {
+            for splits in [
+                Splits::None,
+                Splits::Events,
+                Splits::Every(1),
+                Splits::Every(7),
+            ] {
+                let act = Act::answer(answer()).style(style).split(splits.clone());
+                let provider = FakeProvider::play(act).await;
+                let reply = reply(&client(dialect, &provider.url())).await;
+                let text = reply.map(|reply| reply.text.to_string());
+                assert_eq!(
+                    text,
+                    Ok(TEXT.concat()),
+                    "{dialect:?}, {style:?}, {splits:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_follows_the_terminal_marker_is_not_read() {
+    for (dialect, fake) in DIALECTS {
+        let last = unisono_fake_provider::render_events(fake, &answer()).len() - 1;
+        let provider = FakeProvider::play(Act::answer(answer()).double(last)).await;
+        let reply = reply(&client(dialect, &provider.url())).await.unwrap();
+        assert_eq!(&*reply.text, TEXT.concat(), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_counted_where_the_provider_can() {
+    for (dialect, fake) in DIALECTS {
+        let counts = Script::always(Answer::empty().usage(Usage::new(1_234, 0)));
+        let provider = FakeProvider::builder().counts(counts).start().await;
+        let client = client(dialect, &provider.url());
+        let counted = soon(client.count(call(dialect, Mode::Stream))).await;
+        if fake == Fake::OpenAiChat {
+            let error = counted.unwrap_err();
+            assert_eq!(error.class, Class::Internal);
+            assert!(error.reason.contains("cannot count tokens"), "{error}");
+            assert_eq!(provider.request_count(), 0);
+            continue;
+        }
+        assert_eq!(counted, Ok(Tokens(1_234)));
+        let sent = provider.requests().pop().unwrap();
+        let [head, tail] = call(dialect, Mode::Stream).body;
+        let (before, after) = dialect.count_wrapper();
+        let expected = [before.as_bytes(), &head, &tail, after.as_bytes()].concat();
+        assert_eq!(sent.body, expected);
+        let length = expected.len().to_string();
+        assert_eq!(sent.header("content-length"), Some(length.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_reply_for_a_count_is_a_mistake_of_the_caller() {
+    let provider = FakeProvider::start().await;
+    let client = client(Dialect::Anthropic, &provider.url());
+    let error = soon(client.reply(call(Dialect::Anthropic, Mode::Count)))
+        .await
+        .unwrap_err();
+    assert_eq!(error.class, Class::Internal);
+}
+
+#[tokio::test]
+async fn the_providers_id_of_a_request_is_kept() {
+    let dialect = Dialect::Anthropic;
+    let acts = [Act::answer("Hello."), Act::html(400)];
+    let provider = FakeProvider::play(Script::sequence(acts)).await;
+    let client = client(dialect, &provider.url());
+    let reply_id = reply(&client).await.unwrap().request_id;
+    assert_eq!(reply_id.as_deref(), Some("req_0"));
+    let error = reply(&client).await.unwrap_err();
+    assert_eq!(error.request_id.as_deref(), Some("req_1"));
+    assert!(error.to_string().ends_with("(request req_1)"), "{error}");
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    for (dialect, _) in DIALECTS {
+        let provider = FakeProvider::play(Script::always(answer())).await;
+        let client = client(dialect, &provider.url());
+        for _ in 0..20 {
+            reply(&client).await.unwrap();
+            provider.wait_for_quiet().await;
+        }
+        // A new one may race with one that is just being given back.
+        assert!(provider.connections() <= 3, "{}", provider.connections());
+    }
+}

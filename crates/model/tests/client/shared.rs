@@ -1,0 +1,182 @@
+//! What calls to one provider share: the cool-down, the breaker, the limits, and how many there
+//! are at once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+use unisono_fake_provider::{
+    Act, Answer, FakeProvider, Gate, RateLimits, Refusal, RetryAfter, Script, Usage, Window,
+};
+use unisono_model::client::Client;
+use unisono_model::dialect::{Dialect, Mode};
+use unisono_model::language::Class;
+use unisono_model::provider::Settings;
+
+use crate::setup::{call, ms, reply, settings, soon};
+
+const DIALECT: Dialect = Dialect::Anthropic;
+
+async fn with(script: Script, change: impl FnOnce(&mut Settings)) -> (FakeProvider, Arc<Client>) {
+    let provider = FakeProvider::play(script).await;
+    let mut settings = settings(DIALECT, &provider.url());
+    settings.retry.attempts = 1;
+    change(&mut settings);
+    (provider, Arc::new(Client::new(settings).unwrap()))
+}
+
+/// So many calls at once; when each had its reply.
+async fn at_once(client: &Arc<Client>, calls: usize) -> Vec<std::time::Duration> {
+    let start = Instant::now();
+    let mut set = JoinSet::new();
+    for _ in 0..calls {
+        let client = client.clone();
+        set.spawn(async move {
+            client.reply(call(DIALECT, Mode::Stream)).await.unwrap();
+            start.elapsed()
+        });
+    }
+    soon(set.join_all()).await
+}
+
+#[tokio::test]
+async fn one_429_does_not_become_as_many_as_there_are_siblings() {
+    let limited = Act::refuse(Refusal::RateLimited { seconds: None })
+        .retry_after(RetryAfter::Milliseconds(400));
+    let script = Script::sequence([limited]).then(Act::answer("Hello."));
+    let (provider, client) = with(script, |_| {}).await;
+    let error = reply(&client).await.unwrap_err();
+    assert_eq!(
+        error.class,
+        Class::RateLimited {
+            retry_after_ms: Some(400)
+        }
+    );
+    let answered = at_once(&client, 16).await;
+    let soonest = answered.iter().min().unwrap();
+    assert!(*soonest >= ms(380), "{answered:?}");
+    assert_eq!(provider.request_count(), 17, "nobody was refused again");
+}
+
+#[tokio::test]
+async fn who_cannot_wait_for_the_cool_down_is_told_so() {
+    let limited =
+        Act::refuse(Refusal::RateLimited { seconds: None }).retry_after(RetryAfter::Seconds(2));
+    let script = Script::sequence([limited]).then(Act::answer("Hello."));
+    let (provider, client) = with(script, |settings| settings.limits.queue = ms(50)).await;
+    assert!(reply(&client).await.is_err());
+    let error = reply(&client).await.unwrap_err();
+    assert_eq!(error.class, Class::Busy);
+    assert!(
+        error.reason.contains("asked to be left alone for"),
+        "{error}"
+    );
+    assert_eq!(provider.request_count(), 1);
+}
+
+#[tokio::test]
+async fn a_provider_that_keeps_failing_is_left_alone_until_a_probe_is_answered() {
+    let script = Script::sequence([Act::refuse(Refusal::Internal), Act::html(502)])
+        .then(Act::answer("Hello."));
+    let (provider, client) = with(script, |settings| {
+        settings.breaker.failures = 2;
+        settings.breaker.cool_down = ms(300);
+    })
+    .await;
+    for _ in 0..2 {
+        assert!(matches!(
+            reply(&client).await.unwrap_err().class,
+            Class::Unavailable { .. }
+        ));
+    }
+    let opened = Instant::now();
+    let error = reply(&client).await.unwrap_err();
+    assert_eq!(error.class, Class::CircuitOpen);
+    assert_eq!(provider.request_count(), 2, "nothing was sent");
+    tokio::time::sleep(ms(300)).await;
+    assert!(reply(&client).await.is_ok(), "after {:?}", opened.elapsed());
+    assert_eq!(at_once(&client, 4).await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_breaker_that_opens_between_attempts_does_not_hide_why() {
+    let (provider, client) = with(Script::always(Act::refuse(Refusal::Internal)), |settings| {
+        settings.retry.attempts = 5;
+        settings.breaker.failures = 2;
+    })
+    .await;
+    let error = reply(&client).await.unwrap_err();
+    assert!(
+        matches!(error.class, Class::Unavailable { .. }),
+        "{error:?}"
+    );
+    assert!(
+        error
+            .reason
+            .contains("; then the provider failed too often"),
+        "{error}"
+    );
+    assert_eq!(provider.request_count(), 2);
+}
+
+#[tokio::test]
+async fn only_so_many_requests_are_under_way_at_once() {
+    let gate = Gate::new();
+    let script = Script::always(Act::answer("Hello.").hold(&gate));
+    let (provider, client) = with(script, |settings| settings.limits.concurrent = Some(3)).await;
+    let calls = {
+        let client = client.clone();
+        tokio::spawn(async move { at_once(&client, 9).await.len() })
+    };
+    gate.reached(3).await;
+    gate.open();
+    assert_eq!(soon(calls).await.unwrap(), 9);
+    assert_eq!(provider.max_in_flight(), 3);
+}
+
+#[tokio::test]
+async fn a_limit_of_requests_a_minute_makes_them_wait() {
+    // 2 at once, then one each 100 ms.
+    let (provider, client) = with(Script::always(Act::answer("Hello.")), |settings| {
+        settings.limits.requests_per_minute = Some(600);
+    })
+    .await;
+    let mut left = at_once(&client, 604).await;
+    left.sort_unstable();
+    assert!(left[603] >= ms(350), "{:?}", left[603]);
+    assert_eq!(provider.request_count(), 604);
+}
+
+#[tokio::test]
+async fn tokens_that_were_not_used_are_given_back() {
+    let answer = Answer::text("Hello.").usage(Usage::new(5, 5));
+    let (_provider, client) = with(Script::always(answer), |settings| {
+        // Each call takes 100 and uses 10.
+        settings.limits.tokens_per_minute = Some(1_000);
+        settings.limits.queue = ms(100);
+    })
+    .await;
+    for _ in 0..50 {
+        assert!(reply(&client).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_the_provider_says_is_used_up_is_waited_for() {
+    let limits = RateLimits {
+        requests: Some(Window {
+            limit: 1,
+            remaining: 0,
+            reset: std::time::Duration::from_secs(2),
+        }),
+        tokens: None,
+    };
+    let last = Act::answer("Hello.").rate_limits(limits);
+    let script = Script::sequence([last]).then(Act::answer("Hello."));
+    let (provider, client) = with(script, |_| {}).await;
+    assert!(reply(&client).await.is_ok());
+    let waited = at_once(&client, 1).await;
+    // Anthropic's times are whole seconds: 2 s are at least 1 s.
+    assert!(waited[0] >= ms(900), "{waited:?}");
+    assert_eq!(provider.request_count(), 2);
+}
