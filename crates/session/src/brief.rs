@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use unisono_context::checkpoint::Checkpoint;
+use unisono_context::alteration::Alteration;
+use unisono_context::checkpoint::{Checkpoint, Kind};
 use unisono_context::compaction::{Plan, Step as PlanStep};
 use unisono_context::message::Part;
 use unisono_context::snapshot::ToolSpec;
@@ -77,12 +78,18 @@ pub struct CompactionJob {
     pub failures: u32,
     /// What to do.
     pub plan: Plan,
+    /// Who asked for it.
+    pub kind: Kind,
+    /// The model whose conversation it is: the lead's.
+    pub model: Arc<str>,
     /// The checkpoints whose place a summary takes, oldest first.
     pub prior: Vec<Arc<Checkpoint>>,
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
     /// What follows the cutoff, for context only.
     pub recent: Vec<Arc<Message>>,
+    /// How those of the messages stand in the context that are masked or cut.
+    pub alterations: Vec<Alteration>,
     /// The encodings in which the result must be counted: all there are, because a later turn's
     /// agents may count in another one than this turn's.
     pub encodings: Vec<Encoding>,
@@ -171,16 +178,21 @@ impl State {
                 messages.push(self.tree.get(*message)?.message.clone())
             }
         }
-        let instructions = match &turn.accepted.work {
-            Work::Compact { instructions, .. } => instructions.clone(),
-            Work::Answer { .. } => None,
+        let (kind, instructions) = match &turn.accepted.work {
+            Work::Compact { instructions, .. } => (Kind::Manual, instructions.clone()),
+            Work::Answer { .. } => (Kind::Auto, None),
         };
+        let shown = messages.iter().chain(&recent);
+        let altered = shown.filter_map(|said| self.alterations.get(said.ordinal, said.id));
         Some(CompactionJob {
             session: self.id?,
             turn: turn.accepted.id,
             step: turn.steps_planned,
             failures: turn.step_failures,
             plan: plan.clone(),
+            kind,
+            model: turn.team.lead.model.clone(),
+            alterations: altered.cloned().collect(),
             prior: prior.into_iter().cloned().collect(),
             messages,
             recent,

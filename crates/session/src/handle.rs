@@ -34,7 +34,12 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         Input::Fork { branch, at } => fork::handle(tx, branch, at),
         Input::Counted(counted) => Ok(counted::handle(tx, counted)?),
         Input::StepDone { turn, step, result } => Ok(step_done::done(tx, turn, step, result)?),
-        Input::StepFailed { turn, step, reason } => Ok(step_done::failed(tx, turn, step, reason)?),
+        Input::StepFailed {
+            turn,
+            step,
+            reason,
+            again,
+        } => Ok(step_done::failed(tx, turn, step, reason, again)?),
         Input::Rendered { turn, prefixes } => {
             rendered::handle(tx, turn, prefixes);
             Ok(())

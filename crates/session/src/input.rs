@@ -49,6 +49,8 @@ pub enum Input {
         step: u32,
         /// Why.
         reason: Arc<str>,
+        /// Whether the same step may succeed when it is asked for again.
+        again: bool,
     },
     /// [`crate::Effect::Render`] was carried out: prefix digests by definition digest.
     Rendered {

@@ -32,18 +32,19 @@ pub(super) fn done(
     match carried_out(tx.state, &plan, result) {
         Ok(StepResult::Altered(alterations)) => tx.record(Fact::Altered { turn, alterations }),
         Ok(StepResult::Written(written)) => commit(tx, turn, &plan, written),
-        Err(reason) => failed(tx, turn, step, reason.into()),
+        Err(reason) => failed(tx, turn, step, reason.into(), true),
     }
 }
 
-/// Records a failure. The step is asked for again; after the last failure an automatic
-/// compaction goes on in a way that needs nobody's help, and one on request ends without having
-/// changed anything.
+/// Records a failure. The step is asked for again where that may help; after the last failure an
+/// automatic compaction goes on in a way that needs nobody's help, and one on request ends
+/// without having changed anything.
 pub(super) fn failed(
     tx: &mut Tx<'_>,
     turn: TurnId,
     step: u32,
     reason: Arc<str>,
+    again: bool,
 ) -> Result<(), fold::Error> {
     let Some(plan) = under_way(tx, turn, step) else {
         return Ok(());
@@ -53,7 +54,7 @@ pub(super) fn failed(
     let Some(open) = tx.state.turns.get(&turn) else {
         return Ok(());
     };
-    if open.step_failures < FAILURES_MAX {
+    if again && open.step_failures < FAILURES_MAX {
         return Ok(());
     }
     if matches!(open.accepted.work, Work::Compact { .. }) {

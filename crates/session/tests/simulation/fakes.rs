@@ -60,7 +60,13 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
     let (turn, step) = (job.turn, job.step);
     if rng.percent(trouble) && rng.percent(70) {
         let reason = ["the model failed", "the compactor was lost"][rng.below(2)].into();
-        return vec![Input::StepFailed { turn, step, reason }];
+        let again = !rng.percent(20);
+        return vec![Input::StepFailed {
+            turn,
+            step,
+            reason,
+            again,
+        }];
     }
     let result = match &job.plan.step {
         PlanStep::Mask(_) | PlanStep::Cut { .. } => {

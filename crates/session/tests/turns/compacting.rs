@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use unisono_context::budget::Limits;
-use unisono_context::checkpoint::Body;
+use unisono_context::checkpoint::{Body, Kind};
 use unisono_context::message::Role;
 use unisono_context::tokens::Counts;
 use unisono_context::{Encoding, Tokens};
 use unisono_session::agent::Definition;
+use unisono_session::brief::CompactionJob;
 use unisono_session::event::{Outcome, Work};
 use unisono_session::machine::{NewTurn, StepResult};
 use unisono_session::{Effect, Fact, Input};
@@ -29,6 +30,15 @@ fn code(outcome: &Outcome) -> (&str, &str) {
     match outcome {
         Outcome::Failed { code, reason } => (code, reason),
         other => panic!("{other}"),
+    }
+}
+
+fn failed(job: &CompactionJob, reason: Arc<str>, again: bool) -> Input {
+    Input::StepFailed {
+        turn: job.turn,
+        step: job.step,
+        reason,
+        again,
     }
 }
 
@@ -179,10 +189,7 @@ fn a_failed_compaction_on_request_commits_nothing() {
         let job = shell.job();
         assert_eq!(job.instructions.as_deref(), Some("keep the names"));
         let reason: Arc<str> = "the model is down".into();
-        let (turn, step) = (job.turn, job.step);
-        shell
-            .feed(Input::StepFailed { turn, step, reason })
-            .unwrap();
+        shell.feed(failed(&job, reason, true)).unwrap();
     }
     assert_eq!(
         code(shell.outcome(0)),
@@ -190,6 +197,28 @@ fn a_failed_compaction_on_request_commits_nothing() {
     );
     assert!(shell.facts("compacted").is_empty() && shell.facts("altered").is_empty());
     assert!(shell.waiting.is_empty());
+}
+
+#[test]
+fn a_step_that_would_fail_again_is_not_asked_for_again() {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    let job = shell.job();
+    assert_eq!(job.kind, Kind::Manual);
+    shell.feed(failed(&job, "no key".into(), false)).unwrap();
+    assert_eq!(code(shell.outcome(0)), ("compaction_failed", "no key"));
+    assert_eq!(shell.facts("compaction_failed").len(), 1);
+    assert!(shell.facts("compacted").is_empty() && shell.waiting.is_empty());
+}
+
+#[test]
+fn a_job_says_whose_conversation_it_is_and_how_it_stands() {
+    let mut shell = Shell::with(12);
+    shell.accept(compacting(0, team(agent("lead"), []), 60));
+    let job = shell.job();
+    assert_eq!(job.kind, Kind::Auto);
+    assert_eq!(job.model, agent("lead").model);
+    assert!(job.alterations.is_empty());
 }
 
 #[test]
@@ -206,7 +235,7 @@ fn a_compaction_on_request_takes_a_short_conversation_too() {
         checkpoint.messages_included, 6,
         "all before the newest user message"
     );
-    assert_eq!(checkpoint.kind, unisono_context::checkpoint::Kind::Manual);
+    assert_eq!(checkpoint.kind, Kind::Manual);
 
     let mut shell = Shell::with(1);
     shell.accept(manual(0));
