@@ -4,24 +4,67 @@
 //! its [`Handle`]; the queue holds at most [`Options::compaction_queue`](crate::Options) steps,
 //! and a step that takes longer than [`Options::compaction_deadline`](crate::Options) fails.
 //! What is lost with a panic is answered as a failure; the session decides what to do about it.
+//! It also knows which summarisers failed too often and are left alone for a while.
 
+mod ask;
 mod carry_out;
+mod chain;
+mod extract;
+mod rest;
 mod summarise;
+#[cfg(test)]
+mod tests;
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use unisono_session::brief::CompactionJob;
 use unisono_session::machine::StepResult;
 
+use crate::clock;
 use crate::lane::{Lane, Offer};
 use crate::runtime::Env;
 use crate::slot::Slot;
 use crate::tokenizer;
 
+pub use chain::{Chain, Chains, Summariser};
+
+use rest::Rest;
+
 /// How a step ended, or why it failed.
-pub(crate) type StepEnd = Result<StepResult, Arc<str>>;
+pub(crate) type StepEnd = Result<StepResult, Failure>;
+
+/// Why a step failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Why.
+    pub(crate) reason: Arc<str>,
+    /// Whether the same step may succeed when it is asked for again.
+    pub(crate) again: bool,
+}
+
+impl<T: Into<Arc<str>>> From<T> for Failure {
+    fn from(reason: T) -> Failure {
+        Failure {
+            reason: reason.into(),
+            again: true,
+        }
+    }
+}
+
+/// Told of a step what is being done. Must not block.
+#[derive(Clone)]
+pub(crate) struct Listener(pub(crate) Arc<dyn Fn(Arc<str>) + Send + Sync>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener(..)")
+    }
+}
 
 /// What the compactor is sent.
 #[derive(Debug)]
@@ -30,12 +73,15 @@ pub(crate) enum Msg {
     Carry(Box<Job>),
     /// A step has ended.
     Done,
+    /// A model was asked for a summary.
+    Asked { model: Arc<str>, succeeded: bool },
 }
 
 /// A step, and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Job {
     step: CompactionJob,
+    listener: Listener,
     reply: oneshot::Sender<StepEnd>,
 }
 
@@ -44,15 +90,15 @@ pub(crate) struct Job {
 pub(crate) struct Handle(pub(crate) Slot<Msg>);
 
 impl Handle {
-    /// Carries out a step.
-    pub(crate) async fn carry_out(&self, step: CompactionJob) -> StepEnd {
+    /// Carries out a step; the listener is told how it goes on.
+    pub(crate) async fn carry_out(&self, step: CompactionJob, listener: Listener) -> StepEnd {
         let (reply, end) = oneshot::channel();
-        if self
-            .0
-            .send(Msg::Carry(Box::new(Job { step, reply })))
-            .await
-            .is_err()
-        {
+        let job = Job {
+            step,
+            listener,
+            reply,
+        };
+        if self.0.send(Msg::Carry(Box::new(job))).await.is_err() {
             return Err("the compactor is not available".into());
         }
         end.await
@@ -73,6 +119,34 @@ pub(crate) struct State {
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
     lane: Lane<Box<Job>>,
+    rest: Rest,
+}
+
+/// A step under way, with all that carrying it out takes.
+pub(super) struct Work {
+    job: CompactionJob,
+    env: Arc<Env>,
+    tokenizer: tokenizer::Handle,
+    /// When it must be done.
+    until: Instant,
+    /// The summarisers that are left alone for now.
+    resting: BTreeSet<Arc<str>>,
+    listener: Listener,
+    compactor: ActorRef<Msg>,
+}
+
+impl Work {
+    /// Says what is being done.
+    fn tell(&self, text: String) {
+        (self.listener.0)(text.into());
+    }
+
+    /// Takes note of how a model did.
+    fn note(&self, model: &Arc<str>, succeeded: bool) {
+        let model = model.clone();
+        // A compactor that was started anew meanwhile knows of no failures.
+        let _ = self.compactor.send_message(Msg::Asked { model, succeeded });
+    }
 }
 
 impl State {
@@ -92,16 +166,31 @@ impl State {
         }
     }
 
+    fn on_asked(&mut self, model: Arc<str>, succeeded: bool) {
+        self.rest.note(model, succeeded, clock::now());
+    }
+
     fn start(&self, myself: &ActorRef<Msg>, job: Box<Job>) {
         let deadline = self.env.options.compaction_deadline;
-        let tokenizer = self.tokenizer.clone();
         let place = Place(myself.clone());
+        let Job {
+            step,
+            listener,
+            mut reply,
+        } = *job;
+        let work = Work {
+            job: step,
+            env: self.env.clone(),
+            tokenizer: self.tokenizer.clone(),
+            until: Instant::now() + deadline,
+            resting: self.rest.resting(clock::now()),
+            listener,
+            compactor: myself.clone(),
+        };
         tokio::spawn(async move {
             let _place = place;
-            let Job { step, mut reply } = *job;
-            let work = carry_out::carry_out(&step, &tokenizer);
             let end = tokio::select! {
-                end = tokio::time::timeout(deadline, work) => end,
+                end = timeout_at(work.until, carry_out::carry_out(&work)) => end,
                 // Nobody waits any more: the turn was cancelled, or its session is gone.
                 () = reply.closed() => return,
             };
@@ -135,6 +224,7 @@ impl Actor for Compactor {
             lane,
             env: args.env,
             tokenizer: args.tokenizer,
+            rest: Rest::default(),
         })
     }
 
@@ -147,6 +237,7 @@ impl Actor for Compactor {
         match message {
             Msg::Carry(job) => state.on_carry(&myself, job),
             Msg::Done => state.on_done(&myself),
+            Msg::Asked { model, succeeded } => state.on_asked(model, succeeded),
         }
         Ok(())
     }

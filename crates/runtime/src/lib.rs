@@ -24,6 +24,7 @@ pub mod tools;
 mod worker;
 
 pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
+pub use compactor::{Chain, Chains, Summariser};
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
 pub use session::{Events, Handle, Progress};

@@ -13,6 +13,7 @@ use unisono_session::machine::Import;
 use unisono_store::{Health, Journal};
 
 use crate::agent::Kinds;
+use crate::compactor::Chains;
 use crate::restart::Intensity;
 use crate::session::Handle;
 use crate::supervisor::{self, Supervisor};
@@ -28,6 +29,8 @@ pub struct Options {
     pub compaction_queue: usize,
     /// How long one compaction step may take.
     pub compaction_deadline: Duration,
+    /// Who writes summaries.
+    pub summarisers: Chains,
     /// Counting requests at one time.
     pub countings: usize,
     /// Requests one session takes before it answers that it is busy.
@@ -45,6 +48,7 @@ impl Default for Options {
             compactions: 2,
             compaction_queue: 256,
             compaction_deadline: Duration::from_secs(30),
+            summarisers: Chains::default(),
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),

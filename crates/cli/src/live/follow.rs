@@ -122,20 +122,22 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-/// Shows what an agent says. One that speaks faster than it is shown is not heard out.
+/// Shows what is being done. Whoever speaks faster than it is shown is not heard out.
 fn say(
     said: std::result::Result<Progress, broadcast::error::RecvError>,
     screen: &Screen<'_>,
     watch: &Watch,
 ) {
-    let Ok(Progress { run, text }) = said else {
-        return;
-    };
-    if let Some(index) = watch
-        .runs
-        .iter()
-        .position(|watched| watched.run == Some(run))
-    {
-        screen.progress(index, &text, watch);
+    match said {
+        Ok(Progress::Run { run, text }) => {
+            let mut runs = watch.runs.iter();
+            if let Some(index) = runs.position(|watched| watched.run == Some(run)) {
+                screen.progress(index, &text, watch);
+            }
+        }
+        Ok(Progress::Compaction { turn, text }) if turn == watch.turn => {
+            screen.compacting(&text);
+        }
+        Ok(Progress::Compaction { .. }) | Err(_) => {}
     }
 }

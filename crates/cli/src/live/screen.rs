@@ -104,6 +104,13 @@ impl<'o> Screen<'o> {
         }
     }
 
+    /// How a compaction step goes on.
+    pub(crate) fn compacting(&self, text: &str) {
+        if let Some(step) = self.bars.as_ref().and_then(|bars| bars.step.as_ref()) {
+            step.set_message(format!("compacting: {}", show::line(text, 200)));
+        }
+    }
+
     fn step(&mut self, text: String) {
         let Some(bars) = &mut self.bars else { return };
         let bar = bars.step.get_or_insert_with(|| {
@@ -265,6 +272,12 @@ fn compacted(checkpoint: &Checkpoint) -> String {
         show::tokens(show::block_tokens(checkpoint)),
     );
     let time = show::time(*duration_ms);
+    // A model was to write it and did not.
+    let model = if checkpoint.degraded {
+        format!("{model} in place of a model")
+    } else {
+        model.to_string()
+    };
     match &checkpoint.body {
         Body::Summary(_) => format!(
             "{messages} summarised, {before} → {after} tokens: checkpoint {number} ({model}, {time})"

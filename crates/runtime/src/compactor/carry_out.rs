@@ -14,14 +14,15 @@ use unisono_session::machine::{StepResult, Written};
 
 use crate::tokenizer;
 
-use super::{StepEnd, summarise};
+use super::{StepEnd, Work, summarise};
 
-pub(super) async fn carry_out(job: &CompactionJob, tokenizer: &tokenizer::Handle) -> StepEnd {
+pub(super) async fn carry_out(work: &Work) -> StepEnd {
+    let (job, tokenizer) = (&work.job, &work.tokenizer);
     match &job.plan.step {
         Step::Mask(_) | Step::Cut { .. } => alter(job, tokenizer).await,
         Step::Drop { cover } => Ok(StepResult::Written(note(job, cover, tokenizer).await?)),
-        Step::Summarise { cover, cap, .. } => {
-            let written = summarise::summarise(job, cover, *cap, tokenizer).await?;
+        Step::Summarise { cover, cap, writer } => {
+            let written = summarise::summarise(work, cover, *cap, *writer).await?;
             Ok(StepResult::Written(written))
         }
     }
@@ -32,7 +33,8 @@ async fn alter(job: &CompactionJob, tokenizer: &tokenizer::Handle) -> StepEnd {
     let mut texts = Vec::new();
     for (message, ordinal, form) in job.plan.step.forms() {
         let Some(said) = job.messages.iter().find(|m| m.id == message) else {
-            return Err(format!("message {ordinal} is not at hand").into());
+            let reason: Arc<str> = format!("message {ordinal} is not at hand").into();
+            return Err(reason.into());
         };
         let pieces = altered_parts(said, form);
         let pieces: Vec<_> = pieces.iter().map(Part::countable_text).collect();
@@ -85,7 +87,8 @@ pub(super) async fn count_block(
     Ok(counts)
 }
 
-async fn count(
+/// What texts cost in one encoding.
+pub(super) async fn count(
     tokenizer: &tokenizer::Handle,
     texts: Vec<String>,
     encoding: Encoding,

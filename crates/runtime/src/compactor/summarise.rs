@@ -1,170 +1,169 @@
-//! Writing a summary: extraction first, truncation where its result is not taken.
+//! Writing a summary: the models of the chain one after the other, then quotes, then truncation.
+//!
+//! All of it keeps the deadline of the step. Each model has an equal share of what is left, and
+//! the last second belongs to the summary that needs no model. A compaction that a person asked
+//! for ends with an error where no model writes a summary that can be taken: it is theirs to try
+//! again, to have quotes taken, or to leave it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
 use unisono_context::Tokens;
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Span, Writer, block_text};
-use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
-use unisono_context::tokens::Counts;
-use unisono_model::extractive::{self, Passage, Style, SummaryInput};
-use unisono_model::tokenizer::Tokenizer;
-use unisono_session::brief::CompactionJob;
+use unisono_context::checkpoint::{Kind, Writer};
+use unisono_context::compaction::Cover;
+use unisono_context::cost::Cost;
+use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::machine::Written;
 
-use crate::tokenizer;
+use super::ask::{self, Asked};
+use super::chain::{Chain, Summariser};
+use super::extract::{self, Block};
+use super::{Failure, Work};
 
-use super::carry_out::count_block;
+/// Kept for the summary that needs no model, or half of the time where there is less than twice
+/// as much.
+const RESERVE: Duration = Duration::from_secs(1);
 
-/// Unicode scalars that truncation keeps at each end, at first.
-const TRUNCATION_KEEPS: usize = 2_000;
-/// The part of the cap that key facts may take beside a truncated text.
-const TRUNCATION_FACTS_PART: u64 = 2;
-
-/// A block that fits its cap: quotes from the messages, or, where those are not taken, the
-/// messages' text with its middle left out.
+/// A block that fits its cap, with all that is recorded of its making.
 pub(super) async fn summarise(
-    job: &CompactionJob,
+    work: &Work,
     cover: &Cover,
     cap: Tokens,
-    tokenizer: &tokenizer::Handle,
-) -> Result<Written, Arc<str>> {
+    writer: Writer,
+) -> Result<Written, Failure> {
     let started = Instant::now();
-    // A summary that is no smaller than its input is none; and with what a block costs besides
-    // its text, as any message does, it stays within the cap.
-    let room = cap
-        .min(cover.original)
-        .minus(job.plan.budget.per_message.max(Tokens(1)));
-    let (text, key_facts) = extract(job, cover, room).await?;
-    let body = Body::Summary(text.into());
-    let block = block_text(&cover.spans, &body, &key_facts);
-    let counts = count_block(job, &block, tokenizer).await?;
-    let tokens = cost(job, counts);
-    let Body::Summary(text) = &body else {
-        return Err("no summary".into());
+    let chain = work.env.options.summarisers.get(&work.job.model);
+    let chain = chain.filter(|chain| writer == Writer::Model && !chain.models.is_empty());
+    let mut spent = Some(Cost::ZERO);
+    let by_model = match chain {
+        Some(chain) => Some(by_models(work, chain, cover, cap, &mut spent).await),
+        None => None,
     };
-    let draft = Draft {
-        text,
-        stop: Stop::Complete,
-        tokens,
-    };
-    let written = match accept(&draft, cap, cover.original) {
-        Ok(()) => Written {
-            body,
-            key_facts,
-            counts,
-            writer: Writer::Deterministic,
-            model: "extractive".into(),
-            cost_micros: Some(0),
-            duration_ms: 0,
-            degraded: false,
-        },
-        Err(rejection) => {
-            tracing::warn!(%rejection, "the extractive summary is not taken, the text is truncated");
-            truncate(job, cover, cap, tokenizer).await?
+    let (block, writer) = match by_model {
+        Some(Ok(block)) => (block, Writer::Model),
+        Some(Err(reason)) if work.job.kind == Kind::Manual => {
+            let reason = format!("{reason}; nothing was changed").into();
+            return Err(Failure {
+                reason,
+                again: false,
+            });
+        }
+        by_nobody => {
+            if by_nobody.is_some() {
+                work.tell("quotes are taken instead".to_owned());
+            }
+            let block = extract::extracted(&work.job, cover, cap, &work.tokenizer).await?;
+            (block, Writer::Deterministic)
         }
     };
-    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    // What a model was to write and did not is done again by one later.
+    let degraded =
+        writer == Writer::Deterministic && (chain.is_some() || &*block.model != EXTRACTIVE);
     Ok(Written {
-        duration_ms,
-        ..written
+        body: block.body,
+        key_facts: block.key_facts,
+        counts: block.counts,
+        writer,
+        model: block.model,
+        cost_micros: spent.map(Cost::micro_dollars),
+        duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        degraded,
     })
 }
 
-fn cost(job: &CompactionJob, counts: Counts) -> Tokens {
-    counts
-        .get(job.plan.budget.encoding)
-        .unwrap_or_default()
-        .at_most
-}
-
-async fn extract(
-    job: &CompactionJob,
+/// The first summary that can be taken; or why there is none.
+async fn by_models(
+    work: &Work,
+    chain: &Chain,
     cover: &Cover,
     cap: Tokens,
-) -> Result<(String, Vec<KeyFact>), Arc<str>> {
-    let (job, spans) = (job.clone(), cover.spans.clone());
-    let work = tokio::task::spawn_blocking(move || extract_here(&job, &spans, cap));
-    work.await
-        .map_err(|_| Arc::from("the extractive summariser panicked"))?
-}
-
-fn extract_here(
-    job: &CompactionJob,
-    covers: &[Span],
-    cap: Tokens,
-) -> Result<(String, Vec<KeyFact>), Arc<str>> {
-    let encoding = job.plan.budget.encoding;
-    let tokenizer = Tokenizer::load(encoding).map_err(|error| Arc::from(error.to_string()))?;
-    let passages = Passage::of_messages(job.messages.iter().map(|message| &**message));
-    let prior: Vec<&str> = job.prior.iter().filter_map(|c| summary_of(c)).collect();
-    let prior = prior.join("\n\n");
-    let input = SummaryInput {
-        passages: &passages,
-        prior: (!prior.is_empty()).then_some(prior.as_str()),
-        prior_facts: &prior_facts(job),
-        cap,
-        style: Style::Rolling,
-        instructions: job.instructions.as_deref(),
-        count: &|text| tokenizer.count(text).at_most.0,
-    };
-    let draft = extractive::checkpoint(&input, covers);
-    Ok((draft.text, draft.key_facts))
-}
-
-fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
-    let facts = job
-        .prior
+    spent: &mut Option<Cost>,
+) -> Result<Block, Arc<str>> {
+    // A person's own request is not put off.
+    let rests =
+        |model: &Summariser| work.job.kind == Kind::Auto && work.resting.contains(&model.model);
+    let (resting, asked): (Vec<_>, Vec<_>) = chain.models.iter().partition(|model| rests(model));
+    let mut reasons: Vec<Arc<str>> = resting
         .iter()
-        .flat_map(|checkpoint| &checkpoint.key_facts);
-    facts.cloned().collect()
-}
-
-fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
-    match &checkpoint.body {
-        Body::Summary(text) => Some(text),
-        Body::Tombstone => None,
-    }
-}
-
-/// The last resort that needs no judgement: the beginning and the end of what there is, halved
-/// until it fits. Key facts are not shortened: as many as a part of the cap is sure to hold.
-async fn truncate(
-    job: &CompactionJob,
-    cover: &Cover,
-    cap: Tokens,
-    tokenizer: &tokenizer::Handle,
-) -> Result<Written, Arc<str>> {
-    let prior = job
-        .prior
-        .iter()
-        .filter_map(|checkpoint| summary_of(checkpoint));
-    let mut whole: Vec<String> = prior.map(str::to_owned).collect();
-    whole.extend(job.messages.iter().map(|message| message.countable_text()));
-    let whole = whole.join("\n");
-    // A token has at least one byte.
-    let bytes = |text: &str| Tokens(text.len() as u64);
-    let room = Tokens(cap.0 / TRUNCATION_FACTS_PART);
-    let key_facts = KeyFact::carried_within(&prior_facts(job), &[], room, bytes);
-    let mut keep = TRUNCATION_KEEPS;
-    while keep > 0 {
-        let text = format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep));
-        let body = Body::Summary(text.into());
-        let counts =
-            count_block(job, &block_text(&cover.spans, &body, &key_facts), tokenizer).await?;
-        if cost(job, counts) <= cap {
-            return Ok(Written {
-                body,
-                key_facts,
-                counts,
-                writer: Writer::Deterministic,
-                model: "truncation".into(),
-                cost_micros: Some(0),
-                duration_ms: 0,
-                degraded: true,
-            });
+        .map(|model| {
+            format!(
+                "model {} failed too often and is left alone for a while",
+                model.model
+            )
+            .into()
+        })
+        .collect();
+    let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
+    let until = models_until(Instant::now(), work.until);
+    let mut left = asked.len();
+    for summariser in asked {
+        let share = share(Instant::now(), until, left);
+        left -= 1;
+        let asked = Asked {
+            work,
+            chain,
+            summariser,
+            cover,
+            cap,
+            room,
+            key_facts: &key_facts,
+        };
+        let written = match timeout_at(share, ask::ask(&asked, spent)).await {
+            Ok(written) => written,
+            Err(_) => Err(format!("model {}: no summary in time", summariser.model).into()),
+        };
+        work.note(&summariser.model, written.is_ok());
+        match written {
+            Ok(block) => return Ok(block),
+            Err(reason) => {
+                tracing::warn!(
+                    session = %work.job.session,
+                    model = &*summariser.model,
+                    %reason,
+                    "no summary that can be taken"
+                );
+                work.tell(format!("no summary that can be taken: {reason}"));
+                reasons.push(reason);
+            }
         }
-        keep /= 2;
     }
-    Err(format!("nothing of the range fits {cap} tokens").into())
+    Err(reasons.join("; ").into())
+}
+
+/// When models must be done.
+fn models_until(now: Instant, deadline: Instant) -> Instant {
+    let left = deadline.saturating_duration_since(now);
+    now + left.saturating_sub(RESERVE).max(left / 2)
+}
+
+/// When the next of so many models must be done.
+fn share(now: Instant, until: Instant, models: usize) -> Instant {
+    let models = u32::try_from(models.max(1)).unwrap_or(u32::MAX);
+    now + until.saturating_duration_since(now) / models
+}
+
+#[cfg(test)]
+mod tests {
+    //! How the time of a step is shared.
+
+    use super::*;
+
+    #[test]
+    fn models_share_all_but_the_last_second() {
+        let now = Instant::now();
+        let seconds = Duration::from_secs_f64;
+        let rows = [
+            (30.0, 1, 29.0),
+            (30.0, 2, 14.5),
+            (3.0, 1, 2.0),
+            (1.5, 1, 0.75),
+            (1.5, 3, 0.25),
+            (0.0, 1, 0.0),
+        ];
+        for (deadline, models, expected) in rows {
+            let until = models_until(now, now + seconds(deadline));
+            assert_eq!(share(now, until, models), now + seconds(expected));
+        }
+    }
 }

@@ -17,6 +17,7 @@ use unisono_session::{Effect, Input};
 
 use crate::agent::Failure;
 use crate::clock;
+use crate::compactor;
 use crate::line::{Exchange, Later, Line};
 use crate::runtime::Error;
 use crate::supervisor;
@@ -92,20 +93,30 @@ async fn count_surely(
 fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: CompactionJob) {
     let (compactor, myself) = (args.compactor.clone(), myself.clone());
     let cancelled = CancellationToken::new();
+    let (turn, progress) = (job.turn, args.progress.clone());
+    let listener = compactor::Listener(Arc::new(move |text| {
+        // Nobody may be listening.
+        let _ = progress.send(Progress::Compaction { turn, text });
+    }));
     live.compactions
         .insert(job.turn, cancelled.clone().drop_guard());
     tokio::spawn(async move {
         let (turn, step) = (job.turn, job.step);
         // Whoever stops waiting for the compactor's answer stops its work.
         let Some(end) = cancelled
-            .run_until_cancelled(compactor.carry_out(job))
+            .run_until_cancelled(compactor.carry_out(job, listener))
             .await
         else {
             return;
         };
         let input = match end {
             Ok(result) => Input::StepDone { turn, step, result },
-            Err(reason) => Input::StepFailed { turn, step, reason },
+            Err(compactor::Failure { reason, again }) => Input::StepFailed {
+                turn,
+                step,
+                reason,
+                again,
+            },
         };
         feed(&myself, input);
     });
@@ -217,6 +228,6 @@ impl Exchange for SessionLine {
 
     fn progress(&self, run: RunId, text: Arc<str>) {
         // Nobody may be listening.
-        let _ = self.progress.send(Progress { run, text });
+        let _ = self.progress.send(Progress::Run { run, text });
     }
 }

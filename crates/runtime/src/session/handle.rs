@@ -18,13 +18,23 @@ use super::{Events, Msg};
 /// A session that leaves memory or dies this often over one request is not to be had.
 const ASKED_AT_MOST: u32 = 8;
 
-/// What an agent says it is doing.
+/// What is being done.
 #[derive(Clone, Debug)]
-pub struct Progress {
-    /// Its run.
-    pub run: RunId,
-    /// Its words.
-    pub text: Arc<str>,
+pub enum Progress {
+    /// An agent's own words.
+    Run {
+        /// Its run.
+        run: RunId,
+        /// Its words.
+        text: Arc<str>,
+    },
+    /// How a compaction step goes on.
+    Compaction {
+        /// The turn.
+        turn: TurnId,
+        /// What is being done, or what did not work.
+        text: Arc<str>,
+    },
 }
 
 /// Where a session is found.
@@ -134,7 +144,7 @@ impl Handle {
         ))
     }
 
-    /// What agents say they are doing from now on. Lossy: a slow listener misses some.
+    /// What is being done from now on. Lossy: a slow listener misses some.
     pub fn progress(&self) -> broadcast::Receiver<Progress> {
         self.entry.progress.subscribe()
     }

@@ -1,0 +1,257 @@
+//! Asking one model for a summary, in as many parts as its window needs.
+//!
+//! A reply that cannot be taken is asked for again, shorter where it was too long. A request
+//! that fails is not: the model's client has tried it again, with backoff, where that may help.
+
+use std::sync::Arc;
+
+use tokio::task::{JoinSet, spawn_blocking};
+use unisono_context::Tokens;
+use unisono_context::alteration::Alteration;
+use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
+use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept};
+use unisono_context::cost::Cost;
+use unisono_context::message::Message;
+use unisono_model::extractive::Style;
+use unisono_model::language::{LanguageModel, Reply};
+use unisono_model::summariser::{
+    self, Limits, Material, Parts, Said, plan_parts, shorter, summary,
+};
+use unisono_model::tokenizer::Tokenizer;
+use unisono_session::brief::CompactionJob;
+
+use super::Work;
+use super::carry_out::{count, count_block};
+use super::chain::{Chain, Summariser};
+use super::extract::{Block, cost, summary_of};
+
+/// What a model is asked for.
+pub(super) struct Asked<'a> {
+    pub(super) work: &'a Work,
+    pub(super) chain: &'a Chain,
+    pub(super) summariser: &'a Summariser,
+    pub(super) cover: &'a Cover,
+    /// The most tokens of the block …
+    pub(super) cap: Tokens,
+    /// … and of the summary's text beside its key facts.
+    pub(super) room: Tokens,
+    pub(super) key_facts: &'a [KeyFact],
+}
+
+/// Why a reply is asked for again.
+struct Unfit {
+    rejection: Rejection,
+    /// How long the next one should be.
+    target: Tokens,
+}
+
+/// The block of a summary that can be taken. What the replies cost is added to `spent`.
+pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<Block, Arc<str>> {
+    let Asked {
+        work, summariser, ..
+    } = asked;
+    let name = &summariser.model;
+    let model = work
+        .env
+        .models
+        .get(name)
+        .map_err(|error| Arc::from(error.to_string()))?;
+    let parts = plan(asked).await?;
+    let all = parts.parts.len();
+    let mut so_far: Option<String> = None;
+    for index in 0..all {
+        if all == 1 {
+            work.tell(format!("{name} summarises"));
+        } else {
+            work.tell(format!("{name} summarises part {} of {all}", index + 1));
+        }
+        match part(asked, &model, &parts, index, so_far.as_deref(), spent).await? {
+            Finished::SoFar(text) => so_far = Some(text),
+            Finished::Block(block) => return Ok(block),
+        }
+    }
+    Err(format!("model {name}: no part to summarise").into())
+}
+
+/// What came of a part.
+enum Finished {
+    /// The summary so far.
+    SoFar(String),
+    /// The whole summary.
+    Block(Block),
+}
+
+async fn part(
+    asked: &Asked<'_>,
+    model: &Arc<dyn LanguageModel>,
+    parts: &Parts,
+    index: usize,
+    so_far: Option<&str>,
+    spent: &mut Option<Cost>,
+) -> Result<Finished, Arc<str>> {
+    let mut target = parts.target;
+    let mut rejection = None;
+    for _ in 0..=asked.chain.retries {
+        let task = parts.task(index, so_far, target);
+        let reply = complete(model, &task, parts.max_output).await;
+        let reply = reply.map_err(|reason| {
+            reason.unwrap_or_else(|| {
+                let name = &asked.summariser.model;
+                format!("model {name}: its client panicked").into()
+            })
+        })?;
+        *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
+        let last = index + 1 == parts.parts.len();
+        let judged = match summary(&reply, Style::Rolling) {
+            Ok(text) if last => finished(asked, text, target).await?,
+            Ok(text) => carried(asked, text, target, parts.carried).await?,
+            Err(rejection) => Err(Unfit { rejection, target }),
+        };
+        match judged {
+            Ok(finished) => return Ok(finished),
+            Err(unfit) => {
+                let refused = unfit.rejection == Rejection::Refused;
+                target = unfit.target;
+                rejection = Some(unfit.rejection);
+                if refused {
+                    break;
+                }
+            }
+        }
+    }
+    let name = &asked.summariser.model;
+    Err(match rejection {
+        Some(rejection) => format!("model {name}: {rejection}").into(),
+        None => format!("model {name} was not asked").into(),
+    })
+}
+
+/// The whole summary as its block, if it may stand in the context.
+async fn finished(
+    asked: &Asked<'_>,
+    text: String,
+    target: Tokens,
+) -> Result<Result<Finished, Unfit>, Arc<str>> {
+    let job = &asked.work.job;
+    let body = Body::Summary(text.as_str().into());
+    let block = block_text(&asked.cover.spans, &body, asked.key_facts);
+    let counts = count_block(job, &block, &asked.work.tokenizer).await?;
+    let tokens = cost(job, counts);
+    let draft = Draft {
+        text: &text,
+        stop: Stop::Complete,
+        tokens,
+    };
+    let original = asked.cover.original;
+    Ok(match accept(&draft, asked.cap, original) {
+        Ok(()) => Ok(Finished::Block(Block {
+            body,
+            key_facts: asked.key_facts.to_vec(),
+            counts,
+            model: asked.summariser.model.clone(),
+        })),
+        Err(rejection) => {
+            let most = asked.cap.min(original.minus(Tokens(1)));
+            // Only the text can be shorter, not what stands beside it.
+            let beside = asked.cap.minus(asked.room);
+            let target = shorter_than(target, tokens.minus(beside), most.minus(beside));
+            Err(Unfit { rejection, target })
+        }
+    })
+}
+
+/// The summary so far, if the next part has room for it.
+async fn carried(
+    asked: &Asked<'_>,
+    text: String,
+    target: Tokens,
+    most: Tokens,
+) -> Result<Result<Finished, Unfit>, Arc<str>> {
+    let encoding = asked.summariser.encoding;
+    let counted = count(&asked.work.tokenizer, vec![text.clone()], encoding).await?;
+    let tokens = asked.summariser.bound(counted.into_iter().sum());
+    Ok(if tokens <= most {
+        Ok(Finished::SoFar(text))
+    } else {
+        let target = shorter_than(target, tokens, most);
+        let rejection = Rejection::OverCap { tokens, cap: most };
+        Err(Unfit { rejection, target })
+    })
+}
+
+fn shorter_than(target: Tokens, tokens: Tokens, most: Tokens) -> Tokens {
+    if tokens > most {
+        shorter(target, tokens, most)
+    } else {
+        target
+    }
+}
+
+/// One reply, or why there is none; without a reason where the model's client panicked.
+async fn complete(
+    model: &Arc<dyn LanguageModel>,
+    task: &str,
+    max_output: Tokens,
+) -> Result<Reply, Option<Arc<str>>> {
+    let request = summariser::request(&**model, task, max_output);
+    let model = model.clone();
+    // Dropped with this future, and with it the request.
+    let mut call = JoinSet::new();
+    call.spawn(async move { model.complete(request).await });
+    match call.join_next().await {
+        Some(Ok(Ok(reply))) => Ok(reply),
+        Some(Ok(Err(error))) => Err(Some(error.to_string().into())),
+        Some(Err(_)) | None => Err(None),
+    }
+}
+
+/// Divides the conversation for the model's window.
+async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
+    let job = asked.work.job.clone();
+    let (summariser, prompt) = (asked.summariser.clone(), asked.chain.prompt.clone());
+    let limits = Limits {
+        window: summariser.window,
+        max_output: summariser.max_output,
+        cap: asked.room,
+    };
+    let work = spawn_blocking(move || {
+        let tokenizer = Tokenizer::load(summariser.encoding).map_err(|error| error.to_string())?;
+        let said = said(&job, &job.messages);
+        let recent = self::said(&job, &job.recent);
+        let prior = prior(&job);
+        let material = Material {
+            said: &said,
+            prior: &prior,
+            recent: &recent,
+            instructions: job.instructions.as_deref(),
+        };
+        let count = |text: &str| summariser.bound(tokenizer.count(text)).0;
+        plan_parts(&prompt, &material, limits, &count)
+            .map_err(|error| format!("model {}: {error}", summariser.model))
+    });
+    match work.await {
+        Ok(parts) => parts.map_err(Arc::from),
+        Err(_) => Err("dividing the conversation panicked".into()),
+    }
+}
+
+/// Messages as they stand in the context.
+fn said<'j>(job: &'j CompactionJob, messages: &'j [Arc<Message>]) -> Vec<Said<'j>> {
+    let form = |message: &Message| {
+        let altered = |alteration: &&Alteration| alteration.message == message.id;
+        Some(job.alterations.iter().find(altered)?.form)
+    };
+    let said = messages.iter().map(|message| match form(message) {
+        Some(form) => Said::shortened(message, form),
+        None => Said::message(message),
+    });
+    said.collect()
+}
+
+fn prior(job: &CompactionJob) -> Vec<Said<'_>> {
+    let prior = job.prior.iter().filter_map(|checkpoint| {
+        let span = Span::new(checkpoint.first(), checkpoint.cutoff);
+        Some(Said::summary(span, summary_of(checkpoint)?))
+    });
+    prior.collect()
+}

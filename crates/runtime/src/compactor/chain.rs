@@ -1,0 +1,63 @@
+//! Who writes summaries: models one after the other, before quotes are taken.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::tokens::Count;
+use unisono_context::{Encoding, Ppm, Tokens};
+use unisono_model::summariser::Prompt;
+
+/// A model that writes summaries, and what it can take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summariser {
+    /// The model, as [`Models`](unisono_model::language::Models) knows it.
+    pub model: Arc<str>,
+    /// Its window: input and output together.
+    pub window: Tokens,
+    /// Its longest reply.
+    pub max_output: Tokens,
+    /// The encoding that counts for it.
+    pub encoding: Encoding,
+    /// The most tokens it may make of one that is counted: more than one where its own encoding
+    /// is not known.
+    pub scale: Ppm,
+}
+
+impl Summariser {
+    /// The most tokens the model will count where so many were counted.
+    pub(super) fn bound(&self, count: Count) -> Tokens {
+        let millionths = u128::from(count.at_most.0) * u128::from(self.scale.0);
+        Tokens(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
+
+/// The models that are asked for a summary, in order, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The models. Where none of them writes a summary that can be taken, quotes are.
+    pub models: Vec<Summariser>,
+    /// What they are told.
+    pub prompt: Arc<Prompt>,
+    /// How often one is asked again where its summary cannot be taken. A request that fails was
+    /// tried again by the model's client and is not repeated.
+    pub retries: u32,
+}
+
+/// The chain for each model that leads conversations, by its name in definitions. Conversations
+/// of a model that is not here are summarised with quotes.
+#[derive(Clone, Debug, Default)]
+pub struct Chains(BTreeMap<Arc<str>, Arc<Chain>>);
+
+impl Chains {
+    /// Adds the chain for the conversations of a model.
+    #[must_use]
+    pub fn with(mut self, lead: impl Into<Arc<str>>, chain: Chain) -> Chains {
+        self.0.insert(lead.into(), Arc::new(chain));
+        self
+    }
+
+    /// The chain for the conversations of that model.
+    pub fn get(&self, lead: &str) -> Option<&Arc<Chain>> {
+        self.0.get(lead)
+    }
+}

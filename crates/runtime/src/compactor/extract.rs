@@ -1,0 +1,184 @@
+//! Summaries without a model: quotes, or the messages' text with its middle left out.
+
+use std::sync::Arc;
+
+use unisono_context::Tokens;
+use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, block_text};
+use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
+use unisono_context::tokens::Counts;
+use unisono_model::catalogue::EXTRACTIVE;
+use unisono_model::extractive::{self, Passage, Style, SummaryInput};
+use unisono_model::redact::redact;
+use unisono_model::tokenizer::Tokenizer;
+use unisono_session::brief::CompactionJob;
+
+use crate::tokenizer;
+
+use super::carry_out::count_block;
+
+/// Unicode scalars that truncation keeps at each end, at first.
+const TRUNCATION_KEEPS: usize = 2_000;
+/// The part of the cap that key facts may take beside a truncated text.
+const TRUNCATION_FACTS_PART: u64 = 2;
+
+/// A block that may stand in the context.
+pub(super) struct Block {
+    pub(super) body: Body,
+    pub(super) key_facts: Vec<KeyFact>,
+    pub(super) counts: Counts,
+    /// What wrote it.
+    pub(super) model: Arc<str>,
+}
+
+/// Quotes from the messages; where those are not taken, the beginning and the end of them all.
+pub(super) async fn extracted(
+    job: &CompactionJob,
+    cover: &Cover,
+    cap: Tokens,
+    tokenizer: &tokenizer::Handle,
+) -> Result<Block, Arc<str>> {
+    let (text, key_facts) = extract(job, cover, cap).await?;
+    let body = Body::Summary(text.as_str().into());
+    let block = block_text(&cover.spans, &body, &key_facts);
+    let counts = count_block(job, &block, tokenizer).await?;
+    let draft = Draft {
+        text: &text,
+        stop: Stop::Complete,
+        tokens: cost(job, counts),
+    };
+    match accept(&draft, cap, cover.original) {
+        Ok(()) => Ok(Block {
+            body,
+            key_facts,
+            counts,
+            model: EXTRACTIVE.into(),
+        }),
+        Err(rejection) => {
+            tracing::warn!(%rejection, "the extractive summary is not taken, the text is truncated");
+            truncate(job, cover, cap, tokenizer).await
+        }
+    }
+}
+
+/// What a block costs under the budget that the step was planned for.
+pub(super) fn cost(job: &CompactionJob, counts: Counts) -> Tokens {
+    counts
+        .get(job.plan.budget.encoding)
+        .unwrap_or_default()
+        .at_most
+}
+
+async fn extract(
+    job: &CompactionJob,
+    cover: &Cover,
+    cap: Tokens,
+) -> Result<(String, Vec<KeyFact>), Arc<str>> {
+    let (job, spans) = (job.clone(), cover.spans.clone());
+    // A summary that is no smaller than its input is none.
+    let cap = cap.min(cover.original.minus(Tokens(1)));
+    let work = tokio::task::spawn_blocking(move || {
+        with_input(&job, cap, |input| {
+            let draft = extractive::checkpoint(input, &spans);
+            (draft.text, draft.key_facts)
+        })
+    });
+    work.await
+        .map_err(|_| Arc::from("the extractive summariser panicked"))?
+}
+
+/// What a summary that somebody else writes is given beside it: the key facts of its block, and
+/// the most tokens of its text.
+pub(super) async fn frame(
+    job: &CompactionJob,
+    cover: &Cover,
+    cap: Tokens,
+) -> Result<(Vec<KeyFact>, Tokens), Arc<str>> {
+    let (job, spans) = (job.clone(), cover.spans.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        with_input(&job, cap, |input| {
+            let key_facts = extractive::key_facts(input);
+            let empty = block_text(&spans, &Body::Summary("".into()), &key_facts);
+            let room = cap.minus(Tokens((input.count)(&empty)));
+            (key_facts, room)
+        })
+    });
+    work.await
+        .map_err(|_| Arc::from("the search for key facts panicked"))?
+}
+
+/// Runs `read` on what the extractive summariser reads. Blocks.
+fn with_input<T>(
+    job: &CompactionJob,
+    cap: Tokens,
+    read: impl FnOnce(&SummaryInput<'_>) -> T,
+) -> Result<T, Arc<str>> {
+    let encoding = job.plan.budget.encoding;
+    let tokenizer = Tokenizer::load(encoding).map_err(|error| Arc::from(error.to_string()))?;
+    let passages = Passage::of_messages(job.messages.iter().map(|message| &**message));
+    let prior: Vec<&str> = job.prior.iter().filter_map(|c| summary_of(c)).collect();
+    let prior = prior.join("\n\n");
+    Ok(read(&SummaryInput {
+        passages: &passages,
+        prior: (!prior.is_empty()).then_some(prior.as_str()),
+        prior_facts: &prior_facts(job),
+        cap,
+        style: Style::Rolling,
+        instructions: job.instructions.as_deref(),
+        count: &|text| tokenizer.count(text).at_most.0,
+    }))
+}
+
+fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
+    let facts = job
+        .prior
+        .iter()
+        .flat_map(|checkpoint| &checkpoint.key_facts);
+    facts.cloned().collect()
+}
+
+/// The text of a checkpoint that has one.
+pub(super) fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
+    match &checkpoint.body {
+        Body::Summary(text) => Some(text),
+        Body::Tombstone => None,
+    }
+}
+
+/// The last resort that needs no judgement: the beginning and the end of what there is, halved
+/// until it fits. Key facts are not shortened: as many as a part of the cap is sure to hold.
+async fn truncate(
+    job: &CompactionJob,
+    cover: &Cover,
+    cap: Tokens,
+    tokenizer: &tokenizer::Handle,
+) -> Result<Block, Arc<str>> {
+    let prior = job
+        .prior
+        .iter()
+        .filter_map(|checkpoint| summary_of(checkpoint));
+    let mut whole: Vec<String> = prior.map(str::to_owned).collect();
+    whole.extend(job.messages.iter().map(|message| message.countable_text()));
+    let whole = whole.join("\n");
+    let whole = redact(&whole);
+    // A token has at least one byte.
+    let bytes = |text: &str| Tokens(text.len() as u64);
+    let room = Tokens(cap.0 / TRUNCATION_FACTS_PART);
+    let key_facts = KeyFact::carried_within(&prior_facts(job), &[], room, bytes);
+    let mut keep = TRUNCATION_KEEPS;
+    while keep > 0 {
+        let text = format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep));
+        let body = Body::Summary(text.into());
+        let block = block_text(&cover.spans, &body, &key_facts);
+        let counts = count_block(job, &block, tokenizer).await?;
+        if cost(job, counts) <= cap {
+            return Ok(Block {
+                body,
+                key_facts,
+                counts,
+                model: "truncation".into(),
+            });
+        }
+        keep /= 2;
+    }
+    Err(format!("nothing of the range fits {cap} tokens").into())
+}
