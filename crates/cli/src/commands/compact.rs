@@ -1,13 +1,14 @@
 //! `unisono compact`: the older part of a conversation is summarised on request.
 
 use serde_json::json;
-use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::compaction::{self, Mode, Plan, Step};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::{SessionId, Tokens};
 use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::daemon::Opened;
 use unisono_daemon::setup::Setup;
+use unisono_model::Tokenizer;
 use unisono_model::catalogue::{Cost, EXTRACTIVE};
 use unisono_runtime::clock;
 use unisono_session::State;
@@ -141,13 +142,10 @@ fn estimate(setup: &Setup, ask: &Ask, args: &Args, mut state: State) -> Result<E
     let plan = plan.map_err(|error| Problem::failed(error.to_string()))?;
     let before = view.effective(&measured.budget).unwrap_or_default().tokens;
     let cover = plan.as_ref().and_then(|plan| plan.step.cover());
-    let (original, written) = match plan.as_ref().map(|plan| &plan.step) {
-        Some(Step::Summarise { cover, cap, .. }) => (cover.original, (*cap).min(cover.original)),
-        Some(step) => (
-            step.cover().map_or(Tokens::ZERO, |c| c.original),
-            Tokens::ZERO,
-        ),
-        None => (Tokens::ZERO, Tokens::ZERO),
+    let (original, written, overhead) = match (&plan, cover) {
+        // A block costs what every message does besides its text.
+        (Some(plan), Some(cover)) => (cover.original, most(plan)?, plan.budget.per_message),
+        _ => (Tokens::ZERO, Tokens::ZERO, Tokens::ZERO),
     };
     Ok(Estimate {
         total: view.len().0,
@@ -155,10 +153,24 @@ fn estimate(setup: &Setup, ask: &Ask, args: &Args, mut state: State) -> Result<E
             c.fresh.iter().map(|span| u64::from(span.len())).sum()
         }),
         before,
-        after: before.minus(original) + written,
+        after: before.minus(original) + written + overhead,
         cost: cost(setup, original, written),
         plan,
     })
+}
+
+/// The most tokens of the text of the block that a plan makes.
+fn most(plan: &Plan) -> Result<Tokens> {
+    match &plan.step {
+        Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
+        Step::Drop { cover } => {
+            let note = block_text(&cover.spans, &Body::Tombstone, &[]);
+            let tokenizer = Tokenizer::load(plan.budget.encoding);
+            let tokenizer = tokenizer.map_err(|error| Problem::failed(error.to_string()))?;
+            Ok(tokenizer.count(&note).at_most)
+        }
+        Step::Mask(_) | Step::Cut { .. } => Ok(Tokens::ZERO),
+    }
 }
 
 /// What the writer of summaries takes, which is the extractive model; none where its price is not

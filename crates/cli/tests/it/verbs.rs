@@ -86,7 +86,10 @@ fn a_compaction_is_tried_asked_for_and_done() {
     let done = place.json(&["compact", "--keep", "20", "--yes"]);
     assert_eq!(done["status"], "compacted");
     assert_eq!(done["messages"], estimate["messages_to_summarise"]);
-    assert!(done["tokens_after"].as_u64() <= estimate["estimated_tokens_after"].as_u64());
+    // At most what was estimated, and not much less: quotes fill the room they are given.
+    let (most, after) = (&estimate["estimated_tokens_after"], &done["tokens_after"]);
+    let (most, after) = (most.as_u64().unwrap(), after.as_u64().unwrap());
+    assert!((most - 100..=most).contains(&after), "{after} of {most}");
     assert!(done["preview"].as_str().unwrap().chars().count() <= 200);
 
     let after = place.json(&["context"]);
