@@ -76,8 +76,29 @@ impl Ids {
     /// The id as it is where that will do, else one of the call's place.
     pub(super) fn unique<'i>(&mut self, id: &'i str, step: usize, call: usize) -> Cow<'i, str> {
         let sound = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-        let fits = (1..=64).contains(&id.len()) && id.bytes().all(sound);
-        if fits && self.0.insert(id.to_owned()) {
+        self.unique_if(id.bytes().all(sound), id, step, call)
+    }
+
+    /// The same where ids may hold any character: some models want theirs back as they made them
+    /// (`functions.search:0`).
+    pub(super) fn unique_text<'i>(
+        &mut self,
+        id: &'i str,
+        step: usize,
+        call: usize,
+    ) -> Cow<'i, str> {
+        self.unique_if(true, id, step, call)
+    }
+
+    fn unique_if<'i>(
+        &mut self,
+        sound: bool,
+        id: &'i str,
+        step: usize,
+        call: usize,
+    ) -> Cow<'i, str> {
+        let fits = (1..=64).contains(&id.len());
+        if sound && fits && self.0.insert(id.to_owned()) {
             return Cow::Borrowed(id);
         }
         let mut placed = format!("r{step}_{call}");

@@ -1,44 +1,246 @@
-//! Not spoken yet: every reply is refused.
-#![allow(unused)]
+//! OpenAI's Chat Completions (`/chat/completions`), and what speaks it: Azure, Ollama, vLLM,
+//! llama.cpp and many more.
+//!
+//! ```text
+//! head  {"model":…,"response_format":…,"tools":[…],"messages":[…,{"role":"user","content":"…
+//! tail  # Task…"},{"role":"assistant",…},{"role":"tool",…},…],"max_tokens":…,"stream":true}
+//! ```
+//!
+//! The head ends inside the text of a user's message, which the tail's assignment goes on with.
+//! Chat templates of open models refuse two messages of a user in a row, and more than one
+//! system message or one in mid-conversation (Gemma, Mistral, Qwen), so the head has one system
+//! message at its beginning, and roles alternate over the whole request.
+//!
+//! Sources: platform.openai.com, "Create chat completion", "Prompt caching", "Structured
+//! outputs", "Error codes"; the servers' own error shapes as their issue trackers show them.
 
-use unisono_context::Tokens;
+mod decode;
+pub(super) mod messages;
+pub(super) mod refusal;
+pub(super) mod reply;
+pub(super) mod schema;
+
+use std::borrow::Cow;
+
 use unisono_context::call::Reply;
+use unisono_context::snapshot::ToolSpec;
 
-use super::{Failure, Head, Mode, Seen, Sending};
-use crate::language::{Class, Request};
-use crate::sse;
+use super::exchange::{Ids, Step, steps};
+use super::tail::assignment;
+use super::turns::{Piece, Speaker, Turn, result_text, turns};
+use super::{Head, Mode, Sending, calls};
+use crate::language::Request;
+use crate::prompt::json::Json;
+use messages::Messages;
+
+pub(super) use decode::{Decoder, whole};
+pub(super) use refusal::refusal;
+
+pub(super) fn path(mode: Mode) -> Option<String> {
+    match mode {
+        Mode::Stream | Mode::Whole => Some("/chat/completions".to_owned()),
+        Mode::Count => None,
+    }
+}
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
-    Vec::new()
+    let shared = &head.shared;
+    let turns = shared.context().map(turns).unwrap_or_default();
+    let mut json = Json::with_capacity(messages::expected_bytes(shared, &turns));
+    json.raw(r#"{"model":"#).string(head.model);
+    if let Some(schema) = shared.output_schema.and_then(schema::output) {
+        json.raw(r#","response_format":{"type":"json_schema","json_schema":{"#);
+        schema.write(&mut json).raw("}}");
+    }
+    tools(&mut json, shared.tools);
+    json.raw(r#","messages":["#);
+    let mut messages = Messages::begin(&mut json, "text", head.breakpoints);
+    messages.system(shared);
+    for (turn, marked) in messages::marked(&turns) {
+        write_turn(&mut messages, turn, marked);
+    }
+    messages.hand_over();
+    json.into_bytes()
 }
+
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
-    Vec::new()
-}
-pub(super) fn path(mode: Mode) -> Option<String> {
-    None
-}
-pub(super) fn whole(body: &[u8]) -> Result<Reply, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn refusal(status: u16, body: &[u8]) -> Failure {
-    Failure::new(
-        Class::Internal,
-        "this program does not speak the dialect yet",
-    )
+    let assignment = assignment(request);
+    let mut json = Json::with_capacity(512 + assignment.len() + assignment.len() / 8);
+    json.inside(&assignment);
+    let wrap_up = request.wrap_up.as_deref();
+    let mut steps = steps(&request.exchange).enumerate().peekable();
+    let alone = steps.peek().is_none();
+    if let Some(why) = wrap_up.filter(|_| alone) {
+        json.raw(messages::GAP).inside(why);
+    }
+    json.raw(r#""}"#);
+    let mut ids = Ids::default();
+    for (at, step) in steps {
+        write_step(&mut json, &mut ids, at, step);
+    }
+    if let Some(why) = wrap_up.filter(|_| !alone) {
+        json.raw(r#",{"role":"user","content":"#)
+            .string(why)
+            .raw("}");
+    }
+    json.raw("]");
+    settings(&mut json, request, sending);
+    json.raw("}");
+    json.into_bytes()
 }
 
-/// Reads one streamed reply.
-#[derive(Debug, Default)]
-pub struct Decoder {}
-
-impl Decoder {
-    pub(super) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
-        Err(refusal(0, &[]))
+/// What follows the messages. None of it may differ between runs of a group but the length, or
+/// the provider's cache does not hold.
+fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
+    if request.max_output.0 > 0 {
+        json.raw(limit_key(sending.reasoning))
+            .number(request.max_output.0);
     }
-    pub(super) fn finish(self) -> Result<Reply, Failure> {
-        Err(refusal(0, &[]))
+    sampling(json, request, sending);
+    if sending.mode == Mode::Stream {
+        json.raw(r#","stream":true,"stream_options":{"include_usage":true}"#);
+    }
+    if let Some(key) = sending.cache_key {
+        json.raw(r#","prompt_cache_key":"#).string(key);
     }
 }
+
+/// The longest reply. OpenAI refuses both keys together, its reasoning models refuse
+/// `max_tokens`, and Ollama reads over `max_completion_tokens`; all others take `max_tokens`.
+fn limit_key(reasoning: bool) -> &'static str {
+    if reasoning {
+        r#","max_completion_tokens":"#
+    } else {
+        r#","max_tokens":"#
+    }
+}
+
+/// Temperature and tools, alike in both of OpenAI's dialects. Reasoning models refuse to be
+/// given a temperature, and some of them `parallel_tool_calls`; where they call tools they do so
+/// in parallel unasked. llama.cpp has to be asked.
+pub(super) fn sampling(json: &mut Json, request: &Request, sending: &Sending<'_>) {
+    if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
+        json.raw(r#","temperature":"#).thousandths(milli);
+    }
+    if request.tools.is_empty() {
+        return;
+    }
+    if !sending.reasoning {
+        json.raw(r#","parallel_tool_calls":true"#);
+    }
+    if request.wrap_up.is_some() {
+        json.raw(r#","tool_choice":"none""#);
+    }
+}
+
+fn tools(json: &mut Json, tools: &[ToolSpec]) {
+    if tools.is_empty() {
+        return;
+    }
+    json.raw(r#","tools":"#).list(tools, |json, tool| {
+        json.raw(r#"{"type":"function","function":{"name":"#)
+            .string(&tool.name);
+        json.raw(r#","description":"#).string(&tool.description);
+        json.raw(r#","parameters":"#)
+            .raw(&schema::parameters(&tool.input_schema))
+            .raw("}}");
+    });
+}
+
+fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
+    match turn.speaker {
+        Speaker::User => messages.user(messages::texts(turn), marked),
+        Speaker::System => {
+            let note: Vec<&str> = messages::texts(turn).collect();
+            messages.user([&*format!("[system note]\n{}", note.join("\n\n"))], false);
+        }
+        Speaker::Assistant => {
+            let text: Vec<&str> = messages::texts(turn).collect();
+            let calls = turn.pieces.iter().filter_map(|piece| match piece {
+                Piece::Call {
+                    id,
+                    name,
+                    arguments,
+                } => Some(Call {
+                    id: id.to_string().into(),
+                    name: calls::name(name, &[]),
+                    arguments,
+                }),
+                Piece::Text(_) | Piece::Result { .. } => None,
+            });
+            assistant(messages.message(), &text.join("\n\n"), "", calls.collect());
+        }
+        Speaker::Tools => {
+            for piece in &turn.pieces {
+                if let Piece::Result {
+                    id,
+                    content,
+                    is_error,
+                    ..
+                } = piece
+                {
+                    let content = result_text(content, *is_error);
+                    tool_result(messages.message(), &id.to_string(), &content);
+                }
+            }
+        }
+    }
+}
+
+struct Call<'a> {
+    id: Cow<'a, str>,
+    name: Cow<'a, str>,
+    arguments: &'a str,
+}
+
+/// A reply of the agent's own and what its tools answered. Reasoning that came with it goes back
+/// under its own key: where there is such a key, a server may refuse calls without it.
+fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
+    let reply: &Reply = step.reply;
+    let calls = reply.calls.iter().enumerate().map(|(place, call)| Call {
+        id: ids.unique_text(&call.id, at, place),
+        name: calls::name(&call.name, &[]),
+        arguments: &call.arguments,
+    });
+    let calls: Vec<Call<'_>> = calls.collect();
+    let answered: Vec<String> = calls.iter().map(|call| call.id.to_string()).collect();
+    let reasoning = reply::own_reasoning(reply.verbatim.as_deref()).unwrap_or_default();
+    json.raw(",");
+    assistant(json, &reply.text, &reasoning, calls);
+    for (id, answer) in answered.iter().zip(step.answers()) {
+        json.raw(",");
+        tool_result(json, id, &result_text(answer.content, answer.is_error));
+    }
+}
+
+/// `besides` is members of the message, each with a comma before it.
+fn assistant(json: &mut Json, text: &str, besides: &str, calls: Vec<Call<'_>>) {
+    json.raw(r#"{"role":"assistant","content":"#);
+    if text.is_empty() && !calls.is_empty() {
+        json.raw("null");
+    } else {
+        json.string(text);
+    }
+    json.raw(besides);
+    if !calls.is_empty() {
+        json.raw(r#","tool_calls":"#).list(calls, |json, call| {
+            json.raw(r#"{"id":"#).string(&call.id);
+            json.raw(r#","type":"function","function":{"name":"#)
+                .string(&call.name);
+            // As the model wrote them, valid or not; a server may want to parse them, and
+            // nothing is no JSON.
+            let nothing = call.arguments.trim().is_empty();
+            let arguments = if nothing { "{}" } else { call.arguments };
+            json.raw(r#","arguments":"#).string(arguments).raw("}}");
+        });
+    }
+    json.raw("}");
+}
+
+fn tool_result(json: &mut Json, id: &str, content: &str) {
+    json.raw(r#"{"role":"tool","tool_call_id":"#).string(id);
+    json.raw(r#","content":"#).string(content).raw("}");
+}
+
+#[cfg(test)]
+mod tests;

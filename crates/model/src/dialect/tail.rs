@@ -75,3 +75,117 @@ fn colleagues(out: &mut String, request: &Request) {
     }
     out.push('\n');
 }
+
+#[cfg(test)]
+mod tests {
+    //! The words of a tail: a persona only where the head has none, what may be used, what is to
+    //! be done, what delegates brought.
+
+    use unisono_context::AgentId;
+    use unisono_context::snapshot::ToolSpec;
+
+    use super::*;
+    use crate::fixture::request;
+    use crate::language::Colleague;
+    use crate::prompt::{Delegated, Persona};
+
+    fn tool(name: &str) -> ToolSpec {
+        ToolSpec {
+            name: name.into(),
+            description: "x".into(),
+            input_schema: "{}".into(),
+        }
+    }
+
+    #[test]
+    fn an_agent_is_told_who_it_is_and_what_to_do() {
+        insta::assert_snapshot!(assignment(&request()), @r#"
+        # Your role
+
+        You are the agent "risks": finds risks
+
+        Name every "risk".
+
+        # Task
+
+        list
+        the risks
+        "#);
+    }
+
+    #[test]
+    fn a_lead_is_told_of_its_tools_colleagues_and_their_results() {
+        let delegated = |agent: &str, outcome| Delegated {
+            agent: AgentId::new(agent),
+            task: "look".into(),
+            outcome,
+        };
+        let partial = Outcome::Partial {
+            text: "two".into(),
+            missing: "no calendar".into(),
+        };
+        let mut lead = Request {
+            tools: [tool("delegate"), tool("recall")].into(),
+            allowed: ["delegate".into(), "recall".into()].into(),
+            colleagues: [Colleague {
+                agent: AgentId::new("facts"),
+                description: "finds facts".into(),
+            }]
+            .into(),
+            results: [
+                delegated("facts", Outcome::Complete("three".into())),
+                delegated("dates", partial),
+                delegated("costs", Outcome::Failed("timeout: 3 s".into())),
+            ]
+            .into(),
+            ..request()
+        };
+        lead.group = Group::Own(lead.persona.clone());
+        insta::assert_snapshot!(assignment(&lead), @r"
+        Of the tools you may call: delegate, recall.
+
+        You may delegate to these agents, several at once; each sees this conversation as you do:
+        - facts: finds facts
+
+        # Task
+
+        list
+        the risks
+
+        # Result of facts
+
+        Its task was: look
+
+        three
+
+        # Result of dates
+
+        Its task was: look
+
+        two
+
+        [incomplete: no calendar]
+
+        # Result of costs
+
+        Its task was: look
+
+        [failed: timeout: 3 s]
+        ");
+        lead.allowed = [].into();
+        let told = assignment(&lead);
+        assert!(told.starts_with("You may not call tools: answer from what you know.\n\n"));
+    }
+
+    #[test]
+    fn instructions_of_blanks_are_left_out() {
+        let persona = Persona {
+            instructions: " \n".into(),
+            ..request().persona
+        };
+        assert_eq!(
+            own_system(&persona),
+            "You are the agent \"risks\": finds risks"
+        );
+    }
+}

@@ -60,6 +60,13 @@ impl Json {
     /// A string literal (RFC 8259, section 7): what must be escaped is, all else stays as it is.
     pub(crate) fn string(&mut self, text: &str) -> &mut Json {
         self.0.push(b'"');
+        self.inside(text);
+        self.0.push(b'"');
+        self
+    }
+
+    /// The text as it stands between the quotes of a string literal.
+    pub(crate) fn inside(&mut self, text: &str) -> &mut Json {
         let bytes = text.as_bytes();
         let mut from = 0;
         while let Some(at) = next_special(bytes, from) {
@@ -68,7 +75,6 @@ impl Json {
             from = at + 1;
         }
         self.0.extend_from_slice(&bytes[from..]);
-        self.0.push(b'"');
         self
     }
 

@@ -1,0 +1,127 @@
+//! Reads a reply of Chat Completions, streamed or whole.
+//!
+//! ```text
+//! data: {"choices":[{"index":0,"delta":{"content":"…"},"finish_reason":null}]}
+//! …
+//! data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
+//! data: {"choices":[],"usage":{…}}
+//! data: [DONE]
+//! ```
+//!
+//! The terminal marker is `[DONE]`, and a stream without it is incomplete, also after a
+//! `finish_reason`: usage follows that, and a reply whose cost is lost is no complete one. OpenAI
+//! and Azure send it, as do Ollama, vLLM, llama.cpp and TGI; servers that did not were mended for
+//! that reason. One that still does not can be asked without streaming.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unisono_context::call::Reply;
+
+use super::refusal;
+use super::reply::{Delta, Draft, Usage};
+use crate::dialect::borrowed::Str;
+use crate::dialect::refusal::unreadable;
+use crate::dialect::{Failure, Seen};
+use crate::language::Class;
+use crate::sse;
+
+/// Reads one streamed reply.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    draft: Draft,
+    /// Whether there was a choice at all.
+    begun: bool,
+    ended: bool,
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    message: Option<Delta<'a>>,
+    #[serde(borrow)]
+    finish_reason: Option<Str<'a>>,
+}
+
+impl Decoder {
+    pub(in crate::dialect) fn event<'d>(
+        &'d mut self,
+        event: &sse::Event<'_>,
+    ) -> Result<Seen<'d>, Failure> {
+        let data = event.data.trim();
+        if self.ended || data.is_empty() {
+            return Ok(Seen::Other);
+        }
+        if data == "[DONE]" {
+            self.ended = true;
+            return Ok(Seen::End);
+        }
+        let chunk: Chunk<'_> =
+            serde_json::from_str(data).map_err(|e| unreadable(data.as_bytes(), &e))?;
+        let empty = chunk.choices.is_none() && chunk.usage.is_none();
+        if (empty || chunk.error.is_some() || event.name == "error")
+            && let Some(failure) = refusal::reported(data.as_bytes())
+        {
+            return Err(failure);
+        }
+        if let Some(usage) = chunk.usage {
+            self.draft.used(usage);
+        }
+        let from = self.draft.text.len();
+        let choices = chunk.choices.into_iter().flatten();
+        for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
+            self.begun = true;
+            if let Some(delta) = choice.delta {
+                self.draft.add(delta)?;
+            }
+            if let Some(reason) = choice.finish_reason {
+                self.draft.finish(&reason.0);
+            }
+        }
+        Ok(match &self.draft.text[from..] {
+            "" => Seen::Other,
+            text => Seen::Text(text),
+        })
+    }
+
+    pub(in crate::dialect) fn finish(self) -> Result<Reply, Failure> {
+        if !self.ended {
+            return Err(Failure::new(
+                Class::IncompleteStream,
+                "the stream ended without `[DONE]`",
+            ));
+        }
+        if !self.begun {
+            return Err(Failure::missing("choices[0]"));
+        }
+        self.draft.into_reply()
+    }
+}
+
+/// Reads a reply that came as one document.
+pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+    let chunk: Chunk<'_> = serde_json::from_slice(body).map_err(|e| unreadable(body, &e))?;
+    if chunk.choices.is_none() || chunk.error.is_some() {
+        let failure = refusal::reported(body);
+        return Err(failure.unwrap_or_else(|| Failure::missing("choices")));
+    }
+    let mut draft = Draft::default();
+    draft.used(chunk.usage.unwrap_or_default());
+    let choice = chunk.choices.into_iter().flatten().next();
+    let choice = choice.ok_or_else(|| Failure::missing("choices[0]"))?;
+    let message = choice.message;
+    draft.add(message.ok_or_else(|| Failure::missing("choices[0].message"))?)?;
+    draft.finish(&choice.finish_reason.unwrap_or_default().0);
+    draft.into_reply()
+}

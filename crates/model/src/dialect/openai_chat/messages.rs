@@ -1,0 +1,203 @@
+//! The beginning and the user's side of a head's messages, alike in both of OpenAI's dialects.
+//!
+//! Since GPT-5.6 a prompt is cached at breakpoints only, and the provider sets just one by
+//! itself, at the newest message: agents with the same context and different tasks would never
+//! meet in it. A model that takes breakpoints is therefore told three: the end of tools and
+//! system text, the user's last message before the newest, where the turn before this one ended
+//! its head, and the newest, where this head ends. With the provider's own, which the agent's
+//! loop reads from, these are the four that a request may write. Only system and user text can
+//! carry one; the key goes by the block (`prompt_cache_breakpoint`, "Prompt caching").
+
+use unisono_context::snapshot::{Block, ToolSpec};
+
+use crate::dialect::tail::own_system;
+use crate::dialect::turns::{Piece, Speaker, Turn};
+use crate::prompt::Shared;
+use crate::prompt::json::Json;
+
+/// What stands between texts of one message.
+pub(in crate::dialect) const GAP: &str = r"\n\n";
+const BREAKPOINT: &str = r#","prompt_cache_breakpoint":{"mode":"explicit"}"#;
+/// How many of the user's messages end in a breakpoint.
+const MARKED: usize = 2;
+
+/// Writes the messages of a head. The user's text is left open as long as possible, so that what
+/// follows can go on with it.
+pub(in crate::dialect) struct Messages<'j> {
+    json: &'j mut Json,
+    /// The type of a block of text.
+    block: &'static str,
+    breakpoints: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Empty,
+    /// After a message.
+    Closed,
+    /// In the text of a message of the user's.
+    Open,
+}
+
+impl<'j> Messages<'j> {
+    /// Begins a list that the caller has opened.
+    pub(in crate::dialect) fn begin(
+        json: &'j mut Json,
+        block: &'static str,
+        breakpoints: bool,
+    ) -> Messages<'j> {
+        Messages {
+            json,
+            block,
+            breakpoints,
+            state: State::Empty,
+        }
+    }
+
+    /// The persona of an agent whose prefix is its own, the session's text and the summaries, as
+    /// one system message.
+    pub(in crate::dialect) fn system(&mut self, shared: &Shared<'_>) {
+        let context = shared.context();
+        let persona = shared.own().map(own_system).unwrap_or_default();
+        let session = context.map_or("", |snapshot| snapshot.preamble().system());
+        let summaries = context.map_or(&[][..], |snapshot| snapshot.blocks());
+        let standing = [&*persona, session].into_iter().filter(|text| told(text));
+        let standing: Vec<&str> = standing.collect();
+        let summaries: Vec<&str> = summaries.iter().map(Block::text).map(|t| &**t).collect();
+        if standing.is_empty() && summaries.is_empty() {
+            return;
+        }
+        let (block, breakpoints) = (self.block, self.breakpoints);
+        let json = self.message();
+        json.raw(r#"{"role":"system","content":"#);
+        if breakpoints {
+            let blocks = [(&standing, true), (&summaries, false)];
+            let blocks = blocks.into_iter().filter(|(texts, _)| !texts.is_empty());
+            json.list(blocks, |json, (texts, marked)| {
+                write_block(json, block, texts.iter().copied(), marked);
+            });
+        } else {
+            json.raw("\"");
+            join(json, standing.into_iter().chain(summaries));
+            json.raw("\"");
+        }
+        json.raw("}");
+    }
+
+    /// Texts of the user's side. `marked`: they end in a breakpoint, where the model takes any.
+    pub(in crate::dialect) fn user<'t>(
+        &mut self,
+        texts: impl IntoIterator<Item = &'t str>,
+        marked: bool,
+    ) {
+        if marked && self.breakpoints {
+            let block = self.block;
+            let json = self.message();
+            json.raw(r#"{"role":"user","content":["#);
+            write_block(json, block, texts, true);
+            json.raw("]}");
+            return;
+        }
+        match self.state {
+            State::Open => {
+                self.json.raw(GAP);
+            }
+            State::Empty | State::Closed => {
+                self.message().raw(r#"{"role":"user","content":""#);
+            }
+        }
+        join(self.json, texts);
+        self.state = State::Open;
+    }
+
+    /// Where the next message is to be written.
+    pub(in crate::dialect) fn message(&mut self) -> &mut Json {
+        self.json.raw(match self.state {
+            State::Empty => "",
+            State::Closed => ",",
+            State::Open => r#""},"#,
+        });
+        self.state = State::Closed;
+        self.json
+    }
+
+    /// Ends inside the text of a message of the user's, for the tail to go on with.
+    pub(in crate::dialect) fn hand_over(mut self) {
+        self.user([""], false);
+    }
+}
+
+/// The turns with whether they end in a breakpoint.
+pub(in crate::dialect) fn marked<'t, 's>(
+    turns: &'t [Turn<'s>],
+) -> impl Iterator<Item = (&'t Turn<'s>, bool)> {
+    let of_user = |turn: &Turn<'_>| turn.speaker == Speaker::User;
+    let mut before = turns.iter().filter(|turn| of_user(turn)).count();
+    turns.iter().map(move |turn| {
+        let marked = of_user(turn) && before <= MARKED;
+        before -= usize::from(of_user(turn));
+        (turn, marked)
+    })
+}
+
+/// The texts of a turn.
+pub(in crate::dialect) fn texts<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = &'t str> {
+    turn.pieces.iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(&**text),
+        Piece::Call { .. } | Piece::Result { .. } => None,
+    })
+}
+
+/// Room for all texts, an eighth more for escapes, and what surrounds each.
+pub(in crate::dialect) fn expected_bytes(shared: &Shared<'_>, turns: &[Turn<'_>]) -> usize {
+    let piece = |piece: &Piece<'_>| match piece {
+        Piece::Text(text) => text.len() + 64,
+        Piece::Call {
+            name, arguments, ..
+        } => name.len() + arguments.len() + 112,
+        Piece::Result { content, .. } => content.len() + 80,
+    };
+    let tool = |t: &ToolSpec| t.name.len() + t.description.len() + t.input_schema.len() + 112;
+    let summaries = shared
+        .context()
+        .map_or(&[][..], |snapshot| snapshot.blocks());
+    let system = shared.context().map_or(0, |s| s.preamble().system().len())
+        + shared
+            .own()
+            .map_or(0, |own| own.instructions.len() + own.description.len())
+        + summaries
+            .iter()
+            .map(|block| block.text().len())
+            .sum::<usize>();
+    let said: usize = turns.iter().flat_map(|turn| &turn.pieces).map(piece).sum();
+    let text = system + said;
+    512 + text
+        + text / 8
+        + shared.tools.iter().map(tool).sum::<usize>()
+        + shared.output_schema.map_or(0, str::len)
+}
+
+fn told(text: &str) -> bool {
+    !text.trim().is_empty()
+}
+
+fn write_block<'t>(
+    json: &mut Json,
+    block: &str,
+    texts: impl IntoIterator<Item = &'t str>,
+    marked: bool,
+) {
+    json.raw(r#"{"type":"#).string(block);
+    json.raw(r#","text":""#);
+    join(json, texts);
+    json.raw("\"")
+        .raw(if marked { BREAKPOINT } else { "" })
+        .raw("}");
+}
+
+fn join<'t>(json: &mut Json, texts: impl IntoIterator<Item = &'t str>) {
+    for (at, text) in texts.into_iter().enumerate() {
+        json.raw(if at > 0 { GAP } else { "" }).inside(text);
+    }
+}

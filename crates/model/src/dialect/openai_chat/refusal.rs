@@ -1,0 +1,253 @@
+//! What errors of OpenAI's dialects mean, in the shapes that the servers speaking them use.
+//!
+//! ```text
+//! {"error":{"message":…,"type":…,"param":…,"code":…}}       OpenAI, Azure, vLLM, OpenRouter …
+//! {"error":{"code":400,"message":…,"type":…,"n_ctx":…}}     llama.cpp
+//! {"object":"error","message":…,"type":…,"code":…}          older vLLM, Mistral
+//! {"error":"…"}   {"detail":…}   {"message":…}   [{"error":{…}}]
+//! ```
+
+use serde_json::Value;
+use unisono_context::Tokens;
+
+use crate::dialect::Failure;
+use crate::dialect::refusal::{by_status, foreign, reason};
+use crate::language::Class;
+
+/// What a server tells of an error.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    message: String,
+    /// Its codes and types in lower case, the most telling first. Numbers are left out.
+    codes: Vec<String>,
+    /// The status it stands for, where it says so itself.
+    status: Option<u16>,
+    /// The window, where it is told as a number.
+    window: Option<u64>,
+}
+
+/// An answer with an error status.
+pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
+    match told(body) {
+        Some(told) => Failure::new(class(&told, Some(status)), told.reason()),
+        None => foreign(status, body),
+    }
+}
+
+/// An error that came with a status of success, whole or in mid-stream. None: it is no error.
+pub(in crate::dialect) fn reported(body: &[u8]) -> Option<Failure> {
+    told(body).map(|told| Failure::new(class(&told, told.status), told.reason()))
+}
+
+/// An error by its code alone, as a response that failed has one.
+pub(in crate::dialect) fn failed(code: &str, message: &str) -> Failure {
+    let told = Told {
+        message: message.to_owned(),
+        codes: vec![code.to_ascii_lowercase()],
+        ..Told::default()
+    };
+    Failure::new(class(&told, None), told.reason())
+}
+
+fn told(body: &[u8]) -> Option<Told> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let body = match &body {
+        Value::Array(several) => several.first()?,
+        one => one,
+    };
+    let body = body.as_object()?;
+    let error = body.get("error").filter(|error| !error.is_null());
+    let inside = error.and_then(Value::as_object).unwrap_or(body);
+    let message = [
+        inside.get("message"),
+        error,
+        body.get("detail"),
+        body.get("message"),
+    ];
+    let mut message = message
+        .into_iter()
+        .flatten()
+        .map(words)
+        .find(|text| !text.is_empty());
+    // A router says of a provider's error only that there was one, and quotes it.
+    if let Some(raw) = inside.get("metadata").and_then(|about| about.get("raw")) {
+        message = Some(format!("{}: {}", message.unwrap_or_default(), words(raw)));
+    }
+    let codes = ["code", "type", "status", "error_type"];
+    let codes = codes
+        .into_iter()
+        .filter_map(|key| inside.get(key)?.as_str());
+    let codes = codes.filter(|code| !code.is_empty() && code.parse::<u64>().is_err());
+    let codes: Vec<String> = codes.map(str::to_ascii_lowercase).collect();
+    let says_so = |key| body.get(key).is_some_and(|kind| kind == "error");
+    if message.is_none() && error.is_none() && !says_so("object") && !says_so("type") {
+        return None;
+    }
+    let status = ["code", "status", "statusCode"]
+        .into_iter()
+        .filter_map(|key| {
+            let value = inside.get(key)?;
+            value.as_u64().or_else(|| value.as_str()?.parse().ok())
+        });
+    Some(Told {
+        message: message.unwrap_or_default(),
+        codes,
+        status: status
+            .filter_map(|status| u16::try_from(status).ok())
+            .find(|status| (400..600).contains(status)),
+        window: inside.get("n_ctx").and_then(Value::as_u64),
+    })
+}
+
+/// The text of a value: a string, the strings of a list, or what an object says as its message.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(several) => {
+            let several: Vec<String> = several.iter().map(words).collect();
+            several.join("; ")
+        }
+        Value::Object(members) => {
+            let keys = ["message", "msg", "error", "detail"];
+            let text = keys.into_iter().find_map(|key| members.get(key));
+            let text = text.map(words).unwrap_or_default();
+            match members.get("loc").and_then(Value::as_array) {
+                Some(path) => {
+                    let path: Vec<String> = path.iter().map(words).collect();
+                    format!("{}: {text}", path.join("."))
+                }
+                None => text,
+            }
+        }
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) => String::new(),
+    }
+}
+
+impl Told {
+    fn reason(&self) -> String {
+        let message = reason(&self.message);
+        let message = message.trim_end_matches('.');
+        match self.codes.first() {
+            None if message.is_empty() => "an error without a reason".to_owned(),
+            None => message.to_owned(),
+            Some(code) if message.is_empty() => reason(code),
+            Some(code) => format!("{}: {message}", reason(code)),
+        }
+    }
+
+    fn says(&self, phrases: &[&str]) -> bool {
+        let message = self.message.to_ascii_lowercase();
+        phrases.iter().any(|phrase| message.contains(phrase))
+    }
+}
+
+/// What is told decides, since servers differ in the status they send it with; else the status;
+/// else it is taken for a fault that may pass.
+fn class(told: &Told, status: Option<u16>) -> Class {
+    let by_code = told.codes.iter().find_map(|code| by_code(code, told));
+    let refused = !matches!(status, Some(429 | 500..));
+    let by_message = || refused.then(|| by_message(told)).flatten();
+    by_code.or_else(by_message).unwrap_or_else(|| match status {
+        // An address without a model behind it is a fault of the configuration.
+        Some(404) if !told.says(&["model", "deployment"]) => Class::BadRequest,
+        Some(status) => by_status(status),
+        None => Class::Unavailable {
+            retry_after_ms: None,
+        },
+    })
+}
+
+/// The class of a code or type ("Error codes"); none: it says no more than the status.
+fn by_code(code: &str, told: &Told) -> Option<Class> {
+    Some(match code {
+        "invalid_api_key" | "authentication_error" | "invalid_authentication" | "unauthorized" => {
+            Class::Unauthorised
+        }
+        "insufficient_quota"
+        | "insufficient_balance"
+        | "billing_hard_limit_reached"
+        | "billing_not_active"
+        | "credits_exhausted" => Class::OutOfQuota,
+        "model_not_found" | "deploymentnotfound" | "invalid_model" => Class::UnknownModel,
+        "context_length_exceeded" | "exceed_context_size_error" => {
+            Class::Overflow { limit: limit(told) }
+        }
+        // It is larger than all that a minute allows: waiting does not help.
+        "rate_limit_exceeded" | "tokens" if told.says(&["request too large"]) => Class::BadRequest,
+        "rate_limit_exceeded" | "rate_limit_error" | "resource_exhausted" => Class::RateLimited {
+            retry_after_ms: None,
+        },
+        "server_error"
+        | "internal_error"
+        | "overloaded_error"
+        | "server_overloaded"
+        | "engine_overloaded"
+        | "unavailable"
+        | "vector_store_timeout" => Class::Unavailable {
+            retry_after_ms: None,
+        },
+        "invalid_prompt" | "content_filter" | "unsupported_parameter" => Class::BadRequest,
+        _ => return None,
+    })
+}
+
+/// The class of a message, where servers have no code for what it says.
+fn by_message(told: &Told) -> Option<Class> {
+    let overflow = [
+        "context length",
+        "context window",
+        "context size",
+        "maximum model length",
+        "input tokens exceed",
+        "prompt is too long",
+        "`max_new_tokens` must be <=",
+    ];
+    let unknown = [
+        "is not a valid model",
+        "invalid model",
+        "unknown model",
+        "model not exist",
+    ];
+    if told.window.is_some() || told.says(&overflow) {
+        return Some(Class::Overflow { limit: limit(told) });
+    }
+    told.says(&unknown).then_some(Class::UnknownModel)
+}
+
+/// The window that a message names.
+fn limit(told: &Told) -> Option<Tokens> {
+    let lower = told.message.to_ascii_lowercase();
+    let named = || {
+        [
+            "context length",
+            "context window",
+            "context size",
+            "model length",
+            "configured limit",
+            "`max_new_tokens` must be",
+        ]
+        .into_iter()
+        .find_map(|phrase| {
+            let (_, after) = lower.split_once(phrase)?;
+            number_in_clause(after)
+        })
+    };
+    told.window.or_else(named).map(Tokens)
+}
+
+/// The first number before the sentence ends, at most a few words on. Thousands may be parted
+/// by commas.
+fn number_in_clause(text: &str) -> Option<u64> {
+    const REACH: usize = 24;
+    let at = text.find(|c: char| c.is_ascii_digit())?;
+    if at > REACH || text[..at].contains(['.', ';', '!']) {
+        return None;
+    }
+    let digits = text[at..].split(|c: char| !c.is_ascii_digit() && c != ',');
+    let digits = digits.map(|digits| digits.replace(',', ""));
+    digits.take(1).find_map(|digits| digits.parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Errors as OpenAI and the servers that speak its dialects send them.
+
+use super::*;
+
+const RATE: Class = Class::RateLimited {
+    retry_after_ms: None,
+};
+const AWAY: Class = Class::Unavailable {
+    retry_after_ms: None,
+};
+
+fn overflow(limit: u64) -> Class {
+    Class::Overflow {
+        limit: Some(Tokens(limit)),
+    }
+}
+
+#[track_caller]
+fn check(status: u16, body: &str, class: Class, reason: &str) {
+    let expected = Failure::new(class, reason);
+    assert_eq!(refusal(status, body.as_bytes()), expected, "{body}");
+}
+
+#[test]
+fn openai() {
+    check(
+        401,
+        r#"{"error":{"message":"Incorrect API key provided: sk-abcde***wxyz. You can find your API key at https://platform.openai.com/account/api-keys.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
+        Class::Unauthorised,
+        "invalid_api_key: Incorrect API key provided: sk-abcde***wxyz. You can find your API key at https://platform.openai.com/account/api-keys",
+    );
+    check(
+        403,
+        r#"{"error":{"message":"Country, region, or territory not supported","type":"request_forbidden","code":"unsupported_country_region_territory"}}"#,
+        Class::Unauthorised,
+        "unsupported_country_region_territory: Country, region, or territory not supported",
+    );
+    check(
+        404,
+        r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#,
+        Class::UnknownModel,
+        "model_not_found: The model `gpt-9` does not exist or you do not have access to it",
+    );
+    check(
+        403,
+        r#"{"error":{"message":"Project `p` does not have access to model `o9`","type":"invalid_request_error","code":"model_not_found"}}"#,
+        Class::UnknownModel,
+        "model_not_found: Project `p` does not have access to model `o9`",
+    );
+    check(
+        429,
+        r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+        Class::OutOfQuota,
+        "insufficient_quota: You exceeded your current quota",
+    );
+    check(
+        429,
+        r#"{"error":{"message":"Rate limit reached for gpt-4o in organization o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2s.","type":"tokens","code":"rate_limit_exceeded"}}"#,
+        RATE,
+        "rate_limit_exceeded: Rate limit reached for gpt-4o in organization o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2s",
+    );
+    check(
+        429,
+        r#"{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000.","type":"tokens","code":"rate_limit_exceeded"}}"#,
+        Class::BadRequest,
+        "rate_limit_exceeded: Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000",
+    );
+    check(
+        500,
+        r#"{"error":{"message":"The server had an error","type":"server_error","code":null}}"#,
+        AWAY,
+        "server_error: The server had an error",
+    );
+    check(
+        400,
+        r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}"#,
+        Class::BadRequest,
+        "unsupported_parameter: Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead",
+    );
+}
+
+#[test]
+fn windows_that_are_named() {
+    for (message, limit) in [
+        (
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 8210 tokens.",
+            8_192,
+        ),
+        (
+            "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 289650 tokens.",
+            272_000,
+        ),
+        (
+            "This endpoint's maximum context length is 131,072 tokens. However, you requested about 150000 tokens",
+            131_072,
+        ),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 9000. This model's maximum context length is 8192 tokens and your request has 5 input tokens",
+            8_192,
+        ),
+        (
+            "The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure",
+            4_096,
+        ),
+        (
+            "request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it",
+            4_096,
+        ),
+        (
+            "However, the model is loaded with context length of only 4096 tokens, which is not enough",
+            4_096,
+        ),
+        (
+            "Requested tokens (2285) exceed context window of 2048",
+            2_048,
+        ),
+        (
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000",
+            8_193,
+        ),
+    ] {
+        let body = format!(r#"{{"error":{{"message":"{message}","code":400}}}}"#);
+        let failure = refusal(400, body.as_bytes());
+        assert_eq!(failure.class, overflow(limit), "{message}");
+        assert_eq!(reported(body.as_bytes()).unwrap().class, overflow(limit));
+    }
+}
+
+#[test]
+fn windows_that_are_not_named() {
+    let none = Class::Overflow { limit: None };
+    for body in [
+        r#"{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","code":"context_length_exceeded"}}"#,
+        r#"{"error":{"message":"Please reduce the length of the messages or completion.","code":"context_length_exceeded"}}"#,
+        r#"{"error":"input exceeds maximum context length. 9000 tokens were sent"}"#,
+    ] {
+        assert_eq!(refusal(400, body.as_bytes()).class, none, "{body}");
+    }
+    assert_eq!(refusal(413, b"too large").class, none);
+}
+
+#[test]
+fn servers_that_speak_the_dialect() {
+    check(
+        500,
+        r#"{"error":{"code":500,"message":"the request exceeds the available context size. try increasing the context size","type":"exceed_context_size_error","n_prompt_tokens":1407,"n_ctx":256}}"#,
+        overflow(256),
+        "exceed_context_size_error: the request exceeds the available context size. try increasing the context size",
+    );
+    check(
+        404,
+        r#"{"error":{"message":"model \"llama9\" not found, try pulling it first","type":"api_error","param":null,"code":null}}"#,
+        Class::UnknownModel,
+        "api_error: model \"llama9\" not found, try pulling it first",
+    );
+    check(
+        404,
+        r#"{"error":"model 'llama9' not found"}"#,
+        Class::UnknownModel,
+        "model 'llama9' not found",
+    );
+    check(
+        400,
+        r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice","type":"BadRequestError","param":null,"code":400}"#,
+        Class::BadRequest,
+        "badrequesterror: \"auto\" tool choice requires --enable-auto-tool-choice",
+    );
+    check(
+        404,
+        r#"{"detail":"Not Found"}"#,
+        Class::BadRequest,
+        "Not Found",
+    );
+    check(
+        404,
+        r#"{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}"#,
+        Class::UnknownModel,
+        "deploymentnotfound: The API deployment for this resource does not exist",
+    );
+    check(
+        422,
+        r#"{"detail":[{"loc":["body","messages",0],"msg":"field required","type":"missing"},{"msg":"extra"}]}"#,
+        Class::BadRequest,
+        "body.messages.0: field required; extra",
+    );
+    check(
+        401,
+        r#"{"statusCode":401,"message":"Access denied due to invalid subscription key."}"#,
+        Class::Unauthorised,
+        "Access denied due to invalid subscription key",
+    );
+    check(
+        402,
+        r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#,
+        Class::OutOfQuota,
+        "invalid_request_error: Insufficient Balance",
+    );
+    check(
+        400,
+        r#"[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]"#,
+        Class::BadRequest,
+        "invalid_argument: API key not valid",
+    );
+    check(
+        429,
+        r#"[{"error":{"code":429,"message":"Quota exceeded","status":"RESOURCE_EXHAUSTED"}}]"#,
+        RATE,
+        "resource_exhausted: Quota exceeded",
+    );
+    check(
+        400,
+        r#"{"error":{"message":"gpt-x is not a valid model ID","code":400}}"#,
+        Class::UnknownModel,
+        "gpt-x is not a valid model ID",
+    );
+    check(
+        503,
+        r#"{"error":{"message":"Provider returned error","code":503,"metadata":{"raw":"{\"error\":\"overloaded\"}","provider_name":"P"}}}"#,
+        AWAY,
+        "Provider returned error: {\"error\":\"overloaded\"}",
+    );
+}
+
+#[test]
+fn what_is_no_error_of_the_dialect() {
+    check(
+        502,
+        "<html>\n<title>502 Bad Gateway</title></html>",
+        AWAY,
+        "HTTP 502 with a web page (\"502 Bad Gateway\"); check the provider's base address",
+    );
+    check(429, "slow down", RATE, "HTTP 429: slow down");
+    check(500, "", AWAY, "HTTP 500 without a reason");
+    check(
+        400,
+        "{\"error\":{\"mess",
+        Class::BadRequest,
+        "HTTP 400: {\"error\":{\"mess",
+    );
+    check(500, r#"{"error":{}}"#, AWAY, "an error without a reason");
+    check(400, "{}", Class::BadRequest, "HTTP 400: {}");
+    check(408, "[]", AWAY, "HTTP 408: []");
+}
+
+#[test]
+fn a_status_of_success_with_no_error_in_it_reports_none() {
+    for body in [
+        "",
+        "{}",
+        "[]",
+        "7",
+        r#"{"id":"x","object":"chat.completion"}"#,
+        r#"{"status":"completed","error":null}"#,
+    ] {
+        assert_eq!(reported(body.as_bytes()), None, "{body}");
+    }
+}
+
+#[test]
+fn keys_and_control_characters_are_not_passed_on() {
+    let told = refusal(
+        401,
+        br#"{"error":{"message":"bad key sk-proj-AbCdEfGhIjKlMnOpQrStUvWx\u0007\n given"}}"#,
+    );
+    assert!(!told.reason.contains("AbCdEf"), "{told:?}");
+    assert!(!told.reason.contains(char::is_control), "{told:?}");
+    let long = format!(r#"{{"error":"{}"}}"#, "x".repeat(9_000));
+    assert!(refusal(400, long.as_bytes()).reason.chars().count() <= 301);
+}

@@ -1,0 +1,352 @@
+//! A reply under construction. A whole message is read as one piece of a streamed one.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::value::RawValue;
+use unisono_context::Tokens;
+use unisono_context::call::{self, Reply, Stop, ToolCall};
+
+use crate::dialect::Failure;
+use crate::dialect::borrowed::Str;
+use crate::prompt::json::Json;
+
+/// A message, or a piece of one.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    content: Option<Content<'a>>,
+    #[serde(borrow)]
+    refusal: Option<Str<'a>>,
+    /// DeepSeek, vLLM, llama.cpp and others.
+    #[serde(borrow)]
+    reasoning_content: Option<Str<'a>>,
+    /// Ollama, OpenRouter, newer vLLM.
+    #[serde(borrow)]
+    reasoning: Option<Str<'a>>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<CallDelta<'a>>>,
+    /// What `tool_calls` was before there were several.
+    #[serde(borrow)]
+    function_call: Option<Function<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallDelta<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<Str<'a>>,
+    /// A string of JSON; some servers send the object itself.
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// A message's content: a string, or its parts, of which the text is read.
+#[derive(Debug)]
+struct Content<'a>(Cow<'a, str>);
+
+/// What a request used. All but the first two are told by some servers only.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Usage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+    /// DeepSeek's name for cached tokens.
+    prompt_cache_hit_tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Details {
+    cached_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+    /// LiteLLM's name for tokens written.
+    cache_creation_tokens: Option<u64>,
+}
+
+impl Usage {
+    pub(super) fn read(self) -> call::Usage {
+        let input = self.prompt_tokens.unwrap_or_default();
+        let output = self.completion_tokens.unwrap_or_default();
+        // Some providers leave reasoning out of the completion, but not out of the total.
+        let rest = self.total_tokens.unwrap_or_default().saturating_sub(input);
+        let details = self.prompt_tokens_details.unwrap_or_default();
+        let read = details.cached_tokens.or(self.prompt_cache_hit_tokens);
+        let written = details.cache_write_tokens.or(details.cache_creation_tokens);
+        call::Usage {
+            input: Tokens(input),
+            output: Tokens(output.max(rest)),
+            cache_expected: Tokens::ZERO,
+            cache_read: Tokens(read.unwrap_or_default()),
+            cache_write: Tokens(written.unwrap_or_default()),
+            cost: None,
+        }
+    }
+}
+
+/// The keys that reasoning comes under.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ReasoningKey {
+    Content,
+    Plain,
+}
+
+/// What has been read of a reply.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) text: String,
+    reasoning: Option<(ReasoningKey, String)>,
+    calls: Vec<Call>,
+    refused: bool,
+    stop: Option<Stop>,
+    usage: Usage,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Draft {
+    /// Adds a piece.
+    ///
+    /// # Errors
+    /// The arguments of a call cannot be read.
+    pub(super) fn add(&mut self, delta: Delta<'_>) -> Result<(), Failure> {
+        if let Some(content) = delta.content {
+            self.text.push_str(&content.0);
+        }
+        if let Some(Str(refusal)) = delta.refusal.filter(|refusal| !refusal.0.is_empty()) {
+            self.refused = true;
+            self.text.push_str(&refusal);
+        }
+        self.reason(ReasoningKey::Content, delta.reasoning_content);
+        self.reason(ReasoningKey::Plain, delta.reasoning);
+        for call in delta.tool_calls.into_iter().flatten() {
+            self.call(call)?;
+        }
+        if let Some(function) = delta.function_call {
+            self.call(CallDelta {
+                index: Some(0),
+                id: None,
+                function: Some(function),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Notes what was used. Told again it is told in full.
+    pub(super) fn used(&mut self, usage: Usage) {
+        self.usage = usage;
+    }
+
+    /// Notes why the reply ended.
+    pub(super) fn finish(&mut self, reason: &str) {
+        self.stop = match reason {
+            "" => return,
+            "length" => Some(Stop::CutOff),
+            "content_filter" => Some(Stop::Refused),
+            // `stop`, `tool_calls`, `function_call`, and what servers make up.
+            _ => Some(Stop::Complete),
+        };
+    }
+
+    /// A server that tells reasoning under both keys tells it twice: the first key stands.
+    fn reason(&mut self, key: ReasoningKey, piece: Option<Str<'_>>) {
+        let Some(Str(piece)) = piece.filter(|piece| !piece.0.is_empty()) else {
+            return;
+        };
+        let (known, reasoning) = self.reasoning.get_or_insert_with(|| (key, String::new()));
+        if *known == key {
+            reasoning.push_str(&piece);
+        }
+    }
+
+    fn call(&mut self, delta: CallDelta<'_>) -> Result<(), Failure> {
+        let id = delta.id.unwrap_or_default().0;
+        let function = delta.function.unwrap_or(Function {
+            name: None,
+            arguments: None,
+        });
+        let name = function.name.unwrap_or_default().0;
+        let at = self.place(delta.index, &id, &name).unwrap_or_else(|| {
+            self.calls.push(Call {
+                index: delta.index,
+                ..Call::default()
+            });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at];
+        // Both come once, or again with every piece.
+        if call.id.is_empty() {
+            call.id.push_str(&id);
+        }
+        if call.name.is_empty() {
+            call.name.push_str(&name);
+        }
+        if let Some(arguments) = function.arguments {
+            call.arguments.push_str(&arguments_text(arguments)?);
+        }
+        Ok(())
+    }
+
+    /// Which call a piece goes on with; none: it begins one. Pieces are told apart by their
+    /// index; some servers send none, or the same with each call, and whole calls only.
+    fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let other = |call: &Call| !id.is_empty() && !call.id.is_empty() && call.id != id;
+        match index {
+            Some(_) => self
+                .calls
+                .iter()
+                .rposition(|call| call.index == index)
+                .filter(|at| !other(&self.calls[*at])),
+            None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
+            None if !name.is_empty() => None,
+            None => self.calls.len().checked_sub(1),
+        }
+    }
+
+    /// The reply.
+    ///
+    /// # Errors
+    /// A call has no name.
+    pub(super) fn into_reply(self) -> Result<Reply, Failure> {
+        let verbatim = self.reasoning.filter(|_| !self.calls.is_empty());
+        let verbatim = verbatim.map(|(key, text)| own_message(key, &text));
+        let mut ids = BTreeSet::new();
+        let mut calls = Vec::with_capacity(self.calls.len());
+        for (at, call) in self.calls.into_iter().enumerate() {
+            if call.name.is_empty() {
+                let field = format!("choices[0].message.tool_calls[{at}].function.name");
+                return Err(Failure::missing(&field));
+            }
+            calls.push(ToolCall {
+                id: unique(&mut ids, call.id, at).into(),
+                name: call.name.into(),
+                // A call without arguments may come with no text at all.
+                arguments: if call.arguments.trim().is_empty() {
+                    "{}".into()
+                } else {
+                    call.arguments.into()
+                },
+            });
+        }
+        Ok(Reply {
+            text: self.text.into(),
+            calls,
+            verbatim,
+            usage: self.usage.read(),
+            stop: if self.refused {
+                Stop::Refused
+            } else {
+                self.stop.unwrap_or_default()
+            },
+            stand_in: None,
+            request_id: None,
+        })
+    }
+}
+
+/// The id as it came, or one of the call's place where it has none or another call's.
+pub(in crate::dialect) fn unique(ids: &mut BTreeSet<String>, id: String, at: usize) -> String {
+    let mut id = if id.is_empty() {
+        format!("call_{at}")
+    } else {
+        id
+    };
+    while ids.contains(&id) {
+        id.push_str(&format!("_{at}"));
+    }
+    ids.insert(id.clone());
+    id
+}
+
+fn arguments_text(raw: &RawValue) -> Result<Cow<'_, str>, Failure> {
+    if !raw.get().starts_with('"') {
+        return Ok(Cow::Borrowed(raw.get()));
+    }
+    let text: Result<Str<'_>, _> = serde_json::from_str(raw.get());
+    let unreadable = |e| crate::dialect::refusal::unreadable(raw.get().as_bytes(), &e);
+    text.map(|text| text.0).map_err(unreadable)
+}
+
+/// What a reply says besides text and calls, as members of its message.
+fn own_message(key: ReasoningKey, text: &str) -> std::sync::Arc<str> {
+    let mut json = Json::with_capacity(text.len() + text.len() / 8 + 32);
+    json.raw(match key {
+        ReasoningKey::Content => r#"{"reasoning_content":"#,
+        ReasoningKey::Plain => r#"{"reasoning":"#,
+    });
+    json.string(text).raw("}");
+    String::from_utf8_lossy(&json.into_bytes()).into()
+}
+
+/// The members that [`Reply::verbatim`] adds to a message, with a comma before them. None where
+/// it is not of this dialect.
+pub(super) fn own_reasoning(verbatim: Option<&str>) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Own<'a> {
+        #[serde(borrow)]
+        reasoning_content: Option<&'a RawValue>,
+        #[serde(borrow)]
+        reasoning: Option<&'a RawValue>,
+    }
+    let own: Own<'_> = serde_json::from_str(verbatim?).ok()?;
+    match (own.reasoning_content, own.reasoning) {
+        (Some(text), None) => Some(format!(r#","reasoning_content":{}"#, text.get())),
+        (None, Some(text)) => Some(format!(r#","reasoning":{}"#, text.get())),
+        _ => None,
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Content<'a>, D::Error> {
+        deserializer.deserialize_any(ReadContent).map(Content)
+    }
+}
+
+struct ReadContent;
+
+impl<'de> Visitor<'de> for ReadContent {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of parts")
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+        #[derive(Deserialize)]
+        struct Part<'a> {
+            #[serde(borrow)]
+            text: Option<Str<'a>>,
+        }
+        let mut all = String::new();
+        while let Some(part) = parts.next_element::<Part<'_>>()? {
+            all.push_str(&part.text.unwrap_or_default().0);
+        }
+        Ok(Cow::Owned(all))
+    }
+}

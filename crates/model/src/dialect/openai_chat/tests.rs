@@ -1,0 +1,487 @@
+//! Requests as servers take them, byte for byte where a group shares them; replies of recorded
+//! streams and documents, cut anywhere between two events.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use unisono_context::call::{Stop, ToolCall, Usage};
+use unisono_context::{Part, Role, Snapshot, Tokens};
+
+use super::*;
+use crate::dialect::fixture::{
+    self, SENDING, about, chat, decode, events, everything, lines, own, said,
+};
+use crate::dialect::{Dialect, Failure, Seen};
+use crate::fixture::{Chat, call, result};
+use crate::language::{Class, Exchange};
+use crate::prompt::Group;
+
+const CHAT: Dialect = Dialect::OpenAiChat;
+
+const SCHEMA: &str = r#"{"type":"object","properties":{"risk":{"type":"string"}},"required":["risk"],"additionalProperties":false}"#;
+
+fn head_of(request: &Request, breakpoints: bool) -> String {
+    let head = Head {
+        model: "gpt-4o",
+        shared: request.shared(),
+        breakpoints,
+    };
+    String::from_utf8(head_bytes(&head)).unwrap()
+}
+
+fn head_bytes(head: &Head<'_>) -> Vec<u8> {
+    CHAT.head(head)
+}
+
+fn body(request: &Request, sending: &Sending<'_>) -> String {
+    let tail = CHAT.tail(request, sending);
+    head_of(request, false) + std::str::from_utf8(&tail).unwrap()
+}
+
+fn value(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
+
+fn snapshot() -> Snapshot {
+    everything(1)
+        .summarise(2, "They looked for a key.")
+        .freeze()
+}
+
+fn answered(snapshot: &Snapshot) -> Request {
+    Request {
+        exchange: fixture::exchange(r#"{"reasoning_content":"hm \"so\""}"#, ["call_1", "call_2"]),
+        output_schema: Some(SCHEMA.into()),
+        ..about(snapshot, Group::Shared)
+    }
+}
+
+#[test]
+fn a_request_in_full() {
+    let snapshot = snapshot();
+    insta::assert_snapshot!(lines(&body(&answered(&snapshot), &SENDING)));
+}
+
+#[test]
+fn a_head_with_breakpoints() {
+    let chat = everything(1).summarise(2, "They looked for a key.");
+    let snapshot = chat.say(Role::User, "well?").freeze();
+    let request = about(&snapshot, Group::Shared);
+    let tail = CHAT.tail(&request, &SENDING);
+    let body = head_of(&request, true) + std::str::from_utf8(&tail).unwrap();
+    insta::assert_snapshot!(lines(&body));
+}
+
+#[test]
+fn an_own_persona_stands_before_the_context() {
+    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
+    let request = about(&snapshot, own());
+    insta::assert_snapshot!(lines(&body(&request, &SENDING)));
+}
+
+#[test]
+fn a_task_alone_has_no_context_and_all_tools() {
+    let snapshot = snapshot();
+    let request = about(&snapshot, Group::TaskOnly);
+    insta::assert_snapshot!(lines(&body(&request, &SENDING)));
+}
+
+#[test]
+fn the_last_call_of_a_run_is_told_to_answer() {
+    let snapshot = Chat::new(1).say(Role::User, "hi").tool("t", "{}").freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.wrap_up = Some("The limit of 20 turns is reached: answer \"now\".".into());
+    let alone = value(&body(&request, &SENDING));
+    assert_eq!(alone["messages"].as_array().unwrap().len(), 2, "{alone}");
+    let told = alone["messages"][1]["content"].as_str().unwrap();
+    assert!(told.ends_with("\n\nThe limit of 20 turns is reached: answer \"now\"."));
+    assert_eq!(alone["tool_choice"], "none");
+
+    request.exchange = fixture::exchange("[]", ["a", "b"]);
+    let later = value(&body(&request, &SENDING));
+    let last = later["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["role"], "user");
+    assert_eq!(
+        last["content"],
+        "The limit of 20 turns is reached: answer \"now\"."
+    );
+
+    request.tools = Arc::from([]);
+    let plain = value(&body(&request, &SENDING));
+    assert_eq!(plain.get("tool_choice"), None);
+    assert_eq!(plain.get("parallel_tool_calls"), None);
+}
+
+#[test]
+fn models_that_reason_are_asked_otherwise() {
+    let snapshot = Chat::new(1).say(Role::User, "hi").tool("t", "{}").freeze();
+    let request = about(&snapshot, Group::Shared);
+    let sending = Sending {
+        reasoning: true,
+        mode: Mode::Whole,
+        cache_key: None,
+        ..SENDING
+    };
+    let asked = value(&body(&request, &sending));
+    let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        ["max_completion_tokens", "messages", "model", "tools"]
+    );
+    assert_eq!(asked["max_completion_tokens"], 4_096);
+    let usual = value(&body(&request, &SENDING));
+    assert_eq!(usual["max_tokens"], 4_096);
+    assert_eq!(usual["temperature"], 0.7);
+    assert_eq!(usual["parallel_tool_calls"], true);
+    assert_eq!(usual["stream_options"]["include_usage"], true);
+    assert_eq!(usual["prompt_cache_key"], "volatile");
+}
+
+#[test]
+fn a_group_shares_its_head() {
+    let (one, other) = (everything(1).freeze(), everything(1 << 60).freeze());
+    let first = answered(&one);
+    let mut second = answered(&other);
+    second.task = "something else".into();
+    second.exchange.clear();
+    second.persona.agent = unisono_context::AgentId::new("costs");
+    assert_eq!(head_of(&first, false), head_of(&second, false));
+    assert_eq!(head_of(&first, true), head_of(&second, true));
+    assert_ne!(CHAT.tail(&first, &SENDING), CHAT.tail(&second, &SENDING));
+    value(&body(&second, &SENDING));
+}
+
+#[test]
+fn the_buffer_is_allocated_once() {
+    let text = "a line of ordinary prose, \"quoted\" once\n".repeat(200);
+    let mut chat = Chat::new(1);
+    for index in 0..40 {
+        chat = chat.say([Role::User, Role::Assistant][index % 2], &text);
+    }
+    let snapshot = chat.freeze();
+    let request = about(&snapshot, Group::Shared);
+    let head = head_bytes(&Head {
+        model: "m",
+        shared: request.shared(),
+        breakpoints: false,
+    });
+    let room = head.capacity();
+    assert!(room < head.len() * 5 / 4, "{} of {room}", head.len());
+}
+
+#[test]
+fn only_requests_for_replies_have_a_path() {
+    let path = |mode| CHAT.path("m", mode);
+    assert_eq!(path(Mode::Stream).as_deref(), Some("/chat/completions"));
+    assert_eq!(path(Mode::Whole), path(Mode::Stream));
+    assert_eq!(path(Mode::Count), None);
+    assert!(CHAT.counted(b"{}").is_err());
+}
+
+fn usage(input: u64, output: u64, read: u64, written: u64) -> Usage {
+    Usage {
+        input: Tokens(input),
+        output: Tokens(output),
+        cache_read: Tokens(read),
+        cache_write: Tokens(written),
+        cost: None,
+        ..Usage::NONE
+    }
+}
+
+fn made(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    }
+}
+
+macro_rules! recording {
+    ($name:literal) => {
+        include_str!(concat!("../testdata/openai/chat/", $name))
+    };
+}
+
+#[test]
+fn text_streamed_and_whole() {
+    let expected = Reply {
+        text: "Three risks:\n a \"late\" start — ü 🙂.".into(),
+        usage: usage(1_117, 46, 1_024, 64),
+        ..Reply::default()
+    };
+    assert_eq!(fixture::reply(CHAT, recording!("text.sse")), expected);
+    assert_eq!(CHAT.whole(recording!("text.json").as_bytes()), Ok(expected));
+}
+
+#[test]
+fn parallel_calls_streamed_and_whole() {
+    let expected = Reply {
+        calls: vec![
+            made("call_uWcN1", "search", r#"{"q":"key"}"#),
+            made("call_b8Tp2", "open", r#"{"path":"a/\"b\".md"}"#),
+            made("call_c0Dz3", "now", "{}"),
+        ],
+        usage: usage(310, 52, 0, 0),
+        ..Reply::default()
+    };
+    assert_eq!(
+        fixture::reply(CHAT, recording!("parallel_tools.sse")),
+        expected
+    );
+    let whole = CHAT.whole(recording!("parallel_tools.json").as_bytes());
+    assert_eq!(whole, Ok(expected));
+}
+
+#[test]
+fn why_a_reply_ended() {
+    let refused = fixture::reply(CHAT, recording!("refusal.sse"));
+    assert_eq!(refused.stop, Stop::Refused);
+    assert_eq!(&*refused.text, "I'm sorry, I cannot help with that.");
+    let cut = fixture::reply(CHAT, recording!("length.sse"));
+    assert_eq!((cut.stop, &*cut.text), (Stop::CutOff, "The first of many"));
+    let filtered = fixture::reply(CHAT, recording!("filtered.sse"));
+    assert_eq!(
+        (filtered.stop, &*filtered.text),
+        (Stop::Refused, "It begins")
+    );
+}
+
+#[test]
+fn reasoning_goes_back_under_its_key_and_nowhere_else() {
+    let reply = fixture::reply(CHAT, recording!("reasoning.sse"));
+    assert_eq!(&*reply.text, "One moment.");
+    assert_eq!(reply.usage, usage(400, 60, 384, 0));
+    let kept = r#"{"reasoning_content":"The person wants the \"time\"."}"#;
+    assert_eq!(reply.verbatim.as_deref(), Some(kept));
+    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.exchange = vec![Exchange::Reply(reply)];
+    let sent = value(&body(&request, &SENDING));
+    let said = &sent["messages"][2];
+    assert_eq!(said["reasoning_content"], "The person wants the \"time\".");
+    assert_eq!(said["content"], "One moment.");
+    assert_eq!(said["tool_calls"][0]["id"], "call_00_time");
+    assert_eq!(sent["messages"][3]["content"], "[no result recorded]");
+
+    let local = fixture::reply(CHAT, recording!("ollama.sse"));
+    assert_eq!(
+        local.verbatim.as_deref(),
+        Some(r#"{"reasoning":"Two at once."}"#)
+    );
+    let last = fixture::reply(CHAT, recording!("text.sse"));
+    assert_eq!(last.verbatim, None);
+}
+
+#[test]
+fn reasoning_of_other_dialects_is_not_sent() {
+    for foreign in [
+        "[]",
+        "{}",
+        "null",
+        r#"[{"type":"thinking","thinking":"x","signature":"s"}]"#,
+        r#"{"role":"model","parts":[]}"#,
+        r#"{"reasoning":"x","reasoning_content":"x"}"#,
+        "no json",
+    ] {
+        assert_eq!(reply::own_reasoning(Some(foreign)), None, "{foreign}");
+    }
+    assert_eq!(reply::own_reasoning(None), None);
+}
+
+#[test]
+fn calls_of_servers_with_ways_of_their_own() {
+    let local = fixture::reply(CHAT, recording!("ollama.sse"));
+    let expected = [
+        made("call_6j2", "search", r#"{"q":"key"}"#),
+        made("call_9xk", "search", r#"{"q":"mat"}"#),
+    ];
+    assert_eq!(local.calls, expected);
+    let nameless = fixture::reply(CHAT, recording!("without_ids.sse"));
+    let expected = [
+        made("call_0", "search", r#"{"q":"key"}"#),
+        made("call_1", "open", r#"{"n":1}"#),
+    ];
+    assert_eq!(nameless.calls, expected);
+    assert_eq!(nameless.usage, usage(0, 0, 0, 0));
+    let legacy = fixture::reply(CHAT, recording!("function_call.sse"));
+    assert_eq!(legacy.calls, [made("call_0", "search", r#"{"q":1}"#)]);
+    let same_id = r#"{"choices":[{"message":{"tool_calls":[
+        {"id":"x","function":{"name":"a","arguments":"{}"}},
+        {"id":"x","index":1,"function":{"name":"b","arguments":"{}"}}]}}]}"#;
+    let calls = CHAT.whole(same_id.as_bytes()).unwrap().calls;
+    assert_eq!(calls, [made("x", "a", "{}"), made("x_1", "b", "{}")]);
+}
+
+#[test]
+fn a_total_that_counts_reasoning_is_believed() {
+    let body = r#"{"choices":[{"message":{"content":[{"type":"thinking","thinking":[]},
+        {"type":"text","text":"yes"}]}}],
+        "usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":20}}"#;
+    let reply = CHAT.whole(body.as_bytes()).unwrap();
+    assert_eq!((&*reply.text, reply.usage), ("yes", usage(10, 10, 0, 0)));
+}
+
+#[test]
+fn errors_in_mid_stream_have_their_class() {
+    let (heard, failed) = decode(CHAT, &events(recording!("error_in_stream.sse")));
+    let unavailable = Class::Unavailable {
+        retry_after_ms: None,
+    };
+    assert_eq!(heard, "It was");
+    assert_eq!(failed.unwrap_err().class, unavailable);
+    for (data, class) in [
+        (r#"{"error":{"message":"boom"}}"#, unavailable),
+        (
+            r#"{"object":"error","message":"This model's maximum context length is 8 tokens"}"#,
+            Class::Overflow {
+                limit: Some(Tokens(8)),
+            },
+        ),
+        (
+            r#"{"error":{"code":502,"message":"Provider returned error"}}"#,
+            unavailable,
+        ),
+        (
+            r#"{"error":{"code":401,"message":"No auth"}}"#,
+            Class::Unauthorised,
+        ),
+        ("<html><title>Bad Gateway</title>", Class::BadReply),
+        (r#"{"choices":[{"delta":{"content":7}}]}"#, Class::BadReply),
+    ] {
+        let mut decoder = CHAT.decoder();
+        let failed = decoder.event(&crate::sse::Event {
+            name: "message",
+            data,
+        });
+        assert_eq!(failed.unwrap_err().class, class, "{data}");
+    }
+}
+
+#[test]
+fn what_a_reply_lacks_is_named() {
+    let missing = |field| Err(Failure::missing(field));
+    for (body, field) in [
+        ("{}", "choices"),
+        (r#"{"choices":null}"#, "choices"),
+        (r#"{"choices":[]}"#, "choices[0]"),
+        (r#"{"choices":[{"index":0}]}"#, "choices[0].message"),
+        (
+            r#"{"choices":[{"message":{"tool_calls":[{"id":"x","function":{}}]}}]}"#,
+            "choices[0].message.tool_calls[0].function.name",
+        ),
+    ] {
+        assert_eq!(CHAT.whole(body.as_bytes()), missing(field), "{body}");
+    }
+    let done = [("message".to_owned(), "[DONE]".to_owned())];
+    assert_eq!(decode(CHAT, &done).1, missing("choices[0]"));
+    for body in [
+        "",
+        "<html>",
+        "data: {}",
+        "\u{feff}{}",
+        "{\"choices\":[",
+        "[1]",
+    ] {
+        let failed = CHAT.whole(body.as_bytes()).unwrap_err();
+        assert_eq!(failed.class, Class::BadReply, "{body}");
+    }
+    let reported = CHAT.whole(br#"{"error":{"message":"no","code":"insufficient_quota"}}"#);
+    assert_eq!(reported.unwrap_err().class, Class::OutOfQuota);
+}
+
+#[test]
+fn events_without_data_and_after_the_end_are_read_over() {
+    let mut decoder = CHAT.decoder();
+    let event = |data| crate::sse::Event {
+        name: "message",
+        data,
+    };
+    for data in [
+        "",
+        " ",
+        "{}",
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"index":1,"delta":{"content":"no"}}]}"#,
+    ] {
+        assert_eq!(decoder.event(&event(data)), Ok(Seen::Other), "{data}");
+    }
+    let piece = r#"{"choices":[{"delta":{"content":"yes"}}]}"#;
+    assert_eq!(decoder.event(&event(piece)), Ok(Seen::Text("yes")));
+    assert_eq!(decoder.event(&event(" [DONE]")), Ok(Seen::End));
+    assert_eq!(decoder.event(&event("after")), Ok(Seen::Other));
+    assert_eq!(&*decoder.finish().unwrap().text, "yes");
+}
+
+/// Who speaks, message by message.
+fn roles(body: &Value) -> Vec<&str> {
+    let messages = body["messages"].as_array().unwrap();
+    messages
+        .iter()
+        .map(|m| m["role"].as_str().unwrap())
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn any_conversation_is_one_that_chat_templates_take(
+        said in said(), breakpoints: bool, answered: bool,
+    ) {
+        let snapshot = chat(&said).freeze();
+        let mut request = about(&snapshot, Group::Shared);
+        if answered {
+            request.exchange = fixture::exchange("[]", ["a", "b"]);
+        }
+        let tail = CHAT.tail(&request, &SENDING);
+        let tail = std::str::from_utf8(&tail).unwrap();
+        let body = value(&(head_of(&request, breakpoints) + tail));
+        let roles = roles(&body);
+        for (at, pair) in roles.windows(2).enumerate() {
+            prop_assert_ne!(pair[1], "system", "at {}", at + 1);
+            prop_assert!(breakpoints || pair[0] != "user" || pair[1] != "user");
+            prop_assert!(pair[1] != "tool" || pair[0] == "tool" || pair[0] == "assistant");
+        }
+        let messages = body["messages"].as_array().unwrap();
+        for (at, message) in messages.iter().enumerate() {
+            let calls = message["tool_calls"].as_array().map_or(&[][..], |calls| calls);
+            let results = messages[at + 1..].iter().take_while(|m| m["role"] == "tool");
+            let mut answered: Vec<&Value> = results.map(|m| &m["tool_call_id"]).collect();
+            if message["role"] != "tool" {
+                prop_assert_eq!(answered.len(), calls.len());
+                answered.retain(|id| !calls.iter().any(|call| call["id"] == **id));
+                prop_assert!(answered.is_empty());
+            }
+        }
+        let marks = head_of(&request, breakpoints).matches("\"prompt_cache_breakpoint\":{").count();
+        prop_assert!(marks <= 3 * usize::from(breakpoints));
+    }
+
+    #[test]
+    fn texts_arguments_and_results_are_sent_as_they_are(
+        said in ".+", arguments in any::<String>(), found in any::<String>(),
+    ) {
+        prop_assume!(!said.trim().is_empty() && !arguments.trim().is_empty());
+        let snapshot = Chat::new(1)
+            .system(&said)
+            .add(Role::Assistant, None, vec![Part::text(&*said), call("x", "f", &arguments)])
+            .add(Role::Tool, None, vec![result("x", &found)])
+            .say(Role::User, &said)
+            .freeze();
+        let body = value(&body(&about(&snapshot, Group::Shared), &SENDING));
+        prop_assert_eq!(&body["messages"][0]["content"], &said);
+        let asked = &body["messages"][1];
+        prop_assert_eq!(&asked["content"], &said);
+        prop_assert_eq!(&asked["tool_calls"][0]["function"]["arguments"], &arguments);
+        prop_assert_eq!(&body["messages"][2]["content"], &found);
+        let last = body["messages"][3]["content"].as_str().unwrap();
+        prop_assert_eq!(last.strip_prefix(&*said).map(|rest| &rest[..10]), Some("\n\n# Your r"));
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange(body in any::<Vec<u8>>(), status in 400..600u16) {
+        let _ = CHAT.whole(&body);
+        let told = CHAT.refusal(status, &body).reason;
+        prop_assert!(told.chars().count() < 400 && !told.contains(char::is_control));
+    }
+}
