@@ -1,44 +1,190 @@
-//! Not spoken yet: every reply is refused.
-#![allow(unused)]
+//! OpenAI's Responses (`/responses`).
+//!
+//! ```text
+//! head  {"model":…,"text":{"format":…},"tools":[…],"input":[…,{"role":"user","content":"…
+//! tail  # Task…"},{"type":"reasoning",…},{"type":"function_call",…},…],"store":false,…}
+//! ```
+//!
+//! The head ends as that of Chat Completions does, inside the text of a user's message. Nothing
+//! is stored at the provider: reasoning comes back encrypted, and goes with each request of a
+//! run as it came, between the calls it led to.
+//!
+//! Sources: platform.openai.com, "Create a model response", "Get input token counts",
+//! "Reasoning models", "Function calling", "Streaming events".
 
-use unisono_context::Tokens;
-use unisono_context::call::Reply;
+mod decode;
+mod items;
 
-use super::{Failure, Head, Mode, Seen, Sending};
-use crate::language::{Class, Request};
-use crate::sse;
+use unisono_context::call::{Reply, ToolCall};
+use unisono_context::snapshot::ToolSpec;
+
+use super::exchange::{Ids, Step, steps};
+use super::openai_chat::messages::{self, Messages};
+use super::openai_chat::{sampling, schema};
+use super::tail::assignment;
+use super::turns::{Piece, Speaker, Turn, result_text, turns};
+use super::{Head, Mode, Sending, calls};
+use crate::language::Request;
+use crate::prompt::json::Json;
+
+pub(super) use decode::{Decoder, counted, whole};
+
+/// The least that the provider takes as the longest reply, in tokens.
+const MIN_OUTPUT: u64 = 16;
+
+pub(super) fn path(mode: Mode) -> Option<String> {
+    let path = match mode {
+        Mode::Stream | Mode::Whole => "/responses",
+        Mode::Count => "/responses/input_tokens",
+    };
+    Some(path.to_owned())
+}
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
-    Vec::new()
+    let shared = &head.shared;
+    let turns = shared.context().map(turns).unwrap_or_default();
+    let mut json = Json::with_capacity(messages::expected_bytes(shared, &turns));
+    json.raw(r#"{"model":"#).string(head.model);
+    if let Some(schema) = shared.output_schema.and_then(schema::output) {
+        json.raw(r#","text":{"format":{"type":"json_schema","#);
+        schema.write(&mut json).raw("}}");
+    }
+    tools(&mut json, shared.tools);
+    json.raw(r#","input":["#);
+    let mut messages = Messages::begin(&mut json, "input_text", head.breakpoints);
+    messages.system(shared);
+    for (turn, marked) in messages::marked(&turns) {
+        write_turn(&mut messages, turn, marked);
+    }
+    messages.hand_over();
+    json.into_bytes()
 }
+
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
-    Vec::new()
-}
-pub(super) fn path(mode: Mode) -> Option<String> {
-    None
-}
-pub(super) fn whole(body: &[u8]) -> Result<Reply, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
-    Err(refusal(0, &[]))
-}
-pub(super) fn refusal(status: u16, body: &[u8]) -> Failure {
-    Failure::new(
-        Class::Internal,
-        "this program does not speak the dialect yet",
-    )
+    let assignment = assignment(request);
+    let mut json = Json::with_capacity(512 + assignment.len() + assignment.len() / 8);
+    json.inside(&assignment).raw(r#""}"#);
+    let mut ids = Ids::default();
+    for (at, step) in steps(&request.exchange).enumerate() {
+        write_step(&mut json, &mut ids, at, step);
+    }
+    if let Some(why) = request.wrap_up.as_deref() {
+        message(json.raw(","), "user", why);
+    }
+    json.raw("]");
+    // Counting takes what the input's length depends on, and refuses all else.
+    if sending.mode != Mode::Count {
+        settings(&mut json, request, sending);
+    }
+    json.raw("}");
+    json.into_bytes()
 }
 
-/// Reads one streamed reply.
-#[derive(Debug, Default)]
-pub struct Decoder {}
-
-impl Decoder {
-    pub(super) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
-        Err(refusal(0, &[]))
+/// What follows the input. None of it may differ between runs of a group but the length, or the
+/// provider's cache does not hold.
+fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
+    if request.max_output.0 > 0 {
+        json.raw(r#","max_output_tokens":"#)
+            .number(request.max_output.0.max(MIN_OUTPUT));
     }
-    pub(super) fn finish(self) -> Result<Reply, Failure> {
-        Err(refusal(0, &[]))
+    json.raw(r#","store":false"#);
+    if sending.reasoning {
+        json.raw(r#","include":["reasoning.encrypted_content"]"#);
+    }
+    sampling(json, request, sending);
+    if sending.mode == Mode::Stream {
+        json.raw(r#","stream":true"#);
+    }
+    if let Some(key) = sending.cache_key {
+        json.raw(r#","prompt_cache_key":"#).string(key);
     }
 }
+
+/// Tools are strict unless they say otherwise, and then need schemas that theirs seldom are.
+fn tools(json: &mut Json, tools: &[ToolSpec]) {
+    if tools.is_empty() {
+        return;
+    }
+    json.raw(r#","tools":"#).list(tools, |json, tool| {
+        json.raw(r#"{"type":"function","name":"#).string(&tool.name);
+        json.raw(r#","description":"#).string(&tool.description);
+        json.raw(r#","parameters":"#)
+            .raw(&schema::parameters(&tool.input_schema))
+            .raw(r#","strict":false}"#);
+    });
+}
+
+fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
+    if turn.speaker == Speaker::User {
+        return messages.user(messages::texts(turn), marked);
+    }
+    for piece in &turn.pieces {
+        let json = messages.message();
+        match piece {
+            Piece::Text(text) if turn.speaker == Speaker::System => message(json, "system", text),
+            Piece::Text(text) => message(json, "assistant", text),
+            Piece::Call {
+                id,
+                name,
+                arguments,
+            } => function_call(json, &id.to_string(), name, arguments),
+            Piece::Result {
+                id,
+                content,
+                is_error,
+                ..
+            } => call_output(json, &id.to_string(), &result_text(content, *is_error)),
+        }
+    }
+}
+
+/// A reply of the agent's own, as it came where it holds reasoning, and the results of its calls.
+fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
+    let reply: &Reply = step.reply;
+    let calls = reply.calls.iter();
+    let call_ids: Vec<String> = match items::own(reply) {
+        Some(items) => {
+            json.raw(",").raw(items);
+            calls.map(|call| ids.keep(&call.id).to_owned()).collect()
+        }
+        None => {
+            if !reply.text.trim().is_empty() {
+                message(json.raw(","), "assistant", &reply.text);
+            }
+            let write = |(place, call): (usize, &ToolCall)| {
+                let id = ids.unique_text(&call.id, at, place).into_owned();
+                function_call(json.raw(","), &id, &call.name, &call.arguments);
+                id
+            };
+            calls.enumerate().map(write).collect()
+        }
+    };
+    for (id, answer) in call_ids.iter().zip(step.answers()) {
+        let content = result_text(answer.content, answer.is_error);
+        call_output(json.raw(","), id, &content);
+    }
+}
+
+fn message(json: &mut Json, role: &str, text: &str) {
+    json.raw(r#"{"role":"#).string(role);
+    json.raw(r#","content":"#).string(text).raw("}");
+}
+
+/// Arguments are as the model wrote them, valid or not.
+fn function_call(json: &mut Json, id: &str, name: &str, arguments: &str) {
+    json.raw(r#"{"type":"function_call","call_id":"#).string(id);
+    json.raw(r#","name":"#).string(&calls::name(name, &[]));
+    let nothing = arguments.trim().is_empty();
+    json.raw(r#","arguments":"#)
+        .string(if nothing { "{}" } else { arguments })
+        .raw("}");
+}
+
+fn call_output(json: &mut Json, id: &str, content: &str) {
+    json.raw(r#"{"type":"function_call_output","call_id":"#)
+        .string(id);
+    json.raw(r#","output":"#).string(content).raw("}");
+}
+
+#[cfg(test)]
+mod tests;

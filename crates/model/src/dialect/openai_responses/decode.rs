@@ -1,0 +1,235 @@
+//! Reads a response, streamed or whole.
+//!
+//! ```text
+//! event: response.output_text.delta     text, while it comes in
+//! event: response.output_item.done      a whole item: message, function call, reasoning
+//! event: response.completed             the terminal marker, with usage
+//!        response.incomplete            the same; it was cut off, or filtered
+//!        response.failed, error         the provider failed
+//! ```
+//!
+//! The reply is made of the whole items; deltas are passed on and read over.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unisono_context::Tokens;
+use unisono_context::call::{Reply, Stop};
+
+use super::items::{self, GAP, Usage};
+use crate::dialect::borrowed::Str;
+use crate::dialect::openai_chat::refusal::{failed, reported};
+use crate::dialect::refusal::unreadable;
+use crate::dialect::{Failure, Seen};
+use crate::language::Class;
+use crate::sse;
+
+/// Reads one streamed reply.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// The text as it was passed on, and the item its end belongs to.
+    text: String,
+    speaking: Option<u64>,
+    /// Whole items with their places.
+    items: Vec<(u64, String)>,
+    ended: Option<Ended>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    usage: Usage,
+    stop: Stop,
+    /// The items as the last event repeats them.
+    output: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Str<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    delta: Option<Str<'a>>,
+    output_index: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Done<'a> {
+    #[serde(borrow)]
+    item: Option<&'a RawValue>,
+    output_index: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Terminal<'a> {
+    #[serde(borrow)]
+    response: Option<Response<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow)]
+    status: Option<Str<'a>>,
+    #[serde(borrow)]
+    output: Option<Vec<&'a RawValue>>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    incomplete_details: Option<Incomplete<'a>>,
+    #[serde(borrow)]
+    error: Option<Problem<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Incomplete<'a> {
+    #[serde(borrow)]
+    reason: Option<Str<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Problem<'a> {
+    #[serde(borrow)]
+    code: Option<Str<'a>>,
+    #[serde(borrow)]
+    message: Option<Str<'a>>,
+}
+
+impl Decoder {
+    pub(in crate::dialect) fn event<'d>(
+        &'d mut self,
+        event: &sse::Event<'_>,
+    ) -> Result<Seen<'d>, Failure> {
+        let data = event.data.trim();
+        if self.ended.is_some() || data.is_empty() || data == "[DONE]" {
+            return Ok(Seen::Other);
+        }
+        // The type is also the event's name, which needs no reading.
+        if event.name != "message" {
+            return self.named(event.name, data);
+        }
+        match read::<Named<'_>>(data)?.kind {
+            Some(kind) => self.named(&kind.0, data),
+            None => match reported(data.as_bytes()) {
+                Some(failure) => Err(failure),
+                None => Err(Failure::missing("type")),
+            },
+        }
+    }
+
+    fn named<'d>(&'d mut self, name: &str, data: &str) -> Result<Seen<'d>, Failure> {
+        match name {
+            "response.output_text.delta" | "response.refusal.delta" => self.delta(read(data)?),
+            "response.output_item.done" => {
+                let Done { item, output_index } = read(data)?;
+                let item = item.ok_or_else(|| Failure::missing("item"))?;
+                let at = output_index.unwrap_or(self.items.len() as u64);
+                self.items.push((at, item.get().to_owned()));
+                Ok(Seen::Other)
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                let response = read::<Terminal<'_>>(data)?.response;
+                let response = response.ok_or_else(|| Failure::missing("response"))?;
+                self.ended = Some(response.ended()?);
+                Ok(Seen::End)
+            }
+            "error" => Err(reported(data.as_bytes()).unwrap_or_else(|| failed("", ""))),
+            _ => Ok(Seen::Other),
+        }
+    }
+
+    fn delta(&mut self, delta: Delta<'_>) -> Result<Seen<'_>, Failure> {
+        let Str(piece) = delta.delta.ok_or_else(|| Failure::missing("delta"))?;
+        if piece.is_empty() {
+            return Ok(Seen::Other);
+        }
+        let from = self.text.len();
+        if from > 0 && self.speaking != delta.output_index {
+            self.text.push_str(GAP);
+        }
+        self.speaking = delta.output_index;
+        self.text.push_str(&piece);
+        Ok(Seen::Text(&self.text[from..]))
+    }
+
+    pub(in crate::dialect) fn finish(mut self) -> Result<Reply, Failure> {
+        let Some(ended) = self.ended else {
+            return Err(Failure::new(
+                Class::IncompleteStream,
+                "the stream ended without `response.completed`",
+            ));
+        };
+        self.items.sort_by_key(|(at, _)| *at);
+        let streamed = self.items.iter().map(|(_, item)| &**item);
+        let mut items: Vec<&str> = streamed.collect();
+        if items.is_empty() {
+            items = ended.output.iter().map(|item| &**item).collect();
+        }
+        let mut reply = items::reply(&items, ended.usage, ended.stop)?;
+        // A server that sends text alone, and no items.
+        if items.is_empty() && !self.text.is_empty() {
+            reply.text = self.text.into();
+        }
+        Ok(reply)
+    }
+}
+
+impl Response<'_> {
+    /// How it ended.
+    ///
+    /// # Errors
+    /// It failed.
+    fn ended(self) -> Result<Ended, Failure> {
+        let text = |text: Option<Str<'_>>| text.unwrap_or_default().0.into_owned();
+        let status = text(self.status);
+        if let Some(problem) = self.error {
+            return Err(failed(&text(problem.code), &text(problem.message)));
+        }
+        let why = self.incomplete_details.and_then(|details| details.reason);
+        let stop = match (&*status, &*text(why)) {
+            ("failed", _) => return Err(failed("", "the response failed")),
+            ("cancelled", _) => return Err(failed("", "the response was cancelled")),
+            (_, "content_filter") => Stop::Refused,
+            ("incomplete", _) => Stop::CutOff,
+            _ => Stop::Complete,
+        };
+        let output = self.output.unwrap_or_default();
+        Ok(Ended {
+            usage: self.usage.unwrap_or_default(),
+            stop,
+            output: output.iter().map(|item| item.get().to_owned()).collect(),
+        })
+    }
+}
+
+/// Reads a reply that came as one document.
+pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+    let response: Response<'_> =
+        serde_json::from_slice(body).map_err(|e| reported(body).unwrap_or(unreadable(body, &e)))?;
+    if response.output.is_none() && response.error.is_none() {
+        let told = response.status.is_none().then(|| reported(body)).flatten();
+        return Err(told.unwrap_or_else(|| Failure::missing("output")));
+    }
+    let Ended {
+        usage,
+        stop,
+        output,
+    } = response.ended()?;
+    let items: Vec<&str> = output.iter().map(|item| &**item).collect();
+    items::reply(&items, usage, stop)
+}
+
+/// The answer of the count endpoint.
+pub(in crate::dialect) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
+    #[derive(Deserialize)]
+    struct Counted {
+        input_tokens: Option<u64>,
+    }
+    let counted: Counted = serde_json::from_slice(body).map_err(|e| unreadable(body, &e))?;
+    let missing = || reported(body).unwrap_or_else(|| Failure::missing("input_tokens"));
+    counted.input_tokens.map(Tokens).ok_or_else(missing)
+}
+
+fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Failure> {
+    serde_json::from_str(data).map_err(|e| unreadable(data.as_bytes(), &e))
+}
