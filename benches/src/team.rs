@@ -81,6 +81,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         safety: Ppm::percent(5),
         tools: Vec::new(),
         calibrations: Vec::new(),
+        delegation: Default::default(),
     }
 }
 

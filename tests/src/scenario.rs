@@ -176,6 +176,7 @@ impl Scenario {
             safety: Ppm::percent(5),
             tools: Vec::new(),
             calibrations: Vec::new(),
+            delegation: Default::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use unisono_context::{MessageId, TurnId};
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
 use unisono_session::agent::Team;
-use unisono_session::event::{Outcome, Work};
+use unisono_session::event::{DelegationLimits, Outcome, Work};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
 use uuid::Uuid;
@@ -134,6 +134,7 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         policy,
         safety,
         calibrations: Vec::new(),
+        delegation: DelegationLimits::default(),
     })
 }
 

@@ -40,6 +40,8 @@ pub struct Brief {
     pub task: Arc<str>,
     /// For a lead: what its delegates came back with, in the order of the fan-out.
     pub results: Vec<Delivered>,
+    /// The agents it may give tasks to by itself ([`crate::Input::Delegate`]).
+    pub colleagues: Vec<Arc<Definition>>,
     /// The frozen context; none for an agent that gets the task only.
     pub snapshot: Option<Arc<Snapshot>>,
     /// Digest the shared prompt bytes must have.
@@ -102,10 +104,10 @@ impl State {
     pub fn brief(&self, run: RunId) -> Option<Brief> {
         let run = self.runs.get(&run)?;
         let turn = self.turns.get(&run.turn)?;
-        let (definition, _) = turn.agent(run.role)?;
+        let definition = self.definitions.get(&run.definition)?;
         let snapshot = turn.snapshot.0.as_ref()?;
         let results = match run.role {
-            RunRole::Delegate { .. } => Vec::new(),
+            RunRole::Delegate { .. } | RunRole::Child { .. } => Vec::new(),
             RunRole::Lead => self.delivered(turn),
         };
         Some(Brief {
@@ -114,8 +116,9 @@ impl State {
             run: run.id,
             attempt: run.attempt,
             role: run.role,
-            task: task_of(turn, run.role),
+            task: self.task_of(turn, run),
             results,
+            colleagues: self.colleagues(run),
             head: Some(snapshot.manifest().head),
             snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
             prefix: run.prefix,
@@ -133,8 +136,8 @@ impl State {
     }
 
     fn delivered(&self, turn: &Turn) -> Vec<Delivered> {
-        let delegates = self.runs_of(turn).filter(|run| run.role != RunRole::Lead);
-        let ended = delegates.filter_map(|run| {
+        let fan_out = self.runs_of(turn).take(turn.team.delegates.len());
+        let ended = fan_out.filter_map(|run| {
             Some(Delivered {
                 agent: run.agent.clone(),
                 task: task_of(turn, run.role),
@@ -142,6 +145,23 @@ impl State {
             })
         });
         ended.collect()
+    }
+
+    fn task_of(&self, turn: &Turn, run: &Run) -> Arc<str> {
+        let RunRole::Child {
+            parent,
+            round,
+            index,
+        } = run.role
+        else {
+            return task_of(turn, run.role);
+        };
+        let round = self
+            .runs
+            .get(&parent)
+            .and_then(|parent| parent.round(round));
+        let call = round.and_then(|round| round.calls.get(index as usize));
+        call.map(|call| call.task.clone()).unwrap_or_default()
     }
 
     /// The compaction step under way in a turn, with all it needs.
@@ -209,10 +229,10 @@ impl CompactionJob {
     }
 }
 
-/// What the agent in that place of a turn is to do: its own task, or the turn's input.
+/// What the agent in that place of a team is to do: its own task, or the turn's input.
 pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
     let own = match role {
-        RunRole::Lead => None,
+        RunRole::Lead | RunRole::Child { .. } => None,
         RunRole::Delegate { index } => turn
             .team
             .delegates
@@ -230,6 +250,11 @@ pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
         }
         Work::Compact { .. } => "".into(),
     })
+}
+
+/// The id of the call of a lead's round on the branch. Models' own ids may be used twice.
+pub(crate) fn round_call_id(round: u32, index: usize) -> String {
+    format!("delegate_{round}_{}", index + 1)
 }
 
 /// The id of the call that stands for the `index`th delegate.

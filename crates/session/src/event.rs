@@ -85,7 +85,7 @@ pub enum Fact {
     /// An input was accepted. It waits until its branch is free.
     TurnAccepted {
         /// What is to be done.
-        turn: AcceptedTurn,
+        turn: Box<AcceptedTurn>,
     },
     /// The turn's input was appended and its work began.
     TurnStarted {
@@ -141,6 +141,15 @@ pub enum Fact {
         /// The step.
         step: Arc<Step>,
     },
+    /// The agent of a run gave tasks to others, with one reply of its model.
+    Delegated {
+        /// Its run.
+        run: RunId,
+        /// How many replies it had from its model by then.
+        round: u32,
+        /// The tasks, in the order of the reply's calls.
+        calls: Vec<DelegatedCall>,
+    },
     /// An attempt failed and another is to be made.
     RunRetried {
         /// The run.
@@ -191,6 +200,39 @@ pub struct AcceptedTurn {
     pub tools: Vec<ToolSpec>,
     /// How far the counts of its models are off, where they are estimates.
     pub calibrations: Vec<Calibration>,
+    /// How far its agents may delegate by themselves.
+    pub delegation: DelegationLimits,
+}
+
+/// How far agents may delegate by themselves. A fan-out by configuration is not bounded by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelegationLimits {
+    /// Levels below the lead: with 1, an agent that was given a task gives none.
+    pub depth: u32,
+    /// Runs of the turn that may be open at one time, the lead's included.
+    pub live_runs: u32,
+}
+
+impl Default for DelegationLimits {
+    fn default() -> DelegationLimits {
+        DelegationLimits {
+            depth: 1,
+            live_runs: 64,
+        }
+    }
+}
+
+/// A task that an agent gave to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelegatedCall {
+    /// The model's id of the call.
+    pub call_id: Arc<str>,
+    /// The agent it named.
+    pub agent: AgentId,
+    /// What that is to do.
+    pub task: Arc<str>,
+    /// Why nobody works on it; none: it has a run, in the place of [`RunRole::Child`].
+    pub refused: Option<Arc<str>>,
 }
 
 /// What is known of a model whose tokens are estimated with another one's encoding.
@@ -260,6 +302,15 @@ pub enum RunRole {
     },
     /// Answers.
     Lead,
+    /// Works on a task that another agent gave it while it worked itself.
+    Child {
+        /// The run of that agent.
+        parent: RunId,
+        /// The round of that run, as in [`Fact::Delegated`].
+        round: u32,
+        /// Its position among the calls of the round, from 0.
+        index: u32,
+    },
 }
 
 /// How a turn ended.

@@ -142,6 +142,7 @@ impl State {
                 self.run_mut(*run)?.steps.push(step.clone());
                 Ok(())
             }
+            Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),
             Fact::RunRetried {
                 run,
                 attempt,

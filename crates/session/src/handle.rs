@@ -3,7 +3,9 @@
 mod accept;
 mod advance;
 mod cancel;
+mod children;
 mod counted;
+mod delegate;
 mod fork;
 mod import;
 mod rendered;
@@ -25,12 +27,13 @@ use crate::run::{Ending, Run};
 use crate::state::State;
 
 pub(crate) use advance::advance;
+pub(crate) use children::cancel_orphans;
 
 /// Takes one input.
 pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Import(import) => import::handle(tx, import),
-        Input::Accept(turn) => accept::handle(tx, turn),
+        Input::Accept(turn) => accept::handle(tx, *turn),
         Input::Fork { branch, at } => fork::handle(tx, branch, at),
         Input::Counted(counted) => Ok(counted::handle(tx, counted)?),
         Input::StepDone { turn, step, result } => Ok(step_done::done(tx, turn, step, result)?),
@@ -47,6 +50,12 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         Input::RunStepped { run, attempt, step } => {
             Ok(run_stepped::handle(tx, run, attempt, step)?)
         }
+        Input::Delegate {
+            run,
+            attempt,
+            round,
+            calls,
+        } => Ok(delegate::handle(tx, run, attempt, round, calls)?),
         Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
         Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::Tick => Ok(()),

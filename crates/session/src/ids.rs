@@ -5,18 +5,23 @@
 //! lost in a crash before it was durable cannot show up under two names.
 
 use unisono_context::digest::Hasher;
-use unisono_context::{CheckpointId, MessageId, RunId, TurnId};
+use unisono_context::{CheckpointId, Digest, MessageId, RunId, TurnId};
 
 fn derive(turn: TurnId, kind: &str, index: u32) -> u128 {
-    const TIME: u128 = !0 << 80;
-    const FIXED: u128 = (0xf << 76) | (0b11 << 62);
-    const VERSION_7: u128 = (0x7 << 76) | (0b10 << 62);
     let mut hasher = Hasher::new("unisono/derived-id", 1);
     let digest = hasher
         .str(kind)
         .bytes(&turn.as_u128().to_be_bytes())
         .u64(index.into())
         .finish();
+    with_time_of(turn, &digest)
+}
+
+/// An id of the turn's time and the digest's bits.
+fn with_time_of(turn: TurnId, digest: &Digest) -> u128 {
+    const TIME: u128 = !0 << 80;
+    const FIXED: u128 = (0xf << 76) | (0b11 << 62);
+    const VERSION_7: u128 = (0x7 << 76) | (0b10 << 62);
     let bits = digest.0[..16]
         .iter()
         .fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
@@ -26,6 +31,19 @@ fn derive(turn: TurnId, kind: &str, index: u32) -> u128 {
 /// The `index`th run of a turn.
 pub fn run(turn: TurnId, index: u32) -> RunId {
     RunId::from_u128(derive(turn, "run", index))
+}
+
+/// The run that works on the `index`th call of a round of another run of the turn.
+pub fn child(turn: TurnId, parent: RunId, round: u32, index: u32) -> RunId {
+    let mut hasher = Hasher::new("unisono/derived-id", 1);
+    let digest = hasher
+        .str("child")
+        .bytes(&turn.as_u128().to_be_bytes())
+        .bytes(&parent.as_u128().to_be_bytes())
+        .u64(round.into())
+        .u64(index.into())
+        .finish();
+    RunId::from_u128(with_time_of(turn, &digest))
 }
 
 /// The `index`th message a turn appends itself.
@@ -45,18 +63,23 @@ mod tests {
     #[test]
     fn derived_ids_are_distinct_version_7_and_sort_with_their_turn() {
         let turn = TurnId::from_u128(0x0192_0000_0000_7abc_8def_0123_4567_89ab);
+        let parent = run(turn, 0);
         let ids = [
             run(turn, 0).as_u128(),
             run(turn, 1).as_u128(),
             message(turn, 0).as_u128(),
+            child(turn, parent, 1, 0).as_u128(),
+            child(turn, parent, 2, 0).as_u128(),
+            child(turn, parent, 1, 1).as_u128(),
+            child(turn, run(turn, 1), 1, 0).as_u128(),
         ];
         for id in ids {
             assert_eq!(id >> 80, turn.as_u128() >> 80);
             assert_eq!((id >> 76) & 0xf, 7);
             assert_eq!((id >> 62) & 0b11, 0b10);
         }
-        assert_ne!(ids[0], ids[1]);
-        assert_ne!(ids[0], ids[2]);
+        let distinct: std::collections::BTreeSet<u128> = ids.into_iter().collect();
+        assert_eq!(distinct.len(), ids.len());
         assert_eq!(ids[0], run(turn, 0).as_u128());
     }
 }

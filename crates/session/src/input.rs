@@ -9,10 +9,10 @@ use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Count, Counts, Ppm};
-use unisono_context::{Digest, Encoding, MessageId, RunId, SessionId, TurnId};
+use unisono_context::{AgentId, Digest, Encoding, MessageId, RunId, SessionId, TurnId};
 
 use crate::agent::Team;
-use crate::event::{Calibration, Work};
+use crate::event::{Calibration, DelegationLimits, Work};
 use crate::run::{Cause, Step, Usage};
 
 /// What reaches a session.
@@ -22,7 +22,7 @@ pub enum Input {
     /// what a crash cut short, and is not an error.
     Import(Import),
     /// Answer an input, or compact on request. The same turn again is not an error.
-    Accept(NewTurn),
+    Accept(Box<NewTurn>),
     /// Start a branch at a message, or set it there.
     Fork {
         /// Its name.
@@ -67,6 +67,19 @@ pub enum Input {
         attempt: u32,
         /// The step.
         step: Arc<Step>,
+    },
+    /// The agent of a run gives tasks to others: all `delegate` calls of one reply of its model.
+    /// What comes of them is read with [`crate::State::delegation`]. The same round again, after
+    /// a crash or by another attempt, changes nothing; its runs go on.
+    Delegate {
+        /// Its run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// How many replies the run has had from its model, this one included.
+        round: u32,
+        /// The calls, in the reply's order.
+        calls: Vec<DelegateCall>,
     },
     /// An attempt of a run ended.
     RunEnded {
@@ -124,6 +137,8 @@ pub struct NewTurn {
     pub tools: Vec<ToolSpec>,
     /// How far the counts of its models are off, where they are estimates.
     pub calibrations: Vec<Calibration>,
+    /// How far its agents may delegate by themselves.
+    pub delegation: DelegationLimits,
 }
 
 /// Counts that were asked for.
@@ -167,6 +182,18 @@ pub struct Written {
     pub duration_ms: u64,
     /// Whether a model should redo it.
     pub degraded: bool,
+}
+
+/// A task for another agent, as a model gives it. Whatever it says is taken: what cannot be done
+/// is told to the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelegateCall {
+    /// The model's id of the call.
+    pub call_id: Arc<str>,
+    /// The agent.
+    pub agent: AgentId,
+    /// What it is to do.
+    pub task: Arc<str>,
 }
 
 /// How an attempt ended.

@@ -15,6 +15,7 @@
 
 pub mod agent;
 pub mod brief;
+mod delegation;
 pub mod due;
 pub mod event;
 mod fold;

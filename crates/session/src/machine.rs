@@ -13,7 +13,9 @@ use crate::state::State;
 use crate::turn::Phase;
 use crate::{fold, handle};
 
-pub use crate::input::{AttemptEnd, Counted, Import, Input, NewTurn, StepResult, Written};
+pub use crate::input::{
+    AttemptEnd, Counted, DelegateCall, Import, Input, NewTurn, StepResult, Written,
+};
 
 /// What the machine decided: first make the events durable, then carry out the effects.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +99,7 @@ impl Machine {
         for (turn, error) in &broken {
             tx.fail_mismatch(*turn, error)?;
         }
+        handle::cancel_orphans(&mut tx)?;
         handle::advance(&mut tx)?;
         let events = tx.into_events();
         let effects = machine.ask(now);

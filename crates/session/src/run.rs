@@ -7,6 +7,10 @@ use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, TurnId};
 
 use crate::event::{OpenedRun, RunRole};
 
+mod round;
+
+pub use round::{Delegation, Round};
+
 pub use unisono_context::call::{Reply, Stop, ToolCall, ToolResult, Usage};
 
 /// A finished step of a run.
@@ -130,7 +134,7 @@ pub enum Ending {
         /// How long it took, all attempts.
         duration_ms: u64,
     },
-    /// Its turn ended before it did.
+    /// Its turn, or the run that gave it its task, ended before it did.
     Cancelled,
 }
 
@@ -159,6 +163,8 @@ pub struct Run {
     pub opened_at: Timestamp,
     /// Finished steps, oldest first.
     pub steps: Vec<Arc<Step>>,
+    /// Tasks its agent gave to others, oldest first.
+    pub rounds: Vec<Round>,
     /// How it ended, once it has.
     pub ending: Option<Arc<Ending>>,
 }
@@ -177,6 +183,7 @@ impl Run {
             not_before: at,
             opened_at: at,
             steps: Vec::new(),
+            rounds: Vec::new(),
             ending: None,
         }
     }

@@ -7,10 +7,11 @@ use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction::{Mode, Plan};
 use unisono_context::snapshot::{Manifest, Preamble};
 use unisono_context::tokens::Counts;
-use unisono_context::{Digest, Encoding, RunId, Snapshot, SnapshotId, Timestamp, Tokens};
+use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Timestamp, Tokens};
 
 use crate::agent::{ContextMode, Definition, Team};
 use crate::event::{AcceptedTurn, RunRole, Work};
+use crate::ids;
 
 /// Something that follows from the journal and is kept only so as not to work it out again.
 /// Two states that differ in such a value are equal.
@@ -48,8 +49,14 @@ pub struct Turn {
     pub measured_by: Option<Budget>,
     /// Its runs in the order in which they were opened.
     pub runs: Vec<RunId>,
-    /// How many of them have not ended.
+    /// The lead's.
+    pub lead_run: Option<RunId>,
+    /// How many of its runs have not ended.
     pub open_runs: u32,
+    /// How many of the fan-out's have not.
+    pub open_fan_out: u32,
+    /// Tasks that agents gave to others and for which no run is opened yet.
+    pub unopened: u32,
     /// Messages it appended itself.
     pub messages_appended: u32,
     /// The frozen context.
@@ -79,7 +86,7 @@ pub enum Phase {
 }
 
 impl Turn {
-    /// The agent in that place, and the digest of its definition.
+    /// The agent in that place of the team, and the digest of its definition.
     pub fn agent(&self, role: RunRole) -> Option<(&Arc<Definition>, Digest)> {
         match role {
             RunRole::Lead => Some((&self.team.lead, self.accepted.lead)),
@@ -88,19 +95,43 @@ impl Turn {
                 let (digest, _) = self.accepted.delegates.get(index as usize)?;
                 Some((agent, *digest))
             }
+            RunRole::Child { .. } => None,
         }
     }
 
-    /// The run in that place, once it is opened: the fan-out comes first and in order.
+    /// The run in that place, once it is opened. The fan-out is opened before all others, in its
+    /// order.
     pub fn run(&self, role: RunRole) -> Option<RunId> {
-        let at = match role {
-            RunRole::Lead => self.team.delegates.len(),
-            RunRole::Delegate { index } => index as usize,
-        };
-        self.runs.get(at).copied()
+        match role {
+            RunRole::Lead => self.lead_run,
+            RunRole::Delegate { index } => {
+                let at = usize::try_from(index).ok()?;
+                self.runs
+                    .get(at)
+                    .filter(|_| at < self.team.delegates.len())
+                    .copied()
+            }
+            RunRole::Child {
+                parent,
+                round,
+                index,
+            } => {
+                let id = ids::child(self.accepted.id, parent, round, index);
+                self.runs.contains(&id).then_some(id)
+            }
+        }
     }
 
-    /// The places of its agents, in the order in which their runs are opened.
+    /// The available agent of that name, and the digest of its definition.
+    pub fn available(&self, agent: &AgentId) -> Option<(&Arc<Definition>, Digest)> {
+        let each = self.team.available.iter().zip(&self.accepted.available);
+        let mut named = each.filter(|(known, _)| known.id == *agent);
+        named
+            .next()
+            .map(|(definition, digest)| (definition, *digest))
+    }
+
+    /// The places of its team, in the order in which their runs are opened.
     pub fn roles(&self) -> impl Iterator<Item = RunRole> + use<> {
         let fan_out = 0..self.team.delegates.len() as u32;
         fan_out

@@ -40,6 +40,17 @@ pub(crate) enum Status {
 }
 
 impl Watched {
+    /// An agent that has not begun.
+    pub(super) fn waiting(role: RunRole, agent: AgentId) -> Watched {
+        Watched {
+            run: None,
+            agent,
+            role,
+            opened_at: Timestamp(0),
+            status: Status::Waiting,
+        }
+    }
+
     /// Takes over what is recorded of its run.
     pub(super) fn catch_up(&mut self, run: &Run) {
         self.run = Some(run.id);
@@ -97,13 +108,8 @@ pub(super) fn places(team: &Team) -> Vec<Watched> {
     let delegates = (0u32..).zip(&team.delegates);
     let delegates = delegates.map(|(index, d)| (RunRole::Delegate { index }, &d.agent));
     let all = delegates.chain([(RunRole::Lead, &team.lead)]);
-    let place = |(role, agent): (RunRole, &Arc<Definition>)| Watched {
-        run: None,
-        agent: agent.id.clone(),
-        role,
-        opened_at: Timestamp(0),
-        status: Status::Waiting,
-    };
+    let place =
+        |(role, agent): (RunRole, &Arc<Definition>)| Watched::waiting(role, agent.id.clone());
     all.map(place).collect()
 }
 

@@ -54,7 +54,7 @@ struct Made {
 #[derive(Debug, Serialize)]
 struct RunReport {
     agent: String,
-    /// `delegate` or `lead`.
+    /// `delegate`, `lead`, or `child` of one of these.
     role: &'static str,
     /// `waiting`, `running`, `done`, `partial`, `failed` or `cancelled`.
     state: &'static str,
@@ -131,6 +131,7 @@ fn run(watched: &Watched) -> RunReport {
         role: match watched.role {
             RunRole::Lead => "lead",
             RunRole::Delegate { .. } => "delegate",
+            RunRole::Child { .. } => "child",
         },
         state: watched.status.word(),
         text: None,

@@ -204,7 +204,7 @@ impl<'o> Screen<'o> {
         let name = format!("{:<width$}", watched.agent.as_str());
         let name = match watched.role {
             RunRole::Lead => self.paint.bold(name),
-            RunRole::Delegate { .. } => name,
+            RunRole::Delegate { .. } | RunRole::Child { .. } => name,
         };
         format!("{name}  {}", self.state(watched))
     }

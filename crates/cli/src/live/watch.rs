@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::Step;
-use unisono_context::{Message, RunId, SnapshotId, Tokens, TurnId};
-use unisono_session::event::Outcome;
+use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
+use unisono_session::event::{Outcome, RunRole};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
@@ -17,7 +17,7 @@ use crate::problem::{Problem, Result};
 pub(crate) struct Watch {
     state: State,
     pub(crate) turn: TurnId,
-    /// Its agents: the fan-out in order, then the lead.
+    /// Its agents: the fan-out in order, the lead, then those that were given tasks meanwhile.
     pub(crate) runs: Vec<Watched>,
     pub(crate) frozen: Option<Frozen>,
     /// Effective tokens before anything was compacted.
@@ -57,6 +57,15 @@ pub(crate) enum News {
     Ended,
 }
 
+/// The place of a run: the team has its own from the start, others come at the end.
+fn place_of(runs: &mut Vec<Watched>, role: RunRole, agent: &AgentId) -> usize {
+    let known = runs.iter().position(|watched| watched.role == role);
+    known.unwrap_or_else(|| {
+        runs.push(Watched::waiting(role, agent.clone()));
+        runs.len() - 1
+    })
+}
+
 impl Watch {
     /// Watches a turn from a state on, in which it may not have begun.
     pub(crate) fn new(state: State, turn: TurnId) -> Watch {
@@ -82,13 +91,8 @@ impl Watch {
         self.runs = places(&turn.team);
         self.tokens_before = turn.tokens_before;
         for run in self.state.runs_of(turn) {
-            let place = self
-                .runs
-                .iter_mut()
-                .find(|watched| watched.role == run.role);
-            if let Some(watched) = place {
-                watched.catch_up(run);
-            }
+            let index = place_of(&mut self.runs, run.role, &run.agent);
+            self.runs[index].catch_up(run);
         }
         self.frozen = self.freeze();
     }
@@ -160,10 +164,7 @@ impl Watch {
         };
         match &event.fact {
             Fact::RunOpened { run } if run.turn == self.turn => {
-                let index = self
-                    .runs
-                    .iter()
-                    .position(|watched| watched.role == run.role)?;
+                let index = place_of(&mut self.runs, run.role, &run.agent);
                 let watched = &mut self.runs[index];
                 watched.run = Some(run.id);
                 watched.opened_at = event.at;

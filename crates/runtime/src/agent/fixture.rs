@@ -142,6 +142,7 @@ impl Attempt {
             definition: Arc::new(self.definition.clone()),
             task: "list the risks".into(),
             results: Vec::new(),
+            colleagues: Vec::new(),
             prefix: prefix.digest(),
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),

@@ -113,6 +113,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         safety: Ppm::percent(5),
         tools: Vec::new(),
         calibrations: Vec::new(),
+        delegation: Default::default(),
     }
 }
 

@@ -84,7 +84,7 @@ impl Handle {
     /// # Errors
     /// The turn is refused, too many requests wait, or the store fails.
     pub async fn accept(&self, turn: NewTurn) -> Result<(), Error> {
-        self.request(Input::Accept(turn)).await
+        self.request(Input::Accept(Box::new(turn))).await
     }
 
     /// Stops a turn and its runs. On disk when it returns.

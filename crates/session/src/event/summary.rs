@@ -47,6 +47,7 @@ impl Fact {
             Fact::Frozen { .. } => "frozen",
             Fact::RunOpened { .. } => "run_opened",
             Fact::RunStepped { .. } => "run_stepped",
+            Fact::Delegated { .. } => "delegated",
             Fact::RunRetried { .. } => "run_retried",
             Fact::RunEnded { .. } => "run_ended",
             Fact::TurnEnded { .. } => "turn_ended",
@@ -122,6 +123,17 @@ impl Display for Fact {
                 write!(f, "{}: ", run(*id))?;
                 stepped(step, f)
             }
+            Fact::Delegated {
+                run: id,
+                round,
+                calls,
+            } => {
+                write!(f, "{}: {} tasks in round {round}", run(*id), calls.len())?;
+                match calls.iter().filter(|call| call.refused.is_some()).count() {
+                    0 => Ok(()),
+                    refused => write!(f, ", {refused} refused"),
+                }
+            }
             Fact::RunRetried {
                 run: id,
                 attempt,
@@ -193,6 +205,18 @@ fn opened(opened: &OpenedRun, f: &mut Formatter<'_>) -> fmt::Result {
     match opened.role {
         RunRole::Lead => write!(f, "{id}: lead {}", opened.agent),
         RunRole::Delegate { index } => write!(f, "{id}: delegate {} {}", index + 1, opened.agent),
+        RunRole::Child {
+            parent,
+            round,
+            index,
+        } => {
+            let (parent, number) = (run(parent), index + 1);
+            write!(
+                f,
+                "{id}: task {number} of round {round} of {parent} {}",
+                opened.agent
+            )
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 //! follow from its runs and have derived ids, so the journal does not repeat them.
 
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::{MessageId, Timestamp, TurnId};
+use unisono_context::{MessageId, RunId, Timestamp, TurnId};
 
 use crate::brief;
-use crate::event::RunRole;
+use crate::event::{DelegatedCall, RunRole};
 use crate::ids;
+use crate::run::{Round, Run};
 use crate::state::State;
 use crate::turn::Phase;
 
@@ -56,6 +57,113 @@ impl State {
             self.append_own(id, Role::Tool, vec![result], at)?;
         }
         Ok(())
+    }
+
+    /// Takes the tasks that a run's agent gave to others. Those of a lead are shown on the branch.
+    pub(super) fn delegated(
+        &mut self,
+        id: RunId,
+        number: u32,
+        calls: &[DelegatedCall],
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let round = Round::new(number, calls);
+        let (unopened, open) = (round.unopened, round.open);
+        let run = self.run_mut(id)?;
+        let (turn, shown) = (run.turn, run.role == RunRole::Lead);
+        let said = run.said(number).cloned();
+        run.rounds.push(round);
+        self.turn_mut(turn)?.unopened += unopened;
+        if shown {
+            let said = said.filter(|text| !text.trim().is_empty()).map(Part::Text);
+            let calls = calls
+                .iter()
+                .enumerate()
+                .map(|(index, call)| Part::ToolCall {
+                    id: brief::round_call_id(number, index).into(),
+                    name: "delegate".into(),
+                    arguments: brief::delegate_arguments(&call.agent, &call.task).into(),
+                });
+            let parts = said.into_iter().chain(calls).collect();
+            self.append_own(turn, Role::Assistant, parts, at)?;
+        }
+        if open == 0 {
+            self.append_round(id, number, at)?;
+        }
+        Ok(())
+    }
+
+    /// One of the calls of a round has a run now.
+    pub(super) fn child_opened(&mut self, parent: RunId, number: u32) -> Result<(), Error> {
+        let (turn, round) = self.round_mut(parent, number)?;
+        round.unopened = round.unopened.saturating_sub(1);
+        let turn = self.turn_mut(turn)?;
+        turn.unopened = turn.unopened.saturating_sub(1);
+        Ok(())
+    }
+
+    /// One of the runs of a round has ended.
+    pub(super) fn child_ended(
+        &mut self,
+        parent: RunId,
+        number: u32,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let (_, round) = self.round_mut(parent, number)?;
+        round.open = round.open.saturating_sub(1);
+        if round.open == 0 {
+            self.append_round(parent, number, at)?;
+        }
+        Ok(())
+    }
+
+    /// What a run that has ended gave to others and no run was opened for, none will be.
+    pub(super) fn give_up_unopened(&mut self, id: RunId, at: Timestamp) -> Result<(), Error> {
+        let Some(run) = self.runs.get_mut(&id) else {
+            return Ok(());
+        };
+        let (turn, mut unopened, mut ended) = (run.turn, 0, Vec::new());
+        for round in run.rounds.iter_mut().filter(|round| round.unopened > 0) {
+            unopened += round.unopened;
+            round.open = round.open.saturating_sub(round.unopened);
+            round.unopened = 0;
+            if round.open == 0 {
+                ended.push(round.number);
+            }
+        }
+        let turn = self.turn_mut(turn)?;
+        turn.unopened = turn.unopened.saturating_sub(unopened);
+        ended
+            .into_iter()
+            .try_for_each(|number| self.append_round(id, number, at))
+    }
+
+    /// Appends the results of a lead's round, in the order of its calls, when all are there.
+    fn append_round(&mut self, id: RunId, number: u32, at: Timestamp) -> Result<(), Error> {
+        let run = self.runs.get(&id).filter(|run| run.role == RunRole::Lead);
+        let Some((run, round)) = run.and_then(|run| Some((run, run.round(number)?))) else {
+            return Ok(());
+        };
+        let turn = run.turn;
+        let results = (0..round.calls.len()).map(|index| {
+            let (content, is_error) = self.result_of(run, round, index);
+            Part::ToolResult {
+                call_id: brief::round_call_id(number, index).into(),
+                content,
+                is_error,
+            }
+        });
+        for result in results.collect::<Vec<_>>() {
+            self.append_own(turn, Role::Tool, vec![result], at)?;
+        }
+        Ok(())
+    }
+
+    fn round_mut(&mut self, run: RunId, number: u32) -> Result<(TurnId, &mut Round), Error> {
+        let run: &mut Run = self.runs.get_mut(&run).ok_or(Error::UnknownRun(run))?;
+        let (turn, id) = (run.turn, run.id);
+        let round = run.round_mut(number).ok_or(Error::UnknownRun(id))?;
+        Ok((turn, round))
     }
 
     /// Appends a message of the turn's own to its branch, under a derived id.

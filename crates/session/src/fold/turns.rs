@@ -31,7 +31,10 @@ impl State {
             tokens_before: None,
             measured_by: None,
             runs: Vec::new(),
+            lead_run: None,
             open_runs: 0,
+            open_fan_out: 0,
+            unopened: 0,
             messages_appended: 0,
             snapshot: Cached(None),
             prefixes: Cached(None),
@@ -117,11 +120,16 @@ impl State {
     pub(super) fn opened(&mut self, run: &OpenedRun, at: Timestamp) -> Result<(), Error> {
         let frozen = |phase: &Phase| matches!(phase, Phase::Frozen { .. });
         let turn = self.turn_in(run.turn, "run", frozen)?;
-        let delegates = turn.runs.is_empty() && run.role != RunRole::Lead;
+        let first = turn.runs.is_empty();
         turn.runs.push(run.id);
         turn.open_runs += 1;
+        match run.role {
+            RunRole::Lead => turn.lead_run = Some(run.id),
+            RunRole::Delegate { .. } => turn.open_fan_out += 1,
+            RunRole::Child { parent, round, .. } => self.child_opened(parent, round)?,
+        }
         self.runs.insert(run.id, Run::new(run, at));
-        if delegates {
+        if first && run.role != RunRole::Lead {
             self.append_calls(run.turn, at)?;
         }
         Ok(())
@@ -135,14 +143,20 @@ impl State {
     ) -> Result<(), Error> {
         let run = self.run_mut(id)?;
         run.ending = Some(ending.clone());
-        let (id, role) = (run.turn, run.role);
-        let turn = self.turn_mut(id)?;
+        let (turn_id, role) = (run.turn, run.role);
+        let turn = self.turn_mut(turn_id)?;
         turn.open_runs = turn.open_runs.saturating_sub(1);
-        let all = turn.open_runs == 0 && turn.runs.len() >= turn.team.delegates.len();
-        if all && role != RunRole::Lead {
-            self.append_results(id, at)?;
+        match role {
+            RunRole::Lead => {}
+            RunRole::Delegate { .. } => {
+                turn.open_fan_out = turn.open_fan_out.saturating_sub(1);
+                if turn.open_fan_out == 0 && turn.runs.len() >= turn.team.delegates.len() {
+                    self.append_results(turn_id, at)?;
+                }
+            }
+            RunRole::Child { parent, round, .. } => self.child_ended(parent, round, at)?,
         }
-        Ok(())
+        self.give_up_unopened(id, at)
     }
 
     pub(super) fn end(

@@ -39,8 +39,11 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
         available,
         tools: new.tools,
         calibrations: new.calibrations,
+        delegation: new.delegation,
     };
-    Ok(tx.record(Fact::TurnAccepted { turn })?)
+    Ok(tx.record(Fact::TurnAccepted {
+        turn: Box::new(turn),
+    })?)
 }
 
 fn is_known(tx: &Tx<'_>, turn: TurnId) -> bool {

@@ -11,13 +11,13 @@ use crate::fold;
 use crate::machine::AttemptEnd;
 use crate::run::{Ending, Run};
 
-use super::Tx;
+use super::{Tx, children};
 
 /// The longest first pause before another attempt; doubled each time.
 const BACKOFF_MS: u64 = 500;
 
-/// Records the end of the attempt under way, or plans another one. The end of any other attempt
-/// is late and changes nothing.
+/// Records the end of the attempt under way, or plans another one, which finds what was given to
+/// others as it is by then. The end of any other attempt is late and changes nothing.
 pub(super) fn handle(
     tx: &mut Tx<'_>,
     id: RunId,
@@ -42,7 +42,8 @@ pub(super) fn handle(
                 duration_ms,
             };
             let ending = Arc::new(ending);
-            tx.record(Fact::RunEnded { run: id, ending })
+            tx.record(Fact::RunEnded { run: id, ending })?;
+            children::cancel(tx, id)
         }
         AttemptEnd::Failed { cause, reason } if cause.is_retryable() && attempt <= retries => {
             let not_before = next_attempt_at(run, tx.now);
@@ -62,6 +63,7 @@ pub(super) fn handle(
             };
             let ending = Arc::new(ending);
             tx.record(Fact::RunEnded { run: id, ending })?;
+            children::cancel(tx, id)?;
             match ends_turn {
                 Some(turn) => tx.fail_turn(turn, "delegate_failed", told),
                 None => Ok(()),
@@ -73,8 +75,7 @@ pub(super) fn handle(
 /// How often the run's agent is tried again, and the turn that its failure ends at once. A lead's
 /// failure ends its turn like its success: when the turn is advanced.
 fn rules(tx: &Tx<'_>, run: &Run) -> (u32, Option<TurnId>) {
-    let turn = tx.state.turns.get(&run.turn);
-    let Some((agent, _)) = turn.and_then(|turn| turn.agent(run.role)) else {
+    let Some(agent) = tx.state.definitions.get(&run.definition) else {
         return (0, None);
     };
     let fatal = run.role != RunRole::Lead && agent.on_failure == OnFailure::Fail;

@@ -1,18 +1,29 @@
 //! What follows once the context is frozen: T4 to T7.
 
-use unisono_context::{Digest, TurnId};
+use std::sync::Arc;
 
-use crate::agent::ContextMode;
+use unisono_context::{Digest, RunId, TurnId};
+
+use crate::agent::{ContextMode, Definition};
 use crate::event::{Fact, OpenedRun, Outcome, RunRole};
 use crate::fold;
 use crate::ids;
 use crate::run::Ending;
 use crate::turn::{Phase, Turn};
 
-use super::Tx;
+use super::{Tx, children};
 
-/// Opens the fan-out, then the lead's run, then ends the turn as that did.
+/// A run that can be opened; the digest of its definition where no prompt was rendered for it.
+pub(super) type Opening = Result<OpenedRun, Digest>;
+
+/// Opens the fan-out, then the lead's run, then ends the turn as that did. What agents gave to
+/// others by themselves is opened whenever it was asked for.
 pub(super) fn advance(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
+    open_team(tx, id)?;
+    children::open(tx, id)
+}
+
+fn open_team(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
     let Some(turn) = tx.state.turns.get(&id) else {
         return Ok(());
     };
@@ -24,11 +35,12 @@ pub(super) fn advance(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
     }
     let rendered = turn.prefixes.0.is_some();
     let fan_out = turn.team.delegates.len();
-    let opened = turn.runs.len();
+    // Nothing else is opened before the fan-out is.
+    let opened = turn.runs.len().min(fan_out);
     let next = if opened < fan_out {
         opened..fan_out
-    } else if turn.open_runs == 0 {
-        opened..opened + 1
+    } else if turn.open_fan_out == 0 {
+        fan_out..fan_out + 1
     } else {
         return Ok(());
     };
@@ -37,10 +49,24 @@ pub(super) fn advance(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
     }
     let roles = turn.roles().enumerate();
     let openings = roles.skip(next.start).take(next.len());
-    let openings: Result<Vec<OpenedRun>, Digest> = openings
-        .map(|(index, role)| opening(turn, index as u32, role))
-        .collect();
-    match openings {
+    let openings = openings.map(|(index, role)| {
+        let (agent, definition) = turn.agent(role).ok_or(turn.accepted.lead)?;
+        opening(turn, ids::run(id, index as u32), role, agent, definition)
+    });
+    let openings = openings.collect();
+    record_openings(tx, id, openings)
+}
+
+/// Records the runs as opened; where one of them cannot be, the turn fails instead.
+pub(super) fn record_openings(
+    tx: &mut Tx<'_>,
+    id: TurnId,
+    openings: Vec<Opening>,
+) -> Result<(), fold::Error> {
+    match openings
+        .into_iter()
+        .collect::<Result<Vec<OpenedRun>, Digest>>()
+    {
         Ok(runs) => runs
             .into_iter()
             .try_for_each(|run| tx.record(Fact::RunOpened { run })),
@@ -65,18 +91,22 @@ fn outcome(tx: &Tx<'_>, turn: &Turn) -> Option<Outcome> {
     })
 }
 
-/// The run in that place; the digest of its definition where no prompt was rendered for it.
-fn opening(turn: &Turn, index: u32, role: RunRole) -> Result<OpenedRun, Digest> {
-    let (Some((agent, definition)), Phase::Frozen { snapshot, .. }) =
-        (turn.agent(role), &turn.phase)
-    else {
-        return Err(turn.accepted.lead);
+/// The run of an agent in a place of the turn.
+pub(super) fn opening(
+    turn: &Turn,
+    id: RunId,
+    role: RunRole,
+    agent: &Arc<Definition>,
+    definition: Digest,
+) -> Opening {
+    let Phase::Frozen { snapshot, .. } = &turn.phase else {
+        return Err(definition);
     };
     let prefixes = turn.prefixes.0.as_ref();
     let prefix = prefixes.and_then(|prefixes| prefixes.get(&definition));
     let shared = agent.context == ContextMode::Snapshot;
     Ok(OpenedRun {
-        id: ids::run(turn.accepted.id, index),
+        id,
         turn: turn.accepted.id,
         role,
         agent: agent.id.clone(),

@@ -1,4 +1,4 @@
-//! Tokenizer, compactor and agents that answer without any work, and not always as they should.
+//! Tokenizer and compactor that answer without any work, and not always as they should.
 
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Body, Writer};
@@ -6,11 +6,9 @@ use unisono_context::compaction::Step as PlanStep;
 use unisono_context::tokens::{Count, Counts, Tokens};
 use unisono_context::{Encoding, Message};
 use unisono_session::Input;
-use unisono_session::brief::{Brief, CompactionJob};
+use unisono_session::brief::CompactionJob;
 use unisono_session::due::CountRequest;
-use unisono_session::event::RunRole;
-use unisono_session::machine::{AttemptEnd, Counted, StepResult, Written};
-use unisono_session::run::{Cause, Step, Usage};
+use unisono_session::machine::{Counted, StepResult, Written};
 
 use crate::rng::Rng;
 
@@ -120,101 +118,5 @@ fn written(body: Body, counts: Counts) -> Written {
         cost_micros: None,
         duration_ms: 1,
         degraded: false,
-    }
-}
-
-/// What an agent does after its steps.
-#[derive(Clone, Copy, Debug)]
-enum Temper {
-    Finish,
-    FinishInPart,
-    FinishTwice,
-    Fail(Cause),
-    Hang,
-}
-
-/// One attempt of a run: named steps, as many in each attempt, then an end.
-#[derive(Debug)]
-pub struct Agent {
-    pub brief: Brief,
-    temper: Temper,
-    step: usize,
-    steps: usize,
-    ends: usize,
-}
-
-impl Agent {
-    pub fn new(brief: Brief, rng: &mut Rng, trouble: usize) -> Agent {
-        let temper = if rng.percent(trouble) {
-            match rng.below(6) {
-                0 => Temper::FinishInPart,
-                1 => Temper::FinishTwice,
-                2 => Temper::Fail(Cause::BadInput),
-                3 => Temper::Hang,
-                _ => Temper::Fail(Cause::Panic),
-            }
-        } else {
-            Temper::Finish
-        };
-        // Follows from the run, not from the attempt: a run has the same steps each time.
-        let steps = (brief.run.as_u128() % 3) as usize;
-        let ends = match temper {
-            Temper::FinishTwice => 2,
-            _ => 1,
-        };
-        let fails_early = matches!(temper, Temper::Fail(_)) && rng.percent(50);
-        Agent {
-            step: brief.steps.len(),
-            steps: if fails_early {
-                brief.steps.len()
-            } else {
-                steps
-            },
-            brief,
-            temper,
-            ends,
-        }
-    }
-
-    pub fn hangs(&self) -> bool {
-        matches!(self.temper, Temper::Hang)
-    }
-
-    pub fn delegate(&self) -> Option<u32> {
-        match self.brief.role {
-            RunRole::Delegate { index } => Some(index),
-            RunRole::Lead => None,
-        }
-    }
-
-    pub fn is_done(&self) -> bool {
-        self.ends == 0
-    }
-
-    /// Its next message to the session.
-    pub fn next(&mut self) -> Input {
-        let (run, attempt) = (self.brief.run, self.brief.attempt);
-        if self.step < self.steps {
-            let step = Step::Named {
-                name: format!("step-{}", self.step).into(),
-                result: "1".into(),
-            };
-            self.step += 1;
-            let step = step.into();
-            return Input::RunStepped { run, attempt, step };
-        }
-        self.ends -= 1;
-        let end = match self.temper {
-            Temper::Fail(cause) => AttemptEnd::Failed {
-                cause,
-                reason: "it went wrong".into(),
-            },
-            temper => AttemptEnd::Finished {
-                text: "an answer".into(),
-                partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
-                usage: Usage::default(),
-            },
-        };
-        Input::RunEnded { run, attempt, end }
     }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use unisono_context::alteration::Alteration;
 use unisono_context::{CheckpointId, Ordinal, RunId, Snapshot, SnapshotId, Tree, TurnId};
 use unisono_session::brief::{Brief, CompactionJob};
-use unisono_session::event::{RunRole, Work};
-use unisono_session::run::Step;
+use unisono_session::event::{DelegatedCall, OpenedRun, RunRole, Work};
+use unisono_session::run::{Step, ToolResult};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
+
+use crate::branch;
 
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -21,6 +23,9 @@ pub struct Ledger {
     /// Where in the journal the newest intent to work on something is.
     intents: BTreeMap<RunId, usize>,
     plans: BTreeMap<TurnId, Vec<usize>>,
+    /// Where in the journal the rounds are, and their calls.
+    rounds: BTreeMap<(RunId, u32), (usize, Vec<DelegatedCall>)>,
+    children: BTreeMap<(RunId, u32, u32), RunId>,
     /// Runs whose end is on disk.
     finished: BTreeSet<RunId>,
     /// Of this incarnation.
@@ -63,6 +68,9 @@ impl Ledger {
             Fact::RunOpened { run } => {
                 let known = *self.run_ids.entry((run.turn, run.role)).or_insert(run.id);
                 assert_eq!(known, run.id, "the same run under the same id");
+                if let RunRole::Child { parent, .. } = run.role {
+                    may_be_given_to(after, run, parent);
+                }
             }
             _ => {}
         }
@@ -83,6 +91,18 @@ impl Ledger {
             }
             Fact::RunOpened { run } => {
                 self.intents.insert(run.id, index);
+                if let RunRole::Child {
+                    parent,
+                    round,
+                    index,
+                } = run.role
+                {
+                    self.children.insert((parent, round, index), run.id);
+                }
+            }
+            Fact::Delegated { run, round, calls } => {
+                let known = self.rounds.insert((*run, *round), (index, calls.clone()));
+                assert_eq!(known, None, "a round is recorded once");
             }
             Fact::RunRetried { run, .. } => {
                 self.intents.insert(*run, index);
@@ -115,6 +135,8 @@ impl Ledger {
             });
         }
         self.intents.clear();
+        self.rounds.clear();
+        self.children.clear();
         self.plans.clear();
         for (index, event) in kept.iter().enumerate() {
             self.intends(index, event);
@@ -183,6 +205,23 @@ impl Ledger {
         );
     }
 
+    /// A worker is told what came of a round.
+    pub fn told(&self, parent: RunId, round: u32, results: &[ToolResult], durable: usize) {
+        let (at, calls) = &self.rounds[&(parent, round)];
+        assert!(*at < durable, "what a worker is told is on disk");
+        assert_eq!(calls.len(), results.len());
+        for (index, (call, result)) in calls.iter().zip(results).enumerate() {
+            assert_eq!(call.call_id, result.call_id, "in the order of the calls");
+            let index = index as u32;
+            let child = self.children.get(&(parent, round, index));
+            let ended = child.is_some_and(|child| self.finished.contains(child));
+            assert!(
+                ended != call.refused.is_some(),
+                "refused, or ended for certain"
+            );
+        }
+    }
+
     pub fn cancels(&mut self, run: RunId) {
         assert!(self.dispatched.iter().any(|(known, _)| *known == run));
         self.cancelled.insert(run);
@@ -195,6 +234,34 @@ fn no_run_is_open(state: &State, turn: TurnId) {
     let branch = &turn.accepted.branch;
     let active = state.active_turn(branch).unwrap();
     assert_eq!(active.accepted.id, turn.accepted.id);
+}
+
+/// A task is given only within the limits, by a run that is at work, to none of those above it.
+fn may_be_given_to(state: &State, run: &OpenedRun, parent: RunId) {
+    let turn = state.turn(run.turn).unwrap();
+    let limits = turn.accepted.delegation;
+    assert!(turn.open_runs <= limits.live_runs, "live runs");
+    assert!(state.run(parent).unwrap().is_open(), "its parent works");
+    let (mut depth, mut above) = (1, state.run(parent).unwrap());
+    loop {
+        assert_ne!(above.agent, run.agent, "not to who waits for it");
+        above = match above.role {
+            RunRole::Child { parent, .. } => state.run(parent).unwrap(),
+            RunRole::Delegate { .. } => {
+                depth += 1;
+                break;
+            }
+            RunRole::Lead => break,
+        };
+        depth += 1;
+    }
+    assert!(depth <= limits.depth, "depth");
+    let named = turn
+        .team
+        .available
+        .iter()
+        .any(|agent| agent.id == run.agent);
+    assert!(named, "an available agent");
 }
 
 /// C5: what is frozen is within what every agent can use.
@@ -220,6 +287,17 @@ pub fn same_work(live: &State, folded: &State) {
     }
     assert!(live.tree().branches().eq(folded.tree().branches()));
     assert_eq!(live.tree().len(), folded.tree().len());
+}
+
+/// Whoever works on a task works for somebody.
+pub fn no_orphans(state: &State) {
+    for turn in state.open_turns() {
+        for run in state.runs_of(turn).filter(|run| run.is_open()) {
+            if let RunRole::Child { parent, .. } = run.role {
+                assert!(state.run(parent).unwrap().is_open(), "its parent works");
+            }
+        }
+    }
 }
 
 /// The two agree on everything.
@@ -252,6 +330,7 @@ pub fn complete(events: &[Event], state: &State) {
     let mut started: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
     let mut branches: BTreeMap<TurnId, Arc<str>> = BTreeMap::new();
     let (mut open, mut steps) = (BTreeSet::new(), BTreeSet::new());
+    let mut replies: BTreeMap<RunId, u32> = BTreeMap::new();
     for event in events {
         match &event.fact {
             Fact::TurnAccepted { turn } => {
@@ -266,10 +345,19 @@ pub fn complete(events: &[Event], state: &State) {
             Fact::RunOpened { run } => assert!(open.insert(run.id), "a run is opened once"),
             Fact::RunEnded { run, .. } => assert!(open.remove(run), "an open run ends once"),
             Fact::RunStepped { run, step } => {
-                let Step::Named { name, .. } = &**step else {
-                    panic!("the fakes have only named steps");
+                // Replies and results alternate, so that each is known by its number.
+                let name = match &**step {
+                    Step::Named { name, .. } => name.clone(),
+                    Step::Model(reply) => reply.text.clone(),
+                    Step::Tools(_) => {
+                        let replies = replies.get(run).copied().unwrap_or_default();
+                        format!("results {replies}").into()
+                    }
                 };
-                let first = steps.insert((*run, name.clone()));
+                if let Step::Model(_) = &**step {
+                    *replies.entry(*run).or_insert(0) += 1;
+                }
+                let first = steps.insert((*run, name));
                 assert!(first, "a recorded step is not repeated");
             }
             _ => {}
@@ -291,6 +379,7 @@ pub fn complete(events: &[Event], state: &State) {
         );
     }
     assert_eq!(state.open_turns().count(), 0);
+    branch::tells_of_every_delegation(events, state);
 }
 
 /// How far a turn is, for a message.

@@ -9,6 +9,8 @@
 #![allow(clippy::print_stderr, reason = "says which seed failed")]
 #![allow(unreachable_pub, reason = "the modules of one test binary")]
 
+mod agents;
+mod branch;
 mod fakes;
 mod journal;
 mod ledger;
@@ -125,6 +127,33 @@ fn every_order_of_three_delegates_cut_at_every_event() {
             }
             for step in 0..=steps {
                 run(order, &scenario, Crash::AtStep(step));
+            }
+        }
+    }
+}
+
+/// A lead that gives tasks to others in two rounds, on one level and on two, cut at every event
+/// and at every step.
+#[test]
+fn rounds_of_a_lead_cut_at_every_event() {
+    for depth in [1, 2] {
+        for seed in 0..4 {
+            let run = |crash| {
+                let _report = Report(seed, crash);
+                let scenario = Scenario::rounds(depth);
+                let mut world = World::new(scenario, Rng::new(seed), Order::Random, crash);
+                world.run();
+                let facts = world.journal.events().iter().map(|event| event.fact.name());
+                let rounds = facts.filter(|name| *name == "delegated").count();
+                (world.journal.len(), world.steps, rounds)
+            };
+            let (events, steps, rounds) = run(Crash::Never);
+            assert!(rounds >= 2, "{rounds} rounds");
+            for kept in 0..=events {
+                run(Crash::AtEvent(kept));
+            }
+            for step in 0..=steps {
+                run(Crash::AtStep(step));
             }
         }
     }

@@ -10,7 +10,8 @@ use unisono_context::{AgentId, Encoding, MessageId, Ppm, SessionId, Timestamp, T
 use unisono_session::agent::{
     Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
 };
-use unisono_session::event::Work;
+use unisono_session::event::{DelegationLimits, Work};
+use unisono_session::ids;
 use unisono_session::machine::{Import, NewTurn};
 
 use crate::rng::Rng;
@@ -147,6 +148,12 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         task: (index % 2 == 0).then(|| format!("part {index}").into()),
     });
     let delegates = delegates.collect();
+    let available = if rng.percent(60) { rng.below(4) } else { 0 };
+    let available: Vec<_> = (0..available).map(|_| pick(rng)).collect();
+    let delegation = DelegationLimits {
+        depth: [1, 1, 2, 3][rng.below(4)],
+        live_runs: [2, 4, 64][rng.below(3)],
+    };
     NewTurn {
         id: turn_id(n),
         branch: branch.into(),
@@ -164,7 +171,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         team: Team {
             lead: pick(rng),
             delegates,
-            available: Vec::new(),
+            available,
         },
         policy: policy(rng),
         safety: Ppm::percent(5),
@@ -178,6 +185,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
             Vec::new()
         },
         calibrations: Vec::new(),
+        delegation,
     }
 }
 
@@ -221,6 +229,36 @@ impl Scenario {
         Scenario {
             calls,
             trouble: [0, 15, 40][rng.below(3)],
+        }
+    }
+
+    /// One turn whose lead gives tasks to others in two rounds, and they to others.
+    pub fn rounds(depth: u32) -> Scenario {
+        let mut rng = Rng::new(u64::from(depth));
+        let messages = conversation(&mut rng, 3);
+        let pool = agents();
+        let turns = (0..).map(|n| NewTurn {
+            team: Team {
+                lead: pool[0].clone(),
+                delegates: Vec::new(),
+                available: vec![pool[1].clone(), pool[2].clone(), pool[6].clone()],
+            },
+            policy: Policy::of(Preset::Off),
+            delegation: DelegationLimits {
+                depth,
+                live_runs: 64,
+            },
+            ..turn(&mut Rng::new(0), n, "main", false)
+        });
+        // Agents' scripts follow from their runs.
+        let rounds = |turn: &NewTurn| ids::run(turn.id, 0).as_u128() / 3 % 3;
+        let mut turns = turns.filter(|turn| rounds(turn) == 2);
+        Scenario {
+            calls: vec![
+                import(messages),
+                Call::Accept(Box::new(turns.next().unwrap())),
+            ],
+            trouble: 0,
         }
     }
 

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 use unisono_context::{Digest, RunId, Timestamp, TurnId};
 use unisono_session::event::Event;
 use unisono_session::machine::{AttemptEnd, Reaction};
-use unisono_session::run::Cause;
+use unisono_session::run::{Cause, Delegation};
 use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
 
-use crate::fakes::{self, Agent};
+use crate::agents::{Agent, Move};
+use crate::fakes;
 use crate::journal::Journal;
 use crate::ledger::{self, Ledger};
 use crate::rng::Rng;
@@ -41,6 +42,13 @@ enum Task {
     /// An answer that is on its way.
     Answer(Input),
     Agent(Agent),
+    /// Waits for what came of a round; once all of it has ended, for that to be on disk.
+    Waiting {
+        agent: Agent,
+        run: RunId,
+        round: u32,
+        ended: Option<usize>,
+    },
     /// Never answers by itself.
     Hung(Agent),
     Wake(Timestamp),
@@ -112,10 +120,13 @@ impl World {
     fn step(&mut self) -> bool {
         self.time_passes();
         let unsynced = self.journal.durable() < self.journal.len();
+        self.notice_endings();
         if let Order::Delegates(_) = self.order {
             return self.step_in_order(unsynced);
         }
-        let active = |task: &Task| !matches!(task, Task::Hung(_));
+        self.notice_endings();
+        let durable = self.journal.durable();
+        let active = |task: &Task| is_active(task, durable);
         let tasks: Vec<usize> = (0..self.tasks.len())
             .filter(|at| active(&self.tasks[*at]))
             .collect();
@@ -149,7 +160,9 @@ impl World {
             Task::Agent(agent) => 1 + agent.delegate().map_or(0, |d| order[d as usize]),
             _ => 0,
         };
-        match (0..self.tasks.len()).min_by_key(|at| rank(&self.tasks[*at])) {
+        let durable = self.journal.durable();
+        let active = (0..self.tasks.len()).filter(|at| is_active(&self.tasks[*at], durable));
+        match active.min_by_key(|at| rank(&self.tasks[*at])) {
             Some(task) => {
                 let task = self.tasks.remove(task);
                 self.work(task);
@@ -158,6 +171,20 @@ impl World {
             None => self.call(),
         }
         true
+    }
+
+    /// Rounds that have ended since, with how much of the journal must be on disk to say so.
+    fn notice_endings(&mut self) {
+        let (state, seq) = (self.machine.state(), self.journal.len());
+        for task in &mut self.tasks {
+            if let Task::Waiting {
+                run, round, ended, ..
+            } = task
+                && matches!(state.delegation(*run, *round), Delegation::Ended(_))
+            {
+                ended.get_or_insert(seq);
+            }
+        }
     }
 
     fn time_passes(&mut self) {
@@ -174,7 +201,12 @@ impl World {
         if self.tasks.is_empty() {
             return false;
         }
-        let at = self.rng.below(self.tasks.len());
+        let hung = |task: &Task| matches!(task, Task::Hung(_));
+        let hung: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| hung(&self.tasks[*at]))
+            .collect();
+        assert!(!hung.is_empty(), "somebody waits for nothing");
+        let at = hung[self.rng.below(hung.len())];
         if let Task::Hung(agent) = self.tasks.swap_remove(at) {
             if self.rng.percent(50) {
                 let (run, attempt) = (agent.brief.run, agent.brief.attempt);
@@ -218,7 +250,7 @@ impl World {
         };
         let input = match call.clone() {
             Call::Import(import) => Input::Import(*import),
-            Call::Accept(turn) => Input::Accept(*turn),
+            Call::Accept(turn) => Input::Accept(turn),
             Call::Cancel(turn) => Input::Cancel { turn },
             Call::Fork { branch, at } => Input::Fork { branch, at },
         };
@@ -255,6 +287,7 @@ impl World {
             self.journal.push(event, bytes);
         }
         ledger::same_work(self.machine.state(), &self.folded);
+        ledger::no_orphans(self.machine.state());
         if matches!(self.crash, Crash::AtEvent(kept) if kept <= self.journal.len()) {
             // What was taken but not answered is asked for again, this call included.
             return;
@@ -311,7 +344,7 @@ impl World {
         let late = self.rng.percent(50);
         self.tasks.retain(|task| match task {
             Task::Agent(agent) => agent.brief.run != run || late,
-            Task::Hung(agent) => agent.brief.run != run,
+            Task::Hung(agent) | Task::Waiting { agent, .. } => agent.brief.run != run,
             _ => true,
         });
     }
@@ -338,13 +371,49 @@ impl World {
                 }
                 self.feed(Input::Tick);
             }
-            Task::Agent(mut agent) => {
-                let input = agent.next();
-                if !agent.is_done() {
-                    self.tasks.push(Task::Agent(agent));
-                }
+            Task::Agent(agent) => self.goes_on(agent),
+            Task::Waiting {
+                mut agent,
+                run,
+                round,
+                ..
+            } => {
+                let Delegation::Ended(results) = self.machine.state().delegation(run, round) else {
+                    panic!("what has ended stays so");
+                };
+                self.ledger
+                    .told(run, round, &results, self.journal.durable());
+                let input = agent.told(results);
+                self.tasks.push(Task::Agent(agent));
                 self.feed(input);
             }
+        }
+    }
+
+    fn goes_on(&mut self, mut agent: Agent) {
+        match agent.next() {
+            Move::Tell(input) => {
+                self.tasks.push(Task::Agent(agent));
+                self.feed(input);
+            }
+            // A late worker of a run that has ended is told nothing.
+            Move::Await(run, round) => {
+                let known = self.machine.state().delegation(run, round);
+                let open = self
+                    .machine
+                    .state()
+                    .run(run)
+                    .is_some_and(|run| run.is_open());
+                if known != Delegation::Unknown && open {
+                    self.tasks.push(Task::Waiting {
+                        agent,
+                        run,
+                        round,
+                        ended: None,
+                    });
+                }
+            }
+            Move::Done => {}
         }
     }
 
@@ -375,6 +444,14 @@ impl World {
         self.ledger.recovered(self.machine.state());
         self.absorb(reaction);
         ledger::same(self.machine.state(), &self.folded);
+    }
+}
+
+fn is_active(task: &Task, durable: usize) -> bool {
+    match task {
+        Task::Hung(_) => false,
+        Task::Waiting { ended, .. } => ended.is_some_and(|seq| seq <= durable),
+        Task::Answer(_) | Task::Agent(_) | Task::Wake(_) => true,
     }
 }
 

@@ -16,10 +16,10 @@ use unisono_session::{Fact, Input, Machine, Refusal, ids};
 use crate::shell::*;
 
 fn answering(n: u64, input: NewMessage) -> Input {
-    Input::Accept(NewTurn {
+    Input::Accept(Box::new(NewTurn {
         work: Work::Answer { input },
         ..turn(n, team(agent("lead"), []))
-    })
+    }))
 }
 
 fn on(branch: &str, turn: NewTurn) -> NewTurn {
@@ -50,12 +50,12 @@ fn a_refusal_leaves_the_machine_as_it_was() {
     let cases: Vec<(&str, Input, Refusal)> = vec![
         (
             "an unknown branch",
-            Input::Accept(on("elsewhere", turn(9, lead()))),
+            Input::Accept(Box::new(on("elsewhere", turn(9, lead())))),
             Refusal::UnknownBranch("elsewhere".into()),
         ),
         (
             "a compaction of an unknown branch",
-            Input::Accept(on("elsewhere", manual(9))),
+            Input::Accept(Box::new(on("elsewhere", manual(9)))),
             Refusal::UnknownBranch("elsewhere".into()),
         ),
         (
@@ -149,7 +149,7 @@ fn nothing_but_an_import_is_taken_before_the_session_exists() {
     let inputs = [
         Input::Tick,
         Input::Cancel { turn: turn_id(0) },
-        Input::Accept(turn(0, team(agent("lead"), []))),
+        Input::Accept(Box::new(turn(0, team(agent("lead"), [])))),
     ];
     for input in inputs {
         let refusal = Machine::new().handle(input, Timestamp(0)).unwrap_err();

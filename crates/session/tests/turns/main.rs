@@ -5,6 +5,8 @@
 
 mod accepting;
 mod compacting;
+mod delegating;
 mod golden;
+mod rounds;
 mod running;
 mod shell;

@@ -62,7 +62,7 @@ impl Shell {
     }
 
     pub fn accept(&mut self, turn: NewTurn) {
-        self.feed(Input::Accept(turn)).unwrap();
+        self.feed(Input::Accept(Box::new(turn))).unwrap();
     }
 
     /// Counts, compacts and renders until only agents, clocks and cancellations are left.
@@ -310,6 +310,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         safety: Ppm::percent(5),
         tools: Vec::new(),
         calibrations: Vec::new(),
+        delegation: Default::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::agent::Definition;
 use super::checkpoint::Checkpoint;
 use super::compaction::Plan;
 use super::message::NewMessage;
-use super::run::{Ending, OpenedRun, Step};
+use super::run::{DelegatedCall, Ending, OpenedRun, Step};
 use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
@@ -104,6 +104,11 @@ pub(super) enum Fact {
     TurnEnded {
         turn: u128,
         outcome: Outcome,
+    },
+    Delegated {
+        run: u128,
+        round: u32,
+        calls: Vec<DelegatedCall>,
     },
 }
 

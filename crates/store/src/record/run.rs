@@ -40,20 +40,36 @@ codes!(
 /// What a run's agent was given.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OpenedRun {
-    id: u128,
-    turn: u128,
-    role: RunRole,
-    agent: Arc<str>,
-    definition: [u8; 32],
-    snapshot: Option<[u8; 32]>,
-    prefix: [u8; 32],
+    pub(super) id: u128,
+    pub(super) turn: u128,
+    pub(super) role: RunRole,
+    pub(super) agent: Arc<str>,
+    pub(super) definition: [u8; 32],
+    pub(super) snapshot: Option<[u8; 32]>,
+    pub(super) prefix: [u8; 32],
 }
 
 /// A run's place in its turn. The order of the variants is the format.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum RunRole {
-    Delegate { index: u32 },
+    Delegate {
+        index: u32,
+    },
     Lead,
+    Child {
+        parent: u128,
+        round: u32,
+        index: u32,
+    },
+}
+
+/// A task that an agent gave to another one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DelegatedCall {
+    call_id: Arc<str>,
+    agent: Arc<str>,
+    task: Arc<str>,
+    refused: Option<Arc<str>>,
 }
 
 /// A finished step. The order of the variants is the format.
@@ -153,6 +169,15 @@ impl From<event::RunRole> for RunRole {
         match role {
             event::RunRole::Delegate { index } => Self::Delegate { index },
             event::RunRole::Lead => Self::Lead,
+            event::RunRole::Child {
+                parent,
+                round,
+                index,
+            } => Self::Child {
+                parent: parent.as_u128(),
+                round,
+                index,
+            },
         }
     }
 }
@@ -162,6 +187,37 @@ impl From<RunRole> for event::RunRole {
         match role {
             RunRole::Delegate { index } => Self::Delegate { index },
             RunRole::Lead => Self::Lead,
+            RunRole::Child {
+                parent,
+                round,
+                index,
+            } => Self::Child {
+                parent: RunId::from_u128(parent),
+                round,
+                index,
+            },
+        }
+    }
+}
+
+impl From<&event::DelegatedCall> for DelegatedCall {
+    fn from(call: &event::DelegatedCall) -> Self {
+        Self {
+            call_id: call.call_id.clone(),
+            agent: call.agent.as_str().into(),
+            task: call.task.clone(),
+            refused: call.refused.clone(),
+        }
+    }
+}
+
+impl From<DelegatedCall> for event::DelegatedCall {
+    fn from(call: DelegatedCall) -> Self {
+        Self {
+            call_id: call.call_id,
+            agent: AgentId::new(call.agent),
+            task: call.task,
+            refused: call.refused,
         }
     }
 }

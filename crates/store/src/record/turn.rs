@@ -23,6 +23,14 @@ pub(crate) struct AcceptedTurn {
     pub(super) tools: Vec<ToolSpec>,
     pub(super) available: Vec<[u8; 32]>,
     pub(super) calibrations: Vec<Calibration>,
+    pub(super) delegation: DelegationLimits,
+}
+
+/// How far agents may delegate by themselves.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DelegationLimits {
+    pub(super) depth: u32,
+    pub(super) live_runs: u32,
 }
 
 /// How far a model's estimated counts are off.
@@ -77,6 +85,10 @@ impl From<&event::AcceptedTurn> for AcceptedTurn {
             tools: turn.tools.iter().map(ToolSpec::from).collect(),
             available: turn.available.iter().map(|agent| agent.0).collect(),
             calibrations: turn.calibrations.iter().map(Calibration::from).collect(),
+            delegation: DelegationLimits {
+                depth: turn.delegation.depth,
+                live_runs: turn.delegation.live_runs,
+            },
         }
     }
 }
@@ -98,6 +110,10 @@ impl From<AcceptedTurn> for event::AcceptedTurn {
             tools: turn.tools.into_iter().map(Into::into).collect(),
             available: turn.available.into_iter().map(Digest).collect(),
             calibrations: turn.calibrations.into_iter().map(Into::into).collect(),
+            delegation: event::DelegationLimits {
+                depth: turn.delegation.depth,
+                live_runs: turn.delegation.live_runs,
+            },
         }
     }
 }

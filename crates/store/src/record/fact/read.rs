@@ -57,7 +57,7 @@ impl TryFrom<Fact> for event::Fact {
                 definition: Arc::new((*definition).try_into()?),
             },
             Fact::TurnAccepted { turn } => Self::TurnAccepted {
-                turn: (*turn).into(),
+                turn: Box::new((*turn).into()),
             },
             Fact::TurnStarted { turn } => Self::TurnStarted {
                 turn: TurnId::from_u128(turn),
@@ -109,6 +109,11 @@ impl TryFrom<Fact> for event::Fact {
             Fact::RunEnded { run, ending } => Self::RunEnded {
                 run: RunId::from_u128(run),
                 ending: Arc::new(ending.into()),
+            },
+            Fact::Delegated { run, round, calls } => Self::Delegated {
+                run: RunId::from_u128(run),
+                round,
+                calls: calls.into_iter().map(Into::into).collect(),
             },
             Fact::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: TurnId::from_u128(turn),

@@ -5,6 +5,7 @@ use unisono_session::event;
 
 use super::Fact;
 use crate::record::Invalid;
+use crate::record::run::DelegatedCall;
 use crate::record::snapshot::Alteration;
 
 impl TryFrom<&event::Fact> for Fact {
@@ -57,7 +58,7 @@ impl TryFrom<&event::Fact> for Fact {
                 definition: Box::new((&**definition).into()),
             },
             Decided::TurnAccepted { turn } => Self::TurnAccepted {
-                turn: Box::new(turn.into()),
+                turn: Box::new((&**turn).into()),
             },
             Decided::TurnStarted { turn } => Self::TurnStarted {
                 turn: turn.as_u128(),
@@ -106,6 +107,11 @@ impl TryFrom<&event::Fact> for Fact {
             Decided::RunEnded { run, ending } => Self::RunEnded {
                 run: run.as_u128(),
                 ending: (&**ending).into(),
+            },
+            Decided::Delegated { run, round, calls } => Self::Delegated {
+                run: run.as_u128(),
+                round: *round,
+                calls: calls.iter().map(DelegatedCall::from).collect(),
             },
             Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: turn.as_u128(),

@@ -23,7 +23,8 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, Event, Fact, OpenedRun, Outcome, RunRole, Work,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, OpenedRun, Outcome,
+    RunRole, Work,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -110,7 +111,9 @@ fn session_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
         (
             "TurnAccepted",
             accepted()
-                .prop_map(|turn| Fact::TurnAccepted { turn })
+                .prop_map(|turn| Fact::TurnAccepted {
+                    turn: Box::new(turn),
+                })
                 .boxed(),
         ),
         (
@@ -185,6 +188,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                     run,
                     step: Arc::new(step),
                 })
+                .boxed(),
+        ),
+        (
+            "Delegated",
+            (id(RunId::from_u128), any::<u32>(), list(delegated_call()))
+                .prop_map(|(run, round, calls)| Fact::Delegated { run, round, calls })
                 .boxed(),
         ),
         (

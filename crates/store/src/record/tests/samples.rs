@@ -19,7 +19,8 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, Event, Fact, OpenedRun, Outcome, RunRole, Work,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, OpenedRun, Outcome,
+    RunRole, Work,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -253,6 +254,28 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         snapshot: None,
         ..opened()
     };
+    let child = OpenedRun {
+        role: RunRole::Child {
+            parent: RUN,
+            round: 2,
+            index: 1,
+        },
+        ..opened()
+    };
+    let call = |agent: &str, refused: Option<&str>| DelegatedCall {
+        call_id: "call_7".into(),
+        agent: AgentId::new(agent),
+        task: "Look for flaws.".into(),
+        refused: refused.map(Arc::from),
+    };
+    let delegated = Fact::Delegated {
+        run: RUN,
+        round: 2,
+        calls: vec![
+            call("ghost", Some("there is no agent `ghost`")),
+            call("critic", None),
+        ],
+    };
     let reply = run::Step::Model(Reply {
         text: "I will look.".into(),
         calls: vec![ToolCall {
@@ -310,6 +333,8 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
     });
     vec![
         ("run_opened_delegate", Fact::RunOpened { run: opened() }),
+        ("run_opened_child", Fact::RunOpened { run: child }),
+        ("delegated", delegated),
         ("run_opened_lead", Fact::RunOpened { run: lead }),
         ("run_stepped_model", stepped(reply)),
         ("run_stepped_unpriced", stepped(unpriced)),

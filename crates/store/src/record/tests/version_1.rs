@@ -10,7 +10,7 @@ use super::golden::{directory, unhex};
 use super::{arbitrary, samples};
 use crate::record::{decode, v1};
 use unisono_session::agent::Definition;
-use unisono_session::event::{AcceptedTurn, Event, Fact};
+use unisono_session::event::{AcceptedTurn, DelegationLimits, Event, Fact, OpenedRun, RunRole};
 use unisono_session::run::{Cause, Ending, Reply, Step, Usage};
 
 /// The event without what version 1 did not know: what is read where that build wrote it.
@@ -27,10 +27,20 @@ fn as_read(event: Event) -> Event {
             .into(),
         },
         Fact::TurnAccepted { turn } => Fact::TurnAccepted {
-            turn: AcceptedTurn {
+            turn: Box::new(AcceptedTurn {
                 available: Vec::new(),
                 calibrations: Vec::new(),
-                ..turn
+                delegation: DelegationLimits::default(),
+                ..*turn
+            }),
+        },
+        Fact::RunOpened { run } => Fact::RunOpened {
+            run: OpenedRun {
+                role: match run.role {
+                    RunRole::Child { .. } => RunRole::Lead,
+                    known => known,
+                },
+                ..run
             },
         },
         Fact::RunStepped { run, step } => {
@@ -117,7 +127,8 @@ fn its_golden_files_are_read_as_ever() {
 
 #[test]
 fn all_that_it_wrote_is_read() {
-    for (name, strategy) in arbitrary::facts() {
+    let known = arbitrary::facts().into_iter();
+    for (name, strategy) in known.filter(|(name, _)| *name != "Delegated") {
         let mut runner = TestRunner::new(Config::with_cases(128));
         let result = runner.run(&strategy, |fact| {
             let event = samples::event(fact);

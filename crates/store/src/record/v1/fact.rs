@@ -5,13 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::agent::Definition;
-use super::run::{Ending, Step};
+use super::run::{Ending, OpenedRun, Step};
 use super::turn::AcceptedTurn;
 use crate::record::checkpoint::Checkpoint;
 use crate::record::compaction::Plan;
 use crate::record::fact as v2;
 use crate::record::message::NewMessage;
-use crate::record::run::OpenedRun;
 use crate::record::snapshot::{Alteration, Manifest};
 use crate::record::text_map::TextMap;
 use crate::record::tokens::{Count, Encoding};
@@ -151,7 +150,7 @@ impl From<Fact> for v2::Fact {
                 snapshot,
                 manifest,
             },
-            Fact::RunOpened { run } => Self::RunOpened { run },
+            Fact::RunOpened { run } => Self::RunOpened { run: run.into() },
             Fact::RunStepped { run, step } => Self::RunStepped {
                 run,
                 step: step.into(),

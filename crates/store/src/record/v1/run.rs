@@ -21,6 +21,25 @@ pub(super) enum Cause {
     SnapshotMismatch,
 }
 
+/// What a run's agent was given.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct OpenedRun {
+    pub(super) id: u128,
+    pub(super) turn: u128,
+    pub(super) role: RunRole,
+    pub(super) agent: Arc<str>,
+    pub(super) definition: [u8; 32],
+    pub(super) snapshot: Option<[u8; 32]>,
+    pub(super) prefix: [u8; 32],
+}
+
+/// A run's place in its turn. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum RunRole {
+    Delegate { index: u32 },
+    Lead,
+}
+
 /// A finished step. The order of the variants is the format.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Step {
@@ -73,6 +92,23 @@ impl From<Cause> for v2::Cause {
             Cause::Busy => Self::Busy,
             Cause::BadInput => Self::BadInput,
             Cause::SnapshotMismatch => Self::SnapshotMismatch,
+        }
+    }
+}
+
+impl From<OpenedRun> for v2::OpenedRun {
+    fn from(run: OpenedRun) -> Self {
+        Self {
+            id: run.id,
+            turn: run.turn,
+            role: match run.role {
+                RunRole::Delegate { index } => v2::RunRole::Delegate { index },
+                RunRole::Lead => v2::RunRole::Lead,
+            },
+            agent: run.agent,
+            definition: run.definition,
+            snapshot: run.snapshot,
+            prefix: run.prefix,
         }
     }
 }

@@ -36,6 +36,10 @@ impl From<AcceptedTurn> for v2::AcceptedTurn {
             tools: turn.tools,
             available: Vec::new(),
             calibrations: Vec::new(),
+            delegation: v2::DelegationLimits {
+                depth: 1,
+                live_runs: 64,
+            },
         }
     }
 }

@@ -74,7 +74,7 @@ impl From<v2::Fact> for Fact {
                 snapshot,
                 manifest,
             },
-            v2::Fact::RunOpened { run } => Self::RunOpened { run },
+            v2::Fact::RunOpened { run } => Self::RunOpened { run: run.into() },
             v2::Fact::RunStepped { run, step } => Self::RunStepped {
                 run,
                 step: step.into(),
@@ -95,6 +95,7 @@ impl From<v2::Fact> for Fact {
                 ending: ending.into(),
             },
             v2::Fact::TurnEnded { turn, outcome } => Self::TurnEnded { turn, outcome },
+            v2::Fact::Delegated { .. } => panic!("version 1 knew no such fact"),
         }
     }
 }
@@ -133,6 +134,23 @@ impl From<turn2::AcceptedTurn> for turn::AcceptedTurn {
             lead: turn.lead,
             delegates: turn.delegates,
             tools: turn.tools,
+        }
+    }
+}
+
+impl From<run2::OpenedRun> for run::OpenedRun {
+    fn from(run: run2::OpenedRun) -> Self {
+        Self {
+            id: run.id,
+            turn: run.turn,
+            role: match run.role {
+                run2::RunRole::Delegate { index } => run::RunRole::Delegate { index },
+                run2::RunRole::Lead | run2::RunRole::Child { .. } => run::RunRole::Lead,
+            },
+            agent: run.agent,
+            definition: run.definition,
+            snapshot: run.snapshot,
+            prefix: run.prefix,
         }
     }
 }

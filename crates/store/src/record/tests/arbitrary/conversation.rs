@@ -175,6 +175,8 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         input_schema,
     });
     let delegates = list((digest(), option::of(text())));
+    let limits =
+        any::<(u32, u32)>().prop_map(|(depth, live_runs)| DelegationLimits { depth, live_runs });
     let calibration =
         (text(), ppm(), ppm()).prop_map(|(model, ratio, band)| Calibration { model, ratio, band });
     (
@@ -186,7 +188,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         digest(),
         delegates,
         list(tool),
-        (list(digest()), list(calibration)),
+        (list(digest()), list(calibration), limits),
     )
         .prop_map(
             |(id, branch, work, policy, safety, lead, delegates, tools, more)| AcceptedTurn {
@@ -200,6 +202,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
                 tools,
                 available: more.0,
                 calibrations: more.1,
+                delegation: more.2,
             },
         )
 }

@@ -6,6 +6,13 @@ pub(super) fn opened() -> impl Strategy<Value = OpenedRun> {
     let role = prop_oneof![
         any::<u32>().prop_map(|index| RunRole::Delegate { index }),
         Just(RunRole::Lead),
+        (id(RunId::from_u128), any::<u32>(), any::<u32>()).prop_map(|(parent, round, index)| {
+            RunRole::Child {
+                parent,
+                round,
+                index,
+            }
+        }),
     ];
     let snapshot = option::of(digest().prop_map(SnapshotId));
     (
@@ -28,6 +35,17 @@ pub(super) fn opened() -> impl Strategy<Value = OpenedRun> {
                 prefix,
             },
         )
+}
+
+pub(super) fn delegated_call() -> impl Strategy<Value = DelegatedCall> {
+    (text(), agent_id(), text(), option::of(text())).prop_map(|(call_id, agent, task, refused)| {
+        DelegatedCall {
+            call_id,
+            agent,
+            task,
+            refused,
+        }
+    })
 }
 
 pub(super) fn usage() -> impl Strategy<Value = Usage> {

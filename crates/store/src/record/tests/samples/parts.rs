@@ -94,7 +94,7 @@ pub(super) fn policy() -> Policy {
 
 pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
     Fact::TurnAccepted {
-        turn: AcceptedTurn {
+        turn: Box::new(AcceptedTurn {
             id: TURN,
             branch: "main".into(),
             work,
@@ -113,7 +113,11 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
                 ratio: Ppm(1_180_000),
                 band: Ppm(30_000),
             }],
-        },
+            delegation: DelegationLimits {
+                depth: 2,
+                live_runs: 32,
+            },
+        }),
     }
 }
 

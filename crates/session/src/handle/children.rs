@@ -1,0 +1,77 @@
+//! Runs that other runs gave their task: opened when they were asked for, cancelled with whoever
+//! asked.
+
+use std::sync::Arc;
+
+use unisono_context::{RunId, TurnId};
+
+use crate::event::{Fact, RunRole};
+use crate::fold;
+use crate::run::{Ending, Run};
+use crate::state::State;
+use crate::turn::Turn;
+
+use super::{Tx, work};
+
+/// Opens the runs that were asked for and are not opened yet. Costs nothing where there are none.
+pub(super) fn open(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
+    let turn = tx.state.turns.get(&id);
+    let Some(turn) = turn.filter(|turn| turn.unopened > 0 && turn.prefixes.0.is_some()) else {
+        return Ok(());
+    };
+    let parents = tx.state.runs_of(turn).filter(|run| run.is_open());
+    let unopened: Vec<_> = parents
+        .flat_map(|parent| openings(tx.state, turn, parent))
+        .collect();
+    work::record_openings(tx, id, unopened)
+}
+
+/// The runs of a parent that are still to be opened.
+fn openings(state: &State, turn: &Turn, parent: &Run) -> Vec<work::Opening> {
+    let mut openings = Vec::new();
+    for round in parent.rounds.iter().filter(|round| round.unopened > 0) {
+        for (index, call) in round.calls.iter().enumerate() {
+            let id = parent.child(round, index);
+            if call.refused.is_some() || state.runs.contains_key(&id) {
+                continue;
+            }
+            let role = RunRole::Child {
+                parent: parent.id,
+                round: round.number,
+                index: index as u32,
+            };
+            // Only calls of available agents are admitted.
+            let Some((agent, definition)) = turn.available(&call.agent) else {
+                continue;
+            };
+            openings.push(work::opening(turn, id, role, agent, definition));
+        }
+    }
+    openings
+}
+
+/// Cancels what a run that has ended gave to others, and what those gave to others.
+pub(super) fn cancel(tx: &mut Tx<'_>, parent: RunId) -> Result<(), fold::Error> {
+    let children: Vec<RunId> = match tx.state.runs.get(&parent) {
+        Some(parent) => parent.children().collect(),
+        None => return Ok(()),
+    };
+    for run in children {
+        if tx.state.runs.get(&run).is_some_and(Run::is_open) {
+            let ending = Arc::new(Ending::Cancelled);
+            tx.record(Fact::RunEnded { run, ending })?;
+            cancel(tx, run)?;
+        }
+    }
+    Ok(())
+}
+
+/// Cancels runs whose parents have ended: what a crash between the two left.
+pub(crate) fn cancel_orphans(tx: &mut Tx<'_>) -> Result<(), fold::Error> {
+    let ended = tx.state.runs.values().filter(|run| !run.is_open());
+    let parents = ended.filter(|run| !run.rounds.is_empty());
+    for parent in parents.map(|run| run.id).collect::<Vec<_>>() {
+        cancel(tx, parent)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Tasks that the agent of a run gives to others with one reply of its model.
+
+use std::sync::Arc;
+
+use unisono_context::RunId;
+
+use crate::brief;
+use crate::event::DelegatedCall;
+use crate::ids;
+use crate::state::State;
+
+use super::{Run, Step, ToolResult};
+
+/// The tasks of one reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// How many replies the run had from its model by then.
+    pub number: u32,
+    /// The tasks, in the order of the reply's calls.
+    pub calls: Vec<DelegatedCall>,
+    /// For how many of them no run is opened yet.
+    pub unopened: u32,
+    /// How many of them are not done with: no run, or one that has not ended.
+    pub open: u32,
+}
+
+/// What came of a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delegation {
+    /// There is no such round, or its turn has ended.
+    Unknown,
+    /// Somebody works on it.
+    UnderWay,
+    /// All have ended: what each came back with, in the order of the calls. To be handed to the
+    /// model once the journal is on disk up to where this was seen.
+    Ended(Vec<ToolResult>),
+}
+
+impl Round {
+    pub(crate) fn new(number: u32, calls: &[DelegatedCall]) -> Round {
+        let accepted = calls.iter().filter(|call| call.refused.is_none()).count() as u32;
+        Round {
+            number,
+            calls: calls.to_vec(),
+            unopened: accepted,
+            open: accepted,
+        }
+    }
+}
+
+impl Run {
+    /// The tasks its agent gave to others with that reply.
+    pub fn round(&self, number: u32) -> Option<&Round> {
+        self.rounds.iter().find(|round| round.number == number)
+    }
+
+    pub(crate) fn round_mut(&mut self, number: u32) -> Option<&mut Round> {
+        self.rounds.iter_mut().find(|round| round.number == number)
+    }
+
+    /// The run that works, or is to work, on a call.
+    pub(crate) fn child(&self, round: &Round, index: usize) -> RunId {
+        ids::child(self.turn, self.id, round.number, index as u32)
+    }
+
+    /// The runs that work, or are to work, on what its agent gave to others.
+    pub(crate) fn children(&self) -> impl Iterator<Item = RunId> {
+        self.rounds.iter().flat_map(move |round| {
+            let accepted = (0..round.calls.len()).filter(|at| round.calls[*at].refused.is_none());
+            accepted.map(move |index| self.child(round, index))
+        })
+    }
+
+    /// What its model said with that reply.
+    pub(crate) fn said(&self, round: u32) -> Option<&Arc<str>> {
+        let mut replies = self.steps.iter().filter_map(|step| match &**step {
+            Step::Model(reply) => Some(&reply.text),
+            Step::Tools(_) | Step::Named { .. } => None,
+        });
+        replies.nth(usize::try_from(round).ok()?.checked_sub(1)?)
+    }
+}
+
+impl State {
+    /// What came of the tasks that the agent of a run gave to others: the answer to
+    /// [`crate::Input::Delegate`].
+    pub fn delegation(&self, run: RunId, round: u32) -> Delegation {
+        let run = self.runs.get(&run);
+        let Some((run, round)) = run.and_then(|run| Some((run, run.round(round)?))) else {
+            return Delegation::Unknown;
+        };
+        if round.open > 0 {
+            return Delegation::UnderWay;
+        }
+        let results = round.calls.iter().enumerate().map(|(index, call)| {
+            let (content, is_error) = self.result_of(run, round, index);
+            ToolResult {
+                call_id: call.call_id.clone(),
+                content,
+                is_error,
+            }
+        });
+        Delegation::Ended(results.collect())
+    }
+
+    /// What a call came back with, and whether that is an error.
+    pub(crate) fn result_of(&self, run: &Run, round: &Round, index: usize) -> (Arc<str>, bool) {
+        let refused = round
+            .calls
+            .get(index)
+            .and_then(|call| call.refused.as_ref());
+        match refused {
+            Some(reason) => (format!("[refused: {reason}]").into(), true),
+            None => brief::result_text(self.runs.get(&run.child(round, index))),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Agents that follow a script, and not always to its end: steps, rounds of tasks for others, an
+//! answer.
+
+use unisono_context::{AgentId, RunId};
+use unisono_session::Input;
+use unisono_session::brief::Brief;
+use unisono_session::event::RunRole;
+use unisono_session::machine::{AttemptEnd, DelegateCall};
+use unisono_session::run::{Cause, Reply, Step, ToolCall, ToolResult, Usage};
+
+use crate::rng::Rng;
+use crate::scenario::agents;
+
+/// What an agent does where its script ends, or before.
+#[derive(Clone, Copy, Debug)]
+enum Temper {
+    Finish,
+    FinishInPart,
+    FinishTwice,
+    Fail(Cause),
+    Hang,
+}
+
+/// What an agent wants of the world.
+#[derive(Debug)]
+pub enum Move {
+    /// To be told to the session.
+    Tell(Input),
+    /// To be told what came of a round.
+    Await(RunId, u32),
+    /// Nothing; it is done.
+    Done,
+}
+
+/// One attempt of a run. Its script follows from the run, so that it is the same in each attempt:
+/// named steps, then for each round a reply with tasks for others, the tasks, and their results.
+#[derive(Debug)]
+pub struct Agent {
+    pub brief: Brief,
+    temper: Temper,
+    /// Steps that are recorded.
+    step: usize,
+    named: usize,
+    rounds: usize,
+    /// The tasks of the round at hand are with the session.
+    asked: bool,
+    /// It ends with that many steps, or once it has given its tasks away after them.
+    stops_at: Option<usize>,
+    ends: usize,
+}
+
+impl Agent {
+    pub fn new(brief: Brief, rng: &mut Rng, trouble: usize) -> Agent {
+        let temper = if rng.percent(trouble) {
+            match rng.below(6) {
+                0 => Temper::FinishInPart,
+                1 => Temper::FinishTwice,
+                2 => Temper::Fail(Cause::BadInput),
+                3 => Temper::Hang,
+                _ => Temper::Fail(Cause::Panic),
+            }
+        } else {
+            Temper::Finish
+        };
+        let named = (brief.run.as_u128() % 3) as usize;
+        let rounds = if brief.colleagues.is_empty() {
+            // It was not told that it may not.
+            usize::from((brief.run.as_u128() / 3).is_multiple_of(8))
+        } else {
+            (brief.run.as_u128() / 3 % 3) as usize
+        };
+        let left = (named + rounds * 2).saturating_sub(brief.steps.len());
+        let early = !matches!(temper, Temper::Finish) && rng.percent(50);
+        Agent {
+            step: brief.steps.len(),
+            named,
+            rounds,
+            asked: false,
+            stops_at: early.then(|| brief.steps.len() + rng.below(left + 1)),
+            ends: match temper {
+                Temper::FinishTwice => 2,
+                _ => 1,
+            },
+            brief,
+            temper,
+        }
+    }
+
+    pub fn hangs(&self) -> bool {
+        matches!(self.temper, Temper::Hang)
+    }
+
+    pub fn delegate(&self) -> Option<u32> {
+        match self.brief.role {
+            RunRole::Delegate { index } => Some(index),
+            RunRole::Lead | RunRole::Child { .. } => None,
+        }
+    }
+
+    /// What it does next.
+    pub fn next(&mut self) -> Move {
+        let (run, attempt) = (self.brief.run, self.brief.attempt);
+        if self.ends == 0 {
+            return Move::Done;
+        }
+        let in_rounds = self.step.saturating_sub(self.named);
+        let (round, replied) = (in_rounds / 2, in_rounds % 2 == 1);
+        if replied && !self.asked {
+            // A reply with tasks is never recorded without them.
+            self.asked = true;
+            let (round, calls) = (round as u32 + 1, self.calls(round));
+            return Move::Tell(Input::Delegate {
+                run,
+                attempt,
+                round,
+                calls,
+            });
+        }
+        if self.stops_at.is_some_and(|steps| self.step >= steps) {
+            return self.end();
+        }
+        let step = if self.step < self.named {
+            let name = format!("step-{}", self.step).into();
+            let result = "1".into();
+            Step::Named { name, result }
+        } else if round >= self.rounds {
+            return self.end();
+        } else if replied {
+            return Move::Await(run, round as u32 + 1);
+        } else {
+            self.asked = false;
+            Step::Model(self.reply(round))
+        };
+        self.step += 1;
+        let step = step.into();
+        Move::Tell(Input::RunStepped { run, attempt, step })
+    }
+
+    /// It is told what came of its round.
+    pub fn told(&mut self, results: Vec<ToolResult>) -> Input {
+        self.step += 1;
+        Input::RunStepped {
+            run: self.brief.run,
+            attempt: self.brief.attempt,
+            step: Step::Tools(results).into(),
+        }
+    }
+
+    fn end(&mut self) -> Move {
+        self.ends -= 1;
+        let end = match self.temper {
+            Temper::Fail(cause) => AttemptEnd::Failed {
+                cause,
+                reason: "it went wrong".into(),
+            },
+            temper => AttemptEnd::Finished {
+                text: format!("an answer of {}", self.brief.definition.id).into(),
+                partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
+                usage: Usage::default(),
+            },
+        };
+        let (run, attempt) = (self.brief.run, self.brief.attempt);
+        Move::Tell(Input::RunEnded { run, attempt, end })
+    }
+
+    fn reply(&self, round: usize) -> Reply {
+        let calls = self.calls(round).into_iter().map(|call| ToolCall {
+            id: call.call_id,
+            name: "delegate".into(),
+            arguments: "{}".into(),
+        });
+        Reply {
+            text: format!("round {}", round + 1).into(),
+            calls: calls.collect(),
+            ..Reply::default()
+        }
+    }
+
+    /// Tasks for colleagues, mostly.
+    fn calls(&self, round: usize) -> Vec<DelegateCall> {
+        let mut rng = Rng::new(self.brief.run.as_u128() as u64 ^ round as u64);
+        let colleagues = &self.brief.colleagues;
+        let calls = (0..1 + rng.below(3)).map(|index| {
+            let agent = match (rng.below(8), &colleagues[..]) {
+                (0, _) => AgentId::new("nobody"),
+                (1, _) => self.brief.definition.id.clone(),
+                (_, []) => agents()[rng.below(agents().len())].id.clone(),
+                (_, colleagues) => colleagues[rng.below(colleagues.len())].id.clone(),
+            };
+            let task = if rng.percent(10) { "" } else { "a part" };
+            DelegateCall {
+                // Models use ids twice.
+                call_id: format!("call-{}", index % 2).into(),
+                agent,
+                task: task.into(),
+            }
+        });
+        calls.collect()
+    }
+}

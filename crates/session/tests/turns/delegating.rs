@@ -1,0 +1,444 @@
+//! Agents that give tasks to others while they work: what is opened, refused, shown, cancelled,
+//! and what a restart does to it.
+
+use std::sync::Arc;
+
+use unisono_session::agent::{ContextMode, Definition, OnFailure};
+use unisono_session::brief::Brief;
+use unisono_session::event::{DelegationLimits, Outcome, RunRole};
+use unisono_session::machine::NewTurn;
+use unisono_session::run::{self, Cause, Delegation, Ending, Next, Step};
+use unisono_session::{Effect, Input, ids};
+
+use crate::rounds::*;
+use crate::shell::*;
+
+#[test]
+fn a_lead_gives_tasks_in_rounds_and_answers_with_what_came_of_them() {
+    let (mut shell, lead) = leading(agents(&["facts", "risks"]));
+    let names: Vec<&str> = lead
+        .colleagues
+        .iter()
+        .map(|agent| agent.id.as_str())
+        .collect();
+    assert_eq!(names, ["facts", "risks"]);
+    assert_eq!(shell.state().delegation(lead.run, 1), Delegation::Unknown);
+
+    let calls = [call("risks", "weigh \"it\""), call("facts", "list them")];
+    delegate(&mut shell, &lead, 1, &calls);
+    let children = shell.dispatched();
+    assert_eq!(
+        children[0].role,
+        RunRole::Child {
+            parent: lead.run,
+            round: 1,
+            index: 0
+        }
+    );
+    assert_eq!(children[0].run, ids::child(turn_id(0), lead.run, 1, 0));
+    assert_eq!(&*children[1].task, "list them");
+    let same = |child: &Brief| {
+        Arc::ptr_eq(
+            child.snapshot.as_ref().unwrap(),
+            lead.snapshot.as_ref().unwrap(),
+        )
+    };
+    assert!(children.iter().all(same), "the snapshot the lead sees");
+    assert!(
+        children.iter().all(|child| child.colleagues.is_empty()),
+        "one level"
+    );
+    shell.finish(&children[1], "the facts");
+    assert_eq!(shell.state().delegation(lead.run, 1), Delegation::UnderWay);
+    shell.finish(&children[0], "the risks");
+    let expected = [
+        ("the risks".to_owned(), false),
+        ("the facts".to_owned(), false),
+    ];
+    assert_eq!(
+        results(&shell, lead.run, 1),
+        expected,
+        "in the order of the calls"
+    );
+    let Delegation::Ended(told) = shell.state().delegation(lead.run, 1) else {
+        panic!("it has ended");
+    };
+    assert_eq!(&*told[0].call_id, "call-risks", "under the model's own ids");
+    step(&mut shell, &lead, Step::Tools(told));
+
+    delegate(&mut shell, &lead, 2, &[call("facts", "check the risks")]);
+    let again = shell.dispatched().remove(0);
+    shell.fail(&again, Cause::BadInput);
+    shell.finish(&lead, "the answer");
+    assert_eq!(*shell.outcome(0), Outcome::Answered);
+    insta::assert_snapshot!(shown(&shell, 7).join("\n"), @r#"
+    user: what is left to do?
+    assistant: round 1
+    assistant: delegate_1_1 delegate {"agent":"risks","task":"weigh \"it\""}
+    assistant: delegate_1_2 delegate {"agent":"facts","task":"list them"}
+    tool: delegate_1_1 the risks false
+    tool: delegate_1_2 the facts false
+    assistant: round 2
+    assistant: delegate_2_1 delegate {"agent":"facts","task":"check the risks"}
+    tool: delegate_2_1 [failed: bad_input: it went wrong] true
+    assistant: the answer
+    "#);
+    let after = shell.state().tree().len();
+    let shell = shell.recovered();
+    assert_eq!(shell.state().tree().len(), after);
+}
+
+#[test]
+fn what_cannot_be_done_is_told_to_the_model() {
+    let accepted = NewTurn {
+        delegation: DelegationLimits {
+            live_runs: 3,
+            ..Default::default()
+        },
+        ..turn(
+            0,
+            with(team(agent("lead"), []), agents(&["facts", "risks", "lead"])),
+        )
+    };
+    let (mut shell, lead) = started(accepted);
+    let calls = [
+        call("fact", "list them"),
+        call("facts", " \n"),
+        call("lead", "think"),
+        call("facts", "list them"),
+        call("risks", "weigh them"),
+        call("risks", "weigh them again"),
+    ];
+    delegate(&mut shell, &lead, 1, &calls);
+    let children = shell.dispatched();
+    assert_eq!(children.len(), 2);
+    for child in &children {
+        shell.finish(child, "done");
+    }
+    let told: Vec<String> = results(&shell, lead.run, 1)
+        .into_iter()
+        .map(|(text, _)| text)
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    [refused: there is no agent `fact` to delegate to; there are: facts, risks]
+    [refused: the task is empty: say what agent facts is to do]
+    [refused: agent lead is waiting for what comes of this; give the task to another one]
+    done
+    done
+    [refused: 3 runs are at work in this turn, and no more may be; try again later]
+    ");
+    let errors: Vec<bool> = results(&shell, lead.run, 1)
+        .iter()
+        .map(|(_, error)| *error)
+        .collect();
+    assert_eq!(errors, [true, true, true, false, false, true]);
+
+    delegate(&mut shell, &lead, 2, &[call("ghost", "appear")]);
+    assert_eq!(results(&shell, lead.run, 2).len(), 1, "nothing to wait for");
+    assert!(shell.dispatched().is_empty());
+    let shell = shell.recovered();
+    assert_eq!(
+        results(&shell, lead.run, 1)[5].0,
+        told[5],
+        "the verdict stays"
+    );
+}
+
+#[test]
+fn levels_below_the_lead_are_bounded() {
+    let delegation = |depth| DelegationLimits {
+        depth,
+        ..Default::default()
+    };
+    let of = |depth, fan_out: Vec<Definition>| NewTurn {
+        delegation: delegation(depth),
+        ..turn(
+            0,
+            with(team(agent("lead"), fan_out), agents(&["facts", "risks"])),
+        )
+    };
+    let (mut shell, lead) = started(of(0, Vec::new()));
+    assert!(lead.colleagues.is_empty());
+    delegate(&mut shell, &lead, 1, &[call("facts", "list them")]);
+    let nobody = "[refused: agent lead may not delegate: in this turn nobody may]";
+    assert_eq!(results(&shell, lead.run, 1)[0].0, nobody);
+
+    let (mut shell, delegate_of_config) = started(of(1, agents(&["first"])));
+    delegate(
+        &mut shell,
+        &delegate_of_config,
+        1,
+        &[call("facts", "list them")],
+    );
+    let deep = "[refused: agent first may not delegate: only down to level 1 below the lead is that allowed]";
+    assert_eq!(results(&shell, delegate_of_config.run, 1)[0].0, deep);
+
+    let (mut shell, first) = started(of(2, agents(&["first"])));
+    delegate(&mut shell, &first, 1, &[call("facts", "list them")]);
+    let facts = shell.dispatched().remove(0);
+    assert!(facts.colleagues.is_empty());
+    shell.finish(&facts, "the facts");
+    shell.finish(&first, "first");
+    let lead = shell.dispatched().remove(0);
+    assert_eq!(lead.results.len(), 1, "only the fan-out's");
+    delegate(&mut shell, &lead, 1, &[call("facts", "list them")]);
+    let facts = shell.dispatched().remove(0);
+    let names: Vec<&str> = facts
+        .colleagues
+        .iter()
+        .map(|agent| agent.id.as_str())
+        .collect();
+    assert_eq!(names, ["risks"], "not itself");
+    delegate(
+        &mut shell,
+        &facts,
+        1,
+        &[call("facts", "again"), call("risks", "weigh them")],
+    );
+    let risks = shell.dispatched().remove(0);
+    shell.finish(&risks, "the risks");
+    let told = results(&shell, facts.run, 1);
+    assert_eq!(
+        told[0].0,
+        "[refused: agent facts is waiting for what comes of this; give the task to another one]"
+    );
+    assert_eq!(told[1].0, "the risks");
+    let calls = shown(&shell, 1);
+    assert!(
+        calls.len() == 2 && calls[1].contains("\"list them\""),
+        "only the lead's own are on the branch: {calls:?}"
+    );
+}
+
+#[test]
+fn a_child_that_fails_ends_the_turn_only_where_it_is_to() {
+    for (on_failure, goes_on) in [(OnFailure::Continue, true), (OnFailure::Fail, false)] {
+        let facts = Definition {
+            on_failure,
+            ..agent("facts")
+        };
+        let (mut shell, lead) = leading([facts, agent("risks")]);
+        delegate(
+            &mut shell,
+            &lead,
+            1,
+            &[call("facts", "list"), call("risks", "weigh")],
+        );
+        let children = shell.dispatched();
+        shell.fail(&children[0], Cause::Exit);
+        if goes_on {
+            shell.finish(&children[1], "the risks");
+            let told = results(&shell, lead.run, 1);
+            assert_eq!(
+                told[0],
+                ("[failed: exit_failure: it went wrong]".to_owned(), true)
+            );
+        } else {
+            let Outcome::Failed { code, reason } = shell.outcome(0) else {
+                panic!("{}", shell.outcome(0));
+            };
+            assert_eq!(
+                (&**code, &**reason),
+                ("delegate_failed", "agent facts failed: it went wrong")
+            );
+            let mut cancelled = shell.cancelled();
+            cancelled.sort();
+            let mut expected = [lead.run, children[1].run];
+            expected.sort();
+            assert_eq!(cancelled, expected);
+        }
+    }
+}
+
+#[test]
+fn a_child_is_tried_again_as_its_agent_has_it() {
+    let facts = Definition {
+        retries: 1,
+        ..agent("facts")
+    };
+    let (mut shell, lead) = leading([facts]);
+    delegate(&mut shell, &lead, 1, &[call("facts", "list")]);
+    let first = shell.dispatched().remove(0);
+    shell.fail(&first, Cause::Timeout);
+    assert_eq!(shell.state().delegation(lead.run, 1), Delegation::UnderWay);
+    shell.now = shell.now.plus_ms(30_000);
+    shell.feed(Input::Tick).unwrap();
+    let second = shell.dispatched().remove(0);
+    assert_eq!((second.run, second.attempt), (first.run, 2));
+    assert_eq!(&*second.task, "list");
+    shell.finish(&second, "the facts");
+    assert_eq!(results(&shell, lead.run, 1)[0].0, "the facts");
+}
+
+#[test]
+fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
+    let lead = Definition {
+        retries: 1,
+        ..agent("lead")
+    };
+    let (mut shell, first) = started(turn(0, with(team(lead, []), agents(&["facts", "risks"]))));
+    let calls = [call("facts", "list"), call("risks", "weigh")];
+    delegate(&mut shell, &first, 1, &calls);
+    let children = shell.dispatched();
+    shell.finish(&children[0], "the facts");
+    shell.fail(&first, Cause::Panic);
+    assert!(shell.cancelled().is_empty(), "they go on");
+    shell.now = shell.now.plus_ms(30_000);
+    shell.feed(Input::Tick).unwrap();
+    let second = shell.dispatched().remove(0);
+    let Next::CallTools(tools) = run::next(&second.steps, 4) else {
+        panic!("the reply is recorded");
+    };
+    assert_eq!(tools.len(), 2);
+    let events = shell.journal.len();
+    ask(&mut shell, &second, 1, &calls);
+    ask(&mut shell, &first, 2, &calls);
+    assert_eq!(
+        shell.journal.len(),
+        events,
+        "the same round, and a late worker"
+    );
+    shell.finish(&children[1], "the risks");
+    assert_eq!(results(&shell, second.run, 1)[1].0, "the risks");
+}
+
+#[test]
+fn whoever_ends_takes_with_it_what_it_gave_to_others() {
+    let deep = || {
+        let accepted = NewTurn {
+            delegation: DelegationLimits {
+                depth: 2,
+                ..Default::default()
+            },
+            ..turn(
+                0,
+                with(team(agent("lead"), []), agents(&["facts", "risks"])),
+            )
+        };
+        let (mut shell, lead) = started(accepted);
+        delegate(&mut shell, &lead, 1, &[call("facts", "list")]);
+        let child = shell.dispatched().remove(0);
+        delegate(&mut shell, &child, 1, &[call("risks", "weigh")]);
+        let grandchild = shell.dispatched().remove(0);
+        (shell, lead, child, grandchild)
+    };
+    type End = fn(&mut Shell, &Brief);
+    let cases: [(&str, End); 3] = [
+        ("the lead finishes", |shell, lead| {
+            shell.finish(lead, "the answer")
+        }),
+        ("the lead fails", |shell, lead| {
+            shell.fail(lead, Cause::BadInput)
+        }),
+        ("the turn is cancelled", |shell, _| {
+            shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
+        }),
+    ];
+    for (name, end) in cases {
+        let (mut shell, lead, child, grandchild) = deep();
+        end(&mut shell, &lead);
+        assert!(shell.state().ended(turn_id(0)).is_some(), "{name}");
+        for run in [&child, &grandchild] {
+            assert_eq!(ended_as(&shell, run.run), Ending::Cancelled, "{name}");
+            assert!(shell.cancelled().contains(&run.run), "{name}");
+        }
+        let last = shown(&shell, 2);
+        assert!(
+            last.iter()
+                .any(|line| line == "tool: delegate_1_1 [cancelled] true"),
+            "{name}: {last:?}"
+        );
+    }
+    let (mut shell, lead, child, grandchild) = deep();
+    shell.finish(&child, "the facts, as far as they go");
+    assert_eq!(ended_as(&shell, grandchild.run), Ending::Cancelled);
+    assert_eq!(
+        results(&shell, lead.run, 1)[0].0,
+        "the facts, as far as they go"
+    );
+    assert_eq!(shell.cancelled(), [grandchild.run]);
+    let events = shell.journal.len();
+    shell.finish(&grandchild, "late");
+    assert_eq!(shell.journal.len(), events, "a late answer changes nothing");
+}
+
+#[test]
+fn a_restart_at_any_event_ends_with_the_same_branch() {
+    let play = |mut shell: Shell| {
+        // Whoever is at work does the same, wherever it is taken up again.
+        while let Some(at) = {
+            shell.prepare();
+            shell
+                .waiting
+                .iter()
+                .position(|effect| matches!(effect, Effect::Dispatch(_)))
+        } {
+            let Effect::Dispatch(brief) = shell.waiting.remove(at) else {
+                unreachable!();
+            };
+            match brief.role {
+                RunRole::Child { index, .. } => shell.finish(&brief, &format!("part {index}")),
+                _ => {
+                    let calls = [
+                        call("facts", "list"),
+                        call("ghost", "appear"),
+                        call("risks", "weigh"),
+                    ];
+                    if brief.steps.is_empty() {
+                        delegate(&mut shell, &brief, 1, &calls);
+                    } else {
+                        ask(&mut shell, &brief, 1, &calls);
+                    }
+                    if shell.state().delegation(brief.run, 1) == Delegation::UnderWay {
+                        shell.waiting.push(Effect::Dispatch(brief));
+                    } else {
+                        shell.finish(&brief, "the answer");
+                    }
+                }
+            }
+        }
+        shell
+    };
+    let mut shell = Shell::with(2);
+    shell.accept(turn(
+        0,
+        with(team(agent("lead"), []), agents(&["facts", "risks"])),
+    ));
+    let whole = play(shell);
+    assert_eq!(*whole.outcome(0), Outcome::Answered);
+    let messages = |shell: &Shell| -> Vec<_> {
+        shell
+            .state()
+            .tree()
+            .iter()
+            .map(|node| (node.message.id, node.message.parts.clone()))
+            .collect()
+    };
+    let accepted = whole
+        .journal
+        .iter()
+        .position(|e| e.fact.name() == "turn_accepted")
+        .unwrap();
+    for kept in accepted + 1..=whole.journal.len() {
+        let mut cut = Shell::with(0);
+        cut.journal = whole.journal[..kept].to_vec();
+        cut.now = whole.now;
+        let again = play(cut.recovered());
+        assert_eq!(messages(&again), messages(&whole), "cut at {kept}");
+        let opened = |shell: &Shell| shell.facts("run_opened").len();
+        assert_eq!(opened(&again), opened(&whole), "cut at {kept}");
+    }
+}
+
+#[test]
+fn an_agent_that_gets_the_task_only_sees_no_snapshot() {
+    let loner = Definition {
+        context: ContextMode::TaskOnly,
+        ..agent("loner")
+    };
+    let (mut shell, lead) = leading([loner]);
+    delegate(&mut shell, &lead, 1, &[call("loner", "think")]);
+    let child = shell.dispatched().remove(0);
+    assert!(child.snapshot.is_none());
+    assert_eq!(&*child.task, "think");
+}

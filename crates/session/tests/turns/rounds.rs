@@ -1,0 +1,131 @@
+//! Leads that give tasks to others, step by step.
+
+use std::sync::Arc;
+
+use unisono_context::message::{Part, Role};
+use unisono_context::{AgentId, RunId};
+use unisono_session::agent::{Definition, Team};
+use unisono_session::brief::Brief;
+use unisono_session::machine::{DelegateCall, NewTurn};
+use unisono_session::run::{Delegation, Ending, Reply, Step, ToolCall};
+use unisono_session::{Fact, Input};
+
+use crate::shell::*;
+
+/// A lead that may call these agents, at work.
+pub fn leading(available: impl IntoIterator<Item = Definition>) -> (Shell, Brief) {
+    let team = team(agent("lead"), []);
+    started(turn(0, with(team, available)))
+}
+
+pub fn started(turn: NewTurn) -> (Shell, Brief) {
+    let mut shell = Shell::with(2);
+    shell.accept(turn);
+    let lead = shell.dispatched().remove(0);
+    (shell, lead)
+}
+
+pub fn with(team: Team, available: impl IntoIterator<Item = Definition>) -> Team {
+    Team {
+        available: available.into_iter().map(Arc::new).collect(),
+        ..team
+    }
+}
+
+pub fn agents(names: &[&str]) -> Vec<Definition> {
+    names.iter().map(|name| agent(name)).collect()
+}
+
+pub fn call(agent: &str, task: &str) -> DelegateCall {
+    DelegateCall {
+        call_id: format!("call-{agent}").into(),
+        agent: AgentId::new(agent),
+        task: task.into(),
+    }
+}
+
+/// The reply with the calls, and the calls themselves.
+pub fn delegate(shell: &mut Shell, brief: &Brief, round: u32, calls: &[DelegateCall]) {
+    let reply = Reply {
+        text: format!("round {round}").into(),
+        calls: calls
+            .iter()
+            .map(|call| ToolCall {
+                id: call.call_id.clone(),
+                name: "delegate".into(),
+                arguments: "{}".into(),
+            })
+            .collect(),
+        ..Reply::default()
+    };
+    step(shell, brief, Step::Model(reply));
+    ask(shell, brief, round, calls);
+}
+
+pub fn ask(shell: &mut Shell, brief: &Brief, round: u32, calls: &[DelegateCall]) {
+    let input = Input::Delegate {
+        run: brief.run,
+        attempt: brief.attempt,
+        round,
+        calls: calls.to_vec(),
+    };
+    shell.feed(input).unwrap();
+}
+
+pub fn step(shell: &mut Shell, brief: &Brief, step: Step) {
+    let (run, attempt, step) = (brief.run, brief.attempt, step.into());
+    shell
+        .feed(Input::RunStepped { run, attempt, step })
+        .unwrap();
+}
+
+/// What the calls came back with.
+pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {
+    match shell.state().delegation(run, round) {
+        Delegation::Ended(results) => results
+            .iter()
+            .map(|result| (result.content.to_string(), result.is_error))
+            .collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The newest messages of the branch, a line for each part.
+pub fn shown(shell: &Shell, messages: usize) -> Vec<String> {
+    let tree = shell.state().tree();
+    let nodes: Vec<_> = tree.iter().collect();
+    let newest = nodes.iter().skip(nodes.len() - messages);
+    let line = |role: Role, part: &Part| match part {
+        Part::Text(text) => format!("{role}: {text}"),
+        Part::ToolCall {
+            id,
+            name,
+            arguments,
+        } => format!("{role}: {id} {name} {arguments}"),
+        Part::ToolResult {
+            call_id,
+            content,
+            is_error,
+        } => format!("{role}: {call_id} {content} {is_error}"),
+        Part::Attachment { filename, .. } => format!("{role}: {filename}"),
+    };
+    newest
+        .flat_map(|node| {
+            node.message
+                .parts
+                .iter()
+                .map(|part| line(node.message.role, part))
+        })
+        .collect()
+}
+
+pub fn ended_as(shell: &Shell, run: RunId) -> Ending {
+    let ending = shell
+        .facts("run_ended")
+        .into_iter()
+        .find_map(|fact| match fact {
+            Fact::RunEnded { run: ended, ending } if *ended == run => Some(ending.clone()),
+            _ => None,
+        });
+    (*ending.expect("it ended")).clone()
+}
