@@ -20,6 +20,7 @@ pub mod breaker;
 pub mod cooldown;
 mod entrance;
 pub mod gate;
+mod incoming;
 pub mod limits;
 mod report;
 pub mod retry;
@@ -115,6 +116,13 @@ impl Client {
         settings.check()?;
         if let Some(warning) = settings.auth.key().and_then(provider::Key::warning) {
             tracing::warn!(provider = &*settings.name, "{warning}");
+        }
+        let address = &settings.address;
+        if settings.auth.key().is_some() && !address.is_encrypted() && !address.is_loopback() {
+            tracing::warn!(
+                provider = &*settings.name,
+                "the key is sent unencrypted to {address}"
+            );
         }
         Ok(Client {
             http: transport::connections(&settings)?,
@@ -258,19 +266,12 @@ impl Client {
     }
 
     fn too_late(&self, call: &Call, progress: Progress) -> language::Error {
-        let total = self.settings.timeouts.total;
-        let attempts = progress.attempts;
+        let failure = transport::late(Stage::Total, &self.settings.timeouts);
         let before = progress.last.map_or_else(String::new, |last| {
             format!("; before that: {}", last.failure.reason)
         });
-        let failure = Failure::new(
-            Class::Timeout(Stage::Total),
-            format!(
-                "no whole reply within {:.1} s, in attempt {attempts}{before}",
-                total.as_secs_f64()
-            ),
-        );
-        self.error(call, failure.into(), "")
+        let ending = format!(", in attempt {}{before}", progress.attempts);
+        self.error(call, failure.into(), &ending)
     }
 
     fn misused(&self, call: &Call, reason: &str) -> language::Error {

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use unisono_context::Tokens;
 
 use super::body::Pieces;
+use super::incoming::Incoming;
 use super::told::{self, Form, Told};
 use super::{Call, Client, transport};
 use crate::dialect::{Failure, Mode, Seen};
@@ -21,8 +22,6 @@ use crate::sse;
 
 /// The most that is read of an answer with an error status, in bytes.
 const REFUSAL: usize = 64 * 1024;
-/// How long and how much is read after a reply's end, so that its connection can be used again.
-const REST: (Duration, usize) = (Duration::from_secs(1), 64 * 1024);
 
 /// What came back.
 #[derive(Debug)]
@@ -42,15 +41,6 @@ pub(super) struct Failed {
     pub(super) vetoed: bool,
 }
 
-/// A reply that comes in.
-struct Incoming {
-    response: Response,
-    /// When its first byte must be there; none once it is.
-    first_byte: Option<Instant>,
-    read: usize,
-    ended: bool,
-}
-
 impl Client {
     /// Sends the request once and reads what comes back. `told` is set once the call's owner has
     /// been told of its first event.
@@ -65,8 +55,8 @@ impl Client {
         let sent = self.request(call, url).send();
         let response = match timeout_at(first_byte, sent).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.broken(&error).into()),
-            Err(_) => return Err(self.late(Stage::FirstByte).into()),
+            Ok(Err(error)) => return Err(transport::broken(&error, settings).into()),
+            Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts).into()),
         };
         let told = told::read(response.headers(), Timestamp::now());
         self.entrance.learn(&told);
@@ -74,12 +64,7 @@ impl Client {
         let span = tracing::Span::current();
         span.record("status", status);
         span.record("request_id", told.request_id.as_deref());
-        let mut incoming = Incoming {
-            response,
-            first_byte: Some(first_byte),
-            read: 0,
-            ended: false,
-        };
+        let mut incoming = Incoming::new(settings, response, first_byte);
         let outcome = if (200..300).contains(&status) {
             self.read(call, &told, &mut incoming, first_told).await
         } else {
@@ -127,7 +112,7 @@ impl Client {
         &self,
         call: &Call,
         told: &Told,
-        incoming: &mut Incoming,
+        incoming: &mut Incoming<'_>,
         first_told: &AtomicBool,
     ) -> Result<Answer, Failure> {
         if told.form == Form::Html {
@@ -145,7 +130,7 @@ impl Client {
         };
         match (call.mode, told.form) {
             (Mode::Count, _) => {
-                let body = self.whole(incoming).await?;
+                let body = incoming.whole().await?;
                 Ok(Answer::Count(dialect.counted(&body)?))
             }
             (_, Form::Events) | (Mode::Stream, Form::Other) => {
@@ -153,7 +138,7 @@ impl Client {
                 Ok(Answer::Reply(Box::new(reply)))
             }
             (Mode::Stream | Mode::Whole, _) => {
-                let reply = dialect.whole(&self.whole(incoming).await?)?;
+                let reply = dialect.whole(&incoming.whole().await?)?;
                 tell_first();
                 call.listener.text(&reply.text);
                 Ok(Answer::Reply(Box::new(reply)))
@@ -164,13 +149,13 @@ impl Client {
     async fn stream(
         &self,
         call: &Call,
-        incoming: &mut Incoming,
+        incoming: &mut Incoming<'_>,
         tell_first: impl Fn() + Send,
     ) -> Result<Reply, Failure> {
         let mut parser = sse::Parser::new(self.settings.caps.stream);
         let mut decoder = self.settings.dialect.decoder();
         loop {
-            let piece = match self.next(incoming).await {
+            let piece = match incoming.next().await {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
                 // Where a dialect's marker is not the last that may come, the reply can be whole.
@@ -200,21 +185,9 @@ impl Client {
         decoder.finish()
     }
 
-    async fn whole(&self, incoming: &mut Incoming) -> Result<Vec<u8>, Failure> {
-        let announced = incoming.response.content_length().unwrap_or(0);
-        if announced > self.settings.caps.response as u64 {
-            return Err(self.too_large());
-        }
-        let mut body = Vec::with_capacity(announced as usize);
-        while let Some(piece) = self.next(incoming).await? {
-            body.extend_from_slice(&piece);
-        }
-        Ok(body)
-    }
-
     /// What an answer with an error status means. Of its body that is taken which comes in time.
-    async fn refusal(&self, status: u16, incoming: &mut Incoming) -> Failure {
-        if let Some(to) = redirection(status, &incoming.response) {
+    async fn refusal(&self, status: u16, incoming: &mut Incoming<'_>) -> Failure {
+        if let Some(to) = redirection(status, incoming.response()) {
             return Failure::new(
                 Class::BadRequest,
                 format!(
@@ -225,7 +198,7 @@ impl Client {
         let mut body = Vec::new();
         let reading = async {
             while body.len() < REFUSAL {
-                match self.next(incoming).await {
+                match incoming.next().await {
                     Ok(Some(piece)) => body.extend_from_slice(&piece),
                     Ok(None) | Err(_) => break,
                 }
@@ -235,72 +208,6 @@ impl Client {
         let _ = timeout(self.settings.timeouts.idle, reading).await;
         body.truncate(REFUSAL);
         self.settings.dialect.refusal(status, &body)
-    }
-
-    /// The next piece of an answer; none at its end.
-    async fn next(&self, incoming: &mut Incoming) -> Result<Option<Bytes>, Failure> {
-        let (until, stage) = match incoming.first_byte {
-            Some(first_byte) => (first_byte, Stage::FirstByte),
-            None => (Instant::now() + self.settings.timeouts.idle, Stage::Idle),
-        };
-        match timeout_at(until, incoming.response.chunk()).await {
-            Err(_) => Err(self.late(stage)),
-            Ok(Err(error)) => Err(self.broken(&error)),
-            Ok(Ok(None)) => {
-                incoming.ended = true;
-                Ok(None)
-            }
-            Ok(Ok(Some(piece))) => {
-                incoming.first_byte = None;
-                incoming.read += piece.len();
-                if incoming.read > self.settings.caps.response {
-                    return Err(self.too_large());
-                }
-                Ok(Some(piece))
-            }
-        }
-    }
-
-    fn broken(&self, error: &reqwest::Error) -> Failure {
-        transport::failure(error, &self.settings.address, &self.settings.timeouts)
-    }
-
-    fn late(&self, stage: Stage) -> Failure {
-        let timeouts = &self.settings.timeouts;
-        let (what, timeout) = match stage {
-            Stage::Idle => ("nothing more came of the reply", timeouts.idle),
-            _ => ("no byte of a reply came", timeouts.first_byte),
-        };
-        let reason = format!("{what} within {:.1} s", timeout.as_secs_f64());
-        Failure::new(Class::Timeout(stage), reason)
-    }
-
-    fn too_large(&self) -> Failure {
-        let cap = self.settings.caps.response;
-        Failure::new(
-            Class::TooLarge,
-            format!("the reply is larger than {cap} bytes, which is all that is read of one"),
-        )
-    }
-}
-
-impl Incoming {
-    /// Reads what is left after the end of a reply, in the background: a connection can only be
-    /// used again when its answer was read to the end.
-    fn give_back(self) {
-        if self.ended {
-            return;
-        }
-        let mut response = self.response;
-        let (time, mut most) = REST;
-        tokio::spawn(timeout(time, async move {
-            while let Ok(Some(piece)) = response.chunk().await {
-                most = most.saturating_sub(piece.len());
-                if most == 0 {
-                    break;
-                }
-            }
-        }));
     }
 }
 

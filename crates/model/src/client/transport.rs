@@ -12,7 +12,7 @@ use reqwest::redirect;
 use super::Error;
 use crate::dialect::{Dialect, Failure};
 use crate::language::{Class, Stage};
-use crate::provider::{Address, Auth, Settings, Timeouts};
+use crate::provider::{Auth, Settings, Timeouts};
 
 /// The version of Anthropic's interface that the dialect speaks.
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -83,14 +83,14 @@ fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {
 }
 
 /// What an error of the connection means.
-pub(super) fn failure(error: &reqwest::Error, address: &Address, timeouts: &Timeouts) -> Failure {
-    let origin = address.origin();
+pub(super) fn broken(error: &reqwest::Error, settings: &Settings) -> Failure {
+    let origin = settings.address.origin();
     match (error.is_connect(), error.is_timeout()) {
         (true, true) => Failure::new(
             Class::Timeout(Stage::Connect),
             format!(
                 "no connection to {origin} within {:.1} s",
-                timeouts.connect.as_secs_f64()
+                settings.timeouts.connect.as_secs_f64()
             ),
         ),
         (true, false) => Failure::new(
@@ -102,6 +102,18 @@ pub(super) fn failure(error: &reqwest::Error, address: &Address, timeouts: &Time
             format!("the connection to {origin} broke: {}", root(error)),
         ),
     }
+}
+
+/// Nothing came in the time of that stage.
+pub(super) fn late(stage: Stage, timeouts: &Timeouts) -> Failure {
+    let (what, timeout) = match stage {
+        Stage::Connect => ("no connection was made", timeouts.connect),
+        Stage::FirstByte => ("no byte of a reply came", timeouts.first_byte),
+        Stage::Idle => ("nothing more came of the reply", timeouts.idle),
+        Stage::Total => ("no whole reply came", timeouts.total),
+    };
+    let reason = format!("{what} within {:.1} s", timeout.as_secs_f64());
+    Failure::new(Class::Timeout(stage), reason)
 }
 
 /// What is at the bottom of an error. The layers above it say less, and one names the URL.

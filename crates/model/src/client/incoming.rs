@@ -1,0 +1,110 @@
+//! An answer that comes in piece by piece: how long each is waited for, and how much is read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Response;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::transport;
+use crate::dialect::Failure;
+use crate::language::{Class, Stage};
+use crate::provider::Settings;
+
+/// How long and how much is read after a reply's end, so that its connection can be used again.
+const REST: (Duration, usize) = (Duration::from_secs(1), 64 * 1024);
+
+/// An answer that comes in. Dropped before its end it drops its connection.
+pub(super) struct Incoming<'s> {
+    settings: &'s Settings,
+    response: Response,
+    /// When its first byte must be there; none once it is.
+    first_byte: Option<Instant>,
+    read: usize,
+    ended: bool,
+}
+
+impl<'s> Incoming<'s> {
+    pub(super) fn new(
+        settings: &'s Settings,
+        response: Response,
+        first_byte: Instant,
+    ) -> Incoming<'s> {
+        Incoming {
+            settings,
+            response,
+            first_byte: Some(first_byte),
+            read: 0,
+            ended: false,
+        }
+    }
+
+    /// Its head.
+    pub(super) fn response(&self) -> &Response {
+        &self.response
+    }
+
+    /// The next piece; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let timeouts = &self.settings.timeouts;
+        let (until, stage) = match self.first_byte {
+            Some(first_byte) => (first_byte, Stage::FirstByte),
+            None => (Instant::now() + timeouts.idle, Stage::Idle),
+        };
+        match timeout_at(until, self.response.chunk()).await {
+            Err(_) => Err(transport::late(stage, timeouts)),
+            Ok(Err(error)) => Err(transport::broken(&error, self.settings)),
+            Ok(Ok(None)) => {
+                self.ended = true;
+                Ok(None)
+            }
+            Ok(Ok(Some(piece))) => {
+                self.first_byte = None;
+                self.read += piece.len();
+                if self.read > self.settings.caps.response {
+                    return Err(self.too_large());
+                }
+                Ok(Some(piece))
+            }
+        }
+    }
+
+    /// All of it. If it announces to be too large, nothing of it is read.
+    pub(super) async fn whole(&mut self) -> Result<Vec<u8>, Failure> {
+        let announced = self.response.content_length().unwrap_or(0);
+        if announced > self.settings.caps.response as u64 {
+            return Err(self.too_large());
+        }
+        let mut body = Vec::with_capacity(announced as usize);
+        while let Some(piece) = self.next().await? {
+            body.extend_from_slice(&piece);
+        }
+        Ok(body)
+    }
+
+    /// Reads what is left after the end of a reply, in the background: a connection can only be
+    /// used again when its answer was read to the end.
+    pub(super) fn give_back(self) {
+        if self.ended {
+            return;
+        }
+        let mut response = self.response;
+        let (time, mut most) = REST;
+        tokio::spawn(timeout(time, async move {
+            while let Ok(Some(piece)) = response.chunk().await {
+                most = most.saturating_sub(piece.len());
+                if most == 0 {
+                    break;
+                }
+            }
+        }));
+    }
+
+    fn too_large(&self) -> Failure {
+        let cap = self.settings.caps.response;
+        Failure::new(
+            Class::TooLarge,
+            format!("the reply is larger than {cap} bytes, which is all that is read of one"),
+        )
+    }
+}
