@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
 use unisono_context::Tokens;
 use unisono_fake_provider::{
     Act, Answer, At, Dialect as Fake, Ending, Endless, FakeProvider, Framing, Refusal, RetryAfter,
@@ -359,45 +360,51 @@ fn silences() -> Vec<Case> {
     ]
 }
 
-/// Meets every case and looks at the error, the requests and the time.
+/// Meets every case in every dialect and looks at the error, the requests and the time.
 async fn meet(cases: impl Fn(Fake) -> Vec<Case>, patience: Option<Duration>) {
+    let mut dialects = JoinSet::new();
     for (dialect, fake) in DIALECTS {
-        for case in cases(fake) {
-            let provider = FakeProvider::play(Script::always(case.act)).await;
-            let mut settings = settings(dialect, &provider.url());
-            if let Some(patience) = patience {
-                settings.timeouts.first_byte = patience;
-                settings.timeouts.idle = patience;
+        let cases = cases(fake);
+        dialects.spawn(async move {
+            for case in cases {
+                meet_one(case, dialect, patience).await;
             }
-            let client = Client::new(settings).unwrap();
-            let start = Instant::now();
-            let outcome = soon(client.reply(call(dialect, case.mode))).await;
-            let what = format!("{}, {dialect:?}", case.name);
-            let Err(error) = outcome else {
-                panic!("{what}: a reply");
-            };
-            assert!(case.classes.contains(&error.class), "{what}: {error:?}");
-            assert_eq!(&*error.model, "mine/fake-model");
-            let expected = match error.class {
-                Class::BadReply => 1,
-                _ => case.requests,
-            };
-            assert_eq!(provider.request_count(), expected, "{what}: {error}");
-            if let (Some(patience), tries) = (patience, expected as u32) {
-                assert!(
-                    start.elapsed() >= patience * tries,
-                    "{what}: {:?}",
-                    start.elapsed()
-                );
-            }
-            let attempts = format!("gave up after {ALL} attempts");
-            assert_eq!(
-                error.reason.contains(&attempts),
-                expected == ALL,
-                "{what}: {error}"
-            );
-        }
+        });
     }
+    dialects.join_all().await;
+}
+
+async fn meet_one(case: Case, dialect: Dialect, patience: Option<Duration>) {
+    let provider = FakeProvider::play(Script::always(case.act)).await;
+    let mut settings = settings(dialect, &provider.url());
+    if let Some(patience) = patience {
+        settings.timeouts.first_byte = patience;
+        settings.timeouts.idle = patience;
+    }
+    let client = Client::new(settings).unwrap();
+    let start = Instant::now();
+    let outcome = soon(client.reply(call(dialect, case.mode))).await;
+    let what = format!("{}, {dialect:?}", case.name);
+    let Err(error) = outcome else {
+        panic!("{what}: a reply");
+    };
+    assert!(case.classes.contains(&error.class), "{what}: {error:?}");
+    assert_eq!(&*error.model, "mine/fake-model");
+    let expected = match error.class {
+        Class::BadReply => 1,
+        _ => case.requests,
+    };
+    assert_eq!(provider.request_count(), expected, "{what}: {error}");
+    if let Some(patience) = patience {
+        let least = patience * u32::try_from(expected).unwrap();
+        assert!(start.elapsed() >= least, "{what}: {:?}", start.elapsed());
+    }
+    let attempts = format!("gave up after {ALL} attempts");
+    assert_eq!(
+        error.reason.contains(&attempts),
+        expected == ALL,
+        "{what}: {error}"
+    );
 }
 
 #[tokio::test]

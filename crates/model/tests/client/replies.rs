@@ -8,9 +8,10 @@ use unisono_fake_provider::{
     Act, Answer, Dialect as Fake, FakeProvider, Gate, LineEnd, Script, Splits, Style, Usage,
     render_whole,
 };
+use unisono_model::client::Client;
 use unisono_model::dialect::{Dialect, Mode};
 use unisono_model::language::Class;
-use unisono_model::provider::{Auth, Header};
+use unisono_model::provider::{Auth, Header, Key, Kind, Settings};
 
 use crate::setup::{DIALECTS, Heard, KEY, call, client, reply, settings, soon};
 
@@ -55,7 +56,7 @@ async fn each_provider_gets_the_key_in_its_header() {
         let provider = FakeProvider::start().await;
         let mut settings = settings(dialect, &provider.url());
         settings.headers = vec![Header::new("X-Title", "tests").unwrap()];
-        let client = unisono_model::client::Client::new(settings).unwrap();
+        let client = Client::new(settings).unwrap();
         reply(&client).await.unwrap();
         let sent = provider.requests().pop().unwrap();
         let expected = match fake {
@@ -78,7 +79,7 @@ async fn a_header_of_the_settings_takes_the_place_of_the_dialects() {
     let mut settings = settings(Dialect::Anthropic, &provider.url());
     settings.headers = vec![Header::new("anthropic-version", "2099-01-01").unwrap()];
     settings.auth = Auth::None;
-    let client = unisono_model::client::Client::new(settings).unwrap();
+    let client = Client::new(settings).unwrap();
     reply(&client).await.unwrap();
     let sent = provider.requests().pop().unwrap();
     let versions: Vec<_> = sent
@@ -89,6 +90,21 @@ async fn a_header_of_the_settings_takes_the_place_of_the_dialects() {
         .collect();
     assert_eq!(versions, ["2099-01-01"]);
     assert_eq!(sent.header("x-api-key"), None);
+}
+
+#[tokio::test]
+async fn azures_addresses_have_a_deployment_and_a_version() {
+    let key = Key::from_variables(&["TEST_KEY"], |_| Some(KEY.into())).unwrap();
+    let provider = FakeProvider::start().await;
+    let mut settings = Settings::new("mine", Kind::Azure, Some(&provider.url()), key).unwrap();
+    settings.address.deployments = true;
+    settings.address.api_version = Some("2024-10-21".into());
+    reply(&Client::new(settings).unwrap()).await.unwrap();
+    let sent = provider.requests().pop().unwrap();
+    assert_eq!(sent.path, "/openai/deployments/fake-model/chat/completions");
+    assert_eq!(sent.query, "api-version=2024-10-21");
+    assert_eq!(sent.header("api-key"), Some(KEY));
+    assert_eq!(sent.header("authorization"), None);
 }
 
 #[tokio::test]

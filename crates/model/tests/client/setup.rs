@@ -19,7 +19,9 @@ pub(crate) const KEY: &str = "test-key-0123456789";
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 
 /// The dialects, and what the scripted provider calls them.
-pub(crate) const DIALECTS: [(Dialect, Fake); 2] = [
+pub(crate) const DIALECTS: [(Dialect, Fake); 4] = [
+    (Dialect::OpenAiChat, Fake::OpenAiChat),
+    (Dialect::OpenAiResponses, Fake::OpenAiResponses),
     (Dialect::Anthropic, Fake::Anthropic),
     (Dialect::Gemini, Fake::Gemini),
 ];

@@ -24,7 +24,7 @@ async fn the_whole_call_ends_in_its_time_and_is_not_tried_again() {
     assert!(
         error
             .reason
-            .contains("no whole reply within 0.2 s, in attempt 1"),
+            .contains("no whole reply came within 0.2 s, in attempt 1"),
         "{error}"
     );
     provider.wait_for_abandoned(1).await;
