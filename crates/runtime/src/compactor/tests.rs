@@ -110,6 +110,7 @@ impl Stage {
             safety: Ppm::percent(5),
             tools: Vec::new(),
             calibrations: Vec::new(),
+            delegation: Default::default(),
         };
         let id = turn.id;
         self.handle.accept(turn).await.unwrap();
