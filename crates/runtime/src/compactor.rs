@@ -56,9 +56,10 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
     }
 }
 
-/// Told of a step what is being done. Must not block.
+/// Told of a step what is being done, and whether that is because something did not work. Must
+/// not block.
 #[derive(Clone)]
-pub(crate) struct Listener(pub(crate) Arc<dyn Fn(Arc<str>) + Send + Sync>);
+pub(crate) struct Listener(pub(crate) Arc<dyn Fn(Arc<str>, bool) + Send + Sync>);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +139,12 @@ pub(super) struct Work {
 impl Work {
     /// Says what is being done.
     fn tell(&self, text: String) {
-        (self.listener.0)(text.into());
+        (self.listener.0)(text.into(), false);
+    }
+
+    /// Says what did not work.
+    fn warn(&self, text: String) {
+        (self.listener.0)(text.into(), true);
     }
 
     /// Takes note of how a model did.

@@ -135,9 +135,11 @@ fn say(
                 screen.progress(index, &text, watch);
             }
         }
-        Ok(Progress::Compaction { turn, text }) if turn == watch.turn => {
-            screen.compacting(&text);
-        }
+        Ok(Progress::Compaction {
+            turn,
+            text,
+            trouble,
+        }) if turn == watch.turn => screen.compacting(&text, trouble),
         Ok(Progress::Compaction { .. }) | Err(_) => {}
     }
 }

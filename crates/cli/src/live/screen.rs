@@ -105,7 +105,10 @@ impl<'o> Screen<'o> {
     }
 
     /// How a compaction step goes on.
-    pub(crate) fn compacting(&self, text: &str) {
+    pub(crate) fn compacting(&self, text: &str, trouble: bool) {
+        if trouble {
+            return self.headline("summary", &self.paint.yellow(text));
+        }
         if let Some(step) = self.bars.as_ref().and_then(|bars| bars.step.as_ref()) {
             step.set_message(format!("compacting: {}", show::line(text, 200)));
         }

@@ -123,7 +123,7 @@ async fn by_models(
                     %reason,
                     "no summary that can be taken"
                 );
-                work.tell(format!("no summary that can be taken: {reason}"));
+                work.warn(format!("no summary that can be taken: {reason}"));
                 reasons.push(reason);
             }
         }

@@ -94,9 +94,14 @@ fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: Compaction
     let (compactor, myself) = (args.compactor.clone(), myself.clone());
     let cancelled = CancellationToken::new();
     let (turn, progress) = (job.turn, args.progress.clone());
-    let listener = compactor::Listener(Arc::new(move |text| {
+    let listener = compactor::Listener(Arc::new(move |text, trouble| {
+        let told = Progress::Compaction {
+            turn,
+            text,
+            trouble,
+        };
         // Nobody may be listening.
-        let _ = progress.send(Progress::Compaction { turn, text });
+        let _ = progress.send(told);
     }));
     live.compactions
         .insert(job.turn, cancelled.clone().drop_guard());

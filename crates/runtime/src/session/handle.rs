@@ -34,6 +34,8 @@ pub enum Progress {
         turn: TurnId,
         /// What is being done, or what did not work.
         text: Arc<str>,
+        /// Whether something did not work.
+        trouble: bool,
     },
 }
 
