@@ -13,7 +13,8 @@ fn answer() -> Answer {
 async fn cut_everywhere(ending: Ending, allowed: &[Class]) {
     for (dialect, fake) in DIALECTS {
         let length = render_stream(fake, &answer()).len();
-        let acts = (0..=length).map(|cut| Act::answer(answer()).end_at(At::Body(cut), ending));
+        let act = Act::answer(answer());
+        let acts = (0..=length).map(|cut| act.clone().end_at(At::Body(cut), ending));
         let provider = FakeProvider::play(Script::sequence(acts)).await;
         let mut settings = settings(dialect, &provider.url());
         settings.retry.attempts = 1;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use unisono_context::Tokens;
 use unisono_fake_provider::{
-    Act, Answer, Dialect as Fake, FakeProvider, Gate, LineEnd, Script, Splits, Style, Usage,
+    Act, Answer, At, Dialect as Fake, FakeProvider, Gate, LineEnd, Script, Splits, Style, Usage,
     render_whole,
 };
 use unisono_model::client::Client;
@@ -147,7 +147,7 @@ async fn streams_and_documents_give_the_same_reply() {
 async fn text_is_passed_on_while_it_comes() {
     for (dialect, _) in DIALECTS {
         let gate = Gate::new();
-        let act = Act::answer(answer()).hold_at(unisono_fake_provider::At::LastEvent, &gate);
+        let act = Act::answer(answer()).hold_at(At::LastEvent, &gate);
         let provider = FakeProvider::play(act).await;
         let client = client(dialect, &provider.url());
         let (tell, told) = tokio::sync::oneshot::channel();
@@ -294,5 +294,41 @@ async fn connections_are_used_again() {
         }
         // A new one may race with one that is just being given back.
         assert!(provider.connections() <= 3, "{}", provider.connections());
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_answer_ends_after_its_reply_is_used_again() {
+    const CALLS: usize = 6;
+    for (dialect, _) in DIALECTS {
+        let gates: Vec<Gate> = (0..CALLS).map(|_| Gate::new()).collect();
+        let acts = gates
+            .iter()
+            .map(|gate| Act::answer(answer()).hold_at(At::End, gate));
+        let provider = FakeProvider::play(Script::sequence(acts)).await;
+        let client = Arc::new(client(dialect, &provider.url()));
+        for gate in &gates {
+            let reply = tokio::spawn({
+                let client = client.clone();
+                async move { reply(&client).await.is_ok() }
+            });
+            gate.reached(1).await;
+            // Only Gemini's replies end with their answer; the others are there already.
+            if dialect != Dialect::Gemini {
+                assert!(soon(reply).await.unwrap());
+                gate.open();
+            } else {
+                gate.open();
+                assert!(soon(reply).await.unwrap());
+            }
+            provider.wait_for_quiet().await;
+        }
+        assert_eq!(provider.abandoned(), 0, "{dialect:?}");
+        // A new one may race with one that is just being given back.
+        assert!(
+            provider.connections() <= 3,
+            "{dialect:?}: {}",
+            provider.connections()
+        );
     }
 }
