@@ -6,6 +6,8 @@
 
 mod error;
 mod extractive;
+mod fallback;
+mod recent;
 mod request;
 #[cfg(any(test, feature = "test-util"))]
 pub mod scripted;
@@ -23,6 +25,7 @@ use crate::prompt::{self, Prefix, Shared};
 
 pub use error::{Class, Error, Stage};
 pub use extractive::Extractive;
+pub use fallback::Fallback;
 pub use request::{Colleague, Exchange, Listener, Request};
 pub use unisono_context::call::{CacheWarm, Reply, Stop, ToolCall, ToolResult, Usage};
 

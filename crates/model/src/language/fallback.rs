@@ -1,0 +1,158 @@
+//! A chain of models behind one: when the first cannot answer, the next is asked.
+//!
+//! Only failures that another provider may be spared are passed on: a request that is wrong, too
+//! long or refused would fare no better elsewhere. The stand-in gets a prefix in its own
+//! dialect, rendered once for all requests that share it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use unisono_context::Digest;
+
+use super::recent::Recent;
+use super::{Class, Completion, Counting, Error, LanguageModel, Request};
+use crate::prompt::{Prefix, Shared};
+
+/// Prefixes of stand-ins that are remembered.
+const PREFIXES: usize = 16;
+
+/// A model of the chain and its name, as definitions write it.
+type Link = (Arc<str>, Arc<dyn LanguageModel>);
+
+/// What a stand-in's prefix was rendered for: the first model's prefix, and the stand-in's place.
+type Rendering = (Digest, usize);
+
+/// A model, and those that stand in for it.
+pub struct Fallback {
+    first: Link,
+    others: Vec<Link>,
+    prefixes: Mutex<Recent<Rendering, Arc<OnceLock<Prefix>>>>,
+}
+
+impl Fallback {
+    /// The chain that begins with that model.
+    pub fn new(name: impl Into<Arc<str>>, model: Arc<dyn LanguageModel>) -> Fallback {
+        Fallback {
+            first: (name.into(), model),
+            others: Vec::new(),
+            prefixes: Mutex::new(Recent::new(PREFIXES)),
+        }
+    }
+
+    /// Asks that model where all before it failed.
+    #[must_use]
+    pub fn or(mut self, name: impl Into<Arc<str>>, model: Arc<dyn LanguageModel>) -> Fallback {
+        self.others.push((name.into(), model));
+        self
+    }
+
+    async fn ask(&self, request: Request) -> Result<super::Reply, Error> {
+        let mut failed = match self.first.1.complete(request.clone()).await {
+            Ok(reply) => return Ok(reply),
+            Err(error) if !is_passed_on(error.class) => return Err(error),
+            Err(error) => vec![error],
+        };
+        for (at, (name, model)) in self.others.iter().enumerate() {
+            if let Some(error) = failed.last() {
+                tracing::warn!(%error, next = %name, "falling back to the next model");
+            }
+            let request = Request {
+                prefix: self.prefix(at, model.as_ref(), &request),
+                ..request.clone()
+            };
+            match model.complete(request).await {
+                Ok(mut reply) => {
+                    // A chain within the chain has said who it was.
+                    reply.stand_in.get_or_insert_with(|| name.clone());
+                    return Ok(reply);
+                }
+                Err(error) => {
+                    let ends = !is_passed_on(error.class);
+                    failed.push(error);
+                    if ends {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(together(failed, &self.first.0))
+    }
+
+    /// The request's prefix in the words of a stand-in.
+    fn prefix(&self, at: usize, model: &dyn LanguageModel, request: &Request) -> Prefix {
+        let key = (request.prefix.digest(), at);
+        let slot = {
+            let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
+            prefixes.get_or(key, Arc::default)
+        };
+        slot.get_or_init(|| model.render(&request.shared())).clone()
+    }
+}
+
+impl LanguageModel for Fallback {
+    fn render(&self, shared: &Shared<'_>) -> Prefix {
+        self.first.1.render(shared)
+    }
+
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(self.ask(request))
+    }
+
+    /// The first model's count: the others may never be asked.
+    fn count(&self, request: Request) -> Counting<'_> {
+        self.first.1.count(request)
+    }
+}
+
+impl std::fmt::Debug for Fallback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = std::iter::once(&self.first).chain(&self.others);
+        f.debug_list().entries(names.map(|(name, _)| name)).finish()
+    }
+}
+
+/// Whether another provider may do better.
+const fn is_passed_on(class: Class) -> bool {
+    match class {
+        Class::Unauthorised
+        | Class::OutOfQuota
+        | Class::UnknownModel
+        | Class::RateLimited { .. }
+        | Class::Unavailable { .. }
+        | Class::Transport
+        | Class::Timeout(_)
+        | Class::IncompleteStream
+        | Class::CircuitOpen
+        | Class::Busy => true,
+        Class::Overflow { .. }
+        | Class::BadRequest
+        | Class::BadReply
+        | Class::TooLarge
+        | Class::PrefixMismatch
+        | Class::Internal => false,
+    }
+}
+
+/// One error for all that failed, in the order they were asked. Its class is that of the first
+/// that may pass by itself, else of the last.
+fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
+    if failed.len() == 1 {
+        return failed.remove(0);
+    }
+    let reasons: Vec<String> = failed.iter().map(Error::to_string).collect();
+    let passing = failed.iter().find(|error| error.class.is_transient());
+    let leading = passing.or(failed.last());
+    Error {
+        model: chain.clone(),
+        class: leading.map_or(Class::Internal, |error| error.class),
+        reason: format!(
+            "none of {} models answered: {}",
+            failed.len(),
+            reasons.join("; ")
+        )
+        .into(),
+        request_id: leading.and_then(|error| error.request_id.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

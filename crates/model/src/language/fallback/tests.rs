@@ -1,0 +1,215 @@
+//! A chain of models: who is asked with what, and what is said when nobody answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use unisono_context::{Role, Tokens};
+
+use super::*;
+use crate::fixture::{self, Chat};
+use crate::language::scripted::{Act, Scripted};
+use crate::language::{Reply, Stage, Stop};
+use crate::prompt::{self, Group};
+
+/// A scripted model with a dialect of its own, which counts how often it renders.
+struct Rendering {
+    inner: Scripted,
+    dialect: &'static str,
+    rendered: Arc<AtomicUsize>,
+}
+
+impl LanguageModel for Rendering {
+    fn render(&self, shared: &Shared<'_>) -> Prefix {
+        self.rendered.fetch_add(1, Ordering::Relaxed);
+        let bytes = prompt::render(shared.snapshot, shared.group);
+        Prefix::new([self.dialect.as_bytes(), bytes.bytes()].concat())
+    }
+
+    fn complete(&self, request: Request) -> Completion<'_> {
+        self.inner.complete(request)
+    }
+
+    fn count(&self, _: Request) -> Counting<'_> {
+        let length = self.dialect.len() as u64;
+        Box::pin(async move { Ok(Some(Tokens(length))) })
+    }
+}
+
+struct Chain {
+    models: Vec<Scripted>,
+    rendered: Vec<Arc<AtomicUsize>>,
+    fallback: Fallback,
+}
+
+/// Models that each do the same with every request.
+fn chain(acts: &[Act]) -> Chain {
+    let (mut models, mut rendered) = (Vec::new(), Vec::new());
+    let mut links = acts.iter().zip(["one:", "second:", "number three:"]);
+    let mut link = || {
+        let (act, dialect) = links.next()?;
+        let act = act.clone();
+        let inner = Scripted::by(move |_| act.clone());
+        models.push(inner.clone());
+        let count = Arc::new(AtomicUsize::new(0));
+        rendered.push(count.clone());
+        let model: Arc<dyn LanguageModel> = Arc::new(Rendering {
+            inner,
+            dialect,
+            rendered: count,
+        });
+        Some((format!("test/{}", models.len()), model))
+    };
+    let (name, model) = link().unwrap();
+    let mut fallback = Fallback::new(name, model);
+    while let Some((name, model)) = link() {
+        fallback = fallback.or(name, model);
+    }
+    Chain {
+        models,
+        rendered,
+        fallback,
+    }
+}
+
+impl Chain {
+    fn request(&self) -> Request {
+        let snapshot = Chat::new(1).say(Role::User, "a question").freeze();
+        let request = Request {
+            group: Group::Shared,
+            snapshot: Some(Arc::new(snapshot)),
+            ..fixture::request()
+        };
+        let prefix = self.fallback.render(&request.shared());
+        Request { prefix, ..request }
+    }
+
+    fn asked(&self) -> Vec<usize> {
+        self.models.iter().map(|m| m.requests().len()).collect()
+    }
+}
+
+const CLASSES: [Class; 19] = [
+    Class::Unauthorised,
+    Class::OutOfQuota,
+    Class::UnknownModel,
+    Class::RateLimited {
+        retry_after_ms: Some(20),
+    },
+    Class::Unavailable {
+        retry_after_ms: None,
+    },
+    Class::Transport,
+    Class::Timeout(Stage::Connect),
+    Class::Timeout(Stage::FirstByte),
+    Class::Timeout(Stage::Idle),
+    Class::Timeout(Stage::Total),
+    Class::IncompleteStream,
+    Class::CircuitOpen,
+    Class::Busy,
+    // From here on another provider would do no better.
+    Class::Overflow {
+        limit: Some(Tokens(1)),
+    },
+    Class::BadRequest,
+    Class::BadReply,
+    Class::TooLarge,
+    Class::PrefixMismatch,
+    Class::Internal,
+];
+
+#[tokio::test]
+async fn the_next_model_is_asked_where_it_may_do_better() {
+    for (at, class) in CLASSES.into_iter().enumerate() {
+        let chain = chain(&[Act::FailAs(class), Act::say("hello")]);
+        let reply = chain.fallback.complete(chain.request()).await;
+        if at < 13 {
+            let reply = reply.unwrap();
+            assert_eq!(reply.stand_in.as_deref(), Some("test/2"), "{class:?}");
+            assert_eq!(chain.asked(), [1, 1], "{class:?}");
+        } else {
+            assert_eq!(reply.unwrap_err().class, class);
+            assert_eq!(chain.asked(), [1, 0], "{class:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_model_needs_no_stand_in() {
+    let refused = Reply {
+        stop: Stop::Refused,
+        ..Reply::default()
+    };
+    for act in [Act::say("hello"), Act::Reply(refused)] {
+        let chain = chain(&[act, Act::say("not asked")]);
+        let reply = chain.fallback.complete(chain.request()).await.unwrap();
+        assert_eq!(reply.stand_in, None);
+        assert_eq!(chain.asked(), [1, 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_stand_in_gets_a_prefix_of_its_own_rendered_once() {
+    let chain = chain(&[Act::FailAs(Class::Transport), Act::say("hello")]);
+    let request = chain.request();
+    for _ in 0..8 {
+        chain.fallback.complete(request.clone()).await.unwrap();
+    }
+    let sent = chain.models[1].requests();
+    assert_eq!(sent.len(), 8);
+    let first = sent[0].prefix.bytes().as_ptr();
+    for sent in &sent {
+        assert!(sent.prefix.bytes().starts_with(b"second:"));
+        assert_eq!(sent.prefix.bytes().as_ptr(), first);
+        assert_eq!(sent.task, request.task);
+    }
+    let rendered = chain.rendered[1].load(Ordering::Relaxed);
+    assert_eq!(rendered, 1);
+    assert_eq!(chain.models[0].requests()[7].prefix, request.prefix);
+}
+
+#[tokio::test]
+async fn an_error_names_all_that_were_tried() {
+    let limited = Class::RateLimited {
+        retry_after_ms: Some(20),
+    };
+    let rows: [(&[Class], Class); 4] = [
+        (
+            &[Class::Unauthorised, limited, Class::UnknownModel],
+            limited,
+        ),
+        (&[Class::Unauthorised, Class::OutOfQuota], Class::OutOfQuota),
+        (&[limited, Class::BadRequest, Class::Transport], limited),
+        (&[Class::Unauthorised, Class::BadRequest], Class::BadRequest),
+    ];
+    for (classes, expected) in rows {
+        let acts: Vec<Act> = classes.iter().map(|class| Act::FailAs(*class)).collect();
+        let chain = chain(&acts);
+        let error = chain.fallback.complete(chain.request()).await.unwrap_err();
+        assert_eq!(error.class, expected, "{classes:?}");
+        let tried = chain.asked().iter().sum::<usize>();
+        let said = error.to_string();
+        let start = format!("model test/1: none of {tried} models answered: ");
+        assert!(said.starts_with(&start), "{said}");
+        assert_eq!(said.matches("model scripted:").count(), tried, "{said}");
+    }
+    let alone = chain(&[Act::FailAs(Class::Transport)]);
+    let error = alone.fallback.complete(alone.request()).await.unwrap_err();
+    assert!(!error.reason.contains("none of"), "{error}");
+}
+
+#[tokio::test]
+async fn a_chain_within_a_chain_says_who_answered() {
+    let inner = chain(&[Act::FailAs(Class::Busy), Act::say("hello")]);
+    let failing = Scripted::by(|_| Act::FailAs(Class::Transport));
+    let outer = Fallback::new("outer/1", Arc::new(failing)).or("inner", Arc::new(inner.fallback));
+    let reply = outer.complete(fixture::request()).await.unwrap();
+    assert_eq!(reply.stand_in.as_deref(), Some("test/2"));
+    assert_eq!(format!("{outer:?}"), r#"["outer/1", "inner"]"#);
+}
+
+#[tokio::test]
+async fn counts_are_the_first_models() {
+    let chain = chain(&[Act::FailAs(Class::Transport), Act::say("hello")]);
+    let counted = chain.fallback.count(chain.request()).await.unwrap();
+    assert_eq!(counted, Some(Tokens("one:".len() as u64)));
+}
