@@ -8,6 +8,7 @@ mod error;
 mod extractive;
 mod fallback;
 mod recent;
+pub mod remote;
 mod request;
 #[cfg(any(test, feature = "test-util"))]
 pub mod scripted;
@@ -26,6 +27,7 @@ use crate::prompt::{self, Prefix, Shared};
 pub use error::{Class, Error, Stage};
 pub use extractive::Extractive;
 pub use fallback::Fallback;
+pub use remote::Remote;
 pub use request::{Colleague, Exchange, Listener, Request};
 pub use unisono_context::call::{CacheWarm, Reply, Stop, ToolCall, ToolResult, Usage};
 

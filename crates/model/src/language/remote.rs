@@ -1,0 +1,344 @@
+//! A model at a provider: its dialect, its cache, its prices and what is learnt of its tokens,
+//! around the client that carries the bytes.
+//!
+//! ```text
+//! complete ─► estimate ─► gate: lead, wait or go ─► client ─► usage: expected, read, cost
+//!                             └ prewarm: a request of its own writes the cache first
+//! ```
+
+mod account;
+mod routes;
+mod sizes;
+mod transport;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use unisono_context::digest::Hasher;
+use unisono_context::tokens::Count;
+use unisono_context::{AgentId, Digest, Tokens};
+
+use super::recent::Recent;
+use super::{
+    CacheWarm, Class, Completion, Counting, Error, LanguageModel, Listener, Reply, Request, Usage,
+};
+use crate::calibration::Calibrations;
+use crate::catalogue::{Catalogue, Entry};
+use crate::client::{Call, OnFirstEvent};
+use crate::dialect::{Dialect, Head, Mode, Sending};
+use crate::prompt::{Persona, Prefix, Shared};
+use crate::warm::{Asking, Key, Warmth};
+use routes::{Routes, cache_key};
+use sizes::Sizes;
+
+pub use transport::Transport;
+
+/// Counts of the provider that are remembered.
+const COUNTS: usize = 64;
+/// So many first replies are learnt from, then one in as many.
+const SAMPLES: u32 = 16;
+/// What a request asks that only writes the cache.
+const PREWARM_TASK: &str = "Answer with the word OK.";
+
+/// A model at a provider.
+#[derive(Debug)]
+pub struct Remote<T> {
+    /// As definitions write it.
+    name: Arc<str>,
+    /// As its provider knows it.
+    model: Arc<str>,
+    entry: Entry,
+    transport: T,
+    catalogue: Arc<Catalogue>,
+    calibrations: Calibrations,
+    warmth: Warmth,
+    sizes: Sizes,
+    started: Instant,
+    routes: Mutex<Routes>,
+    counts: Mutex<Recent<Digest, Tokens>>,
+    replies: AtomicU32,
+}
+
+/// A request that is about to be sent, and what is known of it.
+struct Outgoing<'r> {
+    request: &'r Request,
+    key: Key,
+    /// The prefix, in the local encoding.
+    prefix: Count,
+    asking: Asking,
+}
+
+impl<T: Transport> Remote<T> {
+    /// The model of a catalogue's entry. `transport` speaks the entry's dialect, where it names
+    /// one.
+    pub fn new(entry: Entry, transport: T, catalogue: Arc<Catalogue>) -> Remote<T> {
+        Remote {
+            name: entry.model.to_string().into(),
+            model: entry.model.model.as_str().into(),
+            sizes: Sizes::new(&entry, transport.dialect()),
+            entry,
+            transport,
+            catalogue,
+            calibrations: Calibrations::default(),
+            warmth: Warmth::default(),
+            started: Instant::now(),
+            routes: Mutex::default(),
+            counts: Mutex::new(Recent::new(COUNTS)),
+            replies: AtomicU32::new(0),
+        }
+    }
+
+    /// Learns where others learn too.
+    #[must_use]
+    pub fn calibrated_by(self, calibrations: Calibrations) -> Remote<T> {
+        Remote {
+            calibrations,
+            ..self
+        }
+    }
+
+    /// Passes the gate that others pass too.
+    #[must_use]
+    pub fn warmed_by(self, warmth: Warmth) -> Remote<T> {
+        Remote { warmth, ..self }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, Error> {
+        let mut outgoing = self.prepare(&request).await;
+        outgoing.key.shard = self.route(&outgoing);
+        let mut lead = self.warmth.enter(&outgoing.key, &outgoing.asking).await;
+        let mut before = Usage::NONE;
+        if lead.is_some() && request.cache_warm == CacheWarm::Prewarm {
+            match self.prewarm(&outgoing).await {
+                Ok(used) => before = used,
+                // Nobody waits for what did not work.
+                Err(error) => {
+                    tracing::debug!(%error, "the cache was not prewarmed");
+                    lead = None;
+                }
+            }
+        }
+        let reply = self.send(&outgoing).await;
+        drop(lead);
+        let mut reply = reply?;
+        reply.usage = reply.usage + before;
+        Ok(reply)
+    }
+
+    /// What is known of a request before it is sent.
+    async fn prepare<'r>(&self, request: &'r Request) -> Outgoing<'r> {
+        let prefix = self.sizes.prefix(request).await;
+        let asking = Asking {
+            mode: request.cache_warm,
+            peers: request.peers,
+            prefix: self.calibrations.of(&self.name).adjust(prefix).tokens,
+            minimum: self.entry.cache_minimum,
+        };
+        let key = Key {
+            model: self.name.clone(),
+            prefix: request.prefix.digest(),
+            shard: 0,
+        };
+        Outgoing {
+            request,
+            key,
+            prefix,
+            asking,
+        }
+    }
+
+    /// The shard of the provider's cache that the request is sent to.
+    fn route(&self, outgoing: &Outgoing<'_>) -> u32 {
+        if !self.routes_by_key(&outgoing.asking) {
+            return 0;
+        }
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        routes.take(outgoing.key.prefix, self.started.elapsed())
+    }
+
+    /// Whether the provider routes requests by a key. A server that is not known to cache may
+    /// not know the field.
+    fn routes_by_key(&self, asking: &Asking) -> bool {
+        let has_key = match self.transport.dialect() {
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => true,
+            Dialect::Anthropic | Dialect::Gemini => false,
+        };
+        has_key && asking.is_cacheable()
+    }
+
+    /// Sends a request and completes the usage of its reply.
+    async fn send(&self, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
+        let expected = match self.warmth.is_warm(&outgoing.key) {
+            true => outgoing.asking.prefix,
+            false => Tokens::ZERO,
+        };
+        let (call, tail) = self.call(outgoing, Mode::Stream);
+        let sizes = (
+            call.tokens.minus(outgoing.request.max_output),
+            outgoing.request.max_output,
+        );
+        let reply = self.transport.reply(call).await;
+        let mut reply =
+            reply.map_err(|error| account::explain(error, &self.entry, &self.catalogue, sizes))?;
+        self.learn(outgoing, tail, reply.usage.input).await;
+        reply.usage = account::settle(&self.entry, expected, reply.usage);
+        if account::missed(&reply.usage) {
+            tracing::warn!(
+                model = %self.name,
+                expected = reply.usage.cache_expected.0,
+                read = reply.usage.cache_read.0,
+                "the provider's cache was expected to have the prefix and did not"
+            );
+        }
+        Ok(reply)
+    }
+
+    /// Writes the prefix to the provider's cache, by a request that asks for next to nothing.
+    async fn prewarm(&self, outgoing: &Outgoing<'_>) -> Result<Usage, Error> {
+        let request = Request {
+            persona: Persona {
+                agent: AgentId::new("cache"),
+                description: "answers with one word".into(),
+                instructions: "".into(),
+            },
+            allowed: Arc::from([]),
+            colleagues: Arc::from([]),
+            task: PREWARM_TASK.into(),
+            results: Arc::from([]),
+            exchange: Vec::new(),
+            wrap_up: None,
+            max_output: smallest_output(self.transport.dialect()),
+            temperature_milli: None,
+            listener: Listener::NONE,
+            ..outgoing.request.clone()
+        };
+        let alone = Outgoing {
+            request: &request,
+            key: outgoing.key.clone(),
+            ..*outgoing
+        };
+        Ok(self.send(&alone).await?.usage)
+    }
+
+    /// The call of a request, and the guessed length of its tail.
+    fn call(&self, outgoing: &Outgoing<'_>, mode: Mode) -> (Call, Count) {
+        let request = outgoing.request;
+        let routed = self.routes_by_key(&outgoing.asking) && mode != Mode::Count;
+        let cache_key = routed.then(|| cache_key(outgoing.key.prefix, outgoing.key.shard));
+        let sending = Sending {
+            mode,
+            model: &self.model,
+            cache_key: cache_key.as_deref(),
+            reasoning: self.entry.reasoning,
+        };
+        let tail: Bytes = self.transport.dialect().tail(request, &sending).into();
+        let guess = Sizes::guess(&tail);
+        let calibration = self.calibrations.of(&self.name);
+        let input = calibration.adjust(outgoing.prefix + guess).tokens;
+        let call = Call {
+            model: self.name.clone(),
+            name: self.model.clone(),
+            mode,
+            body: [request.prefix.bytes().clone(), tail],
+            tokens: input + request.max_output,
+            listener: request.listener.clone(),
+            on_first_event: self.on_first_event(outgoing),
+        };
+        (call, guess)
+    }
+
+    /// The first event of a reply says that its prefix is in the provider's cache.
+    fn on_first_event(&self, outgoing: &Outgoing<'_>) -> Option<OnFirstEvent> {
+        if !outgoing.asking.is_cacheable() {
+            return None;
+        }
+        let (warmth, key) = (self.warmth.clone(), outgoing.key.clone());
+        let lifetime = self.entry.cache_lifetime;
+        Some(Box::new(move || warmth.warmed(&key, lifetime)))
+    }
+
+    /// Compares what was estimated with what was reported. Not for every reply: counting costs
+    /// more than it teaches once enough is known.
+    async fn learn(&self, outgoing: &Outgoing<'_>, guess: Count, reported: Tokens) {
+        let asked = self.replies.fetch_add(1, Ordering::Relaxed);
+        let known = self.calibrations.of(&self.name).samples();
+        let wanted = is_sample(known, asked);
+        let Outgoing {
+            request, prefix, ..
+        } = outgoing;
+        let tail = self.sizes.tail(request, *prefix, guess, wanted).await;
+        if let Some(tail) = tail {
+            let estimated = (*prefix + tail).tokens;
+            self.calibrations.observe(&self.name, estimated, reported);
+        }
+    }
+
+    /// Asks the provider for a count, unless it was asked for the same before.
+    async fn ask_for_count(&self, request: Request) -> Result<Option<Tokens>, Error> {
+        let dialect = self.transport.dialect();
+        if dialect.path(&self.model, Mode::Count).is_none() {
+            return Ok(None);
+        }
+        let outgoing = self.prepare(&request).await;
+        let (call, guess) = self.call(&outgoing, Mode::Count);
+        let mut digest = Hasher::new("unisono/count", 1);
+        digest.digest(&outgoing.key.prefix).bytes(&call.body[1]);
+        let digest = digest.finish();
+        if let Some(known) = self.known_counts(|counts| counts.get(&digest)) {
+            return Ok(Some(known));
+        }
+        match self.transport.count(call).await {
+            Ok(tokens) => {
+                self.known_counts(|counts| counts.insert(digest, tokens));
+                self.learn(&outgoing, guess, tokens).await;
+                Ok(Some(tokens))
+            }
+            // A server of the dialect that does not have its count endpoint.
+            Err(error) if matches!(error.class, Class::UnknownModel | Class::BadRequest) => {
+                tracing::debug!(%error, "the provider does not count");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn known_counts<R>(&self, act: impl FnOnce(&mut Recent<Digest, Tokens>) -> R) -> R {
+        act(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<T: Transport> LanguageModel for Remote<T> {
+    fn render(&self, shared: &Shared<'_>) -> Prefix {
+        Prefix::new(self.transport.dialect().head(&Head {
+            model: &self.model,
+            shared: *shared,
+            breakpoints: self.entry.breakpoints,
+        }))
+    }
+
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(self.ask(request))
+    }
+
+    fn count(&self, request: Request) -> Counting<'_> {
+        Box::pin(self.ask_for_count(request))
+    }
+}
+
+/// Whether a reply is learnt from, after `known` samples and as the `asked`th of all.
+const fn is_sample(known: u32, asked: u32) -> bool {
+    known < SAMPLES || asked.is_multiple_of(SAMPLES)
+}
+
+/// The least output a provider lets a request ask for: OpenAI documents 16 tokens for Responses.
+const fn smallest_output(dialect: Dialect) -> Tokens {
+    match dialect {
+        Dialect::OpenAiChat | Dialect::OpenAiResponses => Tokens(16),
+        Dialect::Anthropic | Dialect::Gemini => Tokens(1),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! What a reply used, what it cost, and what an error means for the person who reads it. Pure.
+
+use unisono_context::Tokens;
+
+use crate::catalogue::{Catalogue, Entry};
+use crate::language::{Class, Error, Usage};
+
+/// Fills in what the provider does not say: how much of the input was expected to come from its
+/// cache, and the cost.
+pub(super) fn settle(entry: &Entry, expected: Tokens, reported: Usage) -> Usage {
+    Usage {
+        // An estimate of the prefix may be longer than the whole input was.
+        cache_expected: expected.min(reported.input),
+        cost: entry.prices_for(reported.input).cost(&reported),
+        ..reported
+    }
+}
+
+/// Whether a cache that was expected to have the prefix did not: it was read for less than half
+/// of it, which no error of an estimate explains.
+pub(super) fn missed(usage: &Usage) -> bool {
+    usage.cache_read.times(2) < usage.cache_expected
+}
+
+/// The error with what is known here besides.
+pub(super) fn explain(
+    mut error: Error,
+    entry: &Entry,
+    catalogue: &Catalogue,
+    (input, output): (Tokens, Tokens),
+) -> Error {
+    let more = match error.class {
+        Class::Overflow { limit } => {
+            let named = match limit {
+                Some(limit) => format!("the provider's limit is {limit} tokens"),
+                None => format!("the model's window is {} tokens", entry.window),
+            };
+            format!(
+                "; {named}, the request has about {input} and asks for up to {output} of output"
+            )
+        }
+        Class::UnknownModel => match &catalogue.similar(&entry.model)[..] {
+            [] => "; `unisono models` lists those that are known".to_owned(),
+            alike => format!("; did you mean `{}`?", alike.join("`, `")),
+        },
+        _ => return error,
+    };
+    error.reason = format!("{}{more}", error.reason).into();
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    //! Usage is completed from the catalogue and nothing is made up; errors say what to do.
+
+    use unisono_context::Cost;
+
+    use super::*;
+
+    fn entry(reference: &str) -> Entry {
+        catalogue().get(None, reference).unwrap()
+    }
+
+    fn catalogue() -> Catalogue {
+        Catalogue::built_in().unwrap()
+    }
+
+    fn used(input: u64, cache_read: u64, expected: u64) -> Usage {
+        Usage {
+            cache_read: Tokens(cache_read),
+            cache_expected: Tokens(expected),
+            ..Usage::free(Tokens(input), Tokens(100))
+        }
+    }
+
+    #[test]
+    fn what_was_expected_and_what_it_cost_is_filled_in() {
+        let micro = |reference: &str, usage: Usage| {
+            let settled = settle(&entry(reference), Tokens(80_000), usage);
+            (
+                settled.cache_expected.0,
+                settled.cost.map(Cost::micro_dollars),
+            )
+        };
+        let rows = [
+            (
+                "openai/gpt-4o",
+                used(81_000, 80_000, 0),
+                80_000,
+                Some(2_500 + 100_000 + 1_000),
+            ),
+            (
+                "openai/gpt-4o",
+                used(50_000, 0, 0),
+                50_000,
+                Some(125_000 + 1_000),
+            ),
+            // The whole of a long request has the higher price.
+            (
+                "gemini/gemini-2.5-pro",
+                used(200_001, 0, 0),
+                80_000,
+                Some(501_503),
+            ),
+            ("azure/gpt-4o", used(81_000, 0, 0), 80_000, None),
+            ("openai-compatible/qwen3", used(81_000, 0, 0), 80_000, None),
+        ];
+        for (reference, usage, expected, cost) in rows {
+            assert_eq!(micro(reference, usage), (expected, cost), "{reference}");
+        }
+    }
+
+    #[test]
+    fn a_hit_that_was_expected_is_missed_below_half_of_it() {
+        for (read, expected, is_missed) in [
+            (0, 0, false),
+            (5_000, 0, false),
+            (80_000, 80_000, false),
+            (40_000, 80_000, false),
+            (39_999, 80_000, true),
+            (0, 1, true),
+        ] {
+            let usage = used(81_000, read, expected);
+            assert_eq!(missed(&usage), is_missed, "{read} of {expected}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_known_here() {
+        let said = |reference: &str, class| {
+            let error = Error {
+                model: reference.into(),
+                class,
+                reason: "said the provider".into(),
+                request_id: None,
+            };
+            let sizes = (Tokens(130_512), Tokens(4_096));
+            let explained = explain(error, &entry(reference), &catalogue(), sizes);
+            assert_eq!(explained.class, class);
+            explained.reason.to_string()
+        };
+        let limit = Some(Tokens(127_000));
+        for (reference, class, expected) in [
+            (
+                "openai/gpt-4o",
+                Class::Overflow { limit },
+                "said the provider; the provider's limit is 127000 tokens, the request has about \
+                 130512 and asks for up to 4096 of output",
+            ),
+            (
+                "openai/gpt-4o",
+                Class::Overflow { limit: None },
+                "said the provider; the model's window is 128000 tokens, the request has about \
+                 130512 and asks for up to 4096 of output",
+            ),
+            (
+                "anthropic/claude-hiku-5-5",
+                Class::UnknownModel,
+                "said the provider; did you mean `anthropic/claude-haiku-5-5`",
+            ),
+            (
+                "openai-compatible/qwen3",
+                Class::UnknownModel,
+                "said the provider; `unisono models` lists those that are known",
+            ),
+            ("openai/gpt-4o", Class::BadRequest, "said the provider"),
+        ] {
+            let reason = said(reference, class);
+            assert!(reason.starts_with(expected), "{reason}");
+        }
+    }
+}

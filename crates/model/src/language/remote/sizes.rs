@@ -1,0 +1,145 @@
+//! How long a model's requests are, in its local encoding: the prefix counted once for all that
+//! share it, the rest only where it matters.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+use unisono_context::tokens::Count;
+use unisono_context::{Digest, Encoding};
+
+use crate::catalogue::Entry;
+use crate::dialect::Dialect;
+use crate::estimate::{Estimator, Overheads};
+use crate::language::Request;
+use crate::language::recent::Recent;
+use crate::tokenizer::Tokenizer;
+
+/// Prefixes whose length is remembered.
+const PREFIXES: usize = 64;
+/// A tail that is at most this part of its prefix is guessed: the error does not matter.
+const SMALL: u64 = 50;
+
+/// The sizes of one model's requests.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    encoding: Encoding,
+    overheads: Overheads,
+    prefixes: Mutex<Recent<Digest, Arc<OnceCell<Count>>>>,
+}
+
+impl Sizes {
+    pub(super) fn new(entry: &Entry, dialect: Dialect) -> Sizes {
+        Sizes {
+            encoding: entry.encoding,
+            overheads: Overheads::of(dialect, entry.message_overhead),
+            prefixes: Mutex::new(Recent::new(PREFIXES)),
+        }
+    }
+
+    /// The length of a request's prefix.
+    pub(super) async fn prefix(&self, request: &Request) -> Count {
+        let digest = request.prefix.digest();
+        let cell = {
+            let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
+            prefixes.get_or(digest, Arc::default)
+        };
+        let count = || self.count(request, |by, request| by.prefix(&request.shared()));
+        *cell.get_or_init(count).await
+    }
+
+    /// The length of the rest, guessed from its bytes.
+    pub(super) fn guess(tail: &[u8]) -> Count {
+        Count::approximate(tail.len() as u64)
+    }
+
+    /// The length of the rest, if it is small beside its prefix or the caller wants it counted.
+    pub(super) async fn tail(
+        &self,
+        request: &Request,
+        prefix: Count,
+        guess: Count,
+        wanted: bool,
+    ) -> Option<Count> {
+        if guess.tokens.times(SMALL) <= prefix.tokens {
+            return Some(guess);
+        }
+        if !wanted {
+            return None;
+        }
+        Some(self.count(request, |by, request| by.tail(request)).await)
+    }
+
+    /// Counts on a thread of its own. Where that fails, the prefix's bytes are the guess.
+    async fn count(&self, request: &Request, part: fn(&Estimator<'_>, &Request) -> Count) -> Count {
+        let (encoding, overheads) = (self.encoding, self.overheads);
+        let shared = request.clone();
+        let counting = spawn_blocking(move || {
+            let tokenizer = Tokenizer::load(encoding).ok();
+            let count = |text: &str| match &tokenizer {
+                Some(tokenizer) => tokenizer.count(text),
+                None => Count::approximate(text.len() as u64),
+            };
+            let estimator = Estimator {
+                encoding,
+                overheads,
+                count: &count,
+            };
+            part(&estimator, &shared)
+        });
+        let guess = || Count::approximate(request.prefix.bytes().len() as u64);
+        counting.await.unwrap_or_else(|_| guess())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is counted, what is guessed, and what is left alone.
+
+    use super::*;
+    use crate::catalogue::Catalogue;
+    use crate::fixture;
+
+    #[tokio::test]
+    async fn a_tail_is_counted_only_where_it_matters() {
+        let entry = Catalogue::built_in().unwrap().get(None, "gpt-4o").unwrap();
+        let sizes = Sizes::new(&entry, Dialect::OpenAiChat);
+        let request = fixture::request();
+        let guess = Sizes::guess(&[b'x'; 400]);
+        assert_eq!((guess.tokens.0, guess.at_most.0), (100, 400));
+        for (prefix, wanted, tokens) in [
+            (5_000, false, Some(100)),
+            (5_000, true, Some(100)),
+            (4_999, false, None),
+            // The persona, the task, phrases around them and what a message costs.
+            (4_999, true, Some(42)),
+        ] {
+            let prefix = Count::exact(prefix);
+            let tail = sizes.tail(&request, prefix, guess, wanted).await;
+            assert_eq!(
+                tail.map(|tail| tail.tokens.0),
+                tokens,
+                "{prefix:?} {wanted}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_prefix_is_counted_once() {
+        let entry = Catalogue::built_in().unwrap().get(None, "gpt-4o").unwrap();
+        let sizes = Sizes::new(&entry, Dialect::OpenAiChat);
+        let request = fixture::request();
+        let counted = sizes.prefix(&request).await;
+        assert_eq!(
+            counted,
+            Count::exact(3),
+            "what starts a reply, and no context"
+        );
+        // The same bytes are the same prefix, whatever else the request says.
+        let other = Request {
+            output_schema: Some("{\"type\":\"object\"}".into()),
+            ..request
+        };
+        assert_eq!(sizes.prefix(&other).await, counted);
+    }
+}

@@ -1,0 +1,124 @@
+//! Remote models over HTTP to a provider on loopback whose cache has a prefix only once a reply
+//! with it has begun: what a fan-out pays for, in every dialect.
+
+use unisono_fake_provider::{
+    Act, Answer, CacheSettings, CacheSim, Dialect as Fake, FakeProvider, Recorded, Script,
+};
+
+use super::*;
+use crate::client::Client;
+use crate::provider::{Kind, Settings};
+
+/// The longest a fan-out may take.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A model of each dialect whose provider caches.
+const MODELS: [(&str, Dialect, Kind); 4] = [
+    ("openai/gpt-4o", Dialect::OpenAiChat, Kind::OpenAi),
+    ("openai/gpt-5", Dialect::OpenAiResponses, Kind::OpenAi),
+    (
+        "anthropic/claude-opus-4-1",
+        Dialect::Anthropic,
+        Kind::Anthropic,
+    ),
+    ("gemini/gemini-2.5-flash", Dialect::Gemini, Kind::Gemini),
+];
+
+fn over_http(reference: &str, dialect: Dialect, kind: Kind, url: &str) -> Arc<Remote<Client>> {
+    let mut settings = Settings::new("mine", kind, Some(url), None).unwrap();
+    settings.dialect = dialect;
+    let catalogue = Arc::new(Catalogue::built_in().unwrap());
+    let entry = catalogue.get(None, reference).unwrap();
+    let client = Client::new(settings).unwrap();
+    Arc::new(Remote::new(entry, client, catalogue))
+}
+
+/// The usage of so many requests at once that share a prefix.
+async fn fan_out(remote: &Arc<Remote<Client>>, asked: &Request, count: u32) -> Vec<Usage> {
+    let mut runs = JoinSet::new();
+    for n in 0..count {
+        let remote = remote.clone();
+        let asked = Request {
+            task: format!("task {n}").into(),
+            ..asked.clone()
+        };
+        runs.spawn(async move { remote.complete(asked).await.unwrap().usage });
+    }
+    let outcome = tokio::time::timeout(SOON, runs.join_all()).await;
+    outcome.expect("the fan-out is over soon")
+}
+
+#[tokio::test]
+async fn a_fan_out_pays_for_its_prefix_once() {
+    for (reference, dialect, kind) in MODELS {
+        for (mode, count) in [
+            (CacheWarm::Leader, 16),
+            (CacheWarm::Leader, 64),
+            (CacheWarm::Prewarm, 16),
+        ] {
+            // Each key has a cache of its own, as if another machine served it.
+            let cache = CacheSim::new(CacheSettings {
+                openai_keys: true,
+                ..CacheSettings::default()
+            });
+            let provider = FakeProvider::builder()
+                .script(Script::always(Act::from(Answer::text("Done."))))
+                .cache(&cache)
+                .start()
+                .await;
+            let remote = over_http(reference, dialect, kind, &provider.url());
+            let asked = Request {
+                group: Group::Shared,
+                snapshot: Some(snapshot(10_000)),
+                cache_warm: mode,
+                peers: count,
+                ..fixture::request()
+            };
+            let prefix = remote.render(&asked.shared());
+            let asked = Request { prefix, ..asked };
+            let used = fan_out(&remote, &asked, count).await;
+            check(&format!("{reference}, {count}, {mode:?}"), &asked, &used);
+            let requests = provider.requests();
+            let sent = count as usize + usize::from(mode == CacheWarm::Prewarm);
+            assert_eq!(requests.len(), sent);
+            for request in &requests {
+                assert!(
+                    request.body.starts_with(asked.prefix.bytes()),
+                    "{reference}"
+                );
+                assert!(is_of(request, dialect), "{reference}: {}", request.path);
+            }
+        }
+    }
+}
+
+/// The followers read nearly all of the prefix from the cache, and were expected to.
+fn check(case: &str, asked: &Request, used: &[Usage]) {
+    let prefix = asked.prefix.bytes().len() as u64 / 4;
+    let mut read: Vec<u64> = used.iter().map(|used| used.cache_read.0).collect();
+    read.sort_unstable();
+    let followers = read.len() as u64 - 1;
+    let share = read[1..].iter().sum::<u64>() as f64 / (prefix * followers) as f64;
+    assert!(share >= 0.95, "{case}: {share} of the prefix was read");
+    for used in used {
+        assert!(!account::missed(used), "{case}: {used:?}");
+        assert_eq!(
+            used.cache_expected == Tokens::ZERO,
+            used.cache_read == Tokens::ZERO,
+            "{case}"
+        );
+        assert!(used.cost.is_some(), "{case}");
+    }
+}
+
+fn is_of(request: &Recorded, dialect: Dialect) -> bool {
+    let spoken = match dialect {
+        Dialect::OpenAiChat => Fake::OpenAiChat,
+        Dialect::OpenAiResponses => Fake::OpenAiResponses,
+        Dialect::Anthropic => Fake::Anthropic,
+        Dialect::Gemini => Fake::Gemini,
+    };
+    request
+        .endpoint()
+        .is_some_and(|endpoint| endpoint.dialect == spoken)
+}
