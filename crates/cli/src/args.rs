@@ -9,7 +9,7 @@ use unisono_daemon::config::Override;
 
 use crate::commands::{
     agents, checkpoints, compact, completions, config, context, doctor, export, import, init,
-    models, resume, run, sessions, vacuum,
+    models, resume, run, sessions, usage, vacuum,
 };
 use crate::problem::{Problem, Result};
 
@@ -181,8 +181,10 @@ pub(crate) enum Command {
     /// Agents that can be given a task
     #[command(subcommand)]
     Agents(agents::Command),
-    /// Known models, their windows and prices
+    /// Known models, their windows and prices, and which can be asked
     Models(models::Args),
+    /// What model calls used, by agent and model
+    Usage(usage::Args),
     /// Settings and where they come from
     #[command(subcommand)]
     Config(config::Command),

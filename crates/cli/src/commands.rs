@@ -14,6 +14,7 @@ pub(crate) mod models;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod sessions;
+pub(crate) mod usage;
 pub(crate) mod vacuum;
 
 use crate::app::App;
@@ -33,6 +34,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Checkpoints(command) => app.wait_for(checkpoints::run(app, command)),
         Command::Agents(command) => agents::run(app, command),
         Command::Models(args) => models::run(app, args),
+        Command::Usage(args) => app.wait_for(usage::run(app, args)),
         Command::Config(command) => config::run(app, command),
         Command::Init(args) => init::run(app, args),
         Command::Doctor(args) => doctor::run(app, args),

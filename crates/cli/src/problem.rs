@@ -117,6 +117,14 @@ impl From<unisono_daemon::agents::Error> for Problem {
     }
 }
 
+impl From<unisono_daemon::models::Unreachable> for Problem {
+    fn from(error: unisono_daemon::models::Unreachable) -> Problem {
+        let problem = Problem::usage(error);
+        problem
+            .hint("`unisono models` shows those that can be asked; --model extractive needs no key")
+    }
+}
+
 impl From<daemon::Error> for Problem {
     fn from(error: daemon::Error) -> Problem {
         match error {
@@ -124,6 +132,7 @@ impl From<daemon::Error> for Problem {
             daemon::Error::Store(error) => error.into(),
             daemon::Error::Runtime(error) => error.into(),
             daemon::Error::Agents(error) => error.into(),
+            daemon::Error::Model(error) => error.into(),
             error @ daemon::Error::Directory(_) => Problem::failed(error),
         }
     }

@@ -103,6 +103,11 @@ impl Sessions {
         }
     }
 
+    /// Events of a session from that one on, as many as are read at a time.
+    pub(crate) async fn page(&self, id: SessionId, from: u64) -> Result<Vec<(u64, Event)>> {
+        Ok(self.journal.read(id, from, PAGE).await?)
+    }
+
     /// Closes the store.
     pub(crate) async fn close(self) -> Result<()> {
         Ok(self.journal.close().await?)

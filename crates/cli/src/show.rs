@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::Step;
-use unisono_context::{Timestamp, Tokens};
+use unisono_context::{Cost, Timestamp, Tokens};
 
 /// A number with its thousands apart: `21,480`.
 pub(crate) fn number(n: u64) -> String {
@@ -22,6 +22,16 @@ pub(crate) fn number(n: u64) -> String {
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
+}
+
+/// Dollars; `?` where a price is unknown.
+pub(crate) fn cost(cost: Option<Cost>) -> String {
+    cost.map_or_else(|| "?".to_owned(), |cost| cost.to_string())
+}
+
+/// Dollars as a number; none where a price is unknown.
+pub(crate) fn dollars(cost: Option<Cost>) -> Option<f64> {
+    cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
 }
 
 /// What a checkpoint puts in the context, in the first encoding it was counted in.

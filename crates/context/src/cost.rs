@@ -12,6 +12,11 @@ impl Cost {
     /// Nothing.
     pub const ZERO: Cost = Cost(0);
 
+    /// That many micro-dollars (10⁻⁶ $).
+    pub const fn from_micro_dollars(micro_dollars: u64) -> Cost {
+        Cost(micro_dollars as u128 * 1_000_000)
+    }
+
     /// Whole micro-dollars, rounded up so that a cap is never passed unseen.
     pub fn micro_dollars(self) -> u64 {
         u64::try_from(self.0.div_ceil(1_000_000)).unwrap_or(u64::MAX)

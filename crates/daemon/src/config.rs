@@ -9,9 +9,11 @@ mod contradictions;
 pub(crate) mod keys;
 mod layers;
 pub(crate) mod models;
+mod providers;
 mod show;
 mod sources;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,15 +22,20 @@ use unisono_context::policy::Policy;
 use unisono_model::catalogue::{Catalogue, Entry};
 
 pub use compaction::{Compaction, Numbers, Resolved};
+pub use providers::{Api, Provider};
 pub use show::Setting;
-pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources};
+pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;
+use crate::providers::Providers;
 use layers::Layers;
 
 /// Every default with a comment and unit: the text of `config/unisono.toml`.
 pub const DEFAULTS: &str = include_str!("../../../config/unisono.toml");
+
+/// The default model that stands for: whichever provider has a key.
+pub const AUTO: &str = "auto";
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -37,6 +44,9 @@ pub struct Config {
     pub store: Store,
     /// Models.
     pub models: Models,
+    /// Who serves them, by name.
+    #[serde(default)]
+    pub providers: BTreeMap<String, Provider>,
     /// When conversations are summarised.
     pub compaction: Compaction,
     /// Who works on an input.
@@ -59,8 +69,10 @@ pub struct Store {
 /// Models.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Models {
-    /// The model of agents that name none.
+    /// The model of agents that name none; [`AUTO`]: that of the first provider with a key.
     pub default: String,
+    /// Models that are asked, in this order, when the one an agent names cannot be had.
+    pub fallback: Vec<String>,
     /// A catalogue on top of the built-in one, absolute.
     pub catalogue: Option<PathBuf>,
 }
@@ -160,6 +172,10 @@ pub struct Loaded {
     pub config: Config,
     /// The models known, a person's own catalogue included.
     pub catalogue: Catalogue,
+    /// Who can be asked for them.
+    pub providers: Providers,
+    /// The model of agents that name none.
+    pub default_model: String,
     /// The project's directory, if there is one.
     pub project: Option<PathBuf>,
     /// What is wrong but keeps nothing from working.
@@ -177,6 +193,15 @@ impl Loaded {
     /// When and how a conversation of that model is compacted.
     pub fn policy_for(&self, model: &Entry) -> Policy {
         self.config.compaction.resolve(model).policy
+    }
+
+    /// The models that may write summaries of conversations led by any agent.
+    pub(crate) fn summarisers(&self) -> Vec<String> {
+        let default = self.catalogue.get(None, &self.default_model);
+        default
+            .map(|entry| entry.summariser.to_string())
+            .into_iter()
+            .collect()
     }
 
     /// What it was read from.
@@ -215,10 +240,23 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
     let loaded = extract(&layers, &mut found).and_then(|config| {
         contradictions::check(&config.compaction, &layers, &mut found);
         let catalogue = models::catalogue(&config, &sources, &mut found)?;
+        let providers = Providers::read(
+            &config.providers,
+            &catalogue,
+            &sources.variables,
+            &|path| layers.place(path),
+            &mut found,
+        );
         models::check(&config, &catalogue, &layers, &mut found);
+        let default_model = match config.models.default.as_str() {
+            AUTO => providers.default_model(),
+            named => named,
+        };
         Some(Loaded {
+            default_model: default_model.to_owned(),
             config,
             catalogue,
+            providers,
             project: sources.project(),
             warnings: Diagnostics::default(),
             sources,

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unisono_context::{SessionId, TurnId};
-use unisono_model::catalogue::EXTRACTIVE;
-use unisono_model::language::{Extractive, Models};
+use unisono_model::calibration::Calibrations;
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
+use unisono_session::event::Work;
 use unisono_session::machine::Import;
 use unisono_store::{Disk, Journal, Memory, Salvage};
 use uuid::Uuid;
@@ -24,6 +24,7 @@ use crate::agents;
 use crate::ask::{self, Ask, Finished};
 use crate::config::{Override, Sources};
 use crate::diagnostic::Diagnostics;
+use crate::models::{self, Learnt};
 use crate::setup::Setup;
 
 /// Why something could not be done.
@@ -41,6 +42,9 @@ pub enum Error {
     /// An agent that was asked for does not fit.
     #[error(transparent)]
     Agents(#[from] agents::Error),
+    /// An agent's model cannot be asked.
+    #[error(transparent)]
+    Model(#[from] models::Unreachable),
     /// The working directory is not known.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
@@ -51,6 +55,8 @@ pub enum Error {
 pub struct Opened {
     /// The journal.
     pub journal: Journal,
+    /// Where it is; none for one in memory.
+    pub directory: Option<PathBuf>,
     /// What was saved and lost; none if the store was whole.
     pub salvage: Option<Salvage>,
 }
@@ -60,7 +66,8 @@ pub struct Opened {
 /// # Errors
 /// Another process holds it, it cannot be written, or it is of a newer version.
 pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
-    let path = path.to_owned();
+    let directory = path.to_owned();
+    let path = directory.clone();
     let opening = tokio::task::spawn_blocking(move || Disk::open(path));
     let opened = match opening.await {
         Ok(opened) => opened?,
@@ -68,6 +75,7 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
     };
     Ok(Opened {
         journal: Journal::new(Arc::new(opened.disk)),
+        directory: Some(directory),
         salvage: opened.salvage,
     })
 }
@@ -154,8 +162,11 @@ impl Builder {
         };
         let opened = if self.in_memory {
             let journal = Journal::new(Arc::new(Memory::new()));
-            let salvage = None;
-            Opened { journal, salvage }
+            Opened {
+                journal,
+                directory: None,
+                salvage: None,
+            }
         } else {
             open_store(&setup.loaded.config.store.path).await?
         };
@@ -168,6 +179,7 @@ impl Builder {
 pub struct Daemon {
     setup: Setup,
     runtime: Runtime,
+    learnt: Learnt,
     salvage: Option<Salvage>,
 }
 
@@ -182,13 +194,20 @@ impl Daemon {
     /// # Errors
     /// The runtime cannot be started.
     pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
-        let (models, options) = (models(&setup), options(&setup));
-        let runtime = Runtime::start(opened.journal, kinds, models, options).await?;
+        let learnt = Learnt::open(opened.directory.as_deref());
+        let models = models::build(&setup, &learnt.calibrations);
+        let runtime = Runtime::start(opened.journal, kinds, models, options(&setup)).await?;
         Ok(Daemon {
             setup,
             runtime,
+            learnt,
             salvage: opened.salvage,
         })
+    }
+
+    /// What was learnt of models' tokens.
+    pub fn calibrations(&self) -> &Calibrations {
+        &self.learnt.calibrations
     }
 
     /// Configuration and agents.
@@ -231,6 +250,9 @@ impl Daemon {
     /// An agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
         let turn = ask::turn(&self.setup, ask)?;
+        if matches!(turn.work, Work::Answer { .. }) {
+            models::check(&self.setup, &turn.team)?;
+        }
         let id = turn.id;
         session.accept(turn).await?;
         Ok(id)
@@ -251,6 +273,7 @@ impl Daemon {
     /// There is no such turn, or the session is gone.
     pub async fn wait(&self, session: &Handle, turn: TurnId) -> Result<Finished, Error> {
         let ended = session.wait(turn).await?;
+        self.learnt.keep();
         let answer = match ended.answer {
             Some(id) => {
                 session
@@ -287,23 +310,11 @@ impl Daemon {
     pub async fn shutdown(self) {
         let journal = self.runtime.journal().clone();
         self.runtime.shutdown().await;
+        self.learnt.keep();
         if let Err(error) = journal.close().await {
             tracing::warn!(%error, "the store did not close cleanly");
         }
     }
-}
-
-/// Every model an agent names, so that each can be asked. While the program has no client for
-/// providers, the extractive model answers in their place; the configuration warns of it.
-fn models(setup: &Setup) -> Models {
-    let mut models = Models::default();
-    for agent in setup.roster.iter() {
-        let name = &agent.definition.model;
-        if &**name != EXTRACTIVE {
-            models = models.with(name.clone(), Extractive);
-        }
-    }
-    models
 }
 
 fn options(setup: &Setup) -> Options {

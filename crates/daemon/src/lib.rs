@@ -1,6 +1,8 @@
 //! What stands around the runtime: configuration, agent definitions, transcripts, telemetry.
 //!
 //! - [`config`] reads the settings of all layers and says where each came from.
+//! - [`providers`] says of whom models can be asked.
+//! - [`models`] are what agents and summaries ask.
 //! - [`agents`] reads agent definitions into a roster.
 //! - [`setup`] does both at once: what a program starts from.
 //! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked.
@@ -16,7 +18,9 @@ pub mod daemon;
 pub mod diagnostic;
 mod document;
 pub mod init;
+pub mod models;
 pub mod paths;
+pub mod providers;
 mod schema;
 pub mod setup;
 pub mod telemetry;

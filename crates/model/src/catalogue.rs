@@ -98,6 +98,28 @@ impl Catalogue {
         Ok(self)
     }
 
+    /// This catalogue with a provider of that name, whose models are as those of `like`, a known
+    /// one. A provider that is known already stays as it is.
+    #[must_use]
+    pub fn with_provider(mut self, name: &str, like: &str) -> Catalogue {
+        if let Some(known) = self.providers.get(like).cloned()
+            && !self.providers.contains_key(name)
+        {
+            let own = file::Provider {
+                models_of: Some(known.models_of.clone().unwrap_or_else(|| like.to_owned())),
+                default_model: None,
+                ..known
+            };
+            self.providers.insert(name.to_owned(), own);
+        }
+        self
+    }
+
+    /// The model of whoever names none and chooses that provider.
+    pub fn default_model(&self, provider: &str) -> Option<&str> {
+        self.providers.get(provider)?.default_model.as_deref()
+    }
+
     /// Looks a model up. Without a provider the name may be `provider/model`, `extractive`, or
     /// the bare name of a known model. A dated name (`gpt-4o-2024-08-06`) finds its undated entry.
     ///

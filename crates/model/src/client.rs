@@ -38,7 +38,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use unisono_context::Tokens;
 
-use crate::dialect::{Failure, Mode};
+use crate::dialect::{Dialect, Failure, Mode};
 use crate::language::{self, Class, Listener, Reply, Stage};
 use crate::provider::{self, Settings};
 use attempt::{Answer, Failed};
@@ -50,7 +50,7 @@ use retry::Decision;
 pub struct Client {
     settings: Settings,
     http: reqwest::Client,
-    entrance: Entrance,
+    entrance: Arc<Entrance>,
 }
 
 /// One call.
@@ -126,9 +126,23 @@ impl Client {
         }
         Ok(Client {
             http: transport::connections(&settings)?,
-            entrance: Entrance::new(&settings),
+            entrance: Arc::new(Entrance::new(&settings)),
             settings,
         })
+    }
+
+    /// The same provider, asked in another dialect: with the same connections, limits, cool-down
+    /// and breaker.
+    #[must_use]
+    pub fn speaking(&self, dialect: Dialect) -> Client {
+        Client {
+            settings: Settings {
+                dialect,
+                ..self.settings.clone()
+            },
+            http: self.http.clone(),
+            entrance: self.entrance.clone(),
+        }
     }
 
     /// The settings.

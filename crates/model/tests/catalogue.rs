@@ -325,3 +325,26 @@ fn errors_name_file_line_and_key() {
         assert!(error.starts_with(expected), "{error}");
     }
 }
+
+#[test]
+fn a_provider_of_ones_own_serves_what_the_one_it_is_like_serves() {
+    let catalogue = Catalogue::built_in()
+        .unwrap()
+        .with_provider("mirror", "openai");
+    let entry = catalogue.get(None, "mirror/gpt-4o").unwrap();
+    assert_eq!(entry.window, Tokens(128_000));
+    assert!(!entry.assumed && entry.prices.input.is_none(), "{entry:?}");
+    assert_eq!(catalogue.default_model("mirror"), None);
+    let unlike = catalogue.with_provider("other", "nobody");
+    assert!(unlike.get(None, "other/x").is_err());
+}
+
+#[test]
+fn the_default_models_are_known() {
+    let catalogue = Catalogue::built_in().unwrap();
+    for provider in ["openai", "anthropic", "gemini"] {
+        let model = catalogue.default_model(provider).unwrap();
+        let entry = catalogue.get(Some(provider), model).unwrap();
+        assert!(!entry.assumed && entry.prices.input.is_some(), "{model}");
+    }
+}

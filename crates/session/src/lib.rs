@@ -27,6 +27,7 @@ pub mod outbox;
 pub mod run;
 pub mod state;
 pub mod turn;
+pub mod usage;
 
 pub use agent::Definition;
 pub use due::Effect;

@@ -1,6 +1,8 @@
-//! `unisono doctor`: every record of the store is checked.
+//! `unisono doctor`: which providers can be asked, and every record of the store checked.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use unisono_daemon::providers::Access;
+use unisono_daemon::setup::Setup;
 use unisono_store::{Checkup, Salvage};
 
 use crate::app::App;
@@ -11,7 +13,8 @@ const HELP: &str = "\
 A store that does not open, or that lost something acknowledged, is repaired when it is opened;
 damaged files are kept beside it. Exits with 1 if something is wrong and was not repaired, or lost.
 JSON: store, sessions, events, checkpoints, findings [{record, fault}],
-salvage {reason, quarantine, sessions, events, lost} or null.";
+salvage {reason, quarantine, sessions, events, lost} or null,
+providers [{provider, usable, lacks, address, key (where it came from)}].";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -23,6 +26,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
+    if !app.out.json {
+        providers(app, &setup);
+    }
     let store = app.store_path(&setup)?;
     let checkup = if args.repair {
         unisono_store::repair(store)
@@ -31,7 +37,9 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     };
     let checkup = checkup?;
     if app.out.json {
-        app.out.json(&json(&store.display().to_string(), &checkup));
+        let mut report = json(&store.display().to_string(), &checkup);
+        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        app.out.json(&report);
     } else {
         text(app, &store.display().to_string(), &checkup);
     }
@@ -44,6 +52,35 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
     }
+}
+
+/// Which providers can be asked, and what the others lack. A key is never shown.
+fn providers(app: &App, setup: &Setup) {
+    for (name, access) in setup.loaded.providers.iter() {
+        match &access.settings {
+            Ok(settings) => {
+                let key = setup.loaded.providers.key_of(name).unwrap_or_default();
+                let usable = app.out.paint.green("usable");
+                let address = &settings.address;
+                app.out
+                    .data(format_args!("provider {name}: {usable} at {address}{key}"));
+            }
+            Err(lacks) => app
+                .out
+                .data(format_args!("provider {name}: not usable: {lacks}")),
+        }
+    }
+}
+
+fn provider((name, access): (&str, &Access)) -> Value {
+    let settings = access.settings.as_ref();
+    json!({
+        "provider": name,
+        "usable": settings.is_ok(),
+        "lacks": settings.err().map(ToString::to_string),
+        "address": settings.ok().map(|settings| settings.address.to_string()),
+        "key": settings.ok().and_then(|s| s.auth.key()).map(|key| key.source().to_string()),
+    })
 }
 
 fn text(app: &App, store: &str, checkup: &Checkup) {

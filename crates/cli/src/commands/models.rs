@@ -1,7 +1,9 @@
-//! `unisono models`: the catalogue.
+//! `unisono models`: the catalogue, and which of its models can be asked.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use unisono_context::Tokens;
+use unisono_daemon::setup::Setup;
+use unisono_model::calibration::Calibration;
 use unisono_model::catalogue::{Entry, Price};
 
 use crate::app::App;
@@ -9,63 +11,137 @@ use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-Prices are dollars per million tokens; `?` is an unknown price, which is not free.
-JSON: a list of {model, window_tokens, max_output_tokens, encoding, estimated, input_usd_per_million,
-output_usd_per_million}.";
+Prices are dollars per million tokens; `?` is an unknown price, which is not free. ASK says whether
+a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
+exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
+replies showed so far.
+JSON: a list of {model, usable, lacks, default, window_tokens, max_output_tokens, encoding,
+estimated, calibration {ratio, error, replies} or null, input_usd_per_million,
+output_usd_per_million, cache_read_usd_per_million, cache_write_usd_per_million}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// Only models whose name contains this
     name: Option<String>,
+    /// Only models that can be asked
+    #[arg(long)]
+    usable: bool,
+}
+
+/// A model, and what is known of it here.
+struct Row {
+    entry: Entry,
+    lacks: Option<String>,
+    default: bool,
+    calibration: Option<Calibration>,
 }
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let wanted = |entry: &Entry| {
-        args.name
-            .as_ref()
-            .is_none_or(|name| entry.model.to_string().contains(name.as_str()))
-    };
-    let entries: Vec<Entry> = setup.loaded.catalogue.entries().filter(wanted).collect();
+    let rows = rows(&setup, &args);
     if app.out.json {
-        app.out.json(&entries.iter().map(json).collect::<Vec<_>>());
-    } else if entries.is_empty() {
+        app.out.json(&rows.iter().map(object).collect::<Vec<_>>());
+    } else if rows.is_empty() {
         app.out.say("no model has that in its name");
     } else {
-        let header = ["MODEL", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT"];
-        let rows = entries.iter().map(row).collect();
-        app.out.data(show::table(&header, &[1, 2, 4, 5], rows));
+        let header = [
+            "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED",
+        ];
+        let table = rows.iter().map(line).collect();
+        app.out.data(show::table(&header, &[2, 3, 5, 6, 7], table));
     }
     Ok(())
 }
 
-fn row(entry: &Entry) -> Vec<String> {
-    let price = |price: Option<Price>| price.map_or_else(|| "?".to_owned(), |p| p.to_string());
-    let counted = if entry.estimated {
-        "estimated"
-    } else {
-        entry.encoding.name()
+fn rows(setup: &Setup, args: &Args) -> Vec<Row> {
+    let loaded = &setup.loaded;
+    let learnt = unisono_daemon::models::learnt(&loaded.config.store.path);
+    // Models that are named but not in the catalogue are shown as well.
+    let agents = setup.roster.iter().map(|agent| &*agent.definition.model);
+    let named = agents.chain([loaded.default_model.as_str()]);
+    let known: Vec<Entry> = loaded.catalogue.entries().collect();
+    let mut extra: Vec<Entry> = named
+        .filter_map(|name| loaded.catalogue.get(None, name).ok())
+        .filter(|entry| !known.iter().any(|known| known.model == entry.model))
+        .collect();
+    extra.sort_by(|a, b| a.model.cmp(&b.model));
+    extra.dedup_by(|a, b| a.model == b.model);
+    let all = known.into_iter().chain(extra).map(|entry| {
+        let name = entry.model.to_string();
+        Row {
+            lacks: loaded.providers.lacks(&entry.model.provider),
+            default: name == loaded.default_model,
+            calibration: Some(learnt.of(&name)).filter(|c| c.samples() > 0),
+            entry,
+        }
+    });
+    let wanted = |row: &Row| {
+        let name = row.entry.model.to_string();
+        let named = args
+            .name
+            .as_ref()
+            .is_none_or(|part| name.contains(part.as_str()));
+        named && (!args.usable || row.lacks.is_none())
+    };
+    all.filter(wanted).collect()
+}
+
+fn price(price: Option<Price>) -> String {
+    price.map_or_else(|| "?".to_owned(), |p| p.to_string())
+}
+
+fn line(row: &Row) -> Vec<String> {
+    let entry = &row.entry;
+    let ask = match (&row.lacks, row.default) {
+        (Some(_), _) => "no",
+        (None, true) => "default",
+        (None, false) => "yes",
     };
     let number = |tokens: Tokens| show::tokens(tokens);
     vec![
         entry.model.to_string(),
+        ask.to_owned(),
         number(entry.window),
         number(entry.max_output),
-        counted.to_owned(),
+        counted(row),
         price(entry.prices.input),
         price(entry.prices.output),
+        price(entry.prices.cache_read),
     ]
 }
 
-fn json(entry: &Entry) -> serde_json::Value {
+fn counted(row: &Row) -> String {
+    match (row.entry.estimated, &row.calibration) {
+        (false, _) => row.entry.encoding.name().to_owned(),
+        (true, None) => "estimated".to_owned(),
+        (true, Some(learnt)) => format!(
+            "estimated × {:.2} ± {:.0} %",
+            learnt.ratio(),
+            learnt.band() * 100.0
+        ),
+    }
+}
+
+fn object(row: &Row) -> Value {
+    let entry = &row.entry;
+    let price = |price: Option<Price>| price.map(|price| price.to_string());
+    let calibration = row.calibration.as_ref().map(|learnt| {
+        json!({"ratio": learnt.ratio(), "error": learnt.band(), "replies": learnt.samples()})
+    });
     json!({
         "model": entry.model.to_string(),
+        "usable": row.lacks.is_none(),
+        "lacks": row.lacks,
+        "default": row.default,
         "window_tokens": entry.window.0,
         "max_output_tokens": entry.max_output.0,
         "encoding": entry.encoding.name(),
         "estimated": entry.estimated,
-        "input_usd_per_million": entry.prices.input.map(|price| price.to_string()),
-        "output_usd_per_million": entry.prices.output.map(|price| price.to_string()),
+        "calibration": calibration,
+        "input_usd_per_million": price(entry.prices.input),
+        "output_usd_per_million": price(entry.prices.output),
+        "cache_read_usd_per_million": price(entry.prices.cache_read),
+        "cache_write_usd_per_million": price(entry.prices.cache_write),
     })
 }

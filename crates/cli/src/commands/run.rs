@@ -6,7 +6,8 @@ use clap::ArgGroup;
 use unisono_context::{SessionId, TurnId};
 use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::Override;
+use unisono_daemon::config::{AUTO, Override};
+use unisono_daemon::models;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::transcript::Format;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -46,7 +47,8 @@ Examples:
 JSON: session, turn, outcome (answered, failed, cancelled, timeout, open), error {code, reason},
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 checkpoints [{number, messages, tokens_before, tokens_after, model, duration_ms}],
-runs [{agent, role, state, text, input_tokens, output_tokens, duration_ms, cause, reason}].";
+runs [{agent, role, state, text, input_tokens, output_tokens, cache_expected_tokens,
+cache_read_tokens, cache_write_tokens, cost_usd, duration_ms, cause, reason}], cost_usd.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -66,6 +68,9 @@ pub(crate) struct Args {
     /// The agent that answers
     #[arg(long, value_name = "AGENT")]
     lead: Option<String>,
+    /// The model of agents that name none: provider/model, or extractive
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
     #[command(flatten)]
     compaction: Compaction,
     /// The branch to continue
@@ -84,7 +89,13 @@ pub(crate) struct Args {
 
 impl Args {
     fn overrides(&self) -> Vec<Override> {
-        self.compaction.overrides()
+        let model = self.model.iter();
+        let model = model.map(|name| Override::new("--model", "models.default", name));
+        self.compaction
+            .overrides()
+            .into_iter()
+            .chain(model)
+            .collect()
     }
 
     fn ask(&self) -> Ask {
@@ -135,6 +146,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     {
         return Err(Problem::usage("--task is empty").hint("say what is to be done"));
     }
+    models::check(&setup, &team)?;
     let source = args.file.as_deref().map(conversation::open).transpose()?;
     let conversation = match &source {
         Some(source) => Some(source.conversation(format(&args), args.skip_bad, &app.out)?),
@@ -200,17 +212,26 @@ async fn from_file(sessions: &Sessions, source: Source, import: Import) -> Resul
     })
 }
 
-/// Says once what answers, and how to change that.
+/// Says once what answers, where nobody chose it, and how to change that.
 fn say_model(out: &Out, setup: &Setup, team: &Team) {
-    let extractive = |agent: &std::sync::Arc<unisono_session::Definition>| {
-        agent.kind == unisono_session::agent::Kind::Llm && &*agent.model == EXTRACTIVE
+    let loaded = &setup.loaded;
+    let default = loaded.default_model.as_str();
+    let answers = |agent: &std::sync::Arc<unisono_session::Definition>| {
+        agent.kind == unisono_session::agent::Kind::Llm && &*agent.model == default
     };
-    if team.definitions().any(extractive) && setup.loaded.config.models.default == EXTRACTIVE {
-        out.say(out.paint_messages.dim(
-            "model      extractive: offline, needs no key, quotes the conversation; \
-             set models.default in config/unisono.toml to change it",
-        ));
+    if !team.definitions().any(answers) || loaded.config.models.default != AUTO {
+        return;
     }
+    let said = if default == EXTRACTIVE {
+        "model      extractive: offline, quotes the conversation; for a language model set \
+         ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or a provider in config/unisono.toml"
+            .to_owned()
+    } else {
+        let provider = default.split('/').next().unwrap_or_default();
+        let key = loaded.providers.key_of(provider).unwrap_or_default();
+        format!("model      {default}{key}; --model extractive stays offline")
+    };
+    out.say(out.paint_messages.dim(&said));
 }
 
 async fn open(daemon: &Daemon, from: From, screen: &Screen<'_>, branch: &str) -> Result<Handle> {

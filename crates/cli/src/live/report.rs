@@ -1,7 +1,7 @@
 //! What came of a turn: the answer or the JSON on stdout, the exit code.
 
 use serde::Serialize;
-use unisono_context::{SessionId, Tokens};
+use unisono_context::{Cost, SessionId, Tokens};
 use unisono_session::event::{Outcome, RunRole};
 
 use super::follow::End;
@@ -33,6 +33,8 @@ pub(crate) struct Report {
     /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
     runs: Vec<RunReport>,
+    /// What its finished runs cost together; none where a price is unknown.
+    cost_usd: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,6 +63,12 @@ struct RunReport {
     text: Option<String>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
+    /// Input tokens that were expected in, read from and written to the provider's cache.
+    cache_expected_tokens: Option<u64>,
+    cache_read_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+    /// None for an unknown price.
+    cost_usd: Option<f64>,
     duration_ms: Option<u64>,
     /// For `failed`: its class, such as `timeout` or `exit_failure`.
     cause: Option<&'static str>,
@@ -98,6 +106,7 @@ impl Report {
             usable_tokens: frozen.map(|frozen| frozen.usable.0),
             checkpoints: made(watch),
             runs: watch.runs.iter().map(run).collect(),
+            cost_usd: show::dollars(watch.used().cost),
         }
     }
 }
@@ -137,6 +146,10 @@ fn run(watched: &Watched) -> RunReport {
         text: None,
         input_tokens: None,
         output_tokens: None,
+        cache_expected_tokens: None,
+        cache_read_tokens: None,
+        cache_write_tokens: None,
+        cost_usd: None,
         duration_ms: None,
         cause: None,
         reason: None,
@@ -153,6 +166,10 @@ fn run(watched: &Watched) -> RunReport {
             report.reason = partial.as_ref().map(ToString::to_string);
             report.input_tokens = used(usage.input);
             report.output_tokens = used(usage.output);
+            report.cache_expected_tokens = used(usage.cache_expected);
+            report.cache_read_tokens = used(usage.cache_read);
+            report.cache_write_tokens = used(usage.cache_write);
+            report.cost_usd = show::dollars(usage.cost);
             report.duration_ms = Some(*ms);
         }
         Status::Failed { cause, reason, ms } => {
@@ -170,6 +187,17 @@ pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -
     if out.json {
         out.json(&Report::new(session, watch, end));
     } else if let Some(answer) = &watch.answer {
+        let used = watch.used();
+        if used.cost != Some(Cost::ZERO) {
+            let cost = used
+                .cost
+                .map_or_else(|| "unknown".to_owned(), |c| c.to_string());
+            let cached = show::tokens(used.cache_read);
+            let input = show::tokens(used.input);
+            out.say(format_args!(
+                "cost       {cost}: {input} tokens in, {cached} of them cached"
+            ));
+        }
         out.say("");
         out.data(show::indented(&answer.countable_text(), ""));
     }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use unisono_context::Tokens;
 use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::{Cost, Tokens};
 use unisono_session::event::RunRole;
 
 use super::member::{Status, Watched};
@@ -235,11 +235,24 @@ impl<'o> Screen<'o> {
                 } else {
                     paint.yellow(word)
                 };
+                let cached = match (usage.cache_expected, usage.cache_read) {
+                    (Tokens::ZERO, Tokens::ZERO) => String::new(),
+                    (Tokens::ZERO, read) => format!("  {} cached", show::tokens(read)),
+                    (expected, read) => {
+                        let (read, expected) = (show::tokens(read), show::tokens(expected));
+                        format!("  {read} of {expected} cached")
+                    }
+                };
+                let cost = match usage.cost {
+                    Some(Cost::ZERO) => String::new(),
+                    Some(cost) => format!("  {cost}"),
+                    None => "  $ ?".to_owned(),
+                };
                 let why = partial
                     .as_ref()
                     .map(|why| format!("  {}", paint.yellow(why)));
                 format!(
-                    "{word} {tokens}  {:>7}{}",
+                    "{word} {tokens}  {:>7}{cached}{cost}{}",
                     show::time(*ms),
                     why.unwrap_or_default()
                 )

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unisono_context::call::Usage;
 use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::Step;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
@@ -81,6 +82,15 @@ impl Watch {
         };
         watch.catch_up();
         watch
+    }
+
+    /// What the runs that have finished used together.
+    pub(crate) fn used(&self) -> Usage {
+        let finished = self.runs.iter().filter_map(|run| match &run.status {
+            Status::Done { usage, .. } => Some(*usage),
+            _ => None,
+        });
+        finished.fold(Usage::NONE, |sum, usage| sum + usage)
     }
 
     /// Takes over what the state knows of the turn.

@@ -11,6 +11,7 @@ mod agents;
 mod conversations;
 mod held;
 mod interrupted;
+mod providers;
 mod run;
 mod settings;
 mod support;

@@ -63,7 +63,11 @@ impl Place {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unisono"));
-        let variables = std::env::vars().filter(|(name, _)| name.starts_with("UNISONO"));
+        let ours = |name: &str| {
+            let name = name.to_ascii_uppercase();
+            name.starts_with("UNISONO") || name.ends_with("_API_KEY") || name.ends_with("_PROXY")
+        };
+        let variables = std::env::vars().filter(|(name, _)| ours(name));
         variables.for_each(|(name, _)| {
             command.env_remove(name);
         });
@@ -155,7 +159,7 @@ impl Done {
 }
 
 /// Waits for the end of a child; one that takes too long is ended.
-fn finish(mut child: Child, what: &[&str]) -> Done {
+pub(crate) fn finish(mut child: Child, what: &[&str]) -> Done {
     let stdout = read_all(child.stdout.take().unwrap());
     let stderr = read_all(child.stderr.take().unwrap());
     let status = wait(&mut child).unwrap_or_else(|| panic!("{what:?} did not end in time"));

@@ -150,7 +150,7 @@ impl Setting<'_> {
             );
             return None;
         }
-        let default = &self.loaded.config.models.default;
+        let default = &self.loaded.default_model;
         let name = if extractive {
             EXTRACTIVE
         } else {

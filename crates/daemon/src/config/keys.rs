@@ -11,6 +11,7 @@ const SECONDS: Kind = Kind::Whole(1, 31_536_000);
 pub(crate) const ALL: &[Key] = &[
     key("store", Kind::Section(&[key("path", Kind::Path)])),
     key("models", Kind::Section(MODELS)),
+    key("providers", Kind::Named(PROVIDER)),
     key("compaction", Kind::Section(COMPACTION)),
     key("run", Kind::Section(RUN)),
     key("agent_defaults", Kind::Section(AGENT_DEFAULTS)),
@@ -19,7 +20,42 @@ pub(crate) const ALL: &[Key] = &[
     key("log", Kind::Section(LOG)),
 ];
 
-const MODELS: &[Key] = &[key("default", Kind::Text), key("catalogue", Kind::Path)];
+const MODELS: &[Key] = &[
+    key("default", Kind::Text),
+    key("fallback", Kind::Texts),
+    key("catalogue", Kind::Path),
+];
+
+/// The keys of `[providers.<name>]`.
+const PROVIDER: &[Key] = &[
+    key("like", Kind::Choice(PROVIDERS)),
+    key("api", Kind::Choice(&["chat", "responses"])),
+    key("base_url", Kind::Text),
+    key("api_version", Kind::Text),
+    key("api_key_env", Kind::Text),
+    key("api_key_file", Kind::Path),
+    key("headers", Kind::TextMap),
+    key("default_model", Kind::Text),
+    key("connect_timeout", Kind::Duration),
+    key("first_byte_timeout", Kind::Duration),
+    key("idle_timeout", Kind::Duration),
+    key("total_timeout", Kind::Duration),
+    key("attempts", Kind::Whole(1, 20)),
+    key("reply_cap_bytes", Kind::Whole(1_024, i64::MAX)),
+    key("requests_per_minute", SOME),
+    key("tokens_per_minute", Kind::Whole(1, i64::MAX)),
+    key("max_concurrent", SOME),
+    key("queue_timeout", Kind::Duration),
+];
+
+/// The providers that are built in and can be called.
+const PROVIDERS: &[&str] = &[
+    "openai",
+    "anthropic",
+    "gemini",
+    "azure",
+    "openai-compatible",
+];
 
 const RUN: &[Key] = &[
     key("lead", Kind::Text),

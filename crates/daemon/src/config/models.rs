@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry, FileError};
+use unisono_model::catalogue::{Catalogue, Entry, FileError};
 
 use super::layers::Layers;
-use super::{Config, Sources};
+use super::{AUTO, Config, Sources};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 
 /// The built-in catalogue with a person's own on top; none where a file is wrong.
@@ -24,6 +24,13 @@ pub(super) fn catalogue(
     };
     let beside = sources.home.settings().map(|dir| dir.join("models.toml"));
     let beside = beside.filter(|path| path.is_file());
+    let built_in = config
+        .providers
+        .iter()
+        .fold(built_in, |all, (name, own)| match &own.like {
+            Some(like) => all.with_provider(name, like),
+            None => all,
+        });
     let Some(path) = config.models.catalogue.clone().or(beside) else {
         return Some(built_in);
     };
@@ -72,7 +79,12 @@ pub(super) fn check(
         }
     };
     let compaction = &config.compaction;
-    known(&["models", "default"], &config.models.default);
+    if config.models.default != AUTO {
+        known(&["models", "default"], &config.models.default);
+    }
+    for name in &config.models.fallback {
+        known(&["models", "fallback"], name);
+    }
     for name in compaction.models.keys() {
         known(&["compaction", "models", name], name);
     }
@@ -86,7 +98,7 @@ pub(super) fn check(
     }
 }
 
-/// Says what is assumed of a model, and that it cannot be called yet.
+/// Says what is assumed of a model.
 pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnostics) {
     let mut warn = |problem: String, help: &str| {
         found.push(
@@ -104,15 +116,6 @@ pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnost
         warn(
             problem,
             "add it to a catalogue of your own (models.catalogue)",
-        );
-    }
-    // A table of numbers asks nobody to call the model.
-    if name.provider != EXTRACTIVE && !key.starts_with("compaction.") {
-        let problem =
-            format!("model `{name}` cannot be called yet: providers come with a later version");
-        warn(
-            problem,
-            "its limits hold, and the extractive model answers in its place",
         );
     }
 }

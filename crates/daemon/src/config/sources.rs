@@ -1,6 +1,11 @@
 //! Where settings are looked for.
 
+use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use unisono_model::provider::{Key, KeyError};
 
 use crate::paths::Home;
 
@@ -38,7 +43,7 @@ impl Override {
 }
 
 /// All that settings are read from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The working directory, absolute. A project is looked for from here upwards.
     pub directory: PathBuf,
@@ -50,8 +55,40 @@ pub struct Sources {
     pub home: Home,
     /// Environment variables; those that start with [`PREFIX`] are settings.
     pub env: Vec<(String, String)>,
+    /// Environment variables that may hold the keys of providers.
+    pub variables: Variables,
     /// Settings given on the command line, the last one wins.
     pub overrides: Vec<Override>,
+}
+
+/// How environment variables are looked up that may hold keys. Shows none of them.
+#[derive(Clone)]
+pub struct Variables(Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>);
+
+impl Variables {
+    /// Looks them up by `find`.
+    pub fn new(find: impl Fn(&str) -> Option<OsString> + Send + Sync + 'static) -> Variables {
+        Variables(Arc::new(find))
+    }
+
+    /// The key in the first of these that is set.
+    pub(crate) fn key(&self, names: &[impl AsRef<str>]) -> Result<Option<Key>, KeyError> {
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        Key::from_variables(&names, |name| (self.0)(name))
+    }
+}
+
+/// None are set.
+impl Default for Variables {
+    fn default() -> Variables {
+        Variables::new(|_| None)
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Variables")
+    }
 }
 
 impl Sources {
@@ -66,6 +103,7 @@ impl Sources {
             system: Some(PathBuf::from(SYSTEM)),
             home: Home::from_variables(|name| std::env::var_os(name).map(PathBuf::from)),
             env: env.collect(),
+            variables: Variables::new(|name| std::env::var_os(name)),
             overrides: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@
 mod agents;
 mod arbitrary;
 mod config;
+mod providers;
 mod sandbox;
 mod transcript;
 mod transcript_round_trip;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use unisono_daemon::config::{Override, Sources};
+use unisono_daemon::config::{Override, Sources, Variables};
 use unisono_daemon::diagnostic::Diagnostics;
 use unisono_daemon::paths::Home;
 use unisono_daemon::setup::{self, Setup};
@@ -28,6 +28,7 @@ impl Sandbox {
                 data: Some(at("home/.local/share")),
             },
             env: Vec::new(),
+            variables: Variables::default(),
             overrides: Vec::new(),
         };
         Sandbox { root, sources }
@@ -51,6 +52,15 @@ impl Sandbox {
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Sandbox {
         self.sources.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Environment variables that hold keys.
+    pub(crate) fn keys(mut self, keys: &'static [(&'static str, &'static str)]) -> Sandbox {
+        self.sources.variables = Variables::new(|name| {
+            let found = keys.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value.into())
+        });
         self
     }
 

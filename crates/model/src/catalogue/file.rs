@@ -100,6 +100,8 @@ pub(super) struct Provider {
     pub(super) message_overhead: Option<Tokens>,
     /// Another provider whose models this one serves too.
     pub(super) models_of: Option<String>,
+    /// The model of whoever names none and chooses this provider.
+    pub(super) default_model: Option<String>,
 }
 
 impl Provider {
@@ -112,6 +114,7 @@ impl Provider {
         take(&mut self.summariser, over.summariser);
         take(&mut self.message_overhead, over.message_overhead);
         take(&mut self.models_of, over.models_of);
+        take(&mut self.default_model, over.default_model);
     }
 }
 

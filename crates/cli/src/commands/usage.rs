@@ -1,0 +1,126 @@
+//! `unisono usage`: what model calls used, by agent and model.
+
+use serde_json::{Value, json};
+use unisono_context::SessionId;
+use unisono_context::call::Usage;
+use unisono_session::usage::{Asker, Ledger, Used};
+
+use crate::app::App;
+use crate::problem::Result;
+use crate::sessions::Sessions;
+use crate::show;
+
+const HELP: &str = "\
+Tokens in include those read from the provider's prompt cache (CACHED); EXPECTED were hoped for.
+`?` is an unknown cost, which is not free. Of summaries only the cost is recorded.
+JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
+cache_expected_tokens, cache_read_tokens, cache_write_tokens, cost_usd}], total}.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only this session
+    session: Option<String>,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let sessions = app.sessions(&setup).await?;
+    let ids = match &args.session {
+        Some(name) => vec![sessions.find(name).await?],
+        None => sessions
+            .ids()
+            .await?
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect(),
+    };
+    let mut ledger = Ledger::default();
+    for id in ids {
+        read(&sessions, id, &mut ledger).await?;
+    }
+    if app.out.json {
+        let rows: Vec<Value> = ledger.used().map(|(a, m, u)| row_json(a, m, u)).collect();
+        app.out
+            .json(&json!({"rows": rows, "total": amounts(&ledger.total())}));
+    } else if ledger.used().len() == 0 {
+        app.out.say("no model was asked yet");
+    } else {
+        let mut rows: Vec<Vec<String>> = ledger.used().map(|(a, m, u)| row(a, m, u)).collect();
+        rows.push(total(&ledger));
+        let header = [
+            "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "COST",
+        ];
+        app.out
+            .data(show::table(&header, &[2, 3, 4, 5, 6, 7], rows));
+    }
+    sessions.close().await
+}
+
+async fn read(sessions: &Sessions, id: SessionId, ledger: &mut Ledger) -> Result<()> {
+    let mut next = 1;
+    loop {
+        let page = sessions.page(id, next).await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(());
+        };
+        next = last + 1;
+        page.iter().for_each(|(_, event)| ledger.take(event));
+    }
+}
+
+fn asker(asker: &Asker) -> &str {
+    match asker {
+        Asker::Agent(agent) => agent.as_str(),
+        Asker::Summaries => "(summaries)",
+    }
+}
+
+fn row(who: &Asker, model: &str, used: &Used) -> Vec<String> {
+    let mut row = vec![
+        asker(who).to_owned(),
+        model.to_owned(),
+        show::number(used.jobs),
+    ];
+    row.extend(cells(&used.usage));
+    row
+}
+
+fn total(ledger: &Ledger) -> Vec<String> {
+    let mut row = vec!["all".to_owned(), String::new(), String::new()];
+    row.extend(cells(&ledger.total()));
+    row
+}
+
+fn cells(usage: &Usage) -> [String; 5] {
+    [
+        show::tokens(usage.input),
+        show::tokens(usage.output),
+        show::tokens(usage.cache_expected),
+        show::tokens(usage.cache_read),
+        show::cost(usage.cost),
+    ]
+}
+
+fn row_json(who: &Asker, model: &str, used: &Used) -> Value {
+    let agent = match who {
+        Asker::Agent(agent) => Some(agent.as_str()),
+        Asker::Summaries => None,
+    };
+    let mut row = amounts(&used.usage);
+    row["agent"] = json!(agent);
+    row["model"] = json!(model);
+    row["jobs"] = json!(used.jobs);
+    row
+}
+
+fn amounts(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input.0,
+        "output_tokens": usage.output.0,
+        "cache_expected_tokens": usage.cache_expected.0,
+        "cache_read_tokens": usage.cache_read.0,
+        "cache_write_tokens": usage.cache_write.0,
+        "cost_usd": show::dollars(usage.cost),
+    })
+}

@@ -1,0 +1,269 @@
+//! Language models: a provider that speaks the real wire formats on loopback, asked by the real
+//! program.
+
+use std::fs;
+use std::path::Path;
+
+use unisono_fake_provider::{
+    Act, Answer, CacheSettings, CacheSim, FakeProvider, Refusal, Script, Usage, block_on,
+};
+
+use crate::support::{Place, example};
+
+const KEY: &str = "sk-test-4c1f9a77e2d04b61";
+
+/// A place whose provider of that kind is the fake one.
+fn place(kind: &str, provider: &FakeProvider) -> Place {
+    let base = provider.url();
+    let version = match kind {
+        "openai" | "openai-compatible" => "/v1",
+        _ => "",
+    };
+    Place::with_config(&format!(
+        "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
+         attempts = 1\n"
+    ))
+}
+
+fn call(place: &Place, args: &[&str]) -> crate::support::Done {
+    let mut command = place.command(args);
+    command.env("TEST_KEY", KEY);
+    crate::support::finish(command.spawn().unwrap(), args)
+}
+
+fn run<'a>(file: &'a str, model: &'a str) -> Vec<&'a str> {
+    vec![
+        "run",
+        file,
+        "--compact-above",
+        "8k",
+        "--model",
+        model,
+        "--agents",
+        "risks,facts,decisions",
+    ]
+}
+
+/// The bytes that all requests begin with.
+fn shared(requests: &[unisono_fake_provider::Recorded]) -> usize {
+    let first = &requests[0].body;
+    let common = |other: &[u8]| first.iter().zip(other).take_while(|(a, b)| a == b).count();
+    requests.iter().map(|r| common(&r.body)).min().unwrap()
+}
+
+#[test]
+fn every_dialect_carries_a_whole_turn_on_one_shared_prefix() {
+    let file = example();
+    for (kind, model) in [
+        ("openai", "openai/gpt-4o"),
+        ("openai", "openai/gpt-5-mini"),
+        ("anthropic", "anthropic/claude-sonnet-4-5"),
+        ("gemini", "gemini/gemini-2.5-flash"),
+        ("openai-compatible", "openai-compatible/qwen3"),
+    ] {
+        let answer = Answer::text("The migration stands well.").in_pieces_of(5);
+        let used = Usage {
+            input: 3_000,
+            output: 7,
+            ..Usage::default()
+        };
+        let provider = FakeProvider::builder()
+            .script(Script::always(answer.usage(used)))
+            .start_on_thread();
+        let place = place(kind, &provider);
+        let done = call(&place, &run(&file, model)).expect(0);
+        let done = done.says(&[
+            "identical for 4 agents",
+            "risks      done",
+            "lead       done",
+        ]);
+        assert_eq!(done.stdout.trim(), "The migration stands well.", "{model}");
+        let requests = block_on(provider.wait_for(4));
+        assert_eq!(requests.len(), 4, "{model}");
+        let shared = shared(&requests);
+        let least = requests.iter().map(|r| r.body.len()).min().unwrap();
+        assert!(
+            shared > 4_000 && shared * 2 > least,
+            "{model}: {shared} of {least}"
+        );
+        for request in &requests {
+            assert!(request.complete && request.json().is_object(), "{model}");
+        }
+        let usage = call(&place, &["usage", "--json"]).expect(0).json();
+        assert_eq!(usage["total"]["input_tokens"], 12_000, "{model}: {usage}");
+        assert_eq!(usage["rows"][0]["model"], model);
+    }
+}
+
+#[test]
+fn a_lead_and_its_delegates_read_the_snapshot_from_the_cache() {
+    let cache = CacheSim::new(CacheSettings::default());
+    let provider = FakeProvider::builder()
+        .script(Script::always(Answer::text("All is well.")))
+        .cache(&cache)
+        .start_on_thread();
+    let place = place("anthropic", &provider);
+    let file = example();
+    let args = [&run(&file, "anthropic/claude-sonnet-4-5")[..], &["--json"]].concat();
+    let report = call(&place, &args).expect(0).json();
+    let read: Vec<u64> = report["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["cache_read_tokens"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        read.iter().filter(|read| **read == 0).count(),
+        1,
+        "{report:#}"
+    );
+    assert!(report["cost_usd"].as_f64().unwrap() > 0.0, "{report:#}");
+    assert!(!cache.uses().is_empty());
+}
+
+#[test]
+fn a_wrong_key_names_the_provider_and_where_the_key_came_from() {
+    let provider = FakeProvider::builder()
+        .script(Script::always(Act::refuse(Refusal::Unauthorised)))
+        .start_on_thread();
+    let place = place("openai", &provider);
+    let done = call(&place, &run(&example(), "openai/gpt-4o")).expect(1);
+    let done = done.says(&["provider_rejected", "openai", "TEST_KEY"]);
+    assert!(!done.stderr.contains(KEY) && !done.stdout.contains(KEY));
+}
+
+#[test]
+fn an_unknown_model_is_answered_with_those_like_it() {
+    let provider = FakeProvider::builder()
+        .script(Script::always(Act::refuse(Refusal::UnknownModel(
+            "gpt-4o-mni".into(),
+        ))))
+        .start_on_thread();
+    let place = place("openai", &provider);
+    call(&place, &run(&example(), "openai/gpt-4o-mni"))
+        .expect(1)
+        .says(&["openai/gpt-4o-mini"]);
+}
+
+#[test]
+fn a_model_without_a_key_is_refused_before_anything_is_done() {
+    let place = Place::new();
+    place
+        .call(&run(&example(), "anthropic/claude-sonnet-4-5"))
+        .expect(2)
+        .says(&[
+            "anthropic/claude-sonnet-4-5",
+            "ANTHROPIC_API_KEY",
+            "--model extractive",
+        ]);
+    assert!(!place.path("data").exists(), "no store was made");
+}
+
+/// Every file below a directory.
+fn files(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn the_key_is_sent_and_found_nowhere_else() {
+    let answers = Script::sequence([Act::refuse(Refusal::Unauthorised)]);
+    let answers = answers.then(Act::answer(Answer::text("Done.")));
+    let provider = FakeProvider::builder().script(answers).start_on_thread();
+    let place = place("openai", &provider);
+    let file = example();
+    let run = [&run(&file, "openai/gpt-4o")[..], &["--json"]].concat();
+    let mut command = place.command(&run);
+    command.env("TEST_KEY", KEY).env("UNISONO_LOG", "trace");
+    let done = crate::support::finish(command.spawn().unwrap(), &run);
+    let requests = provider.requests();
+    assert!(!requests.is_empty());
+    for request in &requests {
+        let sent = request.header("authorization").unwrap();
+        assert_eq!(sent, format!("Bearer {KEY}"));
+        assert!(!String::from_utf8_lossy(&request.body).contains(KEY));
+    }
+    let mut said = format!("{}{}", done.stdout, done.stderr);
+    for args in [
+        &["export", "--all", "archive"][..],
+        &["doctor"],
+        &["models"],
+        &["config", "show"],
+        &["usage"],
+        &["export", "latest", "talk.jsonl"],
+    ] {
+        let done = call(&place, args);
+        said.push_str(&done.stdout);
+        said.push_str(&done.stderr);
+    }
+    assert!(!said.contains(KEY), "the key was shown");
+    let mut all = Vec::new();
+    files(&place.path("."), &mut all);
+    assert!(all.len() > 3, "{all:?}");
+    for file in all {
+        let bytes = fs::read(&file).unwrap_or_default();
+        let found = bytes
+            .windows(KEY.len())
+            .any(|window| window == KEY.as_bytes());
+        assert!(!found, "{} holds the key", file.display());
+    }
+}
+
+#[test]
+fn doctor_and_models_say_what_can_be_asked() {
+    let provider = FakeProvider::builder().start_on_thread();
+    let place = place("openai", &provider);
+    place.call(&["import", &example()]).expect(0);
+    let report = call(&place, &["doctor", "--json"]).expect(0).json();
+    let of = |name: &str| {
+        let all = report["providers"].as_array().unwrap();
+        all.iter().find(|p| p["provider"] == name).unwrap().clone()
+    };
+    assert_eq!(of("openai")["usable"], true);
+    assert_eq!(of("openai")["key"], "the variable TEST_KEY");
+    assert_eq!(of("gemini")["usable"], false);
+    assert!(
+        of("gemini")["lacks"]
+            .as_str()
+            .unwrap()
+            .contains("GEMINI_API_KEY")
+    );
+    let models = call(&place, &["models", "gpt-4o", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(models[0]["usable"], true, "{models}");
+    let usable = call(&place, &["models", "--usable", "--json"])
+        .expect(0)
+        .json();
+    let other = |model: &serde_json::Value| {
+        let name = model["model"].as_str().unwrap();
+        !name.starts_with("openai/") && name != "extractive"
+    };
+    assert!(!usable.as_array().unwrap().iter().any(other), "{usable}");
+    assert_eq!(provider.request_count(), 0, "nobody was asked");
+}
+
+#[test]
+fn a_key_in_the_environment_makes_its_provider_the_default() {
+    let place = Place::new();
+    let mut command = place.command(&["models", "--usable", "--json"]);
+    command.env("OPENAI_API_KEY", KEY);
+    let args = ["models"];
+    let models = crate::support::finish(command.spawn().unwrap(), &args)
+        .expect(0)
+        .json();
+    let default: Vec<_> = models
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|model| model["default"] == true)
+        .collect();
+    assert_eq!(default.len(), 1, "{models}");
+    assert_eq!(default[0]["model"], "openai/gpt-5-mini");
+}

@@ -1,0 +1,159 @@
+//! The models that agents and summaries ask, each behind the client of its provider.
+
+mod learnt;
+mod unusable;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use unisono_model::calibration::Calibrations;
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
+use unisono_model::client::Client;
+use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
+use unisono_model::warm::Warmth;
+use unisono_session::agent::{Definition, Kind, Team};
+
+use crate::providers::Providers;
+use crate::setup::Setup;
+use unusable::Unusable;
+
+pub(crate) use learnt::Learnt;
+
+/// An agent's model cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("agent `{agent}` uses model `{model}`, which cannot be asked: {lacks}")]
+pub struct Unreachable {
+    /// The agent.
+    pub agent: String,
+    /// Its model.
+    pub model: String,
+    /// What is missing, and what to do.
+    pub lacks: String,
+}
+
+/// Every model that settings and agents name. Models of one provider share its client, and with
+/// it connections, limits and cool-downs.
+pub(crate) fn build(setup: &Setup, calibrations: &Calibrations) -> Models {
+    let loaded = &setup.loaded;
+    let mut builder = Builder {
+        catalogue: Arc::new(loaded.catalogue.clone()),
+        providers: &loaded.providers,
+        clients: BTreeMap::new(),
+        calibrations: calibrations.clone(),
+        warmth: Warmth::default(),
+    };
+    let fallback: Vec<(Arc<str>, Arc<dyn LanguageModel>)> = loaded
+        .config
+        .models
+        .fallback
+        .iter()
+        .map(|name| (Arc::from(name.as_str()), builder.model(name)))
+        .collect();
+    names(setup)
+        .into_iter()
+        .fold(Models::default(), |all, name| {
+            let model = builder.model(&name);
+            let others = fallback.iter().filter(|(other, _)| **other != *name);
+            let chain = others.fold(Fallback::new(&*name, model), |chain, (name, model)| {
+                chain.or(name.clone(), model.clone())
+            });
+            all.with(&*name, chain)
+        })
+}
+
+/// Every model that is named, but the embedded one.
+fn names(setup: &Setup) -> Vec<String> {
+    let loaded = &setup.loaded;
+    let agents = setup
+        .roster
+        .iter()
+        .map(|agent| agent.definition.model.to_string());
+    let mut names: Vec<String> = agents.chain([loaded.default_model.clone()]).collect();
+    names.extend(loaded.summarisers());
+    names.retain(|name| name != EXTRACTIVE);
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Whether the models of a team can be asked, they or those that stand in for them.
+///
+/// # Errors
+/// One cannot; the error names the first agent and what its model's provider lacks.
+pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
+    let loaded = &setup.loaded;
+    let lacks = |model: &str| {
+        let entry = loaded.catalogue.get(None, model).ok()?;
+        loaded.providers.lacks(&entry.model.provider)
+    };
+    let reachable = |model: &String| lacks(model).is_none();
+    if loaded.config.models.fallback.iter().any(reachable) {
+        return Ok(());
+    }
+    let asks = |agent: &&Arc<Definition>| matches!(agent.kind, Kind::Llm);
+    for agent in team.definitions().filter(asks) {
+        if let Some(lacks) = lacks(&agent.model) {
+            return Err(Unreachable {
+                agent: agent.id.to_string(),
+                model: agent.model.to_string(),
+                lacks,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What was learnt of models' tokens by those who used that store.
+pub fn learnt(store: &Path) -> Calibrations {
+    Learnt::open(Some(store)).calibrations
+}
+
+/// What models are made with.
+struct Builder<'s> {
+    catalogue: Arc<Catalogue>,
+    providers: &'s Providers,
+    /// One for each provider, or why there is none.
+    clients: BTreeMap<String, Result<Arc<Client>, String>>,
+    calibrations: Calibrations,
+    warmth: Warmth,
+}
+
+impl Builder<'_> {
+    fn model(&mut self, name: &str) -> Arc<dyn LanguageModel> {
+        let entry = match self.catalogue.get(None, name) {
+            Ok(entry) if entry.model.provider == EXTRACTIVE => return Arc::new(Extractive),
+            Ok(entry) => entry,
+            Err(error) => return Arc::new(Unusable::new(name, error.to_string())),
+        };
+        let client = match self.client(&entry.model.provider) {
+            Ok(client) => client,
+            Err(lacks) => return Arc::new(Unusable::new(name, lacks)),
+        };
+        // A model may be asked in another dialect than its provider's other models.
+        let client = match entry.dialect {
+            Some(dialect) if dialect != client.settings().dialect => {
+                Arc::new(client.speaking(dialect))
+            }
+            _ => client,
+        };
+        let remote = Remote::new(entry, client, self.catalogue.clone());
+        let remote = remote.calibrated_by(self.calibrations.clone());
+        Arc::new(remote.warmed_by(self.warmth.clone()))
+    }
+
+    fn client(&mut self, provider: &str) -> Result<Arc<Client>, String> {
+        if let Some(known) = self.clients.get(provider) {
+            return known.clone();
+        }
+        let access = self.providers.get(provider);
+        let made = match access.map(|access| &access.settings) {
+            Some(Ok(settings)) => Client::new(settings.clone()).map_err(|error| error.to_string()),
+            Some(Err(lacks)) => Err(format!("provider `{provider}`: {lacks}")),
+            None => Err(format!("provider `{provider}` cannot be called")),
+        };
+        let made = made.map(Arc::new);
+        self.clients.insert(provider.to_owned(), made.clone());
+        made
+    }
+}

@@ -1,0 +1,33 @@
+//! A model that cannot be asked, and says why.
+
+use std::sync::Arc;
+
+use unisono_model::language::{Class, Completion, Error, LanguageModel, Request};
+
+/// A model without a provider that can be called.
+#[derive(Debug)]
+pub(super) struct Unusable {
+    model: Arc<str>,
+    lacks: Arc<str>,
+}
+
+impl Unusable {
+    pub(super) fn new(model: &str, lacks: impl Into<Arc<str>>) -> Unusable {
+        Unusable {
+            model: model.into(),
+            lacks: lacks.into(),
+        }
+    }
+}
+
+impl LanguageModel for Unusable {
+    fn complete(&self, _: Request) -> Completion<'_> {
+        let error = Error {
+            model: self.model.clone(),
+            class: Class::Unauthorised,
+            reason: self.lacks.clone(),
+            request_id: None,
+        };
+        Box::pin(async move { Err(error) })
+    }
+}

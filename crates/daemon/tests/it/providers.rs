@@ -1,0 +1,123 @@
+//! Providers: which can be asked, what the others lack, and what is wrong with their settings.
+
+use crate::sandbox::Sandbox;
+
+/// Each provider with what it lacks.
+fn lacks(sandbox: &Sandbox) -> String {
+    let setup = sandbox.setup();
+    let providers = &setup.loaded.providers;
+    let line = |(name, _): (&str, &_)| {
+        let lacks = providers.lacks(name);
+        format!("{name}: {}", lacks.unwrap_or_else(|| "usable".to_owned()))
+    };
+    providers.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn without_keys_nobody_can_be_asked_and_the_offline_model_answers() {
+    let sandbox = Sandbox::new();
+    insta::assert_snapshot!(lacks(&sandbox), @r"
+    anthropic: no key: set ANTHROPIC_API_KEY or providers.anthropic.api_key_file
+    azure: no address is set; set providers.azure.base_url
+    gemini: no key: set GEMINI_API_KEY or GOOGLE_API_KEY or providers.gemini.api_key_file
+    openai: no key: set OPENAI_API_KEY or providers.openai.api_key_file
+    openai-compatible: no address is set; set providers.openai-compatible.base_url
+    ");
+    assert_eq!(sandbox.setup().loaded.default_model, "extractive");
+}
+
+#[test]
+fn the_default_model_is_that_of_the_first_provider_with_a_key() {
+    let default = |keys| Sandbox::new().keys(keys).setup().loaded.default_model;
+    assert_eq!(
+        default(&[("GEMINI_API_KEY", "g-1")]),
+        "gemini/gemini-2.5-flash"
+    );
+    assert_eq!(
+        default(&[("GOOGLE_API_KEY", "g-1")]),
+        "gemini/gemini-2.5-flash"
+    );
+    assert_eq!(
+        default(&[("OPENAI_API_KEY", "sk-1"), ("GEMINI_API_KEY", "g-1")]),
+        "openai/gpt-5-mini"
+    );
+    assert_eq!(
+        default(&[("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2")]),
+        "anthropic/claude-sonnet-4-5"
+    );
+    assert_eq!(default(&[("OPENAI_API_KEY", "  ")]), "extractive");
+}
+
+#[test]
+fn a_named_default_stays_whatever_keys_there_are() {
+    let sandbox = Sandbox::with_config("[models]\ndefault = \"extractive\"\n");
+    let sandbox = sandbox.keys(&[("OPENAI_API_KEY", "sk-1")]);
+    assert_eq!(sandbox.setup().loaded.default_model, "extractive");
+}
+
+#[test]
+fn a_local_server_of_ones_own_is_asked_by_its_name() {
+    let sandbox = Sandbox::with_config(
+        "[providers.ollama]\nlike = \"openai-compatible\"\n\
+         base_url = \"http://127.0.0.1:11434/v1\"\ndefault_model = \"qwen3:8b\"\n",
+    );
+    let loaded = sandbox.setup().loaded;
+    assert_eq!(loaded.default_model, "ollama/qwen3:8b");
+    let entry = loaded.catalogue.get(None, "ollama/qwen3:8b").unwrap();
+    assert!(entry.assumed);
+    assert_eq!(loaded.providers.lacks("ollama"), None);
+    assert_eq!(loaded.providers.key_of("ollama"), None);
+}
+
+#[test]
+fn a_key_comes_from_its_file_before_any_variable() {
+    let sandbox = Sandbox::with_config("[providers.openai]\napi_key_file = \"key\"\n")
+        .file("project/key", "sk-of-the-file\n")
+        .keys(&[("OPENAI_API_KEY", "sk-of-the-variable")]);
+    let loaded = sandbox.setup().loaded;
+    let key = sandbox.shown(loaded.providers.key_of("openai").unwrap());
+    assert!(key.contains("the file") && key.contains("key"), "{key}");
+    let debug = format!("{loaded:?}");
+    assert!(!debug.contains("sk-of-the"), "the key is shown: {debug}");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    for (text, said) in [
+        (
+            "[providers.openai]\nbase_url = \"api.example.com/v1\"\napi_key_env = \"K\"\n",
+            "has no scheme",
+        ),
+        (
+            "[providers.mine]\nbase_url = \"http://127.0.0.1\"\n",
+            "not `like` one",
+        ),
+        ("[providers.gemini]\nlike = \"openai\"\n", "cannot be like"),
+        ("[providers.openai]\nlike = \"opnai\"\n", "one of openai"),
+        (
+            "[providers.openai]\napi_key_file = \"nowhere\"\n",
+            "nowhere",
+        ),
+        (
+            "[models]\nfallback = [\"nobody/x\"]\n",
+            "unknown provider `nobody`",
+        ),
+    ] {
+        let sandbox = Sandbox::with_config(text).keys(&[("K", "sk-1")]);
+        let found = sandbox.check();
+        assert!(found.contains(said), "{text}: {found}");
+        assert!(found.contains("config/unisono.toml:"), "{found}");
+    }
+}
+
+#[test]
+fn a_key_that_goes_unencrypted_to_another_machine_is_warned_of() {
+    let config = |host: &str| {
+        let text = format!("[providers.openai]\nbase_url = \"http://{host}/v1\"\n");
+        Sandbox::with_config(&text)
+            .keys(&[("OPENAI_API_KEY", "sk-1")])
+            .complaints()
+    };
+    assert!(config("models.example").contains("unencrypted"));
+    assert_eq!(config("127.0.0.1:9"), "");
+}

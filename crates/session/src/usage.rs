@@ -1,0 +1,254 @@
+//! What a session's model calls used, by who asked and which model answered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::call::Usage;
+use unisono_context::checkpoint::{Checkpoint, Writer};
+use unisono_context::cost::Cost;
+use unisono_context::{AgentId, Digest, RunId};
+
+use crate::event::{Event, Fact};
+use crate::run::{Ending, Step};
+
+/// Who asked a model.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asker {
+    /// An agent.
+    Agent(AgentId),
+    /// The writer of summaries.
+    Summaries,
+}
+
+/// What one asker used of one model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Runs that it took part in, or summaries that it wrote.
+    pub jobs: u64,
+    /// Tokens and cost. Of summaries only the cost is recorded.
+    pub usage: Usage,
+}
+
+/// The use of models, folded from a journal's events.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    models: BTreeMap<Digest, Arc<str>>,
+    runs: BTreeMap<RunId, Run>,
+    used: BTreeMap<(Asker, Arc<str>), Used>,
+}
+
+/// A run that has not ended.
+#[derive(Clone, Debug)]
+struct Run {
+    agent: AgentId,
+    model: Arc<str>,
+    /// What its recorded steps used; its ending says what all of it did.
+    stepped: Usage,
+    /// The models that took part in it.
+    asked: Vec<Arc<str>>,
+}
+
+impl Ledger {
+    /// Takes the next event of a session.
+    pub fn take(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::Defined { definition } => {
+                let model = definition.model.clone();
+                self.models.insert(definition.digest(), model);
+            }
+            Fact::RunOpened { run } => {
+                let model = self.models.get(&run.definition).cloned();
+                let run_of = Run {
+                    agent: run.agent.clone(),
+                    model: model.unwrap_or_else(|| "?".into()),
+                    stepped: Usage::NONE,
+                    asked: Vec::new(),
+                };
+                self.runs.insert(run.id, run_of);
+            }
+            Fact::RunStepped { run, step } => {
+                if let Step::Model(reply) = &**step {
+                    self.charge(*run, reply.stand_in.clone(), reply.usage);
+                }
+            }
+            Fact::RunEnded { run, ending } => {
+                if let Ending::Finished { usage, .. } = &**ending {
+                    let stepped = self.runs.get(run).map_or(Usage::NONE, |run| run.stepped);
+                    self.charge(*run, None, less(*usage, stepped));
+                }
+                self.runs.remove(run);
+            }
+            Fact::Compacted { checkpoint, .. } => self.summary(checkpoint),
+            _ => {}
+        }
+    }
+
+    /// Who used what, by asker and model.
+    pub fn used(&self) -> impl ExactSizeIterator<Item = (&Asker, &str, &Used)> {
+        let all = self.used.iter();
+        all.map(|((asker, model), used)| (asker, &**model, used))
+    }
+
+    /// All of it together.
+    pub fn total(&self) -> Usage {
+        let all = self.used.values();
+        all.fold(Usage::NONE, |sum, used| sum + used.usage)
+    }
+
+    fn charge(&mut self, run: RunId, stand_in: Option<Arc<str>>, usage: Usage) {
+        let Some(run) = self.runs.get_mut(&run) else {
+            return;
+        };
+        if usage == Usage::NONE && stand_in.is_none() {
+            return;
+        }
+        run.stepped = run.stepped + usage;
+        let model = stand_in.unwrap_or_else(|| run.model.clone());
+        let first = !run.asked.contains(&model);
+        if first {
+            run.asked.push(model.clone());
+        }
+        let asker = Asker::Agent(run.agent.clone());
+        let used = self.used.entry((asker, model)).or_default();
+        used.jobs += u64::from(first);
+        used.usage = used.usage + usage;
+    }
+
+    fn summary(&mut self, checkpoint: &Checkpoint) {
+        if checkpoint.writer != Writer::Model {
+            return;
+        }
+        let key = (Asker::Summaries, checkpoint.model.clone());
+        let used = self.used.entry(key).or_default();
+        used.jobs += 1;
+        let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
+        used.usage = used.usage
+            + Usage {
+                cost,
+                ..Usage::NONE
+            };
+    }
+}
+
+/// What is left of a sum when a part of it is taken away.
+fn less(all: Usage, part: Usage) -> Usage {
+    Usage {
+        input: all.input.minus(part.input),
+        output: all.output.minus(part.output),
+        cache_expected: all.cache_expected.minus(part.cache_expected),
+        cache_read: all.cache_read.minus(part.cache_read),
+        cache_write: all.cache_write.minus(part.cache_write),
+        cost: match (all.cost, part.cost) {
+            (Some(all), Some(part)) => Some(Cost(all.0.saturating_sub(part.0))),
+            // Unknown because the part was: the rest is told by nobody.
+            (None, _) | (_, None) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Tests of the sums over a journal.
+
+    use unisono_context::call::Reply;
+    use unisono_context::{Timestamp, Tokens, TurnId};
+
+    use super::*;
+    use crate::event::{OpenedRun, RunRole};
+
+    fn event(fact: Fact) -> Event {
+        Event {
+            at: Timestamp(0),
+            fact,
+        }
+    }
+
+    fn used(input: u64, output: u64, micro_dollars: u64) -> Usage {
+        Usage {
+            cost: Some(Cost::from_micro_dollars(micro_dollars)),
+            ..Usage::free(Tokens(input), Tokens(output))
+        }
+    }
+
+    fn opened(run: u128, agent: &str) -> Event {
+        event(Fact::RunOpened {
+            run: OpenedRun {
+                id: RunId::from_u128(run),
+                turn: TurnId::from_u128(9),
+                role: RunRole::Lead,
+                agent: AgentId::new(agent),
+                definition: Digest::of_bytes(b"unknown"),
+                snapshot: None,
+                prefix: Digest::of_bytes(b"prefix"),
+            },
+        })
+    }
+
+    fn stepped(run: u128, stand_in: Option<&str>, usage: Usage) -> Event {
+        let reply = Reply {
+            usage,
+            stand_in: stand_in.map(Arc::from),
+            ..Reply::default()
+        };
+        event(Fact::RunStepped {
+            run: RunId::from_u128(run),
+            step: Arc::new(Step::Model(reply)),
+        })
+    }
+
+    fn finished(run: u128, usage: Usage) -> Event {
+        event(Fact::RunEnded {
+            run: RunId::from_u128(run),
+            ending: Arc::new(Ending::Finished {
+                text: "done".into(),
+                partial: None,
+                usage,
+                duration_ms: 1,
+            }),
+        })
+    }
+
+    #[test]
+    fn what_steps_used_is_not_counted_again_at_the_end() {
+        let mut ledger = Ledger::default();
+        for event in [
+            opened(1, "risks"),
+            stepped(1, None, used(100, 10, 5)),
+            stepped(1, Some("b/2"), used(50, 5, 1)),
+            finished(1, used(180, 20, 9)),
+            opened(2, "risks"),
+            stepped(2, None, used(7, 1, 0)),
+            event(Fact::RunEnded {
+                run: RunId::from_u128(2),
+                ending: Arc::new(Ending::Cancelled),
+            }),
+        ] {
+            ledger.take(&event);
+        }
+        let rows: Vec<_> = ledger
+            .used()
+            .map(|(_, model, used)| (model.to_owned(), used.jobs, used.usage))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("?".to_owned(), 2, used(137, 16, 8)),
+                ("b/2".to_owned(), 1, used(50, 5, 1)),
+            ]
+        );
+        assert_eq!(ledger.total(), used(187, 21, 9));
+    }
+
+    #[test]
+    fn an_unknown_price_makes_the_sum_unknown() {
+        let mut ledger = Ledger::default();
+        ledger.take(&opened(1, "risks"));
+        let unknown = Usage {
+            cost: None,
+            ..used(10, 1, 0)
+        };
+        ledger.take(&finished(1, unknown));
+        assert_eq!(ledger.total().cost, None);
+        assert_eq!(ledger.total().input, Tokens(10));
+    }
+}
