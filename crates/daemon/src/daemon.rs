@@ -249,7 +249,8 @@ impl Daemon {
     /// # Errors
     /// An agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
-        let turn = ask::turn(&self.setup, ask)?;
+        let mut turn = ask::turn(&self.setup, ask)?;
+        turn.calibrations = models::calibrations(&self.setup, &turn.team, self.calibrations());
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&self.setup, &turn.team)?;
         }

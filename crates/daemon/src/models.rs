@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use unisono_context::Ppm;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
 use unisono_model::client::Client;
 use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
 use unisono_model::warm::Warmth;
 use unisono_session::agent::{Definition, Kind, Team};
+use unisono_session::event::Calibration;
 
 use crate::providers::Providers;
 use crate::setup::Setup;
@@ -102,6 +104,27 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
         }
     }
     Ok(())
+}
+
+/// How far the counts of a team's models are off, for those that are only estimated.
+pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) -> Vec<Calibration> {
+    let ppm = |share: f64| Ppm((share * 1e6).round() as u32);
+    let mut names: Vec<&Arc<str>> = team.definitions().map(|agent| &agent.model).collect();
+    names.sort_unstable();
+    names.dedup();
+    let estimated = names.into_iter().filter(|name| {
+        let entry = setup.loaded.catalogue.get(None, name);
+        entry.is_ok_and(|entry| entry.estimated)
+    });
+    let calibration = |name: &Arc<str>| {
+        let known = learnt.of(name);
+        Calibration {
+            model: name.clone(),
+            ratio: ppm(known.ratio()),
+            band: ppm(known.band()),
+        }
+    };
+    estimated.map(calibration).collect()
 }
 
 /// What was learnt of models' tokens by those who used that store.

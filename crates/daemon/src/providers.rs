@@ -122,7 +122,6 @@ impl Providers {
             .0
             .iter()
             .filter(|(name, _)| !PREFERRED.contains(&name.as_str()));
-        let others = others.map(|(name, access)| (name, access));
         let mut all = preferred.chain(others);
         let usable = all.find_map(|(_, access)| {
             access.settings.as_ref().ok()?;

@@ -267,3 +267,54 @@ fn a_key_in_the_environment_makes_its_provider_the_default() {
     assert_eq!(default.len(), 1, "{models}");
     assert_eq!(default[0]["model"], "openai/gpt-5-mini");
 }
+
+#[test]
+fn what_replies_report_is_learnt_and_kept() {
+    let used = Usage {
+        input: 5_000,
+        output: 7,
+        ..Usage::default()
+    };
+    let provider = FakeProvider::builder()
+        .script(Script::always(Answer::text("Well.").usage(used)))
+        .start_on_thread();
+    let place = place("anthropic", &provider);
+    let model = "anthropic/claude-sonnet-4-5";
+    call(&place, &run(&example(), model)).expect(0);
+    let args = ["models", "claude-sonnet-4-5", "--json"];
+    let learnt = call(&place, &args).expect(0).json();
+    let known = &learnt[0]["calibration"];
+    assert_eq!(known["replies"], 4, "{learnt}");
+    assert!(known["ratio"].as_f64().unwrap() > 1.0, "{learnt}");
+    // The next turn's budget goes by it.
+    call(
+        &place,
+        &[
+            "run",
+            "--session",
+            "latest",
+            "--task",
+            "And now?",
+            "--model",
+            model,
+        ],
+    )
+    .expect(0);
+    let session = call(&place, &["sessions", "list", "--json"])
+        .expect(0)
+        .json();
+    let session = session[0]["session"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let accepted = place
+        .events(&session)
+        .into_iter()
+        .filter_map(|event| match event.fact {
+            unisono_session::Fact::TurnAccepted { turn } => Some(turn.calibrations),
+            _ => None,
+        });
+    let bands: Vec<u32> = accepted.map(|known| known[0].band.0).collect();
+    assert_eq!(bands.len(), 2);
+    assert!(bands[0] == 200_000 && bands[1] != bands[0], "{bands:?}");
+}

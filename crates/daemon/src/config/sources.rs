@@ -63,7 +63,10 @@ pub struct Sources {
 
 /// How environment variables are looked up that may hold keys. Shows none of them.
 #[derive(Clone)]
-pub struct Variables(Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>);
+pub struct Variables(Arc<Find>);
+
+/// The value of a variable, if it is set.
+type Find = dyn Fn(&str) -> Option<OsString> + Send + Sync;
 
 impl Variables {
     /// Looks them up by `find`.
