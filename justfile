@@ -43,6 +43,10 @@ bench-quickstart:
     @benches/machine.sh
     @benches/quickstart.sh
 
+# A turn on each real provider that a key is set for; the others are skipped, and that is said.
+live:
+    @tests/live.sh
+
 # Crash and power-cut tests with many more rounds, and a million schedules.
 soak rounds="1000":
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
