@@ -50,6 +50,8 @@ const CONFINED: &[(&str, &str)] = &[
     ("tiktoken-rs", "unisono-model"),
     ("figment", "unisono-daemon"),
     ("clap", "unisono"),
+    ("reqwest", "unisono-model"),
+    ("rustls", "unisono-model"),
 ];
 
 /// What the pure crates may not have, not even indirectly through a crate of ours.
