@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use unisono_benches::counting::{Appended, Counting};
+use unisono_benches::counting::{Appended, Beside, Counting};
 use unisono_benches::{Conversation, Table, team};
 use unisono_context::policy::{Policy, Preset};
 use unisono_context::{MessageId, SessionId};
@@ -15,7 +15,7 @@ use unisono_model::language::Models;
 use unisono_runtime::{Handle, Options, Runtime};
 use unisono_session::agent::Team;
 use unisono_session::event::Outcome;
-use unisono_store::{Append, Disk, Engine, Journal, Memory, SessionId as StoreId};
+use unisono_store::{Disk, Engine, Journal, Memory};
 
 const DELEGATES: usize = 16;
 const ACTIVE: u32 = 400;
@@ -30,8 +30,7 @@ struct World {
     head: MessageId,
     team: Team,
     turns: Vec<Turn>,
-    /// The right to append beside the session: epoch and last event of a second one.
-    beside: (u64, u64),
+    beside: Beside,
     _runtime: Runtime,
 }
 
@@ -61,8 +60,6 @@ impl Turn {
     }
 }
 
-const BESIDE: StoreId = StoreId::from_u128(2);
-
 impl World {
     async fn new(name: String, engine: Arc<dyn Engine>, history: u32) -> World {
         let engine = Arc::new(Counting::new(engine));
@@ -73,7 +70,7 @@ impl World {
         let conversation = Conversation::new(history - ACTIVE, ACTIVE);
         let import = conversation.import(SessionId::from_u128(1));
         let handle = runtime.create(import).await.unwrap();
-        let epoch = engine.claim(BESIDE).await.unwrap().epoch;
+        let beside = Beside::new(engine.clone()).await;
         let mut world = World {
             name,
             engine,
@@ -81,7 +78,7 @@ impl World {
             head: conversation.head,
             team: team::team(DELEGATES),
             turns: Vec::new(),
-            beside: (epoch, 0),
+            beside,
             _runtime: runtime,
         };
         // The first turn counts the conversation and starts the pools; it is not measured.
@@ -93,11 +90,7 @@ impl World {
     async fn measure(&mut self, branch: &str) {
         let took = self.turn(branch).await;
         let appended = self.engine.take();
-        let start = Instant::now();
-        for append in &appended {
-            self.commit(append).await;
-        }
-        let beside = start.elapsed();
+        let beside = self.beside.repeat(&appended).await;
         self.turns.push(Turn {
             took,
             appended,
@@ -119,19 +112,6 @@ impl World {
         let took = start.elapsed();
         assert_eq!(ended.outcome, Outcome::Answered, "{}", self.name);
         took
-    }
-
-    /// The same append to another session.
-    async fn commit(&mut self, appended: &Appended) {
-        let payloads = appended.payloads.iter().map(|bytes| vec![7; *bytes]);
-        let (epoch, expected_seq) = self.beside;
-        let append = Append {
-            session: BESIDE,
-            epoch,
-            expected_seq,
-            payloads: payloads.collect(),
-        };
-        self.beside.1 = self.engine.append(append).await.unwrap();
     }
 
     /// The middle of a figure of its turns.

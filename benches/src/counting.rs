@@ -36,6 +36,44 @@ impl Counting {
     }
 }
 
+/// A second session, in which commits are made again by themselves.
+pub struct Beside {
+    engine: Arc<dyn Engine>,
+    epoch: u64,
+    last: u64,
+}
+
+impl Beside {
+    const SESSION: SessionId = SessionId::from_u128(u128::MAX);
+
+    /// Takes the session of an engine that has none like it.
+    pub async fn new(engine: Arc<dyn Engine>) -> Beside {
+        let claim = engine.claim(Beside::SESSION).await;
+        Beside {
+            engine,
+            epoch: claim.expect("a free session").epoch,
+            last: 0,
+        }
+    }
+
+    /// Makes the same commits one after the other, and says how long they took.
+    pub async fn repeat(&mut self, appended: &[Appended]) -> Duration {
+        let start = Instant::now();
+        for one in appended {
+            let payloads = one.payloads.iter().map(|bytes| vec![7; *bytes]);
+            let append = Append {
+                session: Beside::SESSION,
+                epoch: self.epoch,
+                expected_seq: self.last,
+                payloads: payloads.collect(),
+            };
+            let appended = self.engine.append(append).await;
+            self.last = appended.expect("nobody else writes to it");
+        }
+        start.elapsed()
+    }
+}
+
 impl Engine for Counting {
     fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
         self.engine.claim(session)

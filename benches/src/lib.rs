@@ -8,12 +8,16 @@
     reason = "a measurement ends where it cannot go on"
 )]
 
+pub mod bare;
 pub mod conversation;
 pub mod counting;
 pub mod memory;
+pub mod remote;
 pub mod samples;
+pub mod stub;
 pub mod table;
 pub mod team;
+pub mod usage;
 
 pub use conversation::Conversation;
 pub use samples::{Samples, in_turns, measure};

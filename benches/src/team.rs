@@ -59,6 +59,11 @@ pub fn definition(id: &str) -> Definition {
 
 /// A lead and so many delegates.
 pub fn team(delegates: usize) -> Team {
+    team_of(delegates, definition)
+}
+
+/// The same with definitions of another kind.
+pub fn team_of(delegates: usize, definition: impl Fn(&str) -> Definition) -> Team {
     let delegate = |n| Assignment {
         agent: Arc::new(definition(&format!("delegate-{n}"))),
         task: None,
