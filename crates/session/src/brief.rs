@@ -8,7 +8,8 @@ use unisono_context::compaction::{Plan, Step as PlanStep};
 use unisono_context::message::Part;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{
-    AgentId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId, Snapshot, TurnId,
+    AgentId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId, Snapshot,
+    Tokens, TurnId,
 };
 
 use crate::agent::{ContextMode, Definition};
@@ -46,6 +47,10 @@ pub struct Brief {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Digest the shared prompt bytes must have.
     pub prefix: Digest,
+    /// What the frozen context leaves of its model's window, in its encoding: for its assignment
+    /// (persona, task, results) and its own exchange ([`crate::run::tail`]). The longest output
+    /// is set aside already.
+    pub room: Tokens,
     /// Steps of earlier attempts that are not repeated.
     pub steps: Vec<Arc<Step>>,
     /// Tip of the branch the context was frozen at: what `recall` reads from.
@@ -122,6 +127,7 @@ impl State {
             head: Some(snapshot.manifest().head),
             snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
             prefix: run.prefix,
+            room: self.room_of(turn, run),
             steps: run.steps.clone(),
             definition: definition.clone(),
             tools: turn.preamble.tools().clone(),
@@ -145,6 +151,12 @@ impl State {
             })
         });
         ended.collect()
+    }
+
+    fn room_of(&self, turn: &Turn, run: &Run) -> Tokens {
+        let rooms = turn.rooms.0.as_ref();
+        let room = rooms.and_then(|rooms| rooms.get(&run.definition));
+        room.copied().unwrap_or_default()
     }
 
     fn task_of(&self, turn: &Turn, run: &Run) -> Arc<str> {

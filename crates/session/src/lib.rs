@@ -24,6 +24,7 @@ pub mod ids;
 mod input;
 pub mod machine;
 pub mod outbox;
+mod room;
 pub mod run;
 pub mod state;
 pub mod turn;

@@ -1,5 +1,6 @@
 //! One agent working on one task, as a pure machine: which call comes next follows from the
-//! steps that were recorded.
+//! steps that were recorded ([`next()`]), what of them the model is shown from their tokens
+//! ([`tail`]).
 
 use std::sync::Arc;
 
@@ -7,8 +8,11 @@ use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, TurnId};
 
 use crate::event::{OpenedRun, RunRole};
 
+mod next;
 mod round;
+pub mod tail;
 
+pub use next::{Bounds, Next, next};
 pub use round::{Delegation, Round};
 
 pub use unisono_context::call::{Reply, Stop, ToolCall, ToolResult, Usage};
@@ -191,105 +195,5 @@ impl Run {
     /// Whether it is still to be worked on.
     pub fn is_open(&self) -> bool {
         self.ending.is_none()
-    }
-}
-
-/// What a model-driven run does next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Ask the model, with all steps so far after the task.
-    CallModel,
-    /// Run these tools.
-    CallTools(Vec<ToolCall>),
-    /// It is done.
-    Done {
-        /// The answer.
-        text: Arc<str>,
-        /// Set where the agent was stopped.
-        partial: Option<Arc<str>>,
-    },
-}
-
-/// The next move of a model-driven run: call the model, run the tools it asks for, until it
-/// answers without a call or has used its `max_turns` model calls.
-pub fn next(steps: &[Arc<Step>], max_turns: u32) -> Next {
-    let replies = steps
-        .iter()
-        .filter(|step| matches!(***step, Step::Model(_)))
-        .count();
-    let last = steps
-        .iter()
-        .rev()
-        .find(|step| !matches!(***step, Step::Named { .. }));
-    match last.map(|step| &**step) {
-        Some(Step::Model(reply)) if reply.calls.is_empty() => Next::Done {
-            text: reply.text.clone(),
-            partial: None,
-        },
-        Some(Step::Model(reply)) if replies >= max_turns as usize => Next::Done {
-            text: reply.text.clone(),
-            partial: Some(format!("stopped after {max_turns} model calls").into()),
-        },
-        Some(Step::Model(reply)) => Next::CallTools(reply.calls.clone()),
-        Some(Step::Tools(_) | Step::Named { .. }) | None => Next::CallModel,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn model(calls: usize) -> Arc<Step> {
-        let call = |n: usize| ToolCall {
-            id: n.to_string().into(),
-            name: "recall".into(),
-            arguments: "{}".into(),
-        };
-        Arc::new(Step::Model(Reply {
-            text: "text".into(),
-            calls: (0..calls).map(call).collect(),
-            ..Reply::default()
-        }))
-    }
-
-    fn shown(next: &Next) -> String {
-        match next {
-            Next::CallModel => "model".into(),
-            Next::CallTools(calls) => format!("{} tools", calls.len()),
-            Next::Done { partial: None, .. } => "done".into(),
-            Next::Done {
-                partial: Some(why), ..
-            } => why.to_string(),
-        }
-    }
-
-    #[test]
-    fn the_next_move_follows_from_the_steps() {
-        let tools = || Arc::new(Step::Tools(Vec::new()));
-        let named = || {
-            Arc::new(Step::Named {
-                name: "look".into(),
-                result: "1".into(),
-            })
-        };
-        let cases = [
-            (vec![], 4, "model"),
-            (vec![named()], 4, "model"),
-            (vec![model(0)], 4, "done"),
-            (vec![model(0), named()], 4, "done"),
-            (vec![model(2)], 4, "2 tools"),
-            (vec![model(2), named()], 4, "2 tools"),
-            (vec![model(2), tools()], 4, "model"),
-            (vec![model(2), tools(), model(1)], 4, "1 tools"),
-            (vec![model(2), tools(), model(0)], 2, "done"),
-            (
-                vec![model(2), tools(), model(1)],
-                2,
-                "stopped after 2 model calls",
-            ),
-        ];
-        for (steps, max_turns, expected) in cases {
-            assert_eq!(shown(&next(&steps, max_turns)), expected, "{steps:?}");
-        }
     }
 }

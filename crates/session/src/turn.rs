@@ -63,6 +63,8 @@ pub struct Turn {
     pub snapshot: Cached<Arc<Snapshot>>,
     /// Prefix digests by definition digest, once rendered.
     pub prefixes: Cached<BTreeMap<Digest, Digest>>,
+    /// What the frozen context leaves to each agent, by definition digest, once rendered.
+    pub rooms: Cached<BTreeMap<Digest, Tokens>>,
 }
 
 /// How far a turn has come.
@@ -162,20 +164,26 @@ impl Turn {
     }
 
     /// The budgets of its agents, given what system text and tools cost; none while that is not
-    /// counted. What an estimated model leaves is told in estimated tokens.
+    /// counted.
     pub fn budgets(&self, preamble: Counts) -> Option<Budgets> {
         let budget = |agent: &Arc<Definition>| {
             let fixed = preamble.get(agent.limits.encoding)?.at_most;
-            let mut budget = Budget::new(agent.limits, self.accepted.safety, Tokens::ZERO);
-            let calibrations = &mut self.accepted.calibrations.iter();
-            if let Some(known) = calibrations.find(|known| known.model == agent.model) {
-                budget.usable = known.estimated(budget.usable);
-            }
-            budget.usable = budget.usable.minus(fixed);
-            Some(budget)
+            Some(self.budget(agent, fixed))
         };
         let delegates: Option<Vec<Budget>> = self.members().skip(1).map(budget).collect();
         Some(Budgets::new(budget(&self.team.lead)?, delegates?))
+    }
+
+    /// The budget of one agent, given what its system text and tools cost. What an estimated
+    /// model leaves is told in estimated tokens.
+    pub(crate) fn budget(&self, agent: &Definition, fixed: Tokens) -> Budget {
+        let mut budget = Budget::new(agent.limits, self.accepted.safety, Tokens::ZERO);
+        let calibrations = &mut self.accepted.calibrations.iter();
+        if let Some(known) = calibrations.find(|known| known.model == agent.model) {
+            budget.usable = known.estimated(budget.usable);
+        }
+        budget.usable = budget.usable.minus(fixed);
+        budget
     }
 
     /// Why the planner is asked next.

@@ -144,6 +144,7 @@ impl Attempt {
             results: Vec::new(),
             colleagues: Vec::new(),
             prefix: prefix.digest(),
+            room: Tokens(u64::MAX),
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use unisono_model::language::{Exchange, Request};
 use unisono_model::prompt::{Delegated, Outcome};
 use unisono_session::brief::Delivered;
+use unisono_session::run::tail::{self, Masked, Room};
 use unisono_session::run::{
-    self, Cause, Ending, Next, Reply, Step, Stop, ToolCall, ToolResult, Usage,
+    self, Bounds, Cause, Ending, Next, Reply, Step, Stop, ToolCall, ToolResult, Usage,
 };
 
 use super::{Agent, Answer, Ctx, Failure, Task};
@@ -26,8 +27,12 @@ impl Agent for LlmAgent {
         let definition = ctx.definition();
         let results: Arc<[Delegated]> = task.results.iter().map(delegated).collect();
         let mut steps = ctx.brief().steps.clone();
+        let bounds = Bounds {
+            max_turns: definition.max_turns,
+            room: Room::UNBOUNDED,
+        };
         loop {
-            let step = match run::next(&steps, definition.max_turns) {
+            let step = match run::next(&steps, &[], bounds) {
                 Next::Done { text, partial } => {
                     let usage = used(&steps);
                     return Ok(Answer {
@@ -36,14 +41,20 @@ impl Agent for LlmAgent {
                         usage,
                     });
                 }
-                Next::CallModel => {
-                    let request = request(&task, &results, &steps, &ctx);
+                Next::CallModel { masked, wrap_up } => {
+                    let request = Request {
+                        exchange: exchange(&steps, &masked),
+                        wrap_up,
+                        results: results.clone(),
+                        ..ctx.request(task.text.clone())
+                    };
                     let reply = ctx.complete(request).await?;
                     if reply.calls.is_empty() || reply.stop == Stop::Refused {
                         return answer(reply, used(&steps), &ctx);
                     }
                     Step::Model(reply)
                 }
+                Next::Overflow { reason } => return Err(Failure::new(Cause::Overflow, reason)),
                 Next::CallTools(calls) => Step::Tools(call_tools(&calls, &ctx).await?),
             };
             let step = Arc::new(step);
@@ -93,14 +104,6 @@ fn refusal(reply: &Reply, ctx: &Ctx) -> String {
     }
 }
 
-fn request(task: &Task, results: &Arc<[Delegated]>, steps: &[Arc<Step>], ctx: &Ctx) -> Request {
-    Request {
-        results: results.clone(),
-        exchange: steps.iter().filter_map(|step| exchange(step)).collect(),
-        ..ctx.request(task.text.clone())
-    }
-}
-
 /// A delegate's result as a model is told of it.
 pub(super) fn delegated(delivered: &Delivered) -> Delegated {
     let outcome = match &*delivered.ending {
@@ -129,13 +132,18 @@ pub(super) fn delegated(delivered: &Delivered) -> Delegated {
     }
 }
 
-/// A recorded step as the model said or was told it. Named steps are an author's own.
-fn exchange(step: &Step) -> Option<Exchange> {
-    match step {
-        Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
-        Step::Tools(results) => Some(Exchange::Results(results.clone())),
-        Step::Named { .. } => None,
-    }
+/// The recorded steps as the model said or was told them, but for what is left out. Named steps
+/// are an author's own.
+fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
+    let exchange = steps
+        .iter()
+        .enumerate()
+        .filter_map(|(at, step)| match &**step {
+            Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
+            Step::Tools(results) => Some(Exchange::Results(tail::shown(at, results, masked))),
+            Step::Named { .. } => None,
+        });
+    exchange.collect()
 }
 
 /// What the recorded replies used.

@@ -38,6 +38,7 @@ impl State {
             messages_appended: 0,
             snapshot: Cached(None),
             prefixes: Cached(None),
+            rooms: Cached(None),
             accepted: accepted.clone(),
         };
         self.turns.insert(accepted.id, turn);

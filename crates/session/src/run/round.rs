@@ -24,7 +24,8 @@ pub struct Round {
     pub open: u32,
 }
 
-/// What came of a round.
+/// What came of a round. It changes only with the session's events: whoever waits for it looks
+/// again after each input, and stops waiting when the run that gave the tasks is cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delegation {
     /// There is no such round, or its turn has ended.

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
-use unisono_context::{CheckpointId, Ordinal, RunId, Snapshot, SnapshotId, Tree, TurnId};
+use unisono_context::budget::Budget;
+use unisono_context::{
+    CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
+};
+use unisono_session::agent::ContextMode;
 use unisono_session::brief::{Brief, CompactionJob};
 use unisono_session::event::{DelegatedCall, OpenedRun, RunRole, Work};
 use unisono_session::run::{Step, ToolResult};
@@ -20,6 +24,8 @@ pub struct Ledger {
     checkpoint_ids: BTreeMap<(TurnId, u32), CheckpointId>,
     /// What a turn must be frozen as: recorded, or lost while all before it was kept.
     snapshots: BTreeMap<TurnId, SnapshotId>,
+    /// What it leaves to each agent, by the agent's definition.
+    rooms: BTreeMap<(TurnId, Digest), Tokens>,
     /// Where in the journal the newest intent to work on something is.
     intents: BTreeMap<RunId, usize>,
     plans: BTreeMap<TurnId, Vec<usize>>,
@@ -64,6 +70,7 @@ impl Ledger {
                 let expected = *self.snapshots.entry(*turn).or_insert(*snapshot);
                 assert_eq!(expected, *snapshot, "the same content, the same id");
                 fits(after, *turn);
+                self.leaves_room(after, *turn);
             }
             Fact::RunOpened { run } => {
                 let known = *self.run_ids.entry((run.turn, run.role)).or_insert(run.id);
@@ -73,6 +80,25 @@ impl Ledger {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn leaves_room(&mut self, state: &State, id: TurnId) {
+        let turn = state.turn(id).unwrap();
+        let head = state.tree().head(&turn.accepted.branch).unwrap();
+        let view = state.view(head, true).unwrap();
+        let preamble = state.preamble_counts(&turn.preamble);
+        for agent in turn.team.definitions() {
+            let of = |fixed| Budget::new(agent.limits, turn.accepted.safety, fixed);
+            let room = match agent.context {
+                ContextMode::TaskOnly => of(Tokens::ZERO).usable,
+                ContextMode::Snapshot => {
+                    let budget = of(preamble.get(agent.limits.encoding).unwrap().at_most);
+                    let context = view.effective(&budget).unwrap().at_most;
+                    budget.usable.minus(context)
+                }
+            };
+            self.rooms.insert((id, agent.digest()), room);
         }
     }
 
@@ -177,6 +203,7 @@ impl Ledger {
         assert!(self.intents[&run.id] < durable, "intent before effect");
         assert_eq!(brief.steps, run.steps, "recorded steps are given back");
         let turn = state.turn(brief.turn).unwrap();
+        assert_eq!(brief.room, self.rooms[&(brief.turn, run.definition)]);
         if let Some(snapshot) = &brief.snapshot {
             self.sees_only(snapshot, turn.accepted.id);
             let Work::Answer { input } = &turn.accepted.work else {

@@ -7,7 +7,8 @@ use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::brief::Brief;
 use unisono_session::event::{DelegationLimits, Outcome, RunRole};
 use unisono_session::machine::NewTurn;
-use unisono_session::run::{self, Cause, Delegation, Ending, Next, Step};
+use unisono_session::run::tail::Room;
+use unisono_session::run::{self, Bounds, Cause, Delegation, Ending, Next, Step};
 use unisono_session::{Effect, Input, ids};
 
 use crate::rounds::*;
@@ -286,7 +287,11 @@ fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
     shell.now = shell.now.plus_ms(30_000);
     shell.feed(Input::Tick).unwrap();
     let second = shell.dispatched().remove(0);
-    let Next::CallTools(tools) = run::next(&second.steps, 4) else {
+    let bounds = Bounds {
+        max_turns: 4,
+        room: Room::UNBOUNDED,
+    };
+    let Next::CallTools(tools) = run::next(&second.steps, &[], bounds) else {
         panic!("the reply is recorded");
     };
     assert_eq!(tools.len(), 2);

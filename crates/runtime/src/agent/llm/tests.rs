@@ -148,7 +148,10 @@ async fn a_model_that_never_stops_is_stopped() {
         answer.partial.as_deref(),
         Some("stopped after 3 model calls")
     );
-    assert_eq!(model.requests().len(), 3);
+    let requests = model.requests();
+    let asked: Vec<Option<&str>> = requests.iter().map(|r| r.wrap_up.as_deref()).collect();
+    let last = "this is the last of 3 model calls";
+    assert_eq!(asked, [None, None, Some(last)]);
 }
 
 #[tokio::test]

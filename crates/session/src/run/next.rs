@@ -1,0 +1,301 @@
+//! What a model-driven run does next.
+//!
+//! ```text
+//! loop {
+//!     match next(&steps, &weights, bounds) {
+//!         CallModel { masked, wrap_up } => ask with the steps, as tail::shown has their results;
+//!                                          a reply without calls ends the run, others are steps
+//!         CallTools(calls)              => run them; those of `delegate` are one Input::Delegate;
+//!                                          all results, in order, are one step
+//!         Done { .. }                   => end with the answer
+//!         Overflow { .. }               => end with Cause::Overflow
+//!     }
+//! }
+//! ```
+//!
+//! Each step is on disk before anything follows from it, so an attempt after a crash is told the
+//! same.
+
+use std::sync::Arc;
+
+use super::tail::{Call, Masked, Room, Weight, tail};
+use super::{Reply, Step, ToolCall};
+
+/// What a model-driven run does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask the model, with all steps so far after the task.
+    CallModel {
+        /// The tool results that stand as a note.
+        masked: Vec<Masked>,
+        /// Set for the last call of the run: why it must answer now, without calling tools.
+        wrap_up: Option<Arc<str>>,
+    },
+    /// Run these tools.
+    CallTools(Vec<ToolCall>),
+    /// It is done.
+    Done {
+        /// The answer, or the last that was said.
+        text: Arc<str>,
+        /// Set where the agent was stopped.
+        partial: Option<Arc<str>>,
+    },
+    /// Its model cannot be asked, and nothing was said yet.
+    Overflow {
+        /// The numbers.
+        reason: Arc<str>,
+    },
+}
+
+/// What a model-driven run must keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Model calls at most.
+    pub max_turns: u32,
+    /// How much its own exchange may hold.
+    pub room: Room,
+}
+
+/// The next move: call the model, run the tools it asks for, until it answers without a call.
+/// The last of its `max_turns` calls, and the last for which there is room, ask for the answer;
+/// a model that calls tools all the same is stopped with what it has said. `weights` are those of
+/// the steps, one each; a missing one weighs nothing.
+pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
+    let last = steps
+        .iter()
+        .rposition(|step| !matches!(**step, Step::Named { .. }));
+    match last.and_then(|at| Some((at, &**steps.get(at)?))) {
+        Some((at, Step::Model(reply))) => after_reply(steps, weights, bounds, at, reply),
+        Some((_, Step::Tools(_) | Step::Named { .. })) | None => {
+            before_call(steps, weights, bounds)
+        }
+    }
+}
+
+fn after_reply(
+    steps: &[Arc<Step>],
+    weights: &[Weight],
+    bounds: Bounds,
+    at: usize,
+    reply: &Reply,
+) -> Next {
+    if reply.calls.is_empty() {
+        return Next::Done {
+            text: reply.text.clone(),
+            partial: None,
+        };
+    }
+    let asked_with = weights.get(..at).unwrap_or(weights);
+    let stopped = if replies(steps).count() >= bounds.max_turns as usize {
+        format!("stopped after {} model calls", bounds.max_turns)
+    } else if tail(asked_with, bounds.room).call == Call::WrapUp {
+        "stopped: there was no room left for what the tools it called would answer".to_owned()
+    } else {
+        return Next::CallTools(reply.calls.clone());
+    };
+    Next::Done {
+        text: said(steps).unwrap_or_default(),
+        partial: Some(stopped.into()),
+    }
+}
+
+fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
+    let calls_made = replies(steps).count();
+    let decided = tail(weights, bounds.room);
+    if let Call::Overflow { needed } = decided.call {
+        let room = bounds.room.tokens;
+        let reason = format!(
+            "context_overflow: its exchange needs {needed} tokens, there is room for {room}"
+        );
+        return match said(steps) {
+            Some(text) => Next::Done {
+                text,
+                partial: Some(reason.into()),
+            },
+            None => Next::Overflow {
+                reason: reason.into(),
+            },
+        };
+    }
+    let last = calls_made + 1 >= bounds.max_turns as usize;
+    let wrap_up = match decided.call {
+        _ if last => Some(format!(
+            "this is the last of {} model calls",
+            bounds.max_turns
+        )),
+        Call::WrapUp => Some("there is no room left for what tools would answer".to_owned()),
+        Call::Normal | Call::Overflow { .. } => None,
+    };
+    Next::CallModel {
+        masked: decided.masked,
+        wrap_up: wrap_up.map(Arc::from),
+    }
+}
+
+fn replies(steps: &[Arc<Step>]) -> impl DoubleEndedIterator<Item = &Reply> {
+    steps.iter().filter_map(|step| match &**step {
+        Step::Model(reply) => Some(reply),
+        Step::Tools(_) | Step::Named { .. } => None,
+    })
+}
+
+/// The last that the model said.
+fn said(steps: &[Arc<Step>]) -> Option<Arc<str>> {
+    let mut texts = replies(steps).rev().map(|reply| &reply.text);
+    texts.find(|text| !text.trim().is_empty()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which move follows from which steps.
+
+    use unisono_context::Tokens;
+
+    use super::*;
+
+    fn model(calls: usize, text: &str) -> Arc<Step> {
+        let call = |n: usize| ToolCall {
+            id: n.to_string().into(),
+            name: "recall".into(),
+            arguments: "{}".into(),
+        };
+        Arc::new(Step::Model(Reply {
+            text: text.into(),
+            calls: (0..calls).map(call).collect(),
+            ..Reply::default()
+        }))
+    }
+
+    fn tools() -> Arc<Step> {
+        Arc::new(Step::Tools(Vec::new()))
+    }
+
+    fn named() -> Arc<Step> {
+        Arc::new(Step::Named {
+            name: "look".into(),
+            result: "1".into(),
+        })
+    }
+
+    fn shown(next: &Next) -> String {
+        match next {
+            Next::CallModel { masked, wrap_up } => {
+                let wrap_up = wrap_up.as_ref().map(|why| format!(": {why}"));
+                format!("model, {} out{}", masked.len(), wrap_up.unwrap_or_default())
+            }
+            Next::CallTools(calls) => format!("{} tools", calls.len()),
+            Next::Done {
+                text,
+                partial: None,
+            } => format!("done {text}"),
+            Next::Done {
+                text,
+                partial: Some(why),
+            } => format!("done {text} ({why})"),
+            Next::Overflow { reason } => reason.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_next_move_follows_from_the_steps() {
+        let last = "model, 0 out: this is the last of 2 model calls";
+        let cases = [
+            (vec![], 4, "model, 0 out"),
+            (vec![named()], 4, "model, 0 out"),
+            (vec![model(0, "a")], 4, "done a"),
+            (vec![model(0, "a"), named()], 4, "done a"),
+            (vec![model(2, "a")], 4, "2 tools"),
+            (vec![model(2, "a"), named()], 4, "2 tools"),
+            (vec![model(2, "a"), tools()], 4, "model, 0 out"),
+            (vec![model(2, "a"), tools(), model(1, "b")], 4, "1 tools"),
+            (vec![model(2, "a"), tools()], 2, last),
+            (vec![model(2, "a"), tools(), model(0, "b")], 2, "done b"),
+            (
+                vec![model(2, "a"), tools(), model(1, "b")],
+                2,
+                "done b (stopped after 2 model calls)",
+            ),
+            (
+                vec![model(2, "a"), tools(), model(1, " ")],
+                2,
+                "done a (stopped after 2 model calls)",
+            ),
+            (vec![], 1, "model, 0 out: this is the last of 1 model calls"),
+            (vec![model(1, "")], 1, "done  (stopped after 1 model calls)"),
+        ];
+        for (steps, max_turns, expected) in cases {
+            let bounds = Bounds {
+                max_turns,
+                room: Room::UNBOUNDED,
+            };
+            assert_eq!(shown(&next(&steps, &[], bounds)), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn an_exchange_that_fills_its_room_is_brought_to_an_end() {
+        let bounds = Bounds {
+            max_turns: 9,
+            room: Room {
+                tokens: Tokens(1_000),
+                reply: Tokens(200),
+                note: Tokens(20),
+            },
+        };
+        let reply = |tokens| Weight::Reply(Tokens(tokens));
+        let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
+        let said = |texts: &[&str]| -> Vec<Arc<Step>> {
+            let rounds = texts.iter().flat_map(|text| [model(1, text), tools()]);
+            rounds.collect()
+        };
+        let wrap_up = "model, 0 out: there is no room left for what tools would answer";
+        let stopped = "stopped: there was no room left for what the tools it called would answer";
+        let overflow = |needed| {
+            format!("context_overflow: its exchange needs {needed} tokens, there is room for 1000")
+        };
+        let table = [
+            (
+                said(&["a"]),
+                vec![reply(10), results(300)],
+                "model, 0 out".to_owned(),
+            ),
+            (
+                said(&["a", "b"]),
+                vec![reply(10), results(500), reply(10), results(400)],
+                "model, 1 out".to_owned(),
+            ),
+            (
+                said(&["a"]),
+                vec![reply(10), results(900)],
+                wrap_up.to_owned(),
+            ),
+            (
+                [said(&["a"]), vec![model(1, "b")]].concat(),
+                vec![reply(10), results(900), reply(50)],
+                format!("done b ({stopped})"),
+            ),
+            (
+                [said(&["a"]), vec![model(0, "b")]].concat(),
+                vec![reply(10), results(900), reply(50)],
+                "done b".to_owned(),
+            ),
+            (
+                said(&["a"]),
+                vec![reply(10), results(1_000)],
+                format!("done a ({})", overflow(1_010)),
+            ),
+            (
+                said(&[" "]),
+                vec![reply(10), results(1_000)],
+                overflow(1_010),
+            ),
+        ];
+        for (steps, weights, expected) in table {
+            assert_eq!(
+                shown(&next(&steps, &weights, bounds)),
+                expected,
+                "{weights:?}"
+            );
+        }
+    }
+}

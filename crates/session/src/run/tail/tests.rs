@@ -1,0 +1,250 @@
+//! What is left out of an exchange, and when a run must come to its end.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::run::{Reply, ToolCall};
+
+const ROOM: Room = Room {
+    tokens: Tokens(1_000),
+    reply: Tokens(200),
+    note: Tokens(20),
+};
+
+fn reply(tokens: u64) -> Weight {
+    Weight::Reply(Tokens(tokens))
+}
+
+fn results(tokens: &[u64]) -> Weight {
+    Weight::Results(tokens.iter().copied().map(Tokens).collect())
+}
+
+fn shown_as(tail: &Tail) -> String {
+    let masked = tail
+        .masked
+        .iter()
+        .map(|m| format!("{}.{}", m.step, m.result));
+    let masked = masked.collect::<Vec<_>>().join(" ");
+    match tail.call {
+        Call::Normal => format!("{masked} call"),
+        Call::WrapUp => format!("{masked} wrap up"),
+        Call::Overflow { needed } => format!("{masked} overflow {needed}"),
+    }
+}
+
+#[test]
+fn old_results_leave_before_the_model_must_answer_and_before_nothing_fits() {
+    let table: Vec<(&str, Vec<Weight>, &str)> = vec![
+        ("nothing yet", vec![], " call"),
+        ("just fits", vec![reply(100), results(&[700])], " call"),
+        ("nothing old", vec![reply(100), results(&[701])], " wrap up"),
+        (
+            "the last token",
+            vec![reply(100), results(&[900])],
+            " wrap up",
+        ),
+        (
+            "too large",
+            vec![reply(100), results(&[901])],
+            " overflow 1001",
+        ),
+        (
+            "the oldest leaves, and no more",
+            vec![reply(10), results(&[300, 300]), reply(10), results(&[300])],
+            "1.0 call",
+        ),
+        (
+            "both leave",
+            vec![reply(10), results(&[300, 300]), reply(10), results(&[600])],
+            "1.0 1.1 call",
+        ),
+        (
+            "a named step is nothing, and results no larger than their note stay",
+            vec![
+                Weight::Nothing,
+                reply(10),
+                results(&[20, 21, 500]),
+                Weight::Nothing,
+                reply(10),
+                results(&[700]),
+            ],
+            "2.1 2.2 call",
+        ),
+        (
+            "what one reply needed stays out",
+            vec![
+                reply(10),
+                results(&[500]),
+                reply(10),
+                results(&[400]),
+                reply(10),
+                results(&[10]),
+            ],
+            "1.0 call",
+        ),
+        (
+            "the last call needs less room",
+            vec![reply(400), results(&[100, 100]), reply(10), results(&[450])],
+            "1.0 wrap up",
+        ),
+        (
+            "replies do not leave",
+            vec![reply(600), results(&[300]), reply(500), results(&[30])],
+            " overflow 1150",
+        ),
+    ];
+    for (name, weights, expected) in table {
+        assert_eq!(shown_as(&tail(&weights, ROOM)), expected, "{name}");
+    }
+    let large = vec![reply(u64::MAX), results(&[u64::MAX])];
+    assert_eq!(tail(&large, Room::UNBOUNDED).call, Call::Normal);
+}
+
+#[test]
+fn a_step_is_counted_as_it_is_sent() {
+    let call = ToolCall {
+        id: "1".into(),
+        name: "recall".into(),
+        arguments: "{\"n\":1}".into(),
+    };
+    let said = Reply {
+        text: "let me look".into(),
+        calls: vec![call.clone(), call],
+        ..Reply::default()
+    };
+    let plain = "let me look\nrecall{\"n\":1}\nrecall{\"n\":1}";
+    assert_eq!(countable(&Step::Model(said.clone())), [plain]);
+    let verbatim = Step::Model(Reply {
+        verbatim: Some("[1]".into()),
+        ..said
+    });
+    assert_eq!(countable(&verbatim), ["[1]"]);
+    assert_eq!(Weight::of(&verbatim, &[Tokens(5)], Tokens(3)), reply(8));
+
+    let result = |content: &str| ToolResult {
+        call_id: "1".into(),
+        content: content.into(),
+        is_error: false,
+    };
+    let both = [result("one"), result("two")];
+    let step = Step::Tools(both.to_vec());
+    assert_eq!(countable(&step), ["one", "two"]);
+    let weight = Weight::of(&step, &[Tokens(5), Tokens(7)], Tokens(3));
+    assert_eq!(weight, results(&[8, 10]));
+    let named = Step::Named {
+        name: "look".into(),
+        result: "1".into(),
+    };
+    assert_eq!(countable(&named), [""; 0]);
+    assert_eq!(Weight::of(&named, &[], Tokens(3)), Weight::Nothing);
+
+    let masked = Masked {
+        step: 4,
+        result: 1,
+        tokens: Tokens(1_234),
+    };
+    let texts = |step| {
+        shown(step, &both, &[masked])
+            .into_iter()
+            .map(|r| r.content.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        texts(4),
+        ["one", "[tool result: 1234 tokens, left out to make room]"]
+    );
+    assert_eq!(texts(5), ["one", "two"]);
+}
+
+/// What the exchange costs with those results left out.
+fn cost(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
+    let mut total = Tokens::ZERO;
+    for (step, weight) in weights.iter().enumerate() {
+        match weight {
+            Weight::Reply(tokens) => total += *tokens,
+            Weight::Results(results) => {
+                for (result, tokens) in results.iter().enumerate() {
+                    let out = masked.iter().any(|m| (m.step, m.result) == (step, result));
+                    total += if out { note } else { *tokens };
+                }
+            }
+            Weight::Nothing => {}
+        }
+    }
+    total
+}
+
+/// The results that may leave, oldest first.
+fn maskable(weights: &[Weight], note: Tokens) -> Vec<Masked> {
+    let is_results = |weight: &&Weight| matches!(weight, Weight::Results(_));
+    let rounds = weights.iter().filter(is_results).count();
+    let mut seen = 0;
+    let mut all = Vec::new();
+    for (step, weight) in weights.iter().enumerate() {
+        if let Weight::Results(results) = weight {
+            seen += 1;
+            let each = results.iter().copied().enumerate();
+            let worth = each.filter(|(_, tokens)| seen < rounds && *tokens > note);
+            all.extend(worth.map(|(result, tokens)| Masked {
+                step,
+                result,
+                tokens,
+            }));
+        }
+    }
+    all
+}
+
+fn exchange() -> impl Strategy<Value = Vec<Weight>> {
+    let results = prop::collection::vec(0..400u64, 1..4).prop_map(|tokens| results(&tokens));
+    let round = (0..150u64, results, any::<bool>()).prop_map(|(tokens, results, named)| {
+        let named = named.then_some(Weight::Nothing);
+        let round = [reply(tokens), results];
+        round.into_iter().chain(named).collect::<Vec<_>>()
+    });
+    prop::collection::vec(round, 0..8).prop_map(|rounds| rounds.concat())
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_fits_and_no_more_is_left_out_than_must(
+        weights in exchange(),
+        tokens in 0..2_500u64,
+        longest in 0..400u64,
+        note in 0..60u64,
+    ) {
+        let room = Room { tokens: Tokens(tokens), reply: Tokens(longest), note: Tokens(note) };
+        let replies = weights.iter().enumerate();
+        let calls = replies.filter(|(_, weight)| matches!(weight, Weight::Reply(_)));
+        let calls = calls.map(|(at, _)| at).chain([weights.len()]);
+        let mut before: Vec<Masked> = Vec::new();
+        for at in calls {
+            let weights = &weights[..at];
+            let Tail { masked, call } = tail(weights, room);
+            let all = maskable(weights, room.note);
+            prop_assert_eq!(&masked[..], &all[..masked.len()], "oldest first, the newest never");
+            prop_assert_eq!(&masked[..before.len()], &before[..], "what has left stays out");
+
+            let needs = |masked: &[Masked], reply: Tokens| cost(weights, masked, room.note) + reply;
+            let reply = match call {
+                Call::Normal => room.reply,
+                Call::WrapUp => {
+                    prop_assert!(needs(&all, room.reply) > room.tokens, "it could go on");
+                    Tokens::ZERO
+                }
+                Call::Overflow { needed } => {
+                    prop_assert_eq!(needed, needs(&all, Tokens::ZERO));
+                    prop_assert!(needed > room.tokens, "it could answer");
+                    prop_assert_eq!(&masked, &before);
+                    continue;
+                }
+            };
+            prop_assert!(needs(&masked, reply) <= room.tokens, "it fits");
+            if masked.len() > before.len() {
+                let fewer = &masked[..masked.len() - 1];
+                prop_assert!(needs(fewer, reply) > room.tokens, "as few as needed");
+            }
+            before = masked;
+        }
+    }
+}
