@@ -3,10 +3,13 @@
 mod object;
 mod text;
 
+use std::sync::Arc;
+
 use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Snapshot, Tokens};
 use unisono_daemon::ask::{self, Ask};
+use unisono_daemon::models;
 use unisono_session::State;
 use unisono_session::state::MAIN;
 
@@ -20,7 +23,7 @@ The bar is orange from 80 % and red from 95 % of what is usable. The snapshot id
 without new input would freeze: equal content has an equal id, on every machine.
 
 JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, used_tokens,
-occupancy_percent, approximate, system {tokens, text}, tools [{name, description}], tools_tokens,
+occupancy_percent, approximate, exact_tokens (with --exact: by the provider, persona included), system {tokens, text}, tools [{name, description}], tools_tokens,
 summaries [{checkpoint, first, last, messages, tokens, model, text}],
 messages [{ordinal, role, author, tokens, form (masked, cut or null), text}].
 
@@ -40,6 +43,9 @@ pub(crate) struct Args {
     /// Shows whole texts instead of their first line
     #[arg(long)]
     full: bool,
+    /// Also asks the provider of the lead's model how many tokens it has
+    #[arg(long)]
+    exact: bool,
 }
 
 /// All that is shown.
@@ -50,6 +56,8 @@ struct Shown {
     measured: Measured,
     used: Count,
     encoding: Encoding,
+    /// What the provider counts for all of it and the lead's persona, where it was asked.
+    exact: Option<Tokens>,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -63,7 +71,22 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let head = state.tree().head(&args.branch);
     let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
     let measured = count::measure(&mut state, head, &team, safety)?;
-    let shown = look(&state, measured, id.to_string(), &args.branch)?;
+    let mut shown = look(&state, measured, id.to_string(), &args.branch)?;
+    if args.exact {
+        let snapshot = Arc::new(shown.snapshot.clone());
+        match models::count(&setup, &team.lead, snapshot).await {
+            Ok(Some(exact)) => shown.exact = Some(exact),
+            Ok(None) => {
+                let model = &team.lead.model;
+                app.out.warn(format_args!(
+                    "{model} cannot be asked how many tokens a text has"
+                ));
+            }
+            Err(error) => app
+                .out
+                .warn(format_args!("not counted by the provider: {error}")),
+        }
+    }
     if app.out.json {
         app.out.json(&object::json(&shown, &state));
     } else {
@@ -90,6 +113,7 @@ fn look(state: &State, measured: Measured, session: String, branch: &str) -> Res
         encoding: measured.budget.encoding,
         measured,
         used,
+        exact: None,
     })
 }
 

@@ -318,3 +318,36 @@ fn what_replies_report_is_learnt_and_kept() {
     assert_eq!(bands.len(), 2);
     assert!(bands[0] == 200_000 && bands[1] != bands[0], "{bands:?}");
 }
+
+#[test]
+fn the_provider_counts_the_context_when_it_is_asked() {
+    let provider = FakeProvider::builder().start_on_thread();
+    let place = place("anthropic", &provider);
+    place.call(&["import", &example()]).expect(0);
+    let model = "models.default=anthropic/claude-sonnet-4-5";
+    let args = ["context", "latest", "--exact", "--json", "--set", model];
+    let counted = call(&place, &args).expect(0).json();
+    assert!(
+        counted["exact_tokens"].as_u64().unwrap() > 0,
+        "{}",
+        counted["exact_tokens"]
+    );
+    let requests = provider.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(
+        requests[0].path.ends_with("/count_tokens"),
+        "{}",
+        requests[0].path
+    );
+    assert!(requests[0].body.len() > 10_000);
+    let offline = [
+        "context",
+        "latest",
+        "--exact",
+        "--set",
+        "models.default=extractive",
+    ];
+    call(&place, &offline)
+        .expect(0)
+        .says(&["cannot be asked how many tokens"]);
+}

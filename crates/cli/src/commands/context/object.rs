@@ -40,6 +40,7 @@ pub(super) fn json(shown: &Shown, state: &State) -> Value {
         "window_tokens": budget.window.0, "usable_tokens": budget.usable.0,
         "used_tokens": shown.used.tokens.0, "occupancy_percent": shown.percent(),
         "approximate": shown.used.is_approximate(),
+        "exact_tokens": shown.exact.map(|exact| exact.0),
         "system": {"tokens": measured.system.tokens.0, "text": measured.preamble.system()},
         "tools": tools.collect::<Vec<_>>(), "tools_tokens": measured.tools.tokens.0,
         "summaries": summaries.collect::<Vec<_>>(),

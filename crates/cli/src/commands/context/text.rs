@@ -72,8 +72,15 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
         ""
     };
     let id = state.id().map(sessions::short).unwrap_or_default();
+    let exact = shown.exact.map(|exact| {
+        let (name, tokens) = (format!("{:<9}", "provider"), show::tokens(exact));
+        format!(
+            "{} {tokens} tokens with the lead's persona\n",
+            paint.bold(name)
+        )
+    });
     format!(
-        "{} {}\n{} {} {approximate}{} of {} usable tokens (window {}, {})\n{} {}\n",
+        "{} {}\n{} {} {approximate}{} of {} usable tokens (window {}, {})\n{}{} {}\n",
         paint.bold(format_args!("{:<9}", "session")),
         format_args!(
             "{id} {}, branch {}",
@@ -86,6 +93,7 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
         show::tokens(budget.usable),
         show::tokens(budget.window),
         shown.encoding.name(),
+        exact.unwrap_or_default(),
         paint.bold(format_args!("{:<9}", "snapshot")),
         paint.cyan(shown.snapshot.id().short()),
     )
