@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "all of this crate is test code")]
 
 mod crash;
+mod delegation;
 mod supervision;
 mod tidy;
 mod turn;

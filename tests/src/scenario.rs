@@ -10,10 +10,10 @@ use unisono_context::budget::Limits;
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId};
-use unisono_model::language::Models;
-use unisono_runtime::{Agent, Events, Handle, Kinds, Options, Runtime, clock};
+use unisono_model::language::{LanguageModel, Models};
+use unisono_runtime::{Agent, Events, Handle, Kinds, Options, Runtime, clock, tools};
 use unisono_session::agent::{Assignment, Definition, Kind, Team};
-use unisono_session::event::{Fact, Work};
+use unisono_session::event::{DelegationLimits, Fact, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::state::EndedTurn;
 use unisono_store::{Disk, Journal};
@@ -50,6 +50,16 @@ pub fn definition(id: &str) -> Definition {
         on_failure: Default::default(),
         delegates: Vec::new(),
         tags: Vec::new(),
+    }
+}
+
+/// A definition carried out by the model `test/scripted`.
+pub fn model_driven(id: &str, tools: &[&str]) -> Definition {
+    Definition {
+        kind: Kind::Llm,
+        model: "test/scripted".into(),
+        tools: tools.iter().map(|tool| Arc::from(*tool)).collect(),
+        ..definition(id)
     }
 }
 
@@ -93,6 +103,9 @@ pub fn scenario() -> Scenario {
         kinds: Kinds::default(),
         lead: None,
         delegates: Vec::new(),
+        available: Vec::new(),
+        models: Models::default(),
+        delegation: DelegationLimits::default(),
         policy: Policy::of(Preset::Checkpoint),
         messages: 8,
         options: Options::default(),
@@ -105,6 +118,9 @@ pub struct Scenario {
     kinds: Kinds,
     lead: Option<Arc<Definition>>,
     delegates: Vec<Arc<Definition>>,
+    available: Vec<Arc<Definition>>,
+    models: Models,
+    delegation: DelegationLimits,
     policy: Policy,
     messages: u32,
     options: Options,
@@ -124,6 +140,41 @@ impl Scenario {
     pub fn delegate(mut self, definition: Definition, agent: impl Agent) -> Scenario {
         self.kinds = register(self.kinds, &definition, agent);
         self.delegates.push(Arc::new(definition));
+        self
+    }
+
+    /// One more agent that the lead may give tasks to.
+    #[must_use]
+    pub fn available(mut self, definition: Definition, agent: impl Agent) -> Scenario {
+        self.kinds = register(self.kinds, &definition, agent);
+        self.colleague(definition)
+    }
+
+    /// The agent that answers, driven by a model.
+    #[must_use]
+    pub fn led_by(mut self, definition: Definition) -> Scenario {
+        self.lead = Some(Arc::new(definition));
+        self
+    }
+
+    /// One more agent that the lead may give tasks to, driven by a model.
+    #[must_use]
+    pub fn colleague(mut self, definition: Definition) -> Scenario {
+        self.available.push(Arc::new(definition));
+        self
+    }
+
+    /// The model of that name.
+    #[must_use]
+    pub fn model(mut self, name: &str, model: impl LanguageModel + 'static) -> Scenario {
+        self.models = self.models.with(name, model);
+        self
+    }
+
+    /// How far agents may delegate by themselves.
+    #[must_use]
+    pub fn delegation(mut self, limits: DelegationLimits) -> Scenario {
+        self.delegation = limits;
         self
     }
 
@@ -170,13 +221,17 @@ impl Scenario {
             team: Team {
                 lead,
                 delegates: self.delegates.iter().map(assign).collect(),
-                available: Vec::new(),
+                available: self.available.clone(),
             },
             policy: self.policy,
             safety: Ppm::percent(5),
-            tools: Vec::new(),
+            tools: if self.available.is_empty() {
+                Vec::new()
+            } else {
+                tools::specs()
+            },
             calibrations: Vec::new(),
-            delegation: Default::default(),
+            delegation: self.delegation,
         }
     }
 
@@ -198,7 +253,7 @@ impl Scenario {
         let held = Arc::downgrade(&disk);
         let journal = Journal::new(Arc::new(Halting::new(disk, events, halted)));
         let (kinds, options) = (self.kinds.clone(), self.options.clone());
-        let runtime = Runtime::start(journal.clone(), kinds, Models::default(), options).await;
+        let runtime = Runtime::start(journal.clone(), kinds, self.models.clone(), options).await;
         World {
             runtime: runtime.expect("the runtime starts"),
             journal,

@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use ctx::Ctx;
+pub(crate) use ctx::Waiting;
 use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};

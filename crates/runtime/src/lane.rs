@@ -8,6 +8,8 @@ pub(crate) struct Lane<T> {
     running: usize,
     places: usize,
     waiting: VecDeque<T>,
+    /// Those that lent their place and want it back.
+    returning: VecDeque<T>,
     bound: usize,
 }
 
@@ -29,6 +31,7 @@ impl<T> Lane<T> {
             running: 0,
             places: places.max(1),
             waiting: VecDeque::new(),
+            returning: VecDeque::new(),
             bound,
         }
     }
@@ -46,9 +49,21 @@ impl<T> Lane<T> {
         }
     }
 
-    /// A running job is done: gives the one that takes its place.
+    /// Asks for a place again for a job that lent its own ([`Lane::done`]): ahead of those that
+    /// had none yet, and never turned away. Gives it back where it can go on at once.
+    pub(crate) fn take_back(&mut self, job: T) -> Option<T> {
+        if self.running < self.places {
+            self.running += 1;
+            return Some(job);
+        }
+        self.returning.push_back(job);
+        None
+    }
+
+    /// A running job is done, or lends its place: gives the one that takes it.
     pub(crate) fn done(&mut self) -> Option<T> {
-        let next = self.waiting.pop_front();
+        let returning = self.returning.pop_front();
+        let next = returning.or_else(|| self.waiting.pop_front());
         if next.is_none() {
             self.running = self.running.saturating_sub(1);
         }
@@ -69,5 +84,19 @@ mod tests {
         assert_eq!(lane.done(), Some('b'));
         assert_eq!(lane.done(), None);
         assert_eq!(lane.offer('d'), Offer::Start('d'));
+    }
+
+    #[test]
+    fn who_lent_a_place_has_the_next_one() {
+        let mut lane = Lane::new(1, 2);
+        assert_eq!(lane.offer('a'), Offer::Start('a'));
+        assert_eq!(lane.offer('b'), Offer::Queued);
+        assert_eq!(lane.offer('c'), Offer::Queued);
+        assert_eq!(lane.done(), Some('b'), "`a` lends its place to `b`");
+        assert_eq!(lane.take_back('a'), None);
+        assert_eq!(lane.done(), Some('a'));
+        assert_eq!(lane.done(), Some('c'));
+        assert_eq!(lane.done(), None);
+        assert_eq!(lane.take_back('d'), Some('d'));
     }
 }

@@ -11,6 +11,7 @@ pub mod agent;
 pub mod clock;
 mod compactor;
 mod lane;
+mod limit;
 mod line;
 mod pool;
 mod process;

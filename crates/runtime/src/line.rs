@@ -1,4 +1,5 @@
-//! An agent's line to its session: steps to be journaled, messages to be read, progress.
+//! An agent's line to its session: steps to be journaled, tasks for others, messages to be read,
+//! progress.
 
 use std::fmt;
 use std::future::Future;
@@ -6,7 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use unisono_context::{Message, MessageId, Ordinal, RunId};
-use unisono_session::run::Step;
+use unisono_session::machine::DelegateCall;
+use unisono_session::run::{Step, ToolResult};
 
 use crate::agent::Failure;
 
@@ -17,6 +19,16 @@ pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) trait Exchange: Send + Sync + 'static {
     /// Journals a step; done once it is on disk.
     fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>>;
+
+    /// Gives tasks to other agents; done once all of them have ended, with what each came back
+    /// with, in the order of the calls. The same round again finds the runs it has.
+    fn delegate(
+        &self,
+        run: RunId,
+        attempt: u32,
+        round: u32,
+        calls: Vec<DelegateCall>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
 
     /// The message at an ordinal of the branch that ends in `head`.
     fn read_message(

@@ -4,6 +4,9 @@
 //! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts. Sessions send to it through its [`Handle`]; its
 //! workers are linked to it, so a worker that panics is reported as a lost attempt and its
 //! siblings go on. The queue holds at most [`Options::pool_queue`](crate::Options) attempts.
+//!
+//! An attempt that waits for other agents lends its place: of those that hold one, none waits
+//! for another's place, so agents that delegate to each other never block each other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +28,13 @@ pub(crate) enum Msg {
     Dispatch(Box<Job>),
     /// A worker has ended its attempt.
     Ended { worker: ActorId, end: AttemptEnd },
+    /// A worker waits for other agents: its place is free.
+    Lend { worker: ActorId },
+    /// It goes on: told when it has a place again.
+    TakeBack {
+        worker: ActorId,
+        reply: oneshot::Sender<()>,
+    },
 }
 
 /// An attempt, and who wants to know how it ended.
@@ -32,6 +42,45 @@ pub(crate) enum Msg {
 pub(crate) struct Job {
     attempt: Attempt,
     reply: oneshot::Sender<AttemptEnd>,
+}
+
+/// A worker's place in its pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) pool: ActorRef<Msg>,
+    pub(crate) worker: ActorId,
+}
+
+impl Place {
+    /// Lets another attempt have it. One that ends without taking it back needs nothing more.
+    pub(crate) fn lend(&self) {
+        let worker = self.worker;
+        // Without its pool the worker ends.
+        let _ = self.pool.send_message(Msg::Lend { worker });
+    }
+
+    /// Waits until there is a place again.
+    pub(crate) async fn take_back(&self) {
+        let (reply, free) = oneshot::channel();
+        let worker = self.worker;
+        if self
+            .pool
+            .send_message(Msg::TakeBack { worker, reply })
+            .is_ok()
+        {
+            // Without its pool the worker ends.
+            let _ = free.await;
+        }
+    }
+}
+
+/// What waits for a place.
+enum Entrant {
+    Attempt(Box<Job>),
+    Returning {
+        worker: ActorId,
+        reply: oneshot::Sender<()>,
+    },
 }
 
 /// What others hold of it.
@@ -72,16 +121,19 @@ pub(crate) struct Pool;
 
 pub(crate) struct State {
     env: Arc<Env>,
-    lane: Lane<Box<Job>>,
+    lane: Lane<Entrant>,
     running: HashMap<ActorId, oneshot::Sender<AttemptEnd>>,
+    /// How often each worker has lent its place and not taken it back.
+    lent: HashMap<ActorId, u32>,
 }
 
 impl State {
     async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        match self.lane.offer(job) {
-            Offer::Start(job) => self.start(myself, job).await,
-            Offer::Queued => {}
-            Offer::Full(job) => {
+        match self.lane.offer(Entrant::Attempt(job)) {
+            Offer::Start(entrant) => self.start(myself, entrant).await,
+            // Only attempts are turned away.
+            Offer::Queued | Offer::Full(Entrant::Returning { .. }) => {}
+            Offer::Full(Entrant::Attempt(job)) => {
                 let bound = self.env.options.pool_queue;
                 let reason = format!("the agent's queue of {bound} is full");
                 let cause = Cause::Busy;
@@ -94,30 +146,85 @@ impl State {
         }
     }
 
-    async fn start(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        let mut next = Some(job);
-        while let Some(job) = next.take() {
-            let Job { attempt, reply } = *job;
-            let args = worker::Args {
-                attempt,
-                env: self.env.clone(),
-                pool: myself.clone(),
+    /// Gives a place away.
+    async fn start(&mut self, myself: &ActorRef<Msg>, entrant: Entrant) {
+        let mut next = Some(entrant);
+        while let Some(entrant) = next.take() {
+            let started = match entrant {
+                Entrant::Attempt(job) => self.spawn(myself, *job).await,
+                Entrant::Returning { worker, reply } => self.give_back(worker, reply),
             };
-            let spawned = Worker::spawn_linked(None, Worker, args, myself.get_cell()).await;
-            match spawned {
-                Ok((worker, _)) => {
-                    self.running.insert(worker.get_id(), reply);
-                }
-                Err(error) => {
-                    let reason = format!("no worker could be started: {error}");
-                    let cause = Cause::Panic;
-                    let _ = reply.send(AttemptEnd::Failed {
-                        cause,
-                        reason: reason.into(),
-                    });
-                    next = self.lane.done();
+            if !started {
+                next = self.lane.done();
+            }
+        }
+    }
+
+    async fn spawn(&mut self, myself: &ActorRef<Msg>, job: Job) -> bool {
+        let Job { attempt, reply } = job;
+        let args = worker::Args {
+            attempt,
+            env: self.env.clone(),
+            pool: myself.clone(),
+        };
+        match Worker::spawn_linked(None, Worker, args, myself.get_cell()).await {
+            Ok((worker, _)) => {
+                self.running.insert(worker.get_id(), reply);
+                true
+            }
+            Err(error) => {
+                let reason = format!("no worker could be started: {error}");
+                let cause = Cause::Panic;
+                let _ = reply.send(AttemptEnd::Failed {
+                    cause,
+                    reason: reason.into(),
+                });
+                false
+            }
+        }
+    }
+
+    /// Whether the worker still has use for its place.
+    fn give_back(&mut self, worker: ActorId, reply: oneshot::Sender<()>) -> bool {
+        let wanted = self.running.contains_key(&worker) && reply.send(()).is_ok();
+        if wanted {
+            self.lent.remove(&worker);
+        }
+        wanted
+    }
+
+    async fn on_lend(&mut self, myself: &ActorRef<Msg>, worker: ActorId) {
+        if !self.running.contains_key(&worker) {
+            return;
+        }
+        let times = self.lent.entry(worker).or_default();
+        *times += 1;
+        if *times == 1
+            && let Some(next) = self.lane.done()
+        {
+            self.start(myself, next).await;
+        }
+    }
+
+    async fn on_take_back(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        worker: ActorId,
+        reply: oneshot::Sender<()>,
+    ) {
+        match self.lent.get_mut(&worker) {
+            Some(times) if *times > 1 => {
+                *times -= 1;
+                // It waits for others still, and takes its place back after that.
+                let _ = reply.send(());
+            }
+            Some(_) => {
+                let returning = Entrant::Returning { worker, reply };
+                if let Some(entrant) = self.lane.take_back(returning) {
+                    self.start(myself, entrant).await;
                 }
             }
+            None => drop(reply),
         }
     }
 
@@ -127,6 +234,9 @@ impl State {
         };
         // The session may have stopped caring: it cancelled the run, or is gone.
         let _ = reply.send(end);
+        if self.lent.remove(&worker).is_some() {
+            return;
+        }
         if let Some(next) = self.lane.done() {
             self.start(myself, next).await;
         }
@@ -152,6 +262,7 @@ impl Actor for Pool {
             env: args.env,
             lane,
             running: HashMap::new(),
+            lent: HashMap::new(),
         })
     }
 
@@ -164,6 +275,8 @@ impl Actor for Pool {
         match message {
             Msg::Dispatch(job) => state.on_dispatch(&myself, job).await,
             Msg::Ended { worker, end } => state.on_ended(&myself, worker, end).await,
+            Msg::Lend { worker } => state.on_lend(&myself, worker).await,
+            Msg::TakeBack { worker, reply } => state.on_take_back(&myself, worker, reply).await,
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod effects;
 mod events;
 mod handle;
 mod render;
+mod rounds;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +41,11 @@ pub(crate) enum Msg {
     Load,
     /// Take an input; the reply is given once all that follows from it is on disk.
     Request { input: Input, reply: Ack },
+    /// Give tasks of a run to other agents; the reply is given once all of them have ended.
+    Delegate {
+        asked: rounds::Asked,
+        reply: rounds::Reply,
+    },
     /// Take what came of an effect.
     Feed(Input),
     /// The shared prompts of a turn, by definition digest.
@@ -106,6 +112,7 @@ pub(crate) struct Live {
     in_flight: Vec<Event>,
     acks: Vec<(u64, Ack)>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
+    rounds: rounds::Rounds,
     prefixes: HashMap<(TurnId, Digest), Prefix>,
     /// Cancels what it guards when the run is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
@@ -232,6 +239,8 @@ impl State {
             return;
         };
         live.decided += reaction.events.len() as u64;
+        live.rounds
+            .decided(live.machine.state(), &reaction.events, live.decided);
         live.pending.extend(reaction.events);
         let free = live.outbox.put(live.decided, reaction.effects);
         self.start_append(myself);
@@ -285,6 +294,7 @@ impl Actor for Session {
         match message {
             Msg::Load => state.on_load(&myself).await,
             Msg::Request { input, reply } => state.on_request(&myself, input, reply),
+            Msg::Delegate { asked, reply } => state.on_delegate(&myself, asked, reply),
             Msg::Feed(input) => state.on_feed(&myself, input),
             Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
             Msg::Committed(result) => state.on_committed(&myself, result)?,

@@ -1,5 +1,5 @@
 //! The tools agents call: `read_message` and `recall` give back what was said, whole, whether
-//! or not it is still in the context.
+//! or not it is still in the context; `delegate` gives a task to another agent.
 //!
 //! Every agent of a turn is told of the same tools; which of them it may call is enforced here.
 //! What a model gets wrong is answered to the model, as an error it can act on.
@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use unisono_context::snapshot::ToolSpec;
-use unisono_context::{Message, Ordinal};
+use unisono_context::{AgentId, Message, Ordinal};
+use unisono_session::machine::DelegateCall;
 use unisono_session::run::{ToolCall, ToolResult};
 
 use crate::agent::{Ctx, Failure};
@@ -19,6 +20,8 @@ const MAX_CHARS: usize = 16_000;
 /// The most messages one call of `recall` gives.
 const MAX_MESSAGES: u32 = 50;
 
+/// The tool by which an agent gives a task to another one. Only agents that name it have it.
+pub const DELEGATE: &str = "delegate";
 const READ_MESSAGE: &str = "read_message";
 const RECALL: &str = "recall";
 
@@ -30,6 +33,11 @@ pub fn specs() -> Vec<ToolSpec> {
         input_schema: input_schema.into(),
     };
     vec![
+        spec(
+            DELEGATE,
+            "Gives a task to another agent and returns what it came back with. It reads the same conversation as you do, and nothing of what you were told, called or found since: write into the task all it needs beyond the conversation. Several calls in one reply are worked on at the same time. A result that begins with [failed or [refused is not an answer; one that ends with [incomplete says what is missing.",
+            r#"{"type":"object","properties":{"agent":{"type":"string","description":"The name of the agent, one of those you may delegate to."},"task":{"type":"string","description":"What it is to do, complete in itself."}},"required":["agent","task"],"additionalProperties":false}"#,
+        ),
         spec(
             READ_MESSAGE,
             "Reads one message of the conversation, as it was said, by its number.",
@@ -43,29 +51,90 @@ pub fn specs() -> Vec<ToolSpec> {
     ]
 }
 
-/// Runs one call of an agent.
+/// Runs the calls of one reply and gives their results in order. What they give to other agents
+/// is handed in together, as that round of the run, and worked on while the others are run.
 ///
 /// # Errors
 /// The session is gone. What the model got wrong is a result, not an error.
-pub(crate) async fn call(call: &ToolCall, ctx: &Ctx) -> Result<ToolResult, Failure> {
-    let outcome = match permitted(&call.name, ctx) {
-        Ok(()) if &*call.name == READ_MESSAGE => read_message(&call.arguments, ctx).await?,
-        Ok(()) => recall(&call.arguments, ctx).await?,
-        Err(denied) => Err(denied),
+pub(crate) async fn call_all(
+    calls: &[ToolCall],
+    round: u32,
+    ctx: &Ctx,
+) -> Result<Vec<ToolResult>, Failure> {
+    let (tasks, told): (Vec<DelegateCall>, Vec<Option<Outcome>>) = sorted_out(calls, ctx);
+    let others = async {
+        let mut outcomes = Vec::with_capacity(calls.len());
+        for (call, told) in calls.iter().zip(told) {
+            outcomes.push(match told {
+                Some(outcome) => Some(outcome),
+                None if *call.name == *DELEGATE => None,
+                None => {
+                    ctx.progress(format!("calling {}", call.name));
+                    Some(run(call, ctx).await?)
+                }
+            });
+        }
+        Ok(outcomes)
     };
-    let is_error = outcome.is_err();
-    let (Ok(content) | Err(content)) = outcome;
-    Ok(ToolResult {
-        call_id: call.id.clone(),
-        content: content.into(),
-        is_error,
-    })
+    let (outcomes, delegated) = tokio::try_join!(others, ctx.hand_out(round, tasks))?;
+    let mut delegated = delegated.into_iter();
+    let results = calls.iter().zip(outcomes).map(|(call, outcome)| {
+        let (content, is_error) = match outcome {
+            Some(Ok(content)) => (content.into(), false),
+            Some(Err(wrong)) => (wrong.into(), true),
+            None => {
+                // As many came back as were handed in.
+                let result = delegated.next();
+                result.map_or_else(Default::default, |r| (r.content, r.is_error))
+            }
+        };
+        ToolResult {
+            call_id: call.id.clone(),
+            content,
+            is_error,
+        }
+    });
+    Ok(results.collect())
+}
+
+/// The tasks for other agents, and for each call what is known without running it.
+fn sorted_out(calls: &[ToolCall], ctx: &Ctx) -> (Vec<DelegateCall>, Vec<Option<Outcome>>) {
+    let mut tasks = Vec::new();
+    let told = calls.iter().map(|call| {
+        if let Err(denied) = permitted(&call.name, ctx) {
+            return Some(Err(denied));
+        }
+        if *call.name != *DELEGATE {
+            return None;
+        }
+        match parse::<Delegate>(DELEGATE, &call.arguments) {
+            Ok(Delegate { agent, task }) => {
+                tasks.push(DelegateCall {
+                    call_id: call.id.clone(),
+                    agent: AgentId::from(agent.trim()),
+                    task: task.into(),
+                });
+                None
+            }
+            Err(wrong) => Some(Err(wrong)),
+        }
+    });
+    let told = told.collect();
+    (tasks, told)
+}
+
+/// Runs one call of a tool that needs nobody else.
+async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
+    match &*call.name {
+        READ_MESSAGE => read_message(&call.arguments, ctx).await,
+        _ => recall(&call.arguments, ctx).await,
+    }
 }
 
 /// Whether the agent may call it, by its definition, and it exists.
-fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
+pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     let allowed = &ctx.definition().tools;
-    let known = [READ_MESSAGE, RECALL].contains(&name);
+    let known = [DELEGATE, READ_MESSAGE, RECALL].contains(&name);
     if known && allowed.iter().any(|tool| &**tool == name) {
         return Ok(());
     }
@@ -83,6 +152,13 @@ fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
 
 /// What a tool gives back, or what is wrong with the call.
 type Outcome = Result<String, String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Delegate {
+    agent: String,
+    task: String,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -16,9 +16,10 @@ use unisono_session::run::Cause;
 
 use crate::agent::command::CommandAgent;
 use crate::agent::llm::LlmAgent;
-use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task};
+use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
+use crate::limit::Limit;
 use crate::line::Line;
-use crate::pool;
+use crate::pool::{self, Place};
 use crate::runtime::Env;
 
 /// One attempt.
@@ -68,8 +69,12 @@ impl Actor for Worker {
         state: &mut Option<Args>,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(Args { attempt, env, pool }) = state.take() {
-            let end = carry_out(attempt, &env).await;
             let worker = myself.get_id();
+            let place = Place {
+                pool: pool.clone(),
+                worker,
+            };
+            let end = carry_out(attempt, place, &env).await;
             pool.send_message(pool::Msg::Ended { worker, end })?;
         }
         myself.stop(None);
@@ -78,7 +83,7 @@ impl Actor for Worker {
 }
 
 /// Runs the agent until it ends, is cancelled or takes too long.
-async fn carry_out(attempt: Attempt, env: &Env) -> AttemptEnd {
+async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
     let definition = attempt.brief.definition.clone();
     let limit = Duration::from_millis(definition.timeout_ms);
     let agent = match agent_for(&attempt.brief, env) {
@@ -90,12 +95,14 @@ async fn carry_out(attempt: Attempt, env: &Env) -> AttemptEnd {
         results: attempt.brief.results.clone(),
     };
     let cancelled = attempt.cancelled.clone();
+    let time = Limit::new();
     let ctx = Ctx::new(
         attempt.brief,
         attempt.prefix,
         attempt.cancelled,
         attempt.line,
         env.models.clone(),
+        Waiting::new(time.clone(), Some(place)),
     );
     if let Err(failure) = ctx.check_prefix() {
         return ended(Err(failure));
@@ -103,11 +110,10 @@ async fn carry_out(attempt: Attempt, env: &Env) -> AttemptEnd {
     let result = tokio::select! {
         biased;
         () = cancelled.cancelled() => Err(Failure::new(Cause::Timeout, "cancelled")),
-        result = tokio::time::timeout(limit, agent.run_boxed(task, ctx)) => {
-            result.unwrap_or_else(|_| {
-                let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
-                Err(Failure::new(Cause::Timeout, reason))
-            })
+        result = agent.run_boxed(task, ctx) => result,
+        () = time.exceeded(limit) => {
+            let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
+            Err(Failure::new(Cause::Timeout, reason))
         }
     };
     ended(result)

@@ -2,21 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
-use unisono_context::{Message, Ordinal, RunId, Snapshot};
-use unisono_model::language::{LanguageModel, Listener, Models, Reply, Request};
+use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot};
+use unisono_model::language::{Colleague, LanguageModel, Listener, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
+use unisono_session::machine::DelegateCall;
 use unisono_session::run::{Cause, Step, ToolCall, ToolResult};
 
 use super::{Failure, failure, group, persona};
+use crate::limit::Limit;
 use crate::line::Line;
+use crate::pool::Place;
 use crate::tools;
 
 /// Bytes of a reply between two notes about its progress.
@@ -35,8 +38,37 @@ struct Inner {
     cancelled: CancellationToken,
     line: Line,
     models: Models,
+    waiting: Waiting,
+    /// Rounds of tasks that its author's code has given to others in this attempt.
+    rounds: AtomicU32,
     /// Names of the steps this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
+}
+
+/// What an attempt gives up while it waits for other agents: its time does not run, and its
+/// place in the pool is another one's.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    limit: Limit,
+    place: Option<Place>,
+}
+
+impl Waiting {
+    pub(crate) fn new(limit: Limit, place: Option<Place>) -> Waiting {
+        Waiting { limit, place }
+    }
+
+    async fn while_waiting<T>(&self, others: impl Future<Output = T>) -> T {
+        let _pause = self.limit.pause();
+        if let Some(place) = &self.place {
+            place.lend();
+        }
+        let result = others.await;
+        if let Some(place) = &self.place {
+            place.take_back().await;
+        }
+        result
+    }
 }
 
 impl Ctx {
@@ -46,6 +78,7 @@ impl Ctx {
         cancelled: CancellationToken,
         line: Line,
         models: Models,
+        waiting: Waiting,
     ) -> Ctx {
         let inner = Inner {
             brief,
@@ -53,6 +86,8 @@ impl Ctx {
             cancelled,
             line,
             models,
+            waiting,
+            rounds: AtomicU32::new(0),
             begun: Mutex::default(),
         };
         Ctx {
@@ -141,8 +176,8 @@ impl Ctx {
             tools: self.brief().tools.clone(),
             output_schema: definition.output_schema.clone(),
             persona: persona(definition),
-            allowed: definition.tools.as_slice().into(),
-            colleagues: Arc::from([]),
+            allowed: self.allowed(),
+            colleagues: self.colleagues(),
             task,
             results: Arc::from([]),
             exchange: Vec::new(),
@@ -153,6 +188,30 @@ impl Ctx {
             peers: self.brief().peers,
             listener: self.listener(),
         }
+    }
+
+    /// The tools the model is told it may call: nobody is told to delegate who has nobody to
+    /// delegate to.
+    fn allowed(&self) -> Arc<[Arc<str>]> {
+        let alone = self.brief().colleagues.is_empty();
+        let tools = self.definition().tools.iter();
+        tools
+            .filter(|tool| !alone || ***tool != *tools::DELEGATE)
+            .cloned()
+            .collect()
+    }
+
+    /// Whom the model is told it may delegate to.
+    fn colleagues(&self) -> Arc<[Colleague]> {
+        let mut tools = self.definition().tools.iter();
+        if !tools.any(|tool| **tool == *tools::DELEGATE) {
+            return Arc::from([]);
+        }
+        let colleagues = self.brief().colleagues.iter().map(|agent| Colleague {
+            agent: agent.id.clone(),
+            description: agent.description.clone(),
+        });
+        colleagues.collect()
     }
 
     /// Tells of a reply's growth, now and then.
@@ -177,7 +236,7 @@ impl Ctx {
     }
 
     /// Calls a tool that its definition allows, with arguments as JSON text. What is wrong with
-    /// the call is said in the result.
+    /// the call is said in the result. For `delegate`, the same holds as for [`Ctx::delegate`].
     ///
     /// # Errors
     /// The session is gone.
@@ -187,7 +246,70 @@ impl Ctx {
             name: name.into(),
             arguments: arguments.into(),
         };
-        tools::call(&call, self).await
+        let round = if name == tools::DELEGATE {
+            self.next_round()
+        } else {
+            0
+        };
+        let mut results = tools::call_all(&[call], round, self).await?;
+        let nothing = || Failure::new(Cause::Panic, "the tool gave no result");
+        results.pop().ok_or_else(nothing)
+    }
+
+    /// Gives tasks to other agents of the turn ([`Brief::colleagues`]), each as agent and task,
+    /// and waits until all have ended; the time limit of this agent does not run meanwhile. What
+    /// each came back with is given in the order of the tasks; a result that is an error says
+    /// why there is no answer, or why the task was refused.
+    ///
+    /// The tasks are journaled: after a crash, or in another attempt, those that were done are
+    /// not done again. Rounds are told apart by their order, so every attempt must give out the
+    /// same tasks in the same order, and not two rounds at once.
+    ///
+    /// # Errors
+    /// The definition does not name the tool `delegate`, the round was recorded with other
+    /// tasks, or the session is gone.
+    pub async fn delegate(&self, tasks: &[(&str, &str)]) -> Result<Vec<ToolResult>, Failure> {
+        tools::permitted(tools::DELEGATE, self)
+            .map_err(|denied| Failure::new(Cause::BadInput, denied))?;
+        let call = |(index, (agent, task)): (usize, &(&str, &str))| DelegateCall {
+            call_id: format!("task_{}", index + 1).into(),
+            agent: AgentId::from(*agent),
+            task: (*task).into(),
+        };
+        let calls: Vec<DelegateCall> = tasks.iter().enumerate().map(call).collect();
+        self.hand_out(self.next_round(), calls).await
+    }
+
+    fn next_round(&self) -> u32 {
+        self.inner.rounds.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Gives the tasks of a round to others and waits for their results.
+    pub(crate) async fn hand_out(
+        &self,
+        round: u32,
+        calls: Vec<DelegateCall>,
+    ) -> Result<Vec<ToolResult>, Failure> {
+        let (count, first) = match &calls[..] {
+            [] => return Ok(Vec::new()),
+            calls => (calls.len(), calls[0].agent.clone()),
+        };
+        self.progress(match count {
+            1 => format!("waiting for {first}"),
+            _ => format!("waiting for {count} agents"),
+        });
+        let delegated = self
+            .inner
+            .line
+            .delegate(self.run(), self.attempt(), round, calls);
+        let results = self.inner.waiting.while_waiting(delegated).await?;
+        if results.len() == count {
+            return Ok(results);
+        }
+        let (recorded, reason) = (results.len(), "do the same in every attempt");
+        let reason =
+            format!("round {round} was recorded with {recorded} tasks, not {count}; {reason}");
+        Err(Failure::new(Cause::BadInput, reason))
     }
 
     /// A step whose result is journaled: `f` runs at most until its result is on disk, and after

@@ -20,9 +20,11 @@ use unisono_session::Definition;
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
 use unisono_session::brief::Brief;
 use unisono_session::event::RunRole;
-use unisono_session::run::Step;
+use unisono_session::machine::DelegateCall;
+use unisono_session::run::{Step, ToolResult};
 
-use super::{Ctx, Failure, Task, group};
+use super::{Ctx, Failure, Task, Waiting, group};
+use crate::limit::Limit;
 use crate::line::{Exchange, Later, Line};
 
 /// What an attempt is made of; change what a test is about.
@@ -34,6 +36,7 @@ pub(crate) struct Attempt {
     pub(crate) tamper: bool,
     pub(crate) models: Models,
     pub(crate) session: Session,
+    pub(crate) colleagues: Vec<Arc<Definition>>,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -46,6 +49,7 @@ struct Record {
     progress: Mutex<Vec<Arc<str>>>,
     messages: Mutex<Vec<Arc<Message>>>,
     refuses: Mutex<Option<Failure>>,
+    rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
 }
 
 impl Session {
@@ -57,6 +61,11 @@ impl Session {
     /// What it was told of the progress.
     pub(crate) fn progress(&self) -> Vec<Arc<str>> {
         self.0.progress.lock().unwrap().clone()
+    }
+
+    /// The tasks for other agents it was sent, with their round.
+    pub(crate) fn rounds(&self) -> Vec<(u32, Vec<DelegateCall>)> {
+        self.0.rounds.lock().unwrap().clone()
     }
 
     /// From now on no step is journaled.
@@ -72,6 +81,32 @@ impl Exchange for Session {
             self.0.steps.lock().unwrap().push(step);
         }
         Box::pin(async { refused.map_or(Ok(()), Err) })
+    }
+
+    /// Every agent but `nobody` did its task.
+    fn delegate(
+        &self,
+        _: RunId,
+        _: u32,
+        round: u32,
+        calls: Vec<DelegateCall>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        let results = calls.iter().map(|call| {
+            let is_error = call.agent.as_str() == "nobody";
+            let content = if is_error {
+                "[refused: there is no agent `nobody`]".into()
+            } else {
+                format!("{} did: {}", call.agent, call.task).into()
+            };
+            ToolResult {
+                call_id: call.call_id.clone(),
+                content,
+                is_error,
+            }
+        });
+        let results = results.collect();
+        self.0.rounds.lock().unwrap().push((round, calls));
+        Box::pin(async { Ok(results) })
     }
 
     fn read_message(
@@ -112,6 +147,7 @@ impl Attempt {
             tamper: false,
             models: Models::default(),
             session: Session::default(),
+            colleagues: Vec::new(),
         }
     }
 
@@ -142,7 +178,7 @@ impl Attempt {
             definition: Arc::new(self.definition.clone()),
             task: "list the risks".into(),
             results: Vec::new(),
-            colleagues: Vec::new(),
+            colleagues: self.colleagues.clone(),
             prefix: prefix.digest(),
             room: Tokens(u64::MAX),
             steps: self.steps.clone(),
@@ -163,6 +199,7 @@ impl Attempt {
             CancellationToken::new(),
             line,
             self.models.clone(),
+            Waiting::new(Limit::new(), None),
         )
     }
 }

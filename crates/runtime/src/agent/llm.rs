@@ -11,9 +11,7 @@ use unisono_model::language::{Exchange, Request};
 use unisono_model::prompt::{Delegated, Outcome};
 use unisono_session::brief::Delivered;
 use unisono_session::run::tail::{self, Masked, Room};
-use unisono_session::run::{
-    self, Bounds, Cause, Ending, Next, Reply, Step, Stop, ToolCall, ToolResult, Usage,
-};
+use unisono_session::run::{self, Bounds, Cause, Ending, Next, Reply, Step, Stop, Usage};
 
 use super::{Agent, Answer, Ctx, Failure, Task};
 use crate::tools;
@@ -55,22 +53,15 @@ impl Agent for LlmAgent {
                     Step::Model(reply)
                 }
                 Next::Overflow { reason } => return Err(Failure::new(Cause::Overflow, reason)),
-                Next::CallTools(calls) => Step::Tools(call_tools(&calls, &ctx).await?),
+                Next::CallTools(calls) => {
+                    Step::Tools(tools::call_all(&calls, replies(&steps), &ctx).await?)
+                }
             };
             let step = Arc::new(step);
             ctx.record(step.clone()).await?;
             steps.push(step);
         }
     }
-}
-
-async fn call_tools(calls: &[ToolCall], ctx: &Ctx) -> Result<Vec<ToolResult>, Failure> {
-    let mut results = Vec::with_capacity(calls.len());
-    for call in calls {
-        ctx.progress(format!("calling {}", call.name));
-        results.push(tools::call(call, ctx).await?);
-    }
-    Ok(results)
 }
 
 /// The run's answer, from the reply that calls no tools.
@@ -144,6 +135,14 @@ fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
             Step::Named { .. } => None,
         });
     exchange.collect()
+}
+
+/// How many replies the run has had.
+fn replies(steps: &[Arc<Step>]) -> u32 {
+    let replies = steps
+        .iter()
+        .filter(|step| matches!(***step, Step::Model(_)));
+    u32::try_from(replies.count()).unwrap_or(u32::MAX)
 }
 
 /// What the recorded replies used.

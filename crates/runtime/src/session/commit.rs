@@ -13,6 +13,7 @@ use unisono_store::Journal;
 use crate::clock;
 use crate::runtime::Error;
 
+use super::rounds::Rounds;
 use super::{Live, Msg, Phase, State};
 
 /// Events read at a time when a journal is folded.
@@ -48,6 +49,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         in_flight: Vec::new(),
         acks: Vec::new(),
         waits: HashMap::new(),
+        rounds: Rounds::default(),
         prefixes: HashMap::new(),
         runs: HashMap::new(),
         compactions: HashMap::new(),
@@ -129,6 +131,7 @@ impl Live {
             // The client may have given up.
             let _ = reply.send(Ok(()));
         }
+        self.rounds.durable(durable);
     }
 
     /// Tells those who wait for a turn, once its end is on disk, and forgets its prompts.
@@ -171,6 +174,7 @@ impl Live {
         for (_, reply) in self.acks.drain(..) {
             let _ = reply.send(Err(error.clone()));
         }
+        self.rounds.refuse(error);
         for reply in self.waits.drain().flat_map(|(_, replies)| replies) {
             let _ = reply.send(Err(error.clone()));
         }

@@ -11,8 +11,8 @@ use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, Timestamp};
 use unisono_session::brief::{Brief, CompactionJob};
 use unisono_session::due::{CountRequest, RenderRequest};
-use unisono_session::machine::{AttemptEnd, Counted};
-use unisono_session::run::{Cause, Step};
+use unisono_session::machine::{AttemptEnd, Counted, DelegateCall};
+use unisono_session::run::{Cause, Step, ToolResult};
 use unisono_session::{Effect, Input};
 
 use crate::agent::Failure;
@@ -24,6 +24,7 @@ use crate::supervisor;
 use crate::tokenizer;
 use crate::worker::Attempt;
 
+use super::rounds::Asked;
 use super::{Args, Live, Msg, Progress, render};
 
 /// Starts carrying out one effect.
@@ -210,6 +211,27 @@ impl Exchange for SessionLine {
             sent.map_err(|_| gone())?;
             let stored: Result<(), Error> = durable.await.map_err(|_| gone())?;
             stored.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+        })
+    }
+
+    fn delegate(
+        &self,
+        run: RunId,
+        attempt: u32,
+        round: u32,
+        calls: Vec<DelegateCall>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        let (reply, ended) = oneshot::channel();
+        let asked = Asked {
+            run,
+            attempt,
+            round,
+            calls,
+        };
+        let sent = self.session.send_message(Msg::Delegate { asked, reply });
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            ended.await.map_err(|_| gone())?
         })
     }
 

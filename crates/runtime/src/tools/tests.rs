@@ -11,7 +11,8 @@ async fn ask(attempt: &Attempt, name: &str, arguments: &str) -> ToolResult {
         name: name.into(),
         arguments: arguments.into(),
     };
-    call(&asked, &attempt.ctx()).await.unwrap()
+    let mut results = call_all(&[asked], 1, &attempt.ctx()).await.unwrap();
+    results.pop().unwrap()
 }
 
 fn attempt(texts: &[&str]) -> Attempt {

@@ -4,9 +4,10 @@ use unisono_context::Tokens;
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{Class, Models};
 use unisono_session::agent::{ContextMode, Kind};
+use unisono_session::machine::DelegateCall;
 
 use super::*;
-use crate::agent::fixture::{Attempt, task};
+use crate::agent::fixture::{Attempt, definition, task};
 
 fn attempt() -> Attempt {
     Attempt::new(
@@ -245,7 +246,143 @@ async fn a_request_says_what_the_definition_has() {
     assert_eq!(request.temperature_milli, Some(200));
     assert_eq!(request.allowed[..], attempt.definition.tools[..]);
     let listed: Vec<&str> = request.tools.iter().map(|tool| &*tool.name).collect();
-    assert_eq!(listed, ["read_message", "recall"]);
+    assert_eq!(listed, ["delegate", "read_message", "recall"]);
+}
+
+/// A lead with two colleagues.
+fn lead() -> Attempt {
+    let mut attempt = attempt();
+    attempt.definition.tools = vec!["delegate".into(), "recall".into()];
+    attempt.colleagues = ["costs", "dates"]
+        .into_iter()
+        .map(|id| {
+            let mut colleague = definition(Kind::Llm);
+            colleague.id = id.into();
+            colleague.description = format!("knows {id}").into();
+            Arc::new(colleague)
+        })
+        .collect();
+    attempt
+}
+
+#[tokio::test]
+async fn a_lead_is_told_of_its_colleagues_and_nobody_else_is() {
+    let asked = async |attempt: &Attempt| {
+        let model = Scripted::new([Act::say("done")]);
+        run(attempt, &model).await.unwrap();
+        let request = model.requests().remove(0);
+        let colleagues = request.colleagues.iter();
+        let told = colleagues.map(|c| format!("{}: {}", c.agent, c.description));
+        (told.collect::<Vec<_>>(), request.allowed.to_vec())
+    };
+    let names = |names: &[&str]| names.iter().map(|n| Arc::from(*n)).collect::<Vec<_>>();
+    let mut lead = lead();
+    let told = vec![
+        "costs: knows costs".to_owned(),
+        "dates: knows dates".to_owned(),
+    ];
+    assert_eq!(asked(&lead).await, (told, names(&["delegate", "recall"])));
+    let colleagues = std::mem::take(&mut lead.colleagues);
+    assert_eq!(asked(&lead).await, (vec![], names(&["recall"])));
+    lead.colleagues = colleagues;
+    lead.definition.tools = names(&["recall"]);
+    assert_eq!(asked(&lead).await, (vec![], names(&["recall"])));
+}
+
+#[tokio::test]
+async fn the_tasks_of_one_reply_are_handed_in_together() {
+    let first = Act::call(&[
+        ("delegate", r#"{"agent":"costs","task":"add them up"}"#),
+        ("recall", r#"{"n":2}"#),
+        ("delegate", r#"{"agent":"dates"}"#),
+        ("delegate", r#"{"agent":"nobody","task":"rest"}"#),
+        ("delegate", r#"{"agent":"dates","task":"sort them"}"#),
+    ]);
+    let second = Act::call(&[("delegate", r#"{"agent":"costs","task":"again"}"#)]);
+    let (lead, model) = (lead(), Scripted::new([first, second, Act::say("done")]));
+    run(&lead, &model).await.unwrap();
+
+    let rounds = lead.session.rounds();
+    let tasks = |calls: &[DelegateCall]| {
+        let each = calls.iter();
+        each.map(|c| format!("{} {}: {}", c.call_id, c.agent, c.task))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((rounds[0].0, rounds[1].0, rounds.len()), (1, 2, 2));
+    let handed_in = [
+        "call_0 costs: add them up",
+        "call_3 nobody: rest",
+        "call_4 dates: sort them",
+    ];
+    assert_eq!(tasks(&rounds[0].1), handed_in);
+    assert_eq!(tasks(&rounds[1].1), ["call_0 costs: again"]);
+
+    let steps = lead.session.steps();
+    let Step::Tools(results) = &*steps[1] else {
+        panic!("results, not {:?}", steps[1]);
+    };
+    let results = results.iter();
+    let told: Vec<_> = results
+        .map(|r| (&*r.call_id, &*r.content, r.is_error))
+        .collect();
+    let unfit =
+        "the arguments of delegate do not fit its schema: missing field `task` at line 1 column 17";
+    let expected = [
+        ("call_0", "costs did: add them up", false),
+        ("call_1", "#2 assistant:\nunder the mat", false),
+        ("call_2", unfit, true),
+        ("call_3", "[refused: there is no agent `nobody`]", true),
+        ("call_4", "dates did: sort them", false),
+    ];
+    assert_eq!(told, expected);
+    let progress = lead.session.progress();
+    for said in [
+        "waiting for 3 agents",
+        "waiting for costs",
+        "calling recall",
+    ] {
+        assert!(progress.iter().any(|text| &**text == said), "{progress:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_may_not_delegate_is_told_so() {
+    let call = Act::call(&[("delegate", r#"{"agent":"costs","task":"add them up"}"#)]);
+    let (attempt, model) = (attempt(), Scripted::new([call, Act::say("done")]));
+    run(&attempt, &model).await.unwrap();
+    assert!(attempt.session.rounds().is_empty());
+    let Exchange::Results(results) = &model.requests()[1].exchange[1] else {
+        panic!("results");
+    };
+    let says = "tool `delegate` may not be called by this agent; it may call: read_message, recall";
+    assert_eq!((&*results[0].content, results[0].is_error), (says, true));
+}
+
+#[tokio::test]
+async fn an_author_delegates_in_rounds_of_their_own() {
+    let mut attempt = lead();
+    attempt.definition.kind = Kind::Custom("planner".into());
+    let ctx = attempt.ctx();
+    let tasks = [("costs", "add them up"), ("nobody", "rest")];
+    let results = ctx.delegate(&tasks).await.unwrap();
+    assert_eq!(&*results[0].content, "costs did: add them up");
+    assert!(results[1].is_error);
+    let arguments = r#"{"agent":"dates","task":"sort them"}"#;
+    let one = ctx.call_tool("delegate", arguments).await.unwrap();
+    assert_eq!(
+        (&*one.content, one.is_error),
+        ("dates did: sort them", false)
+    );
+    assert!(ctx.delegate(&[]).await.unwrap().is_empty());
+    let rounds = attempt.session.rounds();
+    assert_eq!(
+        rounds.iter().map(|(round, _)| *round).collect::<Vec<_>>(),
+        [1, 2]
+    );
+
+    attempt.definition.tools.clear();
+    let failure = attempt.ctx().delegate(&tasks).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::BadInput);
 }
 
 #[tokio::test]
