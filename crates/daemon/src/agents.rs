@@ -25,7 +25,9 @@ use crate::config::Loaded;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 
 /// The tools that agents may be given.
-pub const TOOLS: [&str; 2] = ["read_message", "recall"];
+pub const TOOLS: [&str; 3] = ["delegate", "read_message", "recall"];
+/// Those that a model has whose agent names none.
+pub const DEFAULT_TOOLS: [&str; 2] = ["read_message", "recall"];
 
 /// An agent and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use unisono_context::{MessageId, TurnId};
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
 use unisono_session::agent::Team;
-use unisono_session::event::{DelegationLimits, Outcome, Work};
+use unisono_session::event::{Outcome, Work};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
 use uuid::Uuid;
@@ -71,7 +71,8 @@ impl Ask {
         self
     }
 
-    /// The agents that work before it, each `agent` or `agent=task`.
+    /// The agents that work before it, each `agent` or `agent=task`; for a lead with the tool
+    /// `delegate`, those without a task are the ones it may choose from.
     #[must_use]
     pub fn agents<S: Into<String>>(mut self, agents: impl IntoIterator<Item = S>) -> Ask {
         self.agents = Some(agents.into_iter().map(Into::into).collect());
@@ -134,7 +135,7 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         policy,
         safety,
         calibrations: Vec::new(),
-        delegation: DelegationLimits::default(),
+        delegation: setup.loaded.config.delegation.limits(),
     })
 }
 

@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use unisono_context::policy::Policy;
 use unisono_model::catalogue::{Catalogue, Entry};
+use unisono_session::event::DelegationLimits;
 
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use providers::{Api, Provider};
@@ -51,6 +52,8 @@ pub struct Config {
     pub compaction: Compaction,
     /// Who works on an input.
     pub run: Run,
+    /// How far agents may delegate by themselves.
+    pub delegation: Delegation,
     /// What an agent has that names nothing else.
     pub agent_defaults: AgentDefaults,
     /// Bounds of the running program.
@@ -82,7 +85,7 @@ pub struct Models {
 pub struct Run {
     /// The agent that answers.
     pub lead: String,
-    /// The agents that work before it; each `agent` or `agent=task`.
+    /// The agents that work before it, or that it may choose from; each `agent` or `agent=task`.
     pub agents: Vec<String>,
     /// Seconds from the input to the answer.
     pub timeout_seconds: u64,
@@ -92,6 +95,25 @@ impl Run {
     /// The time from the input to the answer.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
+    }
+}
+
+/// How far agents may delegate by themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Delegation {
+    /// Levels below the lead.
+    pub depth: u32,
+    /// Runs of a turn at the same time, the lead's included.
+    pub live_runs: u32,
+}
+
+impl Delegation {
+    /// As a turn has them.
+    pub fn limits(&self) -> DelegationLimits {
+        DelegationLimits {
+            depth: self.depth,
+            live_runs: self.live_runs,
+        }
     }
 }
 

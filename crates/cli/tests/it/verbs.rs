@@ -208,7 +208,7 @@ fn the_store_is_checked() {
 fn agents_and_models_are_shown() {
     let place = Place::new();
     let agents = place.json(&["agents", "list"]);
-    assert_eq!(agents.as_array().unwrap().len(), 5);
+    assert_eq!(agents.as_array().unwrap().len(), 6);
     let shown = place.json(&["agents", "show", "risks"]);
     assert!(!shown["instructions"].as_str().unwrap().is_empty());
     place.call(&["agents", "check"]).expect(0);

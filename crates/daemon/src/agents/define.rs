@@ -10,7 +10,7 @@ use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
 
 use super::files::Source;
-use super::{TOOLS, output_schema};
+use super::{DEFAULT_TOOLS, TOOLS, output_schema};
 use crate::config::{Loaded, models};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::document::Value;
@@ -197,8 +197,8 @@ fn limits(model: &Entry) -> Limits {
     }
 }
 
-/// The tools it may call, sorted: those it names, else for a model all there are, less the
-/// denied ones.
+/// The tools it may call, sorted: those it names, else for a model those that only read, less
+/// the denied ones.
 fn tools(source: &Source, kind: &Kind, found: &mut Diagnostics) -> Vec<Arc<str>> {
     for key in ["tools", "deny_tools"] {
         for item in source.texts(key).filter(|item| !TOOLS.contains(&item.text)) {
@@ -211,7 +211,7 @@ fn tools(source: &Source, kind: &Kind, found: &mut Diagnostics) -> Vec<Arc<str>>
     }
     let named: Vec<&str> = match (source.table.entry("tools"), kind) {
         (Some(_), _) => source.texts("tools").map(|item| item.text).collect(),
-        (None, Kind::Llm) => TOOLS.to_vec(),
+        (None, Kind::Llm) => DEFAULT_TOOLS.to_vec(),
         (None, _) => Vec::new(),
     };
     let denied: Vec<&str> = source.texts("deny_tools").map(|item| item.text).collect();

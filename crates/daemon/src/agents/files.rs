@@ -13,7 +13,7 @@ use crate::document::{self, Entry, Node, Table, Value};
 use crate::{paths, schema};
 
 /// The agents built into the program: file names and texts.
-pub const EMBEDDED: [(&str, &str); 5] = [
+pub const EMBEDDED: [(&str, &str); 6] = [
     ("lead.md", include_str!("../../../../agents/lead.md")),
     (
         "decisions.md",
@@ -22,6 +22,10 @@ pub const EMBEDDED: [(&str, &str); 5] = [
     ("risks.md", include_str!("../../../../agents/risks.md")),
     ("facts.md", include_str!("../../../../agents/facts.md")),
     ("actions.md", include_str!("../../../../agents/actions.md")),
+    (
+        "coordinator.md",
+        include_str!("../../../../agents/coordinator.md"),
+    ),
 ];
 
 /// One agent as it was written, checked against the keys there are.

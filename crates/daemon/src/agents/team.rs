@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use unisono_session::agent::{Assignment, Team};
+use unisono_runtime::tools::DELEGATE;
+use unisono_session::agent::{Assignment, Definition, Team};
 
 use super::{Error, Roster};
 
 impl Roster {
-    /// A lead with its fan-out: first the delegates its definition always has, then those
-    /// named, each `agent` or `agent=task`. An agent without a task of its own works once.
+    /// A lead with its agents: first the delegates its definition always has, then those named,
+    /// each `agent` or `agent=task`.
+    ///
+    /// They work before it, each on its task or the turn's input; an agent without a task of its
+    /// own works once. A lead with the tool `delegate` decides by itself who works on what: an
+    /// agent that is named without a task is one it may choose.
     ///
     /// # Errors
     /// An unknown agent, or the lead among its delegates.
@@ -19,28 +24,38 @@ impl Roster {
             delegates: Vec::new(),
             available: Vec::new(),
         };
-        let always = lead.delegates.iter().map(|id| self.assignment(id.as_str()));
-        let named = delegates.iter().map(|spec| self.assignment(spec.as_ref()));
-        for assignment in always.chain(named) {
-            let assignment = assignment?;
-            if assignment.agent.id == lead.id {
-                return Err(Error::LeadDelegated(lead.id.clone()));
-            }
+        for id in &lead.delegates {
+            let assignment = self.assignment(id.as_str(), &lead)?;
             if !team.delegates.contains(&assignment) {
+                team.delegates.push(assignment);
+            }
+        }
+        let chooses = lead.tools.iter().any(|tool| **tool == *DELEGATE);
+        for spec in delegates {
+            let assignment = self.assignment(spec.as_ref(), &lead)?;
+            if chooses && assignment.task.is_none() {
+                if !team.available.contains(&assignment.agent) {
+                    team.available.push(assignment.agent);
+                }
+            } else if !team.delegates.contains(&assignment) {
                 team.delegates.push(assignment);
             }
         }
         Ok(team)
     }
 
-    fn assignment(&self, spec: &str) -> Result<Assignment, Error> {
+    fn assignment(&self, spec: &str, lead: &Definition) -> Result<Assignment, Error> {
         let task = spec.split_once('=').map(|(_, task)| task.trim());
         let agent = agent_of(spec);
         if agent.is_empty() || task.is_some_and(str::is_empty) {
             return Err(Error::BadAssignment(spec.to_owned()));
         }
+        let agent = self.get(agent)?;
+        if agent.id == lead.id {
+            return Err(Error::LeadDelegated(lead.id.clone()));
+        }
         Ok(Assignment {
-            agent: self.get(agent)?,
+            agent,
             task: task.map(Arc::from),
         })
     }

@@ -14,6 +14,7 @@ pub(crate) const ALL: &[Key] = &[
     key("providers", Kind::Named(PROVIDER)),
     key("compaction", Kind::Section(COMPACTION)),
     key("run", Kind::Section(RUN)),
+    key("delegation", Kind::Section(DELEGATION)),
     key("agent_defaults", Kind::Section(AGENT_DEFAULTS)),
     key("agents", Kind::Named(agents::KEYS)),
     key("runtime", Kind::Section(RUNTIME)),
@@ -61,6 +62,11 @@ const RUN: &[Key] = &[
     key("lead", Kind::Text),
     key("agents", Kind::Texts),
     key("timeout_seconds", SECONDS),
+];
+
+const DELEGATION: &[Key] = &[
+    key("depth", Kind::Whole(0, 32)),
+    key("live_runs", Kind::Whole(2, u32::MAX as i64)),
 ];
 
 const AGENT_DEFAULTS: &[Key] = &[

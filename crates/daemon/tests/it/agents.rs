@@ -2,7 +2,8 @@
 
 use unisono_context::Tokens;
 use unisono_context::call::CacheWarm;
-use unisono_daemon::agents::TOOLS;
+use unisono_daemon::agents::{DEFAULT_TOOLS, TOOLS};
+use unisono_daemon::ask::Ask;
 use unisono_session::agent::{ContextMode, Kind, OnFailure, PrefixMode};
 
 use crate::sandbox::Sandbox;
@@ -19,12 +20,30 @@ fn the_shipped_agents_work_anywhere() {
         .iter()
         .map(|a| a.definition.id.as_str())
         .collect();
-    assert_eq!(names, ["actions", "decisions", "facts", "lead", "risks"]);
+    let shipped = [
+        "actions",
+        "coordinator",
+        "decisions",
+        "facts",
+        "lead",
+        "risks",
+    ];
+    assert_eq!(names, shipped);
     for agent in setup.roster.iter() {
         let definition = &agent.definition;
         assert!(definition.instructions.len() > 300, "{}", definition.id);
         assert_eq!(&*definition.model, "extractive");
-        assert_eq!(definition.tools, TOOLS.map(Into::into));
+        let tools: &[&str] = match definition.id.as_str() {
+            "coordinator" => &TOOLS,
+            _ => &DEFAULT_TOOLS,
+        };
+        assert!(
+            definition
+                .tools
+                .iter()
+                .map(|tool| &**tool)
+                .eq(tools.iter().copied())
+        );
         assert_eq!(definition.timeout_ms, 120_000);
     }
     let run = &setup.loaded.config.run;
@@ -201,6 +220,52 @@ fn later_places_win_and_hidden_ones_are_told() {
 }
 
 #[test]
+fn a_lead_that_delegates_chooses_among_the_agents_named() {
+    let text = "---\ndescription: Leads\ntools: [delegate]\ndelegates: [facts]\n---\n";
+    let setup = with_agent("boss.md", text).setup();
+    let shown = |lead: &str, agents: &[&str]| {
+        let team = setup.roster.team(lead, agents).unwrap();
+        let before = team.delegates.iter().map(|d| d.agent.id.to_string());
+        let available = team.available.iter().map(|agent| agent.id.to_string());
+        (
+            before.collect::<Vec<_>>().join(" "),
+            available.collect::<Vec<_>>().join(" "),
+        )
+    };
+    let pair = |before: &str, available: &str| (before.to_owned(), available.to_owned());
+    let named = ["risks", "actions=by Friday", "risks", "facts"];
+    assert_eq!(shown("boss", &named), pair("facts actions", "risks facts"));
+    assert_eq!(shown("boss", &[]), pair("facts", ""));
+    let run = &setup.loaded.config.run;
+    let agents: Vec<&str> = run.agents.iter().map(String::as_str).collect();
+    let all = "decisions risks facts actions";
+    assert_eq!(shown("coordinator", &agents), pair("", all));
+    assert_eq!(shown("lead", &agents), pair(all, ""));
+    let own = setup
+        .roster
+        .team("boss", &["boss"])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        own,
+        "agent `boss` is the lead and cannot be one of its own delegates"
+    );
+
+    let turn = |lead: &str| unisono_daemon::ask::turn(&setup, &Ask::new("go").lead(lead)).unwrap();
+    let tools = |lead: &str| {
+        turn(lead)
+            .tools
+            .iter()
+            .map(|t| t.name.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(tools("coordinator"), TOOLS);
+    assert_eq!(tools("lead"), DEFAULT_TOOLS);
+    let limits = turn("coordinator").delegation;
+    assert_eq!((limits.depth, limits.live_runs), (1, 64));
+}
+
+#[test]
 fn a_team_is_named_with_tasks() {
     let sandbox = with_agent("boss.md", "---\ndescription: x\ndelegates: [risks]\n---\n");
     let roster = sandbox.setup().roster;
@@ -234,6 +299,6 @@ fn a_team_is_named_with_tasks() {
     agent `boss` is the lead and cannot be one of its own delegates
     `=task` must be an agent, or agent=task
     `facts=` must be an agent, or agent=task
-    unknown agent `zzz`; known are: actions, boss, decisions, facts, lead, risks
+    unknown agent `zzz`; known are: actions, boss, coordinator, decisions, facts, lead, risks
     ");
 }
