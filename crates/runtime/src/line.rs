@@ -1,12 +1,13 @@
 //! An agent's line to its session: steps to be journaled, tasks for others, messages to be read,
-//! progress.
+//! texts to be counted, progress.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use unisono_context::{Message, MessageId, Ordinal, RunId};
+use unisono_context::tokens::Count;
+use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
 use unisono_session::machine::DelegateCall;
 use unisono_session::run::{Step, ToolResult};
 
@@ -29,6 +30,9 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         round: u32,
         calls: Vec<DelegateCall>,
     ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
+
+    /// Counts texts in an encoding, in order. Where that cannot be done, it is estimated.
+    fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>>;
 
     /// The message at an ordinal of the branch that ends in `head`.
     fn read_message(

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
-use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot};
-use unisono_model::language::{Colleague, LanguageModel, Listener, Models, Reply, Request};
+use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot, Tokens};
+use unisono_model::language::{self, Colleague, LanguageModel, Listener, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
@@ -163,7 +163,8 @@ impl Ctx {
     /// # Errors
     /// The model is not known or fails, or the prompt is not the one that was recorded.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
-        self.complete(self.request(task.into())).await
+        let reply = self.ask(self.request(task.into())).await?;
+        reply.map_err(|error| failure::failed(&error))
     }
 
     /// A request for a task on the frozen context, as the definition has it.
@@ -227,12 +228,24 @@ impl Ctx {
     }
 
     /// Sends a request, once its prompt is checked against the recorded one.
-    pub(crate) async fn complete(&self, request: Request) -> Result<Reply, Failure> {
+    pub(crate) async fn ask(
+        &self,
+        request: Request,
+    ) -> Result<Result<Reply, language::Error>, Failure> {
         let model = self.model()?;
         self.check_prefix()?;
         self.progress(format!("asking {}", self.definition().model));
-        let reply = model.complete(request).await;
-        reply.map_err(|error| Failure::new(failure::cause(error.class), error.to_string()))
+        Ok(model.complete(request).await)
+    }
+
+    /// Counts texts as the definition's model does, each at most.
+    pub(crate) async fn count(&self, texts: Vec<String>) -> Vec<Tokens> {
+        if texts.is_empty() {
+            return Vec::new();
+        }
+        let encoding = self.definition().limits.encoding;
+        let counts = self.inner.line.count(texts, encoding).await;
+        counts.into_iter().map(|count| count.at_most).collect()
     }
 
     /// Calls a tool that its definition allows, with arguments as JSON text. What is wrong with

@@ -1,7 +1,14 @@
 //! What a model's error is to a run: the cause that decides about another attempt.
 
-use unisono_model::language::Class;
+use unisono_model::language::{Class, Error};
 use unisono_session::run::Cause;
+
+use super::Failure;
+
+/// The end of an attempt whose model failed so.
+pub(super) fn failed(error: &Error) -> Failure {
+    Failure::new(cause(error.class), error.to_string())
+}
 
 /// The cause of an attempt that ended with such an error.
 pub(super) const fn cause(class: Class) -> Cause {

@@ -9,6 +9,7 @@ use unisono_context::budget::Limits;
 use unisono_context::checkpoint::Checkpoints;
 use unisono_context::message::NewMessage;
 use unisono_context::snapshot::Preamble;
+use unisono_context::tokens::Count;
 use unisono_context::view::View;
 use unisono_context::{
     AgentId, Encoding, Message, MessageId, Ordinal, Role, RunId, SessionId, Snapshot, Timestamp,
@@ -37,6 +38,7 @@ pub(crate) struct Attempt {
     pub(crate) models: Models,
     pub(crate) session: Session,
     pub(crate) colleagues: Vec<Arc<Definition>>,
+    pub(crate) room: Tokens,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -109,6 +111,13 @@ impl Exchange for Session {
         Box::pin(async { Ok(results) })
     }
 
+    /// A token a byte.
+    fn count(&self, texts: Vec<String>, _: Encoding) -> Later<'_, Vec<Count>> {
+        let counts = texts.iter().map(|text| Count::exact(text.len() as u64));
+        let counts = counts.collect();
+        Box::pin(async { counts })
+    }
+
     fn read_message(
         &self,
         _: MessageId,
@@ -148,6 +157,7 @@ impl Attempt {
             models: Models::default(),
             session: Session::default(),
             colleagues: Vec::new(),
+            room: Tokens(u64::MAX),
         }
     }
 
@@ -180,7 +190,7 @@ impl Attempt {
             results: Vec::new(),
             colleagues: self.colleagues.clone(),
             prefix: prefix.digest(),
-            room: Tokens(u64::MAX),
+            room: self.room,
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),

@@ -7,14 +7,18 @@
 
 use std::sync::Arc;
 
-use unisono_model::language::{Exchange, Request};
+use unisono_model::language::{self, Class, Exchange, Request};
 use unisono_model::prompt::{Delegated, Outcome};
 use unisono_session::brief::Delivered;
-use unisono_session::run::tail::{self, Masked, Room};
-use unisono_session::run::{self, Bounds, Cause, Ending, Next, Reply, Step, Stop, Usage};
+use unisono_session::run::tail::{self, Masked};
+use unisono_session::run::{self, Cause, Ending, Next, Reply, Step, Stop, Usage};
 
+mod scales;
+
+use super::failure::failed;
 use super::{Agent, Answer, Ctx, Failure, Task};
 use crate::tools;
+use scales::Scales;
 
 /// Carries out definitions of kind `llm` with the model they name.
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +26,17 @@ pub(crate) struct LlmAgent;
 
 impl Agent for LlmAgent {
     async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
-        let definition = ctx.definition();
-        let results: Arc<[Delegated]> = task.results.iter().map(delegated).collect();
-        let mut steps = ctx.brief().steps.clone();
-        let bounds = Bounds {
-            max_turns: definition.max_turns,
-            room: Room::UNBOUNDED,
+        let max_turns = ctx.definition().max_turns;
+        let first = Request {
+            results: task.results.iter().map(delegated).collect(),
+            ..ctx.request(task.text.clone())
         };
+        let mut steps = ctx.brief().steps.clone();
+        let mut scales = Scales::new(&first);
+        let mut narrowed: Option<Narrowed> = None;
         loop {
-            let step = match run::next(&steps, &[], bounds) {
+            scales.weigh(&steps, &ctx).await?;
+            let step = match run::next(&steps, scales.weights(), scales.bounds(max_turns)) {
                 Next::Done { text, partial } => {
                     let usage = used(&steps);
                     return Ok(Answer {
@@ -40,19 +46,39 @@ impl Agent for LlmAgent {
                     });
                 }
                 Next::CallModel { masked, wrap_up } => {
+                    if let Some(refused) = narrowed.take_if(|n| n.masked == masked) {
+                        return overflowed(&steps, refused.error, &ctx);
+                    }
                     let request = Request {
                         exchange: exchange(&steps, &masked),
                         wrap_up,
-                        results: results.clone(),
-                        ..ctx.request(task.text.clone())
+                        ..first.clone()
                     };
-                    let reply = ctx.complete(request).await?;
+                    let reply = match ctx.ask(request).await? {
+                        Ok(reply) => reply,
+                        Err(error) => {
+                            let Class::Overflow { limit } = error.class else {
+                                return Err(failed(&error));
+                            };
+                            if narrowed.is_some() {
+                                return overflowed(&steps, error, &ctx);
+                            }
+                            scales.narrow(limit, &steps, &masked, &ctx).await?;
+                            narrowed = Some(Narrowed { masked, error });
+                            continue;
+                        }
+                    };
                     if reply.calls.is_empty() || reply.stop == Stop::Refused {
                         return answer(reply, used(&steps), &ctx);
                     }
                     Step::Model(reply)
                 }
-                Next::Overflow { reason } => return Err(Failure::new(Cause::Overflow, reason)),
+                Next::Overflow { reason } => {
+                    return match narrowed {
+                        Some(refused) => overflowed(&steps, refused.error, &ctx),
+                        None => Err(Failure::new(Cause::Overflow, reason)),
+                    };
+                }
                 Next::CallTools(calls) => {
                     Step::Tools(tools::call_all(&calls, replies(&steps), &ctx).await?)
                 }
@@ -61,6 +87,36 @@ impl Agent for LlmAgent {
             ctx.record(step.clone()).await?;
             steps.push(step);
         }
+    }
+}
+
+/// A provider found a request too large that was counted to fit.
+struct Narrowed {
+    /// What was left out of it.
+    masked: Vec<Masked>,
+    error: language::Error,
+}
+
+/// The provider finds the request too large and nothing more can be left out of it: what was
+/// said by then is the answer, if anything was.
+fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<Answer, Failure> {
+    let replies = steps.iter().rev().filter_map(|step| match &**step {
+        Step::Model(reply) => Some(&reply.text),
+        Step::Tools(_) | Step::Named { .. } => None,
+    });
+    let mut said = replies.filter(|text| !text.trim().is_empty());
+    let limits = ctx.definition().limits;
+    let reason = format!(
+        "context_overflow: {error}; its window was taken for {} tokens",
+        limits.window
+    );
+    match said.next() {
+        Some(text) => Ok(Answer {
+            text: text.clone(),
+            partial: Some(reason.into()),
+            usage: used(steps),
+        }),
+        None => Err(Failure::new(Cause::Overflow, reason)),
     }
 }
 

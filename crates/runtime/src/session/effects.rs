@@ -162,6 +162,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) 
     live.runs.insert(run, cancelled.clone().drop_guard());
     let line = SessionLine {
         session: myself.clone(),
+        tokenizer: args.tokenizer.clone(),
         progress: args.progress.clone(),
     };
     let (supervisor, definition) = (args.supervisor.clone(), brief.definition.clone());
@@ -195,6 +196,7 @@ fn wake(myself: &ActorRef<Msg>, at: Timestamp) {
 /// An agent's line to the session that dispatched it.
 struct SessionLine {
     session: ActorRef<Msg>,
+    tokenizer: tokenizer::Handle,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
@@ -233,6 +235,10 @@ impl Exchange for SessionLine {
             sent.map_err(|_| gone())?;
             ended.await.map_err(|_| gone())?
         })
+    }
+
+    fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {
+        Box::pin(count_surely(&self.tokenizer, texts, encoding))
     }
 
     fn read_message(

@@ -1,0 +1,169 @@
+//! What a run's own exchange weighs beside the frozen context, counted only as far as it may
+//! matter: a text never has more tokens than bytes, so an exchange whose bytes fit is not
+//! counted at all. Each step is counted once in an attempt.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use unisono_context::Tokens;
+use unisono_model::language::Request;
+use unisono_model::prompt::{Delegated, Outcome};
+use unisono_session::run::tail::{self, Masked, Room, Weight};
+use unisono_session::run::{Bounds, Cause, Step};
+
+use crate::agent::{Ctx, Failure};
+
+/// Messages that an assignment is sent as, its results aside.
+const ASSIGNMENT_MESSAGES: u64 = 2;
+
+/// Weighs the steps of one attempt.
+pub(super) struct Scales {
+    /// Persona, task and results: what stands before the exchange.
+    assignment: String,
+    messages: u64,
+    /// Set once the exchange is so long that its tokens decide.
+    room: Option<Room>,
+    weights: Vec<Weight>,
+}
+
+impl Scales {
+    /// Scales for the exchange that follows a first request.
+    pub(super) fn new(first: &Request) -> Scales {
+        Scales {
+            assignment: assignment(first),
+            messages: ASSIGNMENT_MESSAGES + first.results.len() as u64,
+            room: None,
+            weights: Vec::new(),
+        }
+    }
+
+    /// Weighs what was not weighed before.
+    ///
+    /// # Errors
+    /// The assignment alone does not fit.
+    pub(super) async fn weigh(&mut self, steps: &[Arc<Step>], ctx: &Ctx) -> Result<(), Failure> {
+        if self.room.is_none() && !self.fits_by_bytes(steps, ctx) {
+            self.measure(ctx).await?;
+        }
+        if self.room.is_some() {
+            self.count(steps, ctx).await;
+        }
+        Ok(())
+    }
+
+    /// The weights of the steps, or of none while their bytes fit.
+    pub(super) fn weights(&self) -> &[Weight] {
+        &self.weights
+    }
+
+    /// What the run must keep.
+    pub(super) fn bounds(&self, max_turns: u32) -> Bounds {
+        Bounds {
+            max_turns,
+            room: self.room.unwrap_or(Room::UNBOUNDED),
+        }
+    }
+
+    /// The provider found a request too large that fits by these scales: from now on there is
+    /// less room, by what its limit is below the window that was assumed, and in any case a
+    /// quarter less than what was sent.
+    ///
+    /// # Errors
+    /// The assignment alone does not fit.
+    pub(super) async fn narrow(
+        &mut self,
+        limit: Option<Tokens>,
+        steps: &[Arc<Step>],
+        masked: &[Masked],
+        ctx: &Ctx,
+    ) -> Result<(), Failure> {
+        if self.room.is_none() {
+            self.measure(ctx).await?;
+            self.count(steps, ctx).await;
+        }
+        let sent = self.sent(masked);
+        if let Some(room) = &mut self.room {
+            let window = ctx.definition().limits.window;
+            let below = limit.map_or(Tokens::ZERO, |limit| window.minus(limit));
+            let three_quarters = Tokens(sent.0 / 4 * 3);
+            room.tokens = room.tokens.minus(below).min(three_quarters);
+        }
+        Ok(())
+    }
+
+    fn sent(&self, masked: &[Masked]) -> Tokens {
+        let each = self.weights.iter().map(|weight| match weight {
+            Weight::Reply(tokens) => *tokens,
+            Weight::Results(results) => results.iter().copied().sum(),
+            Weight::Nothing => Tokens::ZERO,
+        });
+        let out: Tokens = masked.iter().map(|masked| masked.tokens).sum();
+        let whole: Tokens = each.sum();
+        whole.minus(out)
+    }
+
+    fn fits_by_bytes(&self, steps: &[Arc<Step>], ctx: &Ctx) -> bool {
+        let limits = ctx.definition().limits;
+        let texts = steps.iter().flat_map(|step| tail::countable(step));
+        let (bytes, count) = texts.fold((self.assignment.len() as u64, 0), |(bytes, n), text| {
+            (bytes + text.len() as u64, n + 1)
+        });
+        let around = limits.per_message.times(self.messages + count);
+        Tokens(bytes) + around + limits.max_output <= ctx.brief().room
+    }
+
+    /// Finds the room that the assignment leaves.
+    async fn measure(&mut self, ctx: &Ctx) -> Result<(), Failure> {
+        let (limits, room) = (ctx.definition().limits, ctx.brief().room);
+        let counted = ctx.count(vec![self.assignment.clone()]).await;
+        let needed = counted.into_iter().sum::<Tokens>() + limits.per_message.times(self.messages);
+        if needed > room {
+            let (window, model) = (limits.window, &ctx.definition().model);
+            let reason = format!(
+                "context_overflow: its task and what it was handed need {needed} tokens; the \
+                 context leaves {room} of the {window} of model {model}"
+            );
+            return Err(Failure::new(Cause::Overflow, reason));
+        }
+        let room = room.minus(needed);
+        self.room = Some(Room::new(room, limits.max_output, limits.per_message));
+        Ok(())
+    }
+
+    async fn count(&mut self, steps: &[Arc<Step>], ctx: &Ctx) {
+        let per_message = ctx.definition().limits.per_message;
+        for step in steps.iter().skip(self.weights.len()) {
+            let texts = ctx.count(tail::countable(step)).await;
+            self.weights.push(Weight::of(step, &texts, per_message));
+        }
+    }
+}
+
+/// What an agent is told besides the context and its own exchange.
+fn assignment(request: &Request) -> String {
+    let persona = &request.persona;
+    let mut out = format!(
+        "{}\n{}\n{}\n{}\n{}",
+        persona.agent,
+        persona.description,
+        persona.instructions,
+        request.allowed.join(" "),
+        request.task
+    );
+    for colleague in request.colleagues.iter() {
+        let _ = write!(out, "\n{}: {}", colleague.agent, colleague.description);
+    }
+    for Delegated {
+        agent,
+        task,
+        outcome,
+    } in request.results.iter()
+    {
+        let _ = write!(out, "\n{agent}\n{task}\n");
+        let _ = match outcome {
+            Outcome::Complete(text) | Outcome::Failed(text) => write!(out, "{text}"),
+            Outcome::Partial { text, missing } => write!(out, "{text}\n{missing}"),
+        };
+    }
+    out
+}
