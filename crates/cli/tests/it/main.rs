@@ -9,6 +9,7 @@
 
 mod agents;
 mod conversations;
+mod delegation;
 mod held;
 mod interrupted;
 mod providers;
