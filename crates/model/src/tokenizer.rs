@@ -1,23 +1,35 @@
-//! Exact token counts through tiktoken-rs, made safe for any text.
+//! Exact token counts with the tables of tiktoken-rs, made safe for any text.
 //!
 //! An encoding's tables take a fraction of a second to build: [`Tokenizer::load`] builds them
 //! once per process and blocks meanwhile, so it belongs on a thread of its own. A count blocks
 //! too. Special tokens in a text are plain text.
+//!
+//! Counting is done here and not by tiktoken-rs, whose pattern may fail on a text and whose
+//! threads wait for each other (see `split`): a text is cut into pieces (`split`), and the bytes of
+//! each are merged into tokens (`merge`, `vocabulary`). The tests hold the counts to those of
+//! tiktoken-rs.
 //!
 //! Long texts are cut where the encoding's own splitting pattern is certain to cut (see
 //! `chunk`), so that the sum equals the count of the whole. A chunk on which the tokenizer
 //! panics is estimated instead of failing: a quarter of its bytes, flagged approximate.
 
 mod chunk;
+mod merge;
+mod split;
+mod vocabulary;
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use tiktoken_rs::CoreBPE;
+use regex_automata::hybrid::dfa::Cache;
 use unisono_context::tokens::{Count, Encoding};
+
+use merge::Merger;
+use split::Splitter;
+use vocabulary::Vocabulary;
 
 /// Texts that together have fewer bytes are counted on the calling thread: below this, starting
 /// threads costs more than it saves.
@@ -25,6 +37,9 @@ const PARALLEL_FROM_BYTES: usize = 64 * 1024;
 
 /// Work is handed to threads in batches of about this many bytes.
 const BATCH_BYTES: usize = 16 * 1024;
+
+/// How much scratch space is kept for each encoding: for so many threads at one time.
+const SPARE_SCRATCH: usize = 8;
 
 /// Why an encoding is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +49,7 @@ pub enum Error {
     Load {
         /// The encoding.
         encoding: Encoding,
-        /// What tiktoken-rs said.
+        /// What was wrong.
         reason: String,
     },
 }
@@ -42,8 +57,22 @@ pub enum Error {
 /// A loaded encoding. Cheap to copy; all copies share the tables.
 #[derive(Clone, Copy)]
 pub struct Tokenizer {
-    bpe: &'static CoreBPE,
+    tables: &'static Tables,
     encoding: Encoding,
+}
+
+/// What it takes to count in an encoding.
+struct Tables {
+    splitter: Splitter,
+    vocabulary: Vocabulary,
+    /// Kept for the next count: an automaton that has seen text is faster.
+    spare: Mutex<Vec<Scratch>>,
+}
+
+/// What a count writes to.
+struct Scratch {
+    cache: Cache,
+    merger: Merger,
 }
 
 impl Tokenizer {
@@ -53,12 +82,12 @@ impl Tokenizer {
     /// # Errors
     /// When the encoding's tables cannot be built; every later call then says the same.
     pub fn load(encoding: Encoding) -> Result<Tokenizer, Error> {
-        static LOADED: [OnceLock<Result<CoreBPE, Error>>; Encoding::ALL.len()] =
+        static LOADED: [OnceLock<Result<Tables, Error>>; Encoding::ALL.len()] =
             [const { OnceLock::new() }; Encoding::ALL.len()];
         LOADED[encoding.index()]
-            .get_or_init(|| build(encoding))
+            .get_or_init(|| Tables::build(encoding))
             .as_ref()
-            .map(|bpe| Tokenizer { bpe, encoding })
+            .map(|tables| Tokenizer { tables, encoding })
             .map_err(Error::clone)
     }
 
@@ -85,23 +114,21 @@ impl Tokenizer {
             cores()
         };
         if threads < 2 {
-            return texts
-                .iter()
-                .map(|text| self.count_here(text.as_ref()))
-                .collect();
+            let mut scratch = self.tables.scratch();
+            let mut count = |text| self.tables.count(&mut scratch, text);
+            let counts = texts.iter().map(|text| count(text.as_ref())).collect();
+            self.tables.keep(scratch);
+            return counts;
         }
         self.count_on(threads, texts)
     }
 
     /// Counts on the calling thread.
     fn count_here(&self, text: &str) -> Count {
-        chunk::chunks(text)
-            .map(|chunk| self.count_chunk(chunk))
-            .sum()
-    }
-
-    fn count_chunk(&self, chunk: &str) -> Count {
-        guarded(chunk, |text| self.bpe.count_ordinary(text))
+        let mut scratch = self.tables.scratch();
+        let count = self.tables.count(&mut scratch, text);
+        self.tables.keep(scratch);
+        count
     }
 
     fn count_on<S: AsRef<str> + Sync>(&self, threads: usize, texts: &[S]) -> Vec<Count> {
@@ -113,10 +140,12 @@ impl Tokenizer {
         let batches = batches(&jobs);
         let next = AtomicUsize::new(0);
         let work = || {
-            let mut counted = Vec::new();
+            let (mut counted, mut scratch) = (Vec::new(), self.tables.scratch());
+            let mut count = |chunk| self.tables.count_chunk(&mut scratch, chunk);
             while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                counted.extend(batch.iter().map(|&(i, chunk)| (i, self.count_chunk(chunk))));
+                counted.extend(batch.iter().map(|&(i, chunk)| (i, count(chunk))));
             }
+            self.tables.keep(scratch);
             counted
         };
         let mut totals = vec![Count::default(); texts.len()];
@@ -154,21 +183,70 @@ fn cores() -> usize {
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
-fn build(encoding: Encoding) -> Result<CoreBPE, Error> {
-    match encoding {
-        Encoding::O200kBase => tiktoken_rs::o200k_base(),
-        Encoding::Cl100kBase => tiktoken_rs::cl100k_base(),
+impl Tables {
+    fn build(encoding: Encoding) -> Result<Tables, Error> {
+        let load = |reason| Error::Load { encoding, reason };
+        let published = match encoding {
+            Encoding::O200kBase => tiktoken_rs::o200k_base(),
+            Encoding::Cl100kBase => tiktoken_rs::cl100k_base(),
+        };
+        // It holds every token three times; this is all that is left of it.
+        let vocabulary = Vocabulary::of(&published.map_err(|error| load(error.to_string()))?);
+        Ok(Tables {
+            splitter: Splitter::new(encoding).map_err(load)?,
+            vocabulary,
+            spare: Mutex::default(),
+        })
     }
-    .map_err(|error| Error::Load {
-        encoding,
-        reason: error.to_string(),
-    })
+
+    fn count(&self, scratch: &mut Scratch, text: &str) -> Count {
+        chunk::chunks(text)
+            .map(|chunk| self.count_chunk(scratch, chunk))
+            .sum()
+    }
+
+    fn count_chunk(&self, scratch: &mut Scratch, chunk: &str) -> Count {
+        let count = guarded(chunk, |text| {
+            let Scratch { cache, merger } = scratch;
+            let pieces = self.splitter.pieces(cache, text);
+            pieces
+                .map(|piece| merger.count(&self.vocabulary, piece.as_bytes()))
+                .sum()
+        });
+        if count.is_approximate() {
+            *scratch = self.new_scratch();
+        }
+        count
+    }
+
+    fn scratch(&self) -> Scratch {
+        let spare = self.spare().pop();
+        spare.unwrap_or_else(|| self.new_scratch())
+    }
+
+    fn new_scratch(&self) -> Scratch {
+        Scratch {
+            cache: self.splitter.cache(),
+            merger: Merger::default(),
+        }
+    }
+
+    fn keep(&self, mut scratch: Scratch) {
+        scratch.merger.shrink();
+        let mut spare = self.spare();
+        if spare.len() < SPARE_SCRATCH {
+            spare.push(scratch);
+        }
+    }
+
+    /// What is kept; no change of it can be cut short, so a poisoned lock is fine.
+    fn spare(&self) -> MutexGuard<'_, Vec<Scratch>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Runs a count that may panic; the panic becomes an estimate.
-///
-/// Inputs known to panic (endless runs of white space) are cut apart before they get here, so
-/// this is the last line of defence and leaves the process's panic hook alone.
+/// Runs a count that may panic; the panic becomes an estimate. No input is known to panic, so this
+/// is the last line of defence and leaves the process's panic hook alone.
 fn guarded(text: &str, count: impl FnOnce(&str) -> usize) -> Count {
     match catch_unwind(AssertUnwindSafe(|| count(text))) {
         Ok(tokens) => Count::exact(tokens as u64),
@@ -194,75 +272,4 @@ fn batches<'j, 't>(jobs: &'j [(usize, &'t str)]) -> Vec<&'j [(usize, &'t str)]> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn o200k() -> Tokenizer {
-        Tokenizer::load(Encoding::O200kBase).unwrap()
-    }
-
-    #[test]
-    fn counts_like_the_reference() {
-        for encoding in Encoding::ALL {
-            let tokenizer = Tokenizer::load(encoding).unwrap();
-            for text in [
-                "",
-                "hello world",
-                "naïve café 日本語 🦀",
-                "<|endoftext|>",
-                "a\r\n\tb  c",
-            ] {
-                let expected = Count::exact(tokenizer.bpe.encode_ordinary(text).len() as u64);
-                assert_eq!(tokenizer.count(text), expected, "{text:?}");
-            }
-        }
-        assert_eq!(o200k().count("hello world"), Count::exact(2));
-    }
-
-    #[test]
-    fn a_long_text_counts_like_its_whole() {
-        let paragraph = "The billing job (v2.3) runs at 02:30 UTC; it wrote 1,204 rows.\n\
-                         - retry: 3x\n\n    let total = rows.iter().sum::<u64>();\n";
-        let text = paragraph.repeat(3_000);
-        assert!(text.len() > 5 * chunk::MAX_BYTES / 2);
-        let whole = o200k().bpe.encode_ordinary(&text).len() as u64;
-        assert_eq!(o200k().count(&text), Count::exact(whole));
-    }
-
-    #[test]
-    fn many_texts_keep_their_order() {
-        let texts: Vec<String> = (0..2_000)
-            .map(|i| format!("message {i} {}", "x ".repeat(i % 90)))
-            .collect();
-        let expected: Vec<Count> = texts.iter().map(|text| o200k().count_here(text)).collect();
-        assert_eq!(o200k().count_many(&texts), expected);
-        assert_eq!(o200k().count_on(2, &texts), expected);
-    }
-
-    #[test]
-    fn hostile_texts_are_bounded() {
-        let hostile = [
-            " ".repeat(1_000_000),
-            "a".repeat(1_000_000),
-            "A".repeat(300_000),
-            "\n".repeat(300_000),
-            "\u{3000}".repeat(200_000),
-            "é".repeat(300_000),
-            "🦀".repeat(100_000),
-            "!".repeat(300_000),
-            "7".repeat(300_000),
-            " a".repeat(100_000),
-        ];
-        for text in hostile {
-            let count = o200k().count(&text);
-            assert!(count.tokens.0 > 0 && count.at_most.0 <= text.len() as u64);
-            assert!(!count.is_approximate(), "{:?}", text.chars().next());
-        }
-    }
-
-    #[test]
-    fn a_panic_becomes_an_estimate() {
-        let count = guarded("nine byte", |_| std::panic::resume_unwind(Box::new("boom")));
-        assert_eq!(count, Count::approximate(9));
-    }
-}
+mod tests;

@@ -11,10 +11,6 @@ pub(super) const MAX_BYTES: usize = 64 * 1024;
 /// How far back from the longest chunk's end a good place is looked for.
 const SEARCH_BYTES: usize = 16 * 1024;
 
-/// The pattern's look-ahead for white space backtracks over a whole run and fails on very long
-/// ones; longer runs are cut.
-const MAX_BLANK_RUN: usize = 4 * 1024;
-
 /// The chunks of a text, in order; they join to the text.
 pub(super) fn chunks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
@@ -30,12 +26,8 @@ pub(super) fn chunks(text: &str) -> impl Iterator<Item = &str> {
 
 /// The byte length of the first chunk.
 fn first_cut(text: &str) -> usize {
-    let window = floor_boundary(text, MAX_BYTES);
-    let limit = blank_run_end(&text[..window]).unwrap_or(window);
+    let limit = floor_boundary(text, MAX_BYTES);
     if limit == text.len() {
-        return limit;
-    }
-    if limit < window {
         return limit;
     }
     let from = floor_boundary(text, limit.saturating_sub(SEARCH_BYTES)).max(1);
@@ -44,19 +36,6 @@ fn first_cut(text: &str) -> usize {
         .find(|&at| after_line(text, at))
         .or_else(|| (from..limit).rev().find(|&at| before_word(text, at)))
         .unwrap_or(limit)
-}
-
-/// Where the first over-long run of white space must be cut, if there is one.
-fn blank_run_end(text: &str) -> Option<usize> {
-    let mut run_start = None;
-    for (at, c) in text.char_indices() {
-        if !c.is_whitespace() {
-            run_start = None;
-        } else if at - *run_start.get_or_insert(at) >= MAX_BLANK_RUN {
-            return Some(at);
-        }
-    }
-    None
 }
 
 fn after_line(text: &str, at: usize) -> bool {
