@@ -4,6 +4,7 @@
 
 mod crash;
 mod delegation;
+mod fan_out;
 mod supervision;
 mod tidy;
 mod turn;

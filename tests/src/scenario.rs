@@ -157,6 +157,13 @@ impl Scenario {
         self
     }
 
+    /// One more delegate, driven by a model.
+    #[must_use]
+    pub fn asked(mut self, definition: Definition) -> Scenario {
+        self.delegates.push(Arc::new(definition));
+        self
+    }
+
     /// One more agent that the lead may give tasks to, driven by a model.
     #[must_use]
     pub fn colleague(mut self, definition: Definition) -> Scenario {
