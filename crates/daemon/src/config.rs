@@ -9,6 +9,7 @@ mod contradictions;
 pub(crate) mod keys;
 mod layers;
 pub(crate) mod models;
+mod prompts;
 mod providers;
 mod show;
 mod sources;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use unisono_context::policy::Policy;
 use unisono_model::catalogue::{Catalogue, Entry};
+use unisono_model::summariser::Prompts;
 use unisono_session::event::DelegationLimits;
 
 pub use compaction::{Compaction, Numbers, Resolved};
@@ -198,6 +200,8 @@ pub struct Loaded {
     pub providers: Providers,
     /// The model of agents that name none.
     pub default_model: String,
+    /// The prompts of summarisers.
+    pub prompts: Prompts,
     /// The project's directory, if there is one.
     pub project: Option<PathBuf>,
     /// What is wrong but keeps nothing from working.
@@ -217,13 +221,9 @@ impl Loaded {
         self.config.compaction.resolve(model).policy
     }
 
-    /// The models that may write summaries of conversations led by any agent.
-    pub(crate) fn summarisers(&self) -> Vec<String> {
-        let default = self.catalogue.get(None, &self.default_model);
-        default
-            .map(|entry| entry.summariser.to_string())
-            .into_iter()
-            .collect()
+    /// Whether the models of that provider can be asked.
+    pub(crate) fn can_ask(&self, provider: &str) -> bool {
+        self.providers.lacks(provider).is_none()
     }
 
     /// What it was read from.
@@ -274,11 +274,13 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
             AUTO => providers.default_model(),
             named => named,
         };
+        let prompts = prompts::read(&config, &sources, &layers, &mut found)?;
         Some(Loaded {
             default_model: default_model.to_owned(),
             config,
             catalogue,
             providers,
+            prompts,
             project: sources.project(),
             warnings: Diagnostics::default(),
             sources,

@@ -26,6 +26,7 @@ use crate::config::{Override, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::models::{self, Learnt};
 use crate::setup::Setup;
+use crate::summarisers;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -196,7 +197,13 @@ impl Daemon {
     pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
         let learnt = Learnt::open(opened.directory.as_deref());
         let models = models::build(&setup, &learnt.calibrations);
-        let runtime = Runtime::start(opened.journal, kinds, models, options(&setup)).await?;
+        let runtime = Runtime::start(
+            opened.journal,
+            kinds,
+            models,
+            options(&setup, &learnt.calibrations),
+        )
+        .await?;
         Ok(Daemon {
             setup,
             runtime,
@@ -318,7 +325,7 @@ impl Daemon {
     }
 }
 
-fn options(setup: &Setup) -> Options {
+fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
     let config = &setup.loaded.config;
     let bounds = &config.runtime;
     let number = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -334,6 +341,7 @@ fn options(setup: &Setup) -> Options {
             Some(seconds) => Duration::from_secs(seconds),
             None => defaults.compaction_deadline,
         },
+        summarisers: summarisers::chains(setup, calibrations),
         ..defaults
     }
 }

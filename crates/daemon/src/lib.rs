@@ -6,6 +6,7 @@
 //! - [`agents`] reads agent definitions into a roster.
 //! - [`setup`] does both at once: what a program starts from.
 //! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked.
+//! - [`summarisers`] says which models write summaries.
 //! - [`transcript`] imports and exports conversations.
 //! - [`telemetry`] writes the log, [`init`] a starter project.
 //!
@@ -23,6 +24,7 @@ pub mod paths;
 pub mod providers;
 mod schema;
 pub mod setup;
+pub mod summarisers;
 pub mod telemetry;
 pub mod transcript;
 

@@ -22,6 +22,7 @@ use unisono_session::event::Calibration;
 
 use crate::providers::Providers;
 use crate::setup::Setup;
+use crate::summarisers;
 use unusable::Unusable;
 
 pub(crate) use learnt::Learnt;
@@ -76,7 +77,7 @@ fn names(setup: &Setup) -> Vec<String> {
         .iter()
         .map(|agent| agent.definition.model.to_string());
     let mut names: Vec<String> = agents.chain([loaded.default_model.clone()]).collect();
-    names.extend(loaded.summarisers());
+    names.extend(summarisers::names(setup));
     names.retain(|name| name != EXTRACTIVE);
     names.sort();
     names.dedup();

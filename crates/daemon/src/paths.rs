@@ -83,20 +83,21 @@ impl Home {
                     }
                     true
                 }),
-                (Some(Kind::Program), Value::Text(text)) if !text.contains('/') => {}
+                (Some(Kind::Program | Kind::Prompt), Value::Text(text)) if !text.contains('/') => {}
                 (Some(Kind::Schema), Value::Text(text)) if schema::is_inline_schema(text) => {}
-                (Some(Kind::Path | Kind::Program | Kind::Schema), Value::Text(text)) => {
-                    match self.expand(text, base) {
-                        Ok(path) => *text = path.to_string_lossy().into_owned(),
-                        Err(variable) => {
-                            let problem = format!("{text:?} needs a variable that is not set");
-                            let help = format!("set {variable}, or write an absolute path");
-                            let place = entry.node.place.clone();
-                            found.push(Diagnostic::error(place, problem).help(help));
-                            return false;
-                        }
+                (
+                    Some(Kind::Path | Kind::Program | Kind::Prompt | Kind::Schema),
+                    Value::Text(text),
+                ) => match self.expand(text, base) {
+                    Ok(path) => *text = path.to_string_lossy().into_owned(),
+                    Err(variable) => {
+                        let problem = format!("{text:?} needs a variable that is not set");
+                        let help = format!("set {variable}, or write an absolute path");
+                        let place = entry.node.place.clone();
+                        found.push(Diagnostic::error(place, problem).help(help));
+                        return false;
                     }
-                }
+                },
                 _ => {}
             }
             true

@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Path,
     /// A program: a name that is searched for, or a path.
     Program,
+    /// The name of a prompt, or the path of its file.
+    Prompt,
     /// A whole number from the least to the most.
     Whole(i64, i64),
     /// A share above 0, at most 1.
@@ -158,7 +160,9 @@ fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) 
 fn fault(value: &Value, kind: Kind) -> Option<String> {
     let fits = match (kind, value) {
         (Kind::Anything, _) | (Kind::AnyText, Value::Text(_)) => true,
-        (Kind::Text | Kind::Path | Kind::Program, Value::Text(text)) => !text.trim().is_empty(),
+        (Kind::Text | Kind::Path | Kind::Program | Kind::Prompt, Value::Text(text)) => {
+            !text.trim().is_empty()
+        }
         (Kind::Whole(least, most), Value::Integer(n)) => (least..=most).contains(n),
         (Kind::Share, Value::Float(x)) => *x > 0.0 && *x <= 1.0,
         (Kind::Share, Value::Integer(n)) => *n == 1,
@@ -186,6 +190,7 @@ fn expected(kind: Kind) -> String {
         Kind::AnyText => "text".to_owned(),
         Kind::Path => "a path".to_owned(),
         Kind::Program => "a program".to_owned(),
+        Kind::Prompt => "the name of a prompt, or the path of its file".to_owned(),
         Kind::Whole(least, i64::MAX) => format!("a whole number, at least {least}"),
         Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
         Kind::Share => "a share above 0, at most 1".to_owned(),

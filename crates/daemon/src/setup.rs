@@ -3,6 +3,7 @@
 use crate::agents::Roster;
 use crate::config::{self, Loaded, Sources};
 use crate::diagnostic::Diagnostics;
+use crate::summarisers;
 
 /// Configuration and agents.
 #[derive(Clone, Debug)]
@@ -30,12 +31,15 @@ impl Setup {
         };
         let (roster, more) = Roster::read(&loaded, kinds);
         found.extend(more);
-        found.sort();
-        Ok(Setup {
+        let mut setup = Setup {
             loaded,
             roster,
-            warnings: found.into_result()?,
-        })
+            warnings: Diagnostics::default(),
+        };
+        summarisers::check(&setup, &mut found);
+        found.sort();
+        setup.warnings = found.into_result()?;
+        Ok(setup)
     }
 }
 

@@ -6,8 +6,10 @@ use unisono_context::compaction::{self, Mode, Plan, Step};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::{SessionId, Tokens};
 use unisono_daemon::ask::{self, Ask};
+use unisono_daemon::config::Override;
 use unisono_daemon::daemon::Opened;
 use unisono_daemon::setup::Setup;
+use unisono_daemon::summarisers;
 use unisono_model::Tokenizer;
 use unisono_model::catalogue::{Cost, EXTRACTIVE};
 use unisono_runtime::clock;
@@ -39,6 +41,7 @@ Examples:
   unisono compact latest --dry-run
   unisono compact latest --keep 20 --yes
   unisono compact latest --instructions \"Keep every figure.\"
+  unisono compact latest --summariser extractive        quotes, without a model
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, tokens_before,
 estimated_tokens_after, estimated_cost_usd (null: the price is unknown), step.
@@ -71,9 +74,24 @@ pub(crate) struct Args {
     /// What the writer of the summary is told
     #[arg(long, value_name = "TEXT")]
     instructions: Option<String>,
+    /// Who writes the summary, in place of the configured ones: a model as provider/model, or
+    /// `extractive`, which takes quotes
+    #[arg(long, value_name = "MODEL")]
+    summariser: Option<String>,
 }
 
 impl Args {
+    fn overrides(&self) -> Vec<Override> {
+        let writer = self.summariser.iter();
+        let writer =
+            writer.map(|name| Override::new("--summariser", "compaction.summarisers", name));
+        self.compaction
+            .overrides()
+            .into_iter()
+            .chain(writer)
+            .collect()
+    }
+
     fn keep(&self) -> Option<Keep> {
         let amount = self.keep_tokens.map(|n| Keep::Tokens {
             amount: Tokens(n),
@@ -94,7 +112,7 @@ struct Estimate {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(args.compaction.overrides())?;
+    let setup = app.setup(args.overrides())?;
     let ask = Ask::compaction(args.keep(), args.instructions.clone());
     let ask = ask.branch(args.branch.as_str());
     let mut interrupts = Interrupts::listen()?;
@@ -154,7 +172,7 @@ fn estimate(setup: &Setup, ask: &Ask, args: &Args, mut state: State) -> Result<E
         }),
         before,
         after: before.minus(original) + written + overhead,
-        cost: cost(setup, original, written),
+        cost: cost(setup, &team.lead.model, original, written),
         plan,
     })
 }
@@ -173,10 +191,11 @@ fn most(plan: &Plan) -> Result<Tokens> {
     }
 }
 
-/// What the writer of summaries takes, which is the extractive model; none where its price is not
-/// known.
-fn cost(setup: &Setup, input: Tokens, output: Tokens) -> Option<Cost> {
-    let prices = setup.loaded.catalogue.get(None, EXTRACTIVE).ok()?.prices;
+/// What the first writer of summaries takes; none where its price is not known.
+fn cost(setup: &Setup, lead: &str, input: Tokens, output: Tokens) -> Option<Cost> {
+    let first = summarisers::models(&setup.loaded, lead).into_iter().next();
+    let quotes = || setup.loaded.catalogue.get(None, EXTRACTIVE).ok();
+    let prices = first.or_else(quotes)?.prices;
     Some(prices.input?.of(input) + prices.output?.of(output))
 }
 

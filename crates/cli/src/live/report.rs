@@ -227,6 +227,9 @@ fn failed(code: &str, reason: &str) -> Problem {
             "shorten the task, or let the context be compacted: --preset checkpoint, or an agent \
              with a larger model",
         ),
+        "compaction_failed" => problem.hint(
+            "try again, take quotes with `unisono compact --summariser extractive`, or leave it",
+        ),
         "snapshot_mismatch" => problem.hint("run `unisono doctor`, then ask again"),
         _ => problem,
     }

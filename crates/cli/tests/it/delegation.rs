@@ -47,7 +47,7 @@ fn a_coordinator_asks_two_agents_over_http_and_joins_their_answers() {
         let version = if kind == "openai" { "/v1" } else { "" };
         let place = Place::with_config(&format!(
             "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
-             attempts = 1\n"
+             attempts = 1\n[compaction]\nsummarisers = [\"extractive\"]\n"
         ));
         let args = [
             "run",

@@ -15,5 +15,6 @@ mod interrupted;
 mod providers;
 mod run;
 mod settings;
+mod summaries;
 mod support;
 mod verbs;

@@ -12,7 +12,7 @@ use crate::support::{Place, example};
 
 const KEY: &str = "sk-test-4c1f9a77e2d04b61";
 
-/// A place whose provider of that kind is the fake one.
+/// A place whose provider of that kind is the fake one. Only agents ask it.
 fn place(kind: &str, provider: &FakeProvider) -> Place {
     let base = provider.url();
     let version = match kind {
@@ -21,7 +21,7 @@ fn place(kind: &str, provider: &FakeProvider) -> Place {
     };
     Place::with_config(&format!(
         "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
-         attempts = 1\n"
+         attempts = 1\n[compaction]\nsummarisers = [\"extractive\"]\n"
     ))
 }
 

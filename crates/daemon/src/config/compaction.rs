@@ -6,8 +6,11 @@ use serde::Deserialize;
 use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
 use unisono_context::{Ppm, Tokens};
 use unisono_model::catalogue::Entry;
+use unisono_model::summariser::GENERAL;
 
 const HOUR_MS: i64 = 3_600_000;
+/// The defaults' file says so too; a program may be configured without it.
+const RETRIES: u32 = 2;
 
 /// `[compaction]`: the numbers for every model, and those for a provider's or for one.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -61,6 +64,12 @@ pub struct Numbers {
     pub safety: Option<f64>,
     /// Seconds that one compaction may take; for all models only.
     pub deadline_seconds: Option<u64>,
+    /// Who writes summaries, in this order.
+    pub summarisers: Option<Vec<String>>,
+    /// What they are told: the name of a prompt, or the absolute path of its file.
+    pub prompt: Option<String>,
+    /// Times one is asked again; for all models only.
+    pub summariser_retries: Option<u32>,
 }
 
 /// What holds for one model.
@@ -72,18 +81,66 @@ pub struct Resolved {
     pub safety: Ppm,
 }
 
+/// Who writes the summaries of a model's conversations, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Writers {
+    /// The summarisers, in order.
+    pub(crate) names: Vec<String>,
+    /// The prompt's name or path.
+    pub(crate) prompt: String,
+    /// Times one is asked again.
+    pub(crate) retries: u32,
+}
+
 impl Compaction {
     /// What holds for a model: each key from the model's table, else its provider's, else the
     /// one for all, else the preset. Of keys that say the same thing in different units, the
     /// nearest table that has one decides.
     pub fn resolve(&self, model: &Entry) -> Resolved {
+        self.scopes_of(model).resolve(model)
+    }
+
+    fn scopes_of(&self, model: &Entry) -> Scopes<'_> {
         let own = self.models.get(&model.model.to_string());
         let provider = self.providers.get(&model.model.provider);
-        let tables: Vec<&Numbers> = [own, provider, Some(&self.all)]
-            .into_iter()
-            .flatten()
-            .collect();
-        Scopes(tables).resolve(model)
+        Scopes(
+            [own, provider, Some(&self.all)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        )
+    }
+
+    /// Who writes the summaries of a model's conversations: what the nearest table says, else the
+    /// catalogue.
+    pub(crate) fn writers(&self, model: &Entry) -> Writers {
+        let scopes = self.scopes_of(model);
+        let named = scopes.pick(|n| n.summarisers.clone());
+        Writers {
+            names: named.unwrap_or_else(|| vec![model.summariser.to_string()]),
+            prompt: scopes
+                .pick(|n| n.prompt.clone())
+                .unwrap_or_else(|| GENERAL.to_owned()),
+            retries: self.all.summariser_retries.unwrap_or(RETRIES),
+        }
+    }
+
+    /// The summarisers that any table names.
+    pub(crate) fn summarisers(&self) -> impl Iterator<Item = (Vec<&str>, &[String])> {
+        let scopes = self.scopes().into_iter();
+        scopes.filter_map(|(path, numbers)| {
+            let names = numbers.summarisers.as_deref()?;
+            Some((path.into_iter().chain(["summarisers"]).collect(), names))
+        })
+    }
+
+    /// The prompts that any table names.
+    pub(super) fn prompts(&self) -> impl Iterator<Item = (Vec<&str>, &str)> {
+        let scopes = self.scopes().into_iter();
+        scopes.filter_map(|(path, numbers)| {
+            let prompt = numbers.prompt.as_deref()?;
+            Some((path.into_iter().chain(["prompt"]).collect(), prompt))
+        })
     }
 
     /// Every table with the path that leads to it.

@@ -113,6 +113,8 @@ macro_rules! policy_keys {
             key("model_checkpoints", Kind::Whole(0, u32::MAX as i64)),
             key("model_checkpoints_per_hours", Kind::Whole(1, 8_760)),
             key("safety", Kind::Margin),
+            key("summarisers", Kind::Texts),
+            key("prompt", Kind::Prompt),
             $($more),*
         ]
     };
@@ -123,6 +125,7 @@ pub(crate) const POLICY: &[Key] = policy_keys!();
 
 const COMPACTION: &[Key] = policy_keys!(
     key("deadline_seconds", SECONDS),
+    key("summariser_retries", Kind::Whole(0, 100)),
     key("providers", Kind::Named(POLICY)),
     key("models", Kind::Named(POLICY))
 );

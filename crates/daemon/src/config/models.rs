@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use unisono_model::catalogue::{Catalogue, Entry, FileError};
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry, FileError};
 
 use super::layers::Layers;
 use super::{AUTO, Config, Sources};
@@ -88,12 +88,40 @@ pub(super) fn check(
     for name in compaction.models.keys() {
         known(&["compaction", "models", name], name);
     }
+    check_summarisers(config, catalogue, layers, found);
     for provider in compaction.providers.keys() {
         if !catalogue.providers().any(|known| known == provider) {
             let place = layers.place(&["compaction", "providers", provider]);
             let problem = format!("unknown provider `{provider}`");
             let diagnostic = Diagnostic::error(place, problem);
             found.push(diagnostic.suggest(provider, catalogue.providers()));
+        }
+    }
+}
+
+/// Summarisers that are named must exist, and be asked at all.
+fn check_summarisers(
+    config: &Config,
+    catalogue: &Catalogue,
+    layers: &Layers,
+    found: &mut Diagnostics,
+) {
+    for (path, names) in config.compaction.summarisers() {
+        let (place, key) = (layers.place(&path), path.join("."));
+        for name in names {
+            match catalogue.get(None, name) {
+                Ok(entry) => warn(&entry, &place, &key, found),
+                Err(error) => {
+                    let diagnostic = Diagnostic::error(place.clone(), error.to_string());
+                    found.push(diagnostic.on(&*key));
+                }
+            }
+        }
+        let last = names.iter().position(|name| name == EXTRACTIVE);
+        if let Some(unasked) = last.and_then(|at| names.get(at + 1)) {
+            let problem =
+                format!("summariser `{unasked}` is never asked: `{EXTRACTIVE}` comes before it");
+            found.push(Diagnostic::warning(place, problem).on(key));
         }
     }
 }

@@ -10,5 +10,6 @@ mod arbitrary;
 mod config;
 mod providers;
 mod sandbox;
+mod summarisers;
 mod transcript;
 mod transcript_round_trip;

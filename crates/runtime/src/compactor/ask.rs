@@ -103,7 +103,11 @@ async fn part(
         *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
         let last = index + 1 == parts.parts.len();
         let judged = match summary(&reply, Style::Rolling) {
-            Ok(text) if last => finished(asked, text, target).await?,
+            Ok(text) if last => {
+                // Another model may have answered in place of the one that was asked.
+                let by = reply.stand_in.as_ref().unwrap_or(&asked.summariser.model);
+                finished(asked, text, target, by).await?
+            }
             Ok(text) => carried(asked, text, target, parts.carried).await?,
             Err(rejection) => Err(Unfit { rejection, target }),
         };
@@ -131,6 +135,7 @@ async fn finished(
     asked: &Asked<'_>,
     text: String,
     target: Tokens,
+    by: &Arc<str>,
 ) -> Result<Result<Finished, Unfit>, Arc<str>> {
     let job = &asked.work.job;
     let body = Body::Summary(text.as_str().into());
@@ -148,7 +153,7 @@ async fn finished(
             body,
             key_facts: asked.key_facts.to_vec(),
             counts,
-            model: asked.summariser.model.clone(),
+            model: by.clone(),
         })),
         Err(rejection) => {
             let most = asked.cap.min(original.minus(Tokens(1)));

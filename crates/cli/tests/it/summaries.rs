@@ -1,0 +1,139 @@
+//! Summaries by language models, over the wire: written, failed, asked for by a person.
+
+use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script};
+
+use crate::support::{Done, Place, example, finish};
+
+const KEY: &str = "sk-test-5d2e0b88f3c7";
+const SUMMARY: &str = "Here is the summary:\n\n## Context\n- Orders are moved to a new database \
+                       (#1).\n\n## Unresolved questions\nNone.";
+const TAKEN: &str = "## Context\n- Orders are moved to a new database (#1).";
+
+/// A place whose OpenAI is a fake one that answers agents, and summarisers as `summary` says.
+fn place(summary: impl Fn() -> Act + Send + Sync + 'static) -> (Place, FakeProvider) {
+    let script = Script::by(move |request| match asks_for_a_summary(request) {
+        true => summary(),
+        false => Act::answer(Answer::text("All is well.")),
+    });
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let base = provider.url();
+    let place = Place::with_config(&format!(
+        "[models]\ndefault = \"openai/gpt-4o\"\n\
+         [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n"
+    ));
+    (place, provider)
+}
+
+fn asks_for_a_summary(request: &Recorded) -> bool {
+    request.json().to_string().contains("<conversation>")
+}
+
+fn summaries(provider: &FakeProvider) -> Vec<Recorded> {
+    let requests = provider.requests().into_iter();
+    requests.filter(asks_for_a_summary).collect()
+}
+
+fn call(place: &Place, args: &[&str]) -> Done {
+    let mut command = place.command(args);
+    command.env("TEST_KEY", KEY);
+    finish(command.spawn().unwrap(), args)
+}
+
+fn run(file: &str) -> [&str; 6] {
+    ["run", file, "--compact-above", "8k", "--agents", "risks"]
+}
+
+#[test]
+fn the_catalogues_summariser_of_the_leads_model_writes_the_summary() {
+    let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
+    let file = example();
+    call(&place, &run(&file))
+        .expect(0)
+        .says(&["summarised", "(openai/gpt-4o-mini, "]);
+    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = shown.expect(0).json();
+    assert_eq!(shown["model"], "openai/gpt-4o-mini");
+    assert_eq!(shown["degraded"], false);
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains(TAKEN) && !text.contains("Here is"), "{text}");
+    assert!(!shown["key_facts"].as_array().unwrap().is_empty());
+
+    let asked = summaries(&provider);
+    assert_eq!(asked.len(), 1);
+    let body = asked[0].json();
+    assert_eq!(body["model"], "gpt-4o-mini");
+    assert!(body["tools"].is_null(), "{body}");
+    let prompt = body.to_string();
+    assert!(prompt.contains("<recent_messages>") && prompt.contains("<#1 user"));
+}
+
+#[test]
+fn where_the_summariser_fails_quotes_are_taken_and_it_is_said() {
+    let (place, provider) = place(|| Act::refuse(Refusal::Unauthorised));
+    let file = example();
+    call(&place, &run(&file)).expect(0).says(&[
+        "summary    no summary that can be taken: model openai/gpt-4o-mini: ",
+        "(extractive in place of a model, ",
+    ]);
+    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    assert_eq!(shown.expect(0).json()["degraded"], true);
+    assert_eq!(summaries(&provider).len(), 1);
+}
+
+#[test]
+fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done() {
+    let (place, provider) = place(|| Act::answer(Answer::text("I would rather not.")));
+    call(&place, &["import", &example()]).expect(0);
+    let estimate = call(&place, &["compact", "--dry-run", "--json"]);
+    let estimate = estimate.expect(0).json();
+    assert!(
+        estimate["estimated_cost_usd"].as_f64() > Some(0.0),
+        "{estimate}"
+    );
+    call(&place, &["compact", "--yes"]).expect(1).says(&[
+        "the summary has none of its sections; nothing was changed",
+        "--summariser extractive",
+    ]);
+    assert_eq!(summaries(&provider).len(), 3, "one request and two retries");
+    let none = call(&place, &["checkpoints", "list", "--json"]).expect(0);
+    assert_eq!(none.json().as_array().unwrap().len(), 0);
+
+    let quotes = ["compact", "--yes", "--summariser", "extractive", "--json"];
+    let done = call(&place, &quotes).expect(0).json();
+    assert_eq!(done["status"], "compacted");
+    assert_eq!(summaries(&provider).len(), 3);
+    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = shown.expect(0).json();
+    assert_eq!(
+        (&shown["model"], &shown["degraded"]),
+        (&"extractive".into(), &false.into())
+    );
+}
+
+#[test]
+fn a_prompt_of_ones_own_is_what_the_summariser_is_told() {
+    let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    place.write(
+        "config/unisono.toml",
+        format!(
+            "{config}\n[compaction]\nprompt = \"minutes\"\n\
+             summarisers = [\"openai/gpt-4.1-nano\", \"openai/gpt-4o-mini\"]\n"
+        ),
+    );
+    let minutes = "Take the minutes under `## Context`, {{target_tokens}} tokens at most.\n\
+                   {{instructions}}\n{{prior}}\n{{conversation}}\n";
+    place.write("config/prompts/minutes.md", minutes);
+    call(&place, &["import", &example()]).expect(0);
+    let told = ["compact", "--yes", "--instructions", "Keep the dates."];
+    call(&place, &told).expect(0);
+    let asked = summaries(&provider);
+    assert_eq!(asked.len(), 1);
+    let prompt = asked[0].json().to_string();
+    assert!(
+        prompt.contains("Take the minutes under `## Context`"),
+        "{prompt}"
+    );
+    assert!(prompt.contains("<asked_for>\\nKeep the dates.\\n</asked_for>"));
+    assert_eq!(asked[0].json()["model"], "gpt-4.1-nano");
+}

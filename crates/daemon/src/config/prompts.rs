@@ -1,0 +1,134 @@
+//! The prompts of summarisers: built in, a person's, the project's, and those named by a path.
+
+use std::path::{Path, PathBuf};
+
+use unisono_model::summariser::{PromptError, Prompts};
+
+use super::layers::Layers;
+use super::{Config, Sources};
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::paths;
+
+/// The directory of prompts, in a person's settings and below a project's `config`.
+const DIRECTORY: &str = "prompts";
+
+/// Every prompt at hand; none where a file is wrong.
+pub(super) fn read(
+    config: &Config,
+    sources: &Sources,
+    layers: &Layers,
+    found: &mut Diagnostics,
+) -> Option<Prompts> {
+    let mut reader = Reader {
+        sources,
+        found,
+        failed: false,
+    };
+    let mut prompts = match Prompts::built_in() {
+        Ok(prompts) => prompts,
+        Err(error) => {
+            reader.refuse(&error);
+            return None;
+        }
+    };
+    let person = sources.home.settings().map(|dir| dir.join(DIRECTORY));
+    let project = sources
+        .project()
+        .map(|dir| dir.join("config").join(DIRECTORY));
+    for directory in [person, project].into_iter().flatten() {
+        for (name, path) in files(&directory) {
+            prompts = reader.add(prompts, &name, &path, &Place::file(&reader.shown(&path)));
+        }
+    }
+    for (path, name) in config.compaction.prompts() {
+        let place = layers.place(&path);
+        if name.contains('/') {
+            prompts = reader.add(prompts, name, Path::new(name), &place);
+        }
+        check(&prompts, name, place, &path.join("."), reader.found);
+    }
+    (!reader.failed).then_some(prompts)
+}
+
+/// A prompt that is named must be there and ask for something that can be taken.
+fn check(prompts: &Prompts, name: &str, place: Place, key: &str, found: &mut Diagnostics) {
+    match prompts.get(name) {
+        None if name.contains('/') => {}
+        None => {
+            let problem = format!("unknown prompt `{name}`");
+            let diagnostic = Diagnostic::error(place, problem).on(key);
+            found.push(diagnostic.suggest(name, prompts.names()));
+        }
+        Some(prompt) if !prompt.names_sections() => {
+            let problem = format!(
+                "the prompt `{name}` names none of the sections that a running summary must have"
+            );
+            let help = "name at least one, as `## Decisions and outcomes`; see \
+                        config/prompts/general.md";
+            found.push(Diagnostic::error(place, problem).on(key).help(help));
+        }
+        Some(_) => {}
+    }
+}
+
+/// The prompt files of a directory with their names, sorted; none where there is no directory.
+fn files(directory: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let path = entry.path();
+        let is_prompt = path.extension().is_some_and(|end| end == "md");
+        let name = path.file_stem()?.to_str()?.to_owned();
+        is_prompt.then_some((name, path))
+    });
+    let mut files: Vec<_> = named.collect();
+    files.sort();
+    files
+}
+
+struct Reader<'r> {
+    sources: &'r Sources,
+    found: &'r mut Diagnostics,
+    failed: bool,
+}
+
+impl Reader<'_> {
+    fn shown(&self, path: &Path) -> PathBuf {
+        paths::shown(path, &self.sources.directory)
+    }
+
+    /// The prompts with that of a file, or as they were where the file is wrong, which is told.
+    fn add(&mut self, prompts: Prompts, name: &str, path: &Path, place: &Place) -> Prompts {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let problem = format!("the prompt {} cannot be read: {error}", path.display());
+                let help = "write the name of a prompt, or the path of a file that can be read";
+                self.found
+                    .push(Diagnostic::error(place.clone(), problem).help(help));
+                self.failed = true;
+                return prompts;
+            }
+        };
+        let shown = self.shown(path).to_string_lossy().into_owned();
+        match prompts.clone().with_file(name, &shown, &text) {
+            Ok(prompts) => prompts,
+            Err(error) => {
+                self.refuse(&error);
+                prompts
+            }
+        }
+    }
+
+    fn refuse(&mut self, error: &PromptError) {
+        let place = Place {
+            origin: Origin::File(PathBuf::from(&error.file)).into(),
+            at: Some((u32::try_from(error.line).unwrap_or(u32::MAX), 1)),
+        };
+        let mut diagnostic = Diagnostic::error(place, error.reason.clone());
+        if let Some(similar) = error.similar {
+            diagnostic = diagnostic.help(format!("did you mean `{{{{{similar}}}}}`?"));
+        }
+        self.found.push(diagnostic);
+        self.failed = true;
+    }
+}

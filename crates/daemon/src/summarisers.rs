@@ -1,0 +1,149 @@
+//! Who writes the summaries of conversations: the models that can be asked, and their prompt.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use unisono_context::Ppm;
+use unisono_context::policy::{Method, Policy};
+use unisono_model::Tokenizer;
+use unisono_model::calibration::Calibrations;
+use unisono_model::catalogue::{EXTRACTIVE, Entry};
+use unisono_model::summariser::{Limits, Prompt, TooSmall, check_window};
+use unisono_runtime::{Chain, Chains, Summariser};
+
+use crate::config::Loaded;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::setup::Setup;
+
+/// The models that are asked for summaries of conversations that `lead` leads, in order; none:
+/// quotes are taken. A model whose provider cannot be called is left out.
+pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
+    let Ok(lead) = loaded.catalogue.get(None, lead) else {
+        return Vec::new();
+    };
+    let names = loaded.config.compaction.writers(&lead).names;
+    let entries = names.iter().map_while(|name| {
+        let entry = loaded.catalogue.get(None, name).ok()?;
+        (entry.model.provider != EXTRACTIVE).then_some(entry)
+    });
+    entries
+        .filter(|entry| loaded.can_ask(&entry.model.provider))
+        .collect()
+}
+
+/// The models that are asked for summaries, whoever leads.
+pub(crate) fn names(setup: &Setup) -> impl Iterator<Item = String> {
+    let leads = leads(setup).into_iter();
+    leads.flat_map(|lead| {
+        let models = models(&setup.loaded, &lead).into_iter();
+        models.map(|entry| entry.model.to_string())
+    })
+}
+
+/// The chain for the conversations of each model that an agent names.
+pub(crate) fn chains(setup: &Setup, calibrations: &Calibrations) -> Chains {
+    leads(setup)
+        .into_iter()
+        .fold(Chains::default(), |chains, lead| {
+            match chain(&setup.loaded, calibrations, &lead) {
+                Some(chain) => chains.with(lead, chain),
+                None => chains,
+            }
+        })
+}
+
+/// The models of all agents: each of them may lead.
+fn leads(setup: &Setup) -> BTreeSet<Arc<str>> {
+    let agents = setup.roster.iter();
+    agents.map(|agent| agent.definition.model.clone()).collect()
+}
+
+fn chain(loaded: &Loaded, calibrations: &Calibrations, lead: &str) -> Option<Chain> {
+    let models = models(loaded, lead);
+    let models: Vec<Summariser> = models
+        .iter()
+        .map(|entry| summariser(entry, calibrations))
+        .collect();
+    let entry = loaded.catalogue.get(None, lead).ok()?;
+    let writers = loaded.config.compaction.writers(&entry);
+    let prompt = loaded.prompts.get(&writers.prompt)?.clone();
+    (!models.is_empty()).then_some(Chain {
+        models,
+        prompt,
+        retries: writers.retries,
+    })
+}
+
+fn summariser(entry: &Entry, calibrations: &Calibrations) -> Summariser {
+    let model: Arc<str> = entry.model.to_string().into();
+    let known = calibrations.of(&model);
+    let most = Ppm::from_fraction(known.ratio() * (1.0 + known.band()));
+    Summariser {
+        window: entry.window,
+        max_output: entry.max_output,
+        encoding: entry.encoding,
+        scale: most.filter(|_| entry.estimated).unwrap_or(Ppm::ONE),
+        model,
+    }
+}
+
+/// Reports each summariser that is named and cannot be asked, and each prompt that leaves no room
+/// in the window of a summariser that is told it.
+pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
+    let loaded = &setup.loaded;
+    for (path, names) in loaded.config.compaction.summarisers() {
+        for name in names {
+            let entry = loaded.catalogue.get(None, name);
+            let provider = entry.map(|entry| entry.model.provider);
+            let lacks = provider.map(|provider| loaded.providers.lacks(&provider));
+            if let Ok(Some(lacks)) = lacks {
+                let problem = format!("summariser `{name}` is left out: {lacks}");
+                let place = loaded.place(&path);
+                found.push(Diagnostic::warning(place, problem).on(path.join(".")));
+            }
+        }
+    }
+    let unknown = Calibrations::default();
+    for lead in leads(setup) {
+        let Ok(entry) = loaded.catalogue.get(None, &lead) else {
+            continue;
+        };
+        let policy = loaded.policy_for(&entry);
+        let Some(chain) = chain(loaded, &unknown, &lead) else {
+            continue;
+        };
+        for summariser in &chain.models {
+            if let Err(error) = fits(&chain.prompt, summariser, &policy) {
+                let place = loaded.place(&["compaction", "prompt"]);
+                let problem = format!("summariser `{}`: {error}", summariser.model);
+                found.push(Diagnostic::error(place, problem).on("compaction.prompt"));
+            }
+        }
+    }
+}
+
+fn fits(prompt: &Prompt, summariser: &Summariser, policy: &Policy) -> Result<(), TooSmall> {
+    let limits = Limits {
+        window: summariser.window,
+        max_output: summariser.max_output,
+        cap: match policy.method {
+            Method::Summarise { cap } => cap,
+            Method::Drop => return Ok(()),
+        },
+    };
+    let bound = |tokens: u64| {
+        let scaled = u128::from(tokens) * u128::from(summariser.scale.0);
+        u64::try_from(scaled.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    };
+    // A token has at least one byte: mostly nothing need be counted.
+    let by_bytes = check_window(prompt, limits, &|text| bound(text.len() as u64));
+    let exactly = |tokenizer: Tokenizer| {
+        check_window(prompt, limits, &|text| {
+            bound(tokenizer.count(text).at_most.0)
+        })
+    };
+    by_bytes.or_else(|error| match Tokenizer::load(summariser.encoding) {
+        Ok(tokenizer) => exactly(tokenizer),
+        Err(_) => Err(error),
+    })
+}
