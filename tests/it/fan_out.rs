@@ -111,7 +111,10 @@ async fn all_requests_of_a_fan_out_begin_with_the_same_bytes() {
     }
     // What was hashed when it was rendered is what was sent.
     let end = (breakpoint..first.len()).find(|end| Digest::of_bytes(&first[..*end]) == recorded);
-    assert!(end.is_some(), "the recorded digest is that of the bytes sent");
+    assert!(
+        end.is_some(),
+        "the recorded digest is that of the bytes sent"
+    );
 
     let (mut read, mut expected) = (Vec::new(), Vec::new());
     for fact in &facts {
@@ -123,7 +126,11 @@ async fn all_requests_of_a_fan_out_begin_with_the_same_bytes() {
         }
     }
     let cold = |amounts: &[u64]| amounts.iter().filter(|amount| **amount == 0).count();
-    assert_eq!((cold(&read), cold(&expected)), (1, 1), "only the leader paid");
+    assert_eq!(
+        (cold(&read), cold(&expected)),
+        (1, 1),
+        "only the leader paid"
+    );
     drop((handle, events));
     world.stop().await;
 }

@@ -344,9 +344,9 @@ fn as_passages(conversation: &[(bool, String)]) -> Vec<Passage<'_>> {
         .collect()
 }
 
-/// Single spaces, no asterisks: quotes leave the marks of emphasis out.
+/// Single spaces, no marks of layout: quotes leave out emphasis and the fences of code blocks.
 fn normalised(text: &str) -> String {
-    let plain = text.replace('*', "");
+    let plain = text.replace('*', "").replace("```", "");
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
