@@ -1,5 +1,9 @@
 //! Opening a store of 100,000 events in 1,000 sessions, and what an idle runtime holds of them.
 //! Each figure is taken in a process of its own.
+//!
+//! What a session costs is the heap's growth on a store in memory, where nothing else changes: on
+//! disk, the store's cache alone (64 MiB, always full) moves by more. How much of a process on disk
+//! is resident is told beside it.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,7 +22,7 @@ use unisono_benches::{Conversation, Samples, Table, bytes, memory, team, time};
 use unisono_context::SessionId;
 use unisono_model::language::Models;
 use unisono_runtime::{Options, Runtime};
-use unisono_store::{Disk, Journal};
+use unisono_store::{Disk, Engine, Journal, Memory};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -29,7 +33,11 @@ const MESSAGES: u32 = 98;
 const EVENTS: u32 = MESSAGES + 2;
 /// So short that few sessions are live at one time: what they needed then is not what is asked.
 const PASSIVE_AFTER: Duration = Duration::from_millis(1);
+/// So long that all are live at one time.
+const LIVE_FOR: Duration = Duration::from_secs(3_600);
 const OPENINGS: usize = 5;
+/// How often all sessions are open, one after the other, while resident memory is watched.
+const ROUNDS: usize = 8;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -38,16 +46,18 @@ fn main() {
     match args[..] {
         ["fill", dir] => runtime.block_on(fill(Path::new(dir))),
         ["open", dir] => open(Path::new(dir)),
-        ["idle", dir] => runtime.block_on(idle(Path::new(dir))),
+        ["sessions"] => runtime.block_on(sessions()),
+        ["resident", dir] => runtime.block_on(resident(Path::new(dir))),
         _ => parent(),
     }
 }
 
 fn parent() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    child("fill", dir.path());
-    let after_kill = child("open", dir.path());
-    let opened: Vec<Vec<f64>> = (0..OPENINGS).map(|_| child("open", dir.path())).collect();
+    let on = |task| child(&[task, dir.path().to_str().unwrap()]);
+    on("fill");
+    let after_kill = on("open");
+    let opened: Vec<Vec<f64>> = (0..OPENINGS).map(|_| on("open")).collect();
     let mut times = Samples::default();
     times.extend(
         opened
@@ -55,7 +65,8 @@ fn parent() {
             .map(|figures| Duration::from_secs_f64(figures[0])),
     );
     let peak = opened.iter().map(|figures| figures[2]).fold(0.0, f64::max);
-    let idle = child("idle", dir.path());
+    let resident = on("resident");
+    let held = child(&["sessions"]);
 
     let table = Table::new(
         "open",
@@ -88,35 +99,46 @@ fn parent() {
         None,
         peak <= limit,
     );
-    let [heap, first, second, journals] = idle[..] else {
-        panic!("four figures");
+    report_idle(&table, &held, &resident);
+}
+
+/// `held`: what a session costs on the heap: passive, more when it was open again, live.
+/// `resident`: of the whole process and of its heap, before all were open, after that, and after the
+/// last round; before those, what was resident at the start.
+fn report_idle(table: &Table, held: &[f64], resident: &[f64]) {
+    let ([passive, again, live], [start, before, heap_before, once, _, last, heap_last]) =
+        (held, resident)
+    else {
+        panic!("three and seven figures");
     };
-    for (what, each) in [
-        ("held on the heap per passive session", heap),
-        (
-            "resident per passive session, after all were open once",
-            first,
-        ),
-        (
-            "resident per passive session, more after all were open again",
-            second,
-        ),
+    let limit = 10.0 * 1024.0;
+    for (what, &each) in [
+        ("held on the heap per passive session", passive),
+        ("the same, more after all were open again", again),
     ] {
-        table.row(what, "≤ 10 KiB", &bytes(each), None, each <= 10.0 * 1024.0);
+        table.row(what, "≤ 10 KiB", &bytes(each), None, each <= limit);
     }
+    table.note("held on the heap per live session", &bytes(*live), None);
     let what = "resident for the journals read before, in all (the store's cache, the allocator)";
-    table.note(what, &bytes(journals), None);
+    table.note(what, &bytes(before - start), None);
+    let each = |resident: f64| bytes((resident - before) / SESSIONS as f64);
+    let what = "resident per session, more after all were open";
+    table.note(&format!("{what} once"), &each(*once), None);
+    table.note(&format!("{what} {ROUNDS} times"), &each(*last), None);
+    let what = format!("held on the heap of that process, before and after {ROUNDS} times");
+    let shown = format!("{}, {}", bytes(*heap_before), bytes(*heap_last));
+    table.note(&what, &shown, None);
 }
 
 /// Runs this program on a task and reads the figures it prints.
-fn child(task: &str, dir: &Path) -> Vec<f64> {
+fn child(task: &[&str]) -> Vec<f64> {
     let program = std::env::current_exe().unwrap();
-    let output = Command::new(program).arg(task).arg(dir).output().unwrap();
+    let output = Command::new(program).args(task).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     // The one that fills ends as if it was killed.
     assert!(
-        task == "fill" || output.status.success(),
-        "{task}: {}",
+        task[0] == "fill" || output.status.success(),
+        "{task:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     text.split_whitespace()
@@ -124,25 +146,31 @@ fn child(task: &str, dir: &Path) -> Vec<f64> {
         .collect()
 }
 
-async fn start(dir: &Path) -> Runtime {
-    let disk = Arc::new(Disk::open(dir).unwrap().disk);
+async fn start(engine: Arc<dyn Engine>, passivate_after: Duration) -> Runtime {
     let options = Options {
-        passivate_after: PASSIVE_AFTER,
+        passivate_after,
         ..Options::default()
     };
-    let journal = Journal::new(disk);
+    let journal = Journal::new(engine);
     let runtime = Runtime::start(journal, team::kinds(), Models::default(), options).await;
     runtime.unwrap()
 }
 
+async fn start_on(dir: &Path) -> Runtime {
+    start(Arc::new(Disk::open(dir).unwrap().disk), PASSIVE_AFTER).await
+}
+
 async fn fill(dir: &Path) {
-    let runtime = start(dir).await;
+    create_all(&start_on(dir).await).await;
+    std::process::abort();
+}
+
+async fn create_all(runtime: &Runtime) {
     let conversation = Conversation::new(0, MESSAGES);
     for n in 0..SESSIONS {
         let import = conversation.import(SessionId::from_u128(n));
         runtime.create(import).await.unwrap();
     }
-    std::process::abort();
 }
 
 fn open(dir: &Path) {
@@ -155,33 +183,52 @@ fn open(dir: &Path) {
 }
 
 /// Opens every session and lets them leave memory again.
-async fn idle(dir: &Path) {
-    let runtime = start(dir).await;
-    let (at_start, _) = memory::resident();
+async fn open_all(runtime: &Runtime) {
+    for n in 0..SESSIONS {
+        runtime.open(SessionId::from_u128(n)).await.unwrap();
+    }
+    tokio::time::sleep(PASSIVE_AFTER * 500).await;
+}
+
+/// What a session costs on the heap, passive and live: the journals are there before and after.
+async fn sessions() {
+    let engine: Arc<dyn Engine> = Arc::new(Memory::new());
+    let runtime = start(Arc::clone(&engine), PASSIVE_AFTER).await;
+    create_all(&runtime).await;
+    runtime.shutdown().await;
+    let each = |difference: f64| println!("{}", difference / SESSIONS as f64);
+    let runtime = start(Arc::clone(&engine), PASSIVE_AFTER).await;
+    let mut before = held();
+    for _ in 0..2 {
+        open_all(&runtime).await;
+        let after = held();
+        each(after - before);
+        before = after;
+    }
+    runtime.shutdown().await;
+    let runtime = start(engine, LIVE_FOR).await;
+    let before = held();
+    open_all(&runtime).await;
+    each(held() - before);
+}
+
+/// How much is resident, and held on the heap, with a store on disk.
+async fn resident(dir: &Path) {
+    let runtime = start_on(dir).await;
+    println!("{}", memory::resident().0);
     // What reading leaves in the store's cache is no session's.
     for n in 0..SESSIONS {
         let session = SessionId::from_u128(n);
         let read = runtime.journal().read(session, 1, 1_000).await.unwrap();
         assert_eq!(read.len() as u32, EVENTS, "all is there");
     }
-    let (before, _) = memory::resident();
-    let heap_before = held();
-    let mut after = Vec::new();
-    for _ in 0..2 {
-        for n in 0..SESSIONS {
-            runtime.open(SessionId::from_u128(n)).await.unwrap();
+    println!("{} {}", memory::resident().0, held());
+    for round in 1..=ROUNDS {
+        open_all(&runtime).await;
+        if round == 1 || round == ROUNDS {
+            println!("{} {}", memory::resident().0, held());
         }
-        tokio::time::sleep(PASSIVE_AFTER * 500).await;
-        after.push(memory::resident().0);
     }
-    let each = |difference: f64| difference / SESSIONS as f64;
-    println!(
-        "{} {} {} {}",
-        each(held() - heap_before),
-        each(after[0] - before),
-        each(after[1] - after[0]),
-        before - at_start
-    );
 }
 
 /// Bytes on the heap.
