@@ -8,7 +8,7 @@ use unisono_context::policy::Preset;
 use unisono_daemon::config::Override;
 
 use crate::commands::{
-    agents, checkpoints, compact, completions, config, context, doctor, export, import, init,
+    agents, checkpoints, compact, completions, config, context, doctor, eval, export, import, init,
     models, resume, run, sessions, usage, vacuum,
 };
 use crate::problem::{Problem, Result};
@@ -185,6 +185,9 @@ pub(crate) enum Command {
     Models(models::Args),
     /// What model calls used, by agent and model
     Usage(usage::Args),
+    /// How well conversations are compacted, in numbers
+    #[command(subcommand)]
+    Eval(eval::Command),
     /// Settings and where they come from
     #[command(subcommand)]
     Config(config::Command),

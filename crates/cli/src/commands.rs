@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod doctor;
+pub(crate) mod eval;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
@@ -35,6 +36,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Agents(command) => agents::run(app, command),
         Command::Models(args) => models::run(app, args),
         Command::Usage(args) => app.wait_for(usage::run(app, args)),
+        Command::Eval(command) => app.wait_for(eval::run(app, command)),
         Command::Config(command) => config::run(app, command),
         Command::Init(args) => init::run(app, args),
         Command::Doctor(args) => doctor::run(app, args),

@@ -7,6 +7,7 @@
 //! - [`setup`] does both at once: what a program starts from.
 //! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked.
 //! - [`summarisers`] says which models write summaries.
+//! - [`evaluation`] compacts a conversation to see what is left of it.
 //! - [`transcript`] imports and exports conversations.
 //! - [`telemetry`] writes the log, [`init`] a starter project.
 //!
@@ -18,6 +19,7 @@ pub mod config;
 pub mod daemon;
 pub mod diagnostic;
 mod document;
+pub mod evaluation;
 pub mod init;
 pub mod models;
 pub mod paths;

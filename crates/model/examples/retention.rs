@@ -12,7 +12,7 @@
 use unisono_context::{Encoding, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{Style, SummaryInput, summarise};
-use unisono_model::retention::baseline::{Baseline, keep};
+use unisono_model::retention::baseline::{Baseline, measure as by_baseline};
 use unisono_model::retention::{parse, report};
 
 #[path = "../tests/support/conversation.rs"]
@@ -46,7 +46,11 @@ fn main() {
 fn measure(tokenizer: &Tokenizer, transcript: &str, probes: &str, ratio: u64) -> (u64, Shares) {
     let count = |text: &str| tokenizer.count(text).tokens.0;
     let lines = conversation::read(&std::fs::read_to_string(transcript).unwrap());
-    let probes = parse(&std::fs::read_to_string(probes).unwrap()).unwrap();
+    let probes = parse(
+        &std::fs::read_to_string(probes).unwrap(),
+        lines.len() as u32,
+    )
+    .unwrap();
     let texts: Vec<String> = lines.iter().map(conversation::Line::text).collect();
     let messages: Vec<&str> = texts.iter().map(String::as_str).collect();
     let cap = messages.iter().map(|message| count(message)).sum::<u64>() / ratio;
@@ -61,13 +65,17 @@ fn measure(tokenizer: &Tokenizer, transcript: &str, probes: &str, ratio: u64) ->
         count: &count,
     });
     let share = |text: &str| report(text, &probes).all.share();
-    let by = |baseline| share(&keep(baseline, &messages, cap, &count));
-    let random = (1..=40).map(|seed| by(Baseline::Random(seed))).sum::<f64>() / 40.0;
+    let by = |baseline| {
+        by_baseline(baseline, &messages, cap, &count, &probes)
+            .1
+            .all
+            .share()
+    };
     let shares = [
         share(&draft.text),
         by(Baseline::Tail),
         by(Baseline::HeadTail),
-        random,
+        by(Baseline::Random),
         by(Baseline::LexRank),
         by(Baseline::TfIdfMmr),
     ];

@@ -6,9 +6,54 @@
 
 pub mod baseline;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+/// What a probe asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Category {
+    /// What is so: a finding, a cause, an amount.
+    Fact,
+    /// What was decided.
+    Decision,
+    /// What must, or must not, be.
+    Constraint,
+    /// A file, an id, a person or a thing by its name: what has to be spelt as it was.
+    Name,
+    /// What is still to be done or answered, by whom, by when.
+    Task,
+}
+
+impl Category {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Category; 5] = [
+        Category::Fact,
+        Category::Decision,
+        Category::Constraint,
+        Category::Name,
+        Category::Task,
+    ];
+
+    /// As probe files write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Category::Fact => "fact",
+            Category::Decision => "decision",
+            Category::Constraint => "constraint",
+            Category::Name => "name",
+            Category::Task => "task",
+        }
+    }
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// A fact that can be looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,53 +61,91 @@ use serde::{Deserialize, Serialize};
 pub struct Probe {
     /// Its name within the set.
     pub id: String,
-    /// `fact`, `decision`, `constraint` …
-    pub category: String,
+    /// What it asks for.
+    pub category: Category,
     /// The question it answers.
     pub question: String,
     /// Needles of what it is about; one is enough.
     pub subject: Vec<String>,
     /// Needles of the answer; one is enough.
     pub answer: Vec<String>,
-    /// The messages that say it.
+    /// The messages that say it, from 1.
     pub ordinals: Vec<u32>,
 }
 
-/// A line of a probe file that cannot be read.
+/// A line of a probe file that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("probe file line {line}: {reason}")]
-pub struct Error {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub reason: String,
+pub enum Error {
+    /// One line is wrong.
+    #[error("line {line}: {reason}")]
+    Line {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no line with a probe.
+    #[error("it holds no probe")]
+    Empty,
 }
 
-/// Reads probes, one JSON object a line; empty lines are skipped.
+/// Reads the probes of a conversation of so many messages, one JSON object a line; empty lines
+/// are skipped.
 ///
 /// # Errors
-/// Names the first line that is not a probe, or whose needles are missing.
-pub fn parse(jsonl: &str) -> Result<Vec<Probe>, Error> {
-    let lines = jsonl
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(index, line)| parse_line(index + 1, line))
-        .collect()
+/// Names the first line that is not a probe, lacks its needles, has the id of an earlier one, or
+/// names a message that the conversation does not have. A file without probes is one too.
+pub fn parse(jsonl: &str, messages: u32) -> Result<Vec<Probe>, Error> {
+    let mut ids = BTreeSet::new();
+    let mut probes = Vec::new();
+    for (index, text) in jsonl.lines().enumerate() {
+        if text.trim().is_empty() {
+            continue;
+        }
+        let wrong = |reason| Error::Line {
+            line: index + 1,
+            reason,
+        };
+        let probe: Probe = serde_json::from_str(text).map_err(|error| wrong(said(&error)))?;
+        check(&probe, messages).map_err(wrong)?;
+        if !ids.insert(probe.id.clone()) {
+            return Err(wrong(format!("a probe `{}` was there before", probe.id)));
+        }
+        probes.push(probe);
+    }
+    if probes.is_empty() {
+        return Err(Error::Empty);
+    }
+    Ok(probes)
 }
 
-fn parse_line(line: usize, text: &str) -> Result<Probe, Error> {
-    let probe: Probe = serde_json::from_str(text).map_err(|error| Error {
-        line,
-        reason: error.to_string(),
-    })?;
+/// What serde says, with the column and without the line, which is always the first.
+fn said(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line 1 column ") {
+        Some((what, column)) => format!("{what} (column {column})"),
+        None => text,
+    }
+}
+
+fn check(probe: &Probe, messages: u32) -> Result<(), String> {
+    let Probe { id, ordinals, .. } = probe;
     let blank = |needles: &[String]| needles.iter().all(|needle| needle.trim().is_empty());
     if blank(&probe.subject) || blank(&probe.answer) {
-        let reason = format!("probe `{}` needs a subject and an answer needle", probe.id);
-        return Err(Error { line, reason });
+        return Err(format!("probe `{id}` needs a subject and an answer needle"));
     }
-    Ok(probe)
+    let Some(last) = ordinals.iter().max() else {
+        return Err(format!("probe `{id}` names no message in `ordinals`"));
+    };
+    if ordinals.contains(&0) {
+        return Err(format!("probe `{id}` names message 0; the first one is 1"));
+    }
+    if *last > messages {
+        return Err(format!(
+            "probe `{id}` names message {last}; the conversation has {messages}"
+        ));
+    }
+    Ok(())
 }
 
 /// Which probes a kept text holds, in their order. Case does not matter.
@@ -87,10 +170,10 @@ fn contains_any(line: &str, needles: &[String]) -> bool {
 }
 
 /// Probes kept and asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
-    /// Kept.
-    pub kept: usize,
+    /// Kept; a fraction where it is the mean over several texts.
+    pub kept: f64,
     /// Asked.
     pub of: usize,
 }
@@ -101,23 +184,47 @@ impl Score {
         if self.of == 0 {
             0.0
         } else {
-            self.kept as f64 / self.of as f64
+            self.kept / self.of as f64
         }
     }
 
     fn add(&mut self, kept: bool) {
-        self.kept += usize::from(kept);
+        self.kept += f64::from(u8::from(kept));
         self.of += 1;
     }
 }
 
 /// How much a kept text retains.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// All probes.
     pub all: Score,
     /// By category.
-    pub by_category: BTreeMap<String, Score>,
+    pub by_category: BTreeMap<Category, Score>,
+}
+
+impl Report {
+    /// The mean of reports on the same probes; nothing of none.
+    pub fn mean(reports: &[Report]) -> Report {
+        let Some(first) = reports.first() else {
+            return Report::default();
+        };
+        let mean = |of: &dyn Fn(&Report) -> Score| Score {
+            kept: reports.iter().map(|report| of(report).kept).sum::<f64>() / reports.len() as f64,
+            of: of(first).of,
+        };
+        let in_category = |report: &Report, category: &Category| {
+            let score = report.by_category.get(category);
+            score.copied().unwrap_or_default()
+        };
+        let categories = first.by_category.keys();
+        Report {
+            all: mean(&|report| report.all),
+            by_category: categories
+                .map(|category| (*category, mean(&|report| in_category(report, category))))
+                .collect(),
+        }
+    }
 }
 
 /// Scores a kept text.
@@ -125,11 +232,8 @@ pub fn report(text: &str, probes: &[Probe]) -> Report {
     let mut report = Report::default();
     for (probe, kept) in probes.iter().zip(kept(text, probes)) {
         report.all.add(kept);
-        report
-            .by_category
-            .entry(probe.category.clone())
-            .or_default()
-            .add(kept);
+        let score = report.by_category.entry(probe.category).or_default();
+        score.add(kept);
     }
     report
 }
@@ -144,7 +248,7 @@ mod tests {
 
     #[test]
     fn one_line_must_hold_answer_and_subject() {
-        let probes = parse(PROBES).unwrap();
+        let probes = parse(PROBES, 2).unwrap();
         assert_eq!(
             kept("the LISTENER is on 5433\nInes", &probes),
             [true, false]
@@ -153,20 +257,69 @@ mod tests {
             kept("the listener\nis on 5433; ines does the Backup", &probes),
             [false, true]
         );
-        let report = report("port 5433", &probes);
-        assert_eq!((report.all.kept, report.all.of), (1, 2));
-        assert_eq!(report.by_category["task"], Score { kept: 0, of: 1 });
+        let half = report("port 5433", &probes);
+        assert_eq!((half.all.kept, half.all.of), (1.0, 2));
+        assert_eq!(
+            half.by_category[&Category::Task],
+            Score { kept: 0.0, of: 1 }
+        );
+        let mean = Report::mean(&[half.clone(), half, report("", &probes)]);
+        assert_eq!(
+            mean.all,
+            Score {
+                kept: 2.0 / 3.0,
+                of: 2
+            }
+        );
+        assert_eq!(
+            mean.by_category[&Category::Fact],
+            Score {
+                kept: 2.0 / 3.0,
+                of: 1
+            }
+        );
     }
 
     #[test]
-    fn a_bad_line_is_named() {
-        assert_eq!(parse("\n{\"id\":").unwrap_err().line, 2);
-        let empty = PROBES.replace("\"5433\"", "\"\"");
-        assert!(
-            parse(&empty)
-                .unwrap_err()
-                .to_string()
-                .starts_with("probe file line 1: probe `a`")
-        );
+    fn a_bad_line_is_named_with_its_reason() {
+        let rows = [
+            (
+                PROBES.replace("\"5433\"", "\"\""),
+                "line 1: probe `a` needs a subject and an answer needle",
+            ),
+            (
+                PROBES.replace("\"b\"", "\"a\""),
+                "line 3: a probe `a` was there before",
+            ),
+            (
+                PROBES.replace("[2]", "[3]"),
+                "line 3: probe `b` names message 3; the conversation has 2",
+            ),
+            (
+                PROBES.replace("[2]", "[0]"),
+                "line 3: probe `b` names message 0; the first one is 1",
+            ),
+            (
+                PROBES.replace("[2]", "[]"),
+                "line 3: probe `b` names no message in `ordinals`",
+            ),
+            (
+                PROBES.replace("task", "todo"),
+                "line 3: unknown variant `todo`, expected one of `fact`, `decision`, `constraint`, \
+                 `name`, `task` (column 27)",
+            ),
+            (
+                PROBES.replace("\"question\":\"?\",\"subject\":[\"backup\"],", ""),
+                "line 3: missing field `question` (column 61)",
+            ),
+            (
+                "\n{\"id\":".to_owned(),
+                "line 2: EOF while parsing a value (column 6)",
+            ),
+            ("\n \n".to_owned(), "it holds no probe"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parse(&text, 2).unwrap_err().to_string(), expected);
+        }
     }
 }

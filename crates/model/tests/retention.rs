@@ -11,8 +11,8 @@ use std::path::Path;
 use unisono_context::{Encoding, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{Style, SummaryInput, summarise};
-use unisono_model::retention::baseline::{Baseline, keep};
-use unisono_model::retention::{Probe, parse, report};
+use unisono_model::retention::baseline::{Baseline, measure};
+use unisono_model::retention::{Category, Probe, parse, report};
 
 #[path = "support/conversation.rs"]
 mod conversation;
@@ -20,25 +20,24 @@ mod conversation;
 const SETS: [(&str, &str); 3] = [
     (
         "examples/orders-migration.jsonl",
-        "benches/probes/orders-migration.probes.jsonl",
+        "examples/probes/orders-migration.probes.jsonl",
     ),
     (
-        "benches/probes/clinic-scheduling.jsonl",
-        "benches/probes/clinic-scheduling.probes.jsonl",
+        "examples/probes/clinic-scheduling.jsonl",
+        "examples/probes/clinic-scheduling.probes.jsonl",
     ),
     (
-        "benches/probes/field-research.jsonl",
-        "benches/probes/field-research.probes.jsonl",
+        "examples/probes/field-research.jsonl",
+        "examples/probes/field-research.probes.jsonl",
     ),
 ];
 
 fn load(set: (&str, &str)) -> (Vec<conversation::Line>, Vec<Probe>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
-    (
-        conversation::read(&read(set.0)),
-        parse(&read(set.1)).unwrap(),
-    )
+    let lines = conversation::read(&read(set.0));
+    let probes = parse(&read(set.1), lines.len() as u32).unwrap();
+    (lines, probes)
 }
 
 #[test]
@@ -67,10 +66,15 @@ fn a_tenth_keeps_clearly_more_than_the_tail_and_than_chance() {
             draft.tokens
         );
         let share = |text: &str| report(text, &probes).all.share();
-        let by = |baseline| share(&keep(baseline, &messages, cap, &count));
+        let by = |baseline| {
+            measure(baseline, &messages, cap, &count, &probes)
+                .1
+                .all
+                .share()
+        };
         own += share(&draft.text);
         tail += by(Baseline::Tail);
-        random += (1..=20).map(|seed| by(Baseline::Random(seed))).sum::<f64>() / 20.0;
+        random += by(Baseline::Random);
         mmr += by(Baseline::TfIdfMmr);
     }
     assert!(own > 1.9 * tail, "{own:.3} against the tail's {tail:.3}");
@@ -79,6 +83,20 @@ fn a_tenth_keeps_clearly_more_than_the_tail_and_than_chance() {
         own > 1.7 * mmr,
         "{own:.3} against {mmr:.3} by TF-IDF with MMR"
     );
+}
+
+#[test]
+fn every_set_asks_for_all_there_is_and_its_conversation_answers() {
+    for set in SETS {
+        let (lines, probes) = load(set);
+        let all: Vec<String> = lines.iter().map(conversation::Line::text).collect();
+        let whole = report(&all.join("\n"), &probes);
+        assert!(whole.all.share() > 0.9, "{}: {:?}", set.1, whole.all);
+        for category in Category::ALL {
+            let asked = whole.by_category.get(&category).map_or(0, |score| score.of);
+            assert!(asked >= 8, "{}: {asked} of {category}", set.1);
+        }
+    }
 }
 
 #[test]

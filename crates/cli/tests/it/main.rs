@@ -10,6 +10,7 @@
 mod agents;
 mod conversations;
 mod delegation;
+mod eval;
 mod held;
 mod interrupted;
 mod providers;

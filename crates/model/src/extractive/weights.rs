@@ -2,7 +2,7 @@
 //!
 //! The summary's were fitted on two conversations (a database migration and the design of an
 //! appointment system) by the facts that a tenth and a quarter of them keep, and checked on a
-//! third, which they were not fitted on (`benches/probes`). The answer's were set by reading
+//! third, which they were not fitted on (`examples/probes`). The answer's were set by reading
 //! answers. A weight without a unit multiplies; 1 changes nothing.
 
 use super::select::Preference;

@@ -3,8 +3,12 @@
 //! Each takes whole messages (or sentences) and fills what is left of the size with as many
 //! lines of the next one as fit, so that none of them wastes room.
 
+use super::{Probe, Report, report};
 use crate::extractive::CountTokens;
 use crate::extractive::baseline as model;
+
+/// Drawings of which the random baseline is the mean.
+pub const SEEDS: u64 = 40;
 
 /// A way to choose what to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +17,8 @@ pub enum Baseline {
     Tail,
     /// Half the size from the start, half from the end.
     HeadTail,
-    /// Messages drawn at random with this seed.
-    Random(u64),
+    /// Messages drawn at random; the mean over [`SEEDS`] drawings.
+    Random,
     /// Sentences by LexRank (G. Erkan and D. Radev, JAIR 22, 2004).
     LexRank,
     /// Whole messages by TF-IDF with maximal marginal relevance (J. Carbonell and J. Goldstein,
@@ -22,8 +26,56 @@ pub enum Baseline {
     TfIdfMmr,
 }
 
-/// The text of at most `cap` tokens that a baseline keeps of the messages, in their order.
-pub fn keep(baseline: Baseline, messages: &[&str], cap: u64, count: CountTokens<'_>) -> String {
+impl Baseline {
+    /// All of them.
+    pub const ALL: [Baseline; 5] = [
+        Baseline::Tail,
+        Baseline::HeadTail,
+        Baseline::Random,
+        Baseline::LexRank,
+        Baseline::TfIdfMmr,
+    ];
+
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Baseline::Tail => "tail",
+            Baseline::HeadTail => "head+tail",
+            Baseline::Random => "random",
+            Baseline::LexRank => "LexRank",
+            Baseline::TfIdfMmr => "TF-IDF with MMR",
+        }
+    }
+}
+
+/// What a baseline retains of the messages in at most `cap` tokens, and how many tokens it takes.
+pub fn measure(
+    baseline: Baseline,
+    messages: &[&str],
+    cap: u64,
+    count: CountTokens<'_>,
+    probes: &[Probe],
+) -> (u64, Report) {
+    let seeds = if baseline == Baseline::Random {
+        SEEDS
+    } else {
+        1
+    };
+    let texts = (1..=seeds).map(|seed| keep(baseline, seed, messages, cap, count));
+    let measured = texts.map(|text| (count(&text), report(&text, probes)));
+    let (tokens, reports): (Vec<u64>, Vec<Report>) = measured.unzip();
+    (tokens.iter().sum::<u64>() / seeds, Report::mean(&reports))
+}
+
+/// The text of at most `cap` tokens that a baseline keeps of the messages, in their order. Only a
+/// random one depends on the seed.
+pub fn keep(
+    baseline: Baseline,
+    seed: u64,
+    messages: &[&str],
+    cap: u64,
+    count: CountTokens<'_>,
+) -> String {
     match baseline {
         Baseline::Tail => tail(messages, cap, count),
         Baseline::HeadTail => {
@@ -32,7 +84,7 @@ pub fn keep(baseline: Baseline, messages: &[&str], cap: u64, count: CountTokens<
             let tail = tail(messages, cap - used.min(cap), count);
             format!("{head}\n{tail}")
         }
-        Baseline::Random(seed) => fill(messages, shuffled(messages.len(), seed), cap, count),
+        Baseline::Random => fill(messages, shuffled(messages.len(), seed), cap, count),
         Baseline::LexRank => {
             let (sentences, order) = model::lexrank(messages);
             fill(&sentences, order, cap, count)

@@ -1,0 +1,21 @@
+//! `unisono eval`: how well something is done, in numbers.
+
+mod chart;
+mod compaction;
+mod report;
+mod table;
+
+use crate::app::App;
+use crate::problem::Result;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// How much of a conversation each preset and summariser keeps, beside simple ways to choose
+    Compaction(compaction::Args),
+}
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
+    match command {
+        Command::Compaction(args) => compaction::run(app, args).await,
+    }
+}

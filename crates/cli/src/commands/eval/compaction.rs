@@ -1,0 +1,328 @@
+//! `unisono eval compaction`: how much of a conversation each preset and summariser keeps.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use unisono_context::Tokens;
+use unisono_context::policy::Preset;
+use unisono_daemon::evaluation::{self, Evaluation, How, summarises};
+use unisono_daemon::setup::Setup;
+use unisono_model::Tokenizer;
+use unisono_model::catalogue::EXTRACTIVE;
+use unisono_model::retention::baseline::{self, Baseline};
+use unisono_model::retention::{self, Probe};
+use unisono_session::machine::Import;
+
+use super::report::{Kept, Made, Report, Row, Size, Way};
+use super::{chart, table};
+use crate::app::App;
+use crate::conversation;
+use crate::problem::{Problem, Result};
+
+/// Nothing worth measuring fits in fewer tokens.
+const SMALLEST: u64 = 128;
+
+const HELP: &str = "\
+A probe is a fact of the conversation that can be looked for: it counts as kept when one line of
+what is kept holds one of its answer's needles and one of its subject's. A probe file has one JSON
+object a line:
+  {\"id\": \"p07\", \"category\": \"decision\", \"question\": \"Which word cancels by reply?\",
+   \"subject\": [\"word\", \"reply\"], \"answer\": [\"ABSAGE\"], \"ordinals\": [46]}
+category is fact, decision, constraint, name (a file, an id, a person) or task (what is still to
+be done or answered); ordinals are the messages that say it, from 1. Case does not matter.
+
+Each preset's compaction is carried out as before a turn, its trigger set so that it ends at the
+size; the configured preset has the configured numbers. `one summary` is the whole conversation in
+one summary of the size. Nothing is stored, and without --summarisers nobody is asked.
+
+Examples:
+  unisono eval compaction examples/orders-migration.jsonl \\
+      --probes examples/probes/orders-migration.probes.jsonl
+  unisono eval compaction talk.jsonl --probes talk.probes.jsonl --sizes 10 \\
+      --summarisers extractive,openai/gpt-4o-mini --svg retention.svg
+
+JSON: conversation, messages, tokens, encoding, probes {category: number}, whole {all, category:
+share}, sizes [{ratio, tokens, rows [{name, kind (summary, preset, baseline), preset, summariser,
+tokens, retained {all, category: share}, times_tail, writers, duration_ms, cost_usd, error}]}].";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The conversation, in any format that can be imported; `-` is standard input
+    transcript: String,
+    /// What can be asked of it
+    #[arg(long, value_name = "FILE")]
+    probes: PathBuf,
+    /// How many times smaller it gets
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,10,20",
+          value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    sizes: Vec<u32>,
+    /// The presets; all that compact by default
+    #[arg(long, value_name = "PRESET,…", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(presets().map(Preset::name)))]
+    presets: Vec<String>,
+    /// Who writes summaries, each by itself: models as provider/model, or `extractive`
+    #[arg(long, value_name = "MODEL,…", value_delimiter = ',', default_value = EXTRACTIVE)]
+    summarisers: Vec<String>,
+    /// Also draws a chart
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Those that compact.
+fn presets() -> impl Iterator<Item = Preset> {
+    Preset::ALL
+        .into_iter()
+        .filter(|preset| *preset != Preset::Off)
+}
+
+impl Args {
+    /// Those asked for, each once.
+    fn presets(&self) -> Vec<Preset> {
+        let asked = |preset: &Preset| {
+            self.presets.is_empty() || self.presets.iter().any(|name| name == preset.name())
+        };
+        presets().filter(asked).collect()
+    }
+
+    /// From the largest to the smallest, each once.
+    fn ratios(&self) -> Vec<u32> {
+        let mut ratios = self.sizes.clone();
+        ratios.sort_unstable();
+        ratios.dedup();
+        ratios
+    }
+
+    fn summarisers(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.summarisers.iter().map(|name| name.trim()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let source = conversation::open(&args.transcript)?;
+    let import = source.conversation(None, false, &app.out)?;
+    let asked = Subject::read(&args, &setup, import)?;
+    let report = asked.report(app, &args, &setup).await?;
+    if let Some(path) = &args.svg {
+        write(path, &chart::svg(&report))?;
+    }
+    if app.out.json {
+        app.out.json(&report.json());
+    } else {
+        app.out.data(table::tables(&report));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    let problem = |error| Problem::failed(format!("cannot write {}: {error}", path.display()));
+    fs::write(path, text).map_err(problem)
+}
+
+/// A conversation, what can be asked of it, and what counts it.
+struct Subject {
+    name: String,
+    import: Import,
+    /// What is said in each message of the branch `main`.
+    said: Vec<String>,
+    probes: Vec<Probe>,
+    tokenizer: Tokenizer,
+    tokens: u64,
+}
+
+impl Subject {
+    fn read(args: &Args, setup: &Setup, import: Import) -> Result<Subject> {
+        let said = evaluation::said(&import);
+        let probes = probes(&args.probes, said.len())?;
+        let encoding = evaluation::encoding(setup).map_err(refused)?;
+        let tokenizer = Tokenizer::load(encoding).map_err(Problem::failed)?;
+        let counts = tokenizer.count_many(&said);
+        let tokens = counts.iter().map(|count| count.tokens.0).sum();
+        let name = match args.transcript.as_str() {
+            "-" => "standard input".into(),
+            path => Path::new(path)
+                .file_name()
+                .map_or_else(|| path.into(), |name| name.to_string_lossy()),
+        };
+        Ok(Subject {
+            name: name.into_owned(),
+            import,
+            said,
+            probes,
+            tokenizer,
+            tokens,
+        })
+    }
+
+    async fn report(&self, app: &App, args: &Args, setup: &Setup) -> Result<Report> {
+        let mut sizes = Vec::new();
+        for ratio in args.ratios() {
+            let tokens = self.tokens / u64::from(ratio);
+            if tokens < SMALLEST {
+                let problem = Problem::usage(format!(
+                    "--sizes {ratio}: that leaves {tokens} of {} tokens, too few to keep anything",
+                    self.tokens
+                ));
+                return Err(problem.hint("name smaller numbers, as in --sizes 2,4"));
+            }
+            let rows = Vec::new();
+            sizes.push(Size {
+                ratio,
+                tokens,
+                rows,
+            });
+        }
+        self.compactions(app, args, setup, &mut sizes).await?;
+        for size in &mut sizes {
+            let baselines = Baseline::ALL.map(|one| self.by_baseline(one, size.tokens));
+            size.rows.extend(baselines);
+        }
+        Ok(Report {
+            conversation: self.name.clone(),
+            messages: self.said.len(),
+            tokens: self.tokens,
+            encoding: self.tokenizer.encoding().name(),
+            whole: retention::report(&self.said.join("\n"), &self.probes),
+            sizes,
+        })
+    }
+
+    /// Adds what each summariser and each preset keeps to every size.
+    async fn compactions(
+        &self,
+        app: &App,
+        args: &Args,
+        setup: &Setup,
+        sizes: &mut [Size],
+    ) -> Result<()> {
+        for (index, name) in args.summarisers().into_iter().enumerate() {
+            let evaluation = Evaluation::start(setup, name).await.map_err(refused)?;
+            let summariser = name.to_owned();
+            let mut ways = vec![Way::Summary { summariser }];
+            // What writes no summary is the same for every summariser.
+            let presets = args.presets().into_iter();
+            let presets = presets.filter(|preset| summarises(*preset) || index == 0);
+            ways.extend(presets.map(|preset| Way::Preset {
+                preset,
+                summariser: summarises(preset).then(|| name.to_owned()),
+            }));
+            for size in &mut *sizes {
+                for way in &ways {
+                    let row = self.compact(app, &evaluation, way, size).await?;
+                    size.rows.push(row);
+                }
+            }
+            evaluation.shutdown().await;
+        }
+        for size in sizes {
+            // Summaries first, then presets; each group in the order asked for.
+            size.rows
+                .sort_by_key(|row| !matches!(row.way, Way::Summary { .. }));
+        }
+        Ok(())
+    }
+
+    async fn compact(
+        &self,
+        app: &App,
+        evaluation: &Evaluation,
+        way: &Way,
+        size: &Size,
+    ) -> Result<Row> {
+        let how = match way {
+            Way::Preset { preset, .. } => How::Preset(*preset),
+            Way::Summary { .. } | Way::Baseline(_) => How::Summary,
+        };
+        let what = format!("{}, {}:1", way.label(), size.ratio);
+        let by_model = way.summariser().is_some_and(|name| name != EXTRACTIVE);
+        if by_model {
+            app.out.say(format_args!("{what} …"));
+        }
+        let kept = match evaluation
+            .compact(&self.import, how, Tokens(size.tokens))
+            .await
+        {
+            Ok(kept) => Ok(self.kept(kept)),
+            Err(evaluation::Error::Failed(reason)) => {
+                app.out.warn(format_args!("{what}: {reason}"));
+                Err(reason.to_string())
+            }
+            Err(error) => return Err(refused(error)),
+        };
+        if let Ok(Kept {
+            made: Some(made), ..
+        }) = &kept
+            && let Some(name) = way.summariser()
+            && by_model
+            && made.writers.iter().any(|writer| writer != name)
+        {
+            let writers = made.writers.join(", ");
+            app.out
+                .warn(format_args!("{what}: the summary is by {writers}"));
+        }
+        Ok(Row {
+            way: way.clone(),
+            kept,
+        })
+    }
+
+    fn kept(&self, kept: evaluation::Kept) -> Kept {
+        Kept {
+            tokens: self.tokenizer.count(&kept.text).tokens.0,
+            retained: retention::report(&kept.text, &self.probes),
+            made: Some(Made {
+                writers: kept.writers.iter().map(ToString::to_string).collect(),
+                duration_ms: kept.duration_ms,
+                cost: kept.cost,
+            }),
+        }
+    }
+
+    fn by_baseline(&self, baseline: Baseline, tokens: u64) -> Row {
+        let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
+        let count = |text: &str| self.tokenizer.count(text).tokens.0;
+        let (tokens, retained) = baseline::measure(baseline, &said, tokens, &count, &self.probes);
+        Row {
+            way: Way::Baseline(baseline),
+            kept: Ok(Kept {
+                tokens,
+                retained,
+                made: None,
+            }),
+        }
+    }
+}
+
+fn probes(path: &Path, messages: usize) -> Result<Vec<Probe>> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Problem::usage(format!("cannot read {shown}: {error}")))?;
+    let messages = u32::try_from(messages).unwrap_or(u32::MAX);
+    retention::parse(&text, messages).map_err(|error| {
+        let problem = match &error {
+            retention::Error::Line { line, reason } => {
+                Problem::usage(format!("{shown}:{line}: {reason}"))
+            }
+            retention::Error::Empty => Problem::usage(format!("{shown}: {error}")),
+        };
+        problem.hint("`unisono eval compaction --help` shows what a line looks like")
+    })
+}
+
+fn refused(error: evaluation::Error) -> Problem {
+    match error {
+        evaluation::Error::Daemon(error) => error.into(),
+        error @ (evaluation::Error::Unknown { .. } | evaluation::Error::Unreachable { .. }) => {
+            Problem::usage(error).hint("`unisono models` shows those that can be asked")
+        }
+        error @ (evaluation::Error::Empty | evaluation::Error::Failed(_)) => Problem::failed(error),
+    }
+}

@@ -1,0 +1,186 @@
+//! What was measured, and how it is told as JSON.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use unisono_context::cost::Cost;
+use unisono_context::policy::Preset;
+use unisono_model::retention::baseline::Baseline;
+use unisono_model::retention::{self, Category};
+
+use crate::show;
+
+/// All that was measured of one conversation.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// Its file's name.
+    pub(super) conversation: String,
+    pub(super) messages: usize,
+    /// Of all messages.
+    pub(super) tokens: u64,
+    /// What counted them.
+    pub(super) encoding: &'static str,
+    /// What the whole conversation retains: less than all where no line of it answers a probe.
+    pub(super) whole: retention::Report,
+    /// What it was compacted to, the largest first.
+    pub(super) sizes: Vec<Size>,
+}
+
+/// One size, and what was kept in it.
+#[derive(Debug)]
+pub(super) struct Size {
+    /// The conversation is so many times larger.
+    pub(super) ratio: u32,
+    /// The most tokens.
+    pub(super) tokens: u64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One way to keep something.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) way: Way,
+    /// What was kept, or why nothing was.
+    pub(super) kept: Result<Kept, String>,
+}
+
+/// What chose what is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// One summary of all.
+    Summary { summariser: String },
+    /// A preset's compaction; without a summariser where it writes no summaries.
+    Preset {
+        preset: Preset,
+        summariser: Option<String>,
+    },
+    /// A simple way, to compare with.
+    Baseline(Baseline),
+}
+
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) tokens: u64,
+    pub(super) retained: retention::Report,
+    /// Of what a compaction made.
+    pub(super) made: Option<Made>,
+}
+
+#[derive(Debug)]
+pub(super) struct Made {
+    /// What wrote the summaries, as `provider/model`, `extractive`, `truncation` or `none`.
+    pub(super) writers: Vec<String>,
+    pub(super) duration_ms: u64,
+    pub(super) cost: Option<Cost>,
+}
+
+impl Way {
+    /// As people read it: `checkpoint, extractive`.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Way::Summary { summariser } => format!("one summary, {summariser}"),
+            Way::Preset {
+                preset,
+                summariser: Some(summariser),
+            } => format!("{preset}, {summariser}"),
+            Way::Preset { preset, .. } => preset.to_string(),
+            Way::Baseline(baseline) => baseline.name().to_owned(),
+        }
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self {
+            Way::Summary { .. } => "summary",
+            Way::Preset { .. } => "preset",
+            Way::Baseline(_) => "baseline",
+        }
+    }
+
+    /// The summariser that was asked for.
+    pub(super) fn summariser(&self) -> Option<&str> {
+        match self {
+            Way::Summary { summariser } => Some(summariser),
+            Way::Preset { summariser, .. } => summariser.as_deref(),
+            Way::Baseline(_) => None,
+        }
+    }
+}
+
+impl Size {
+    /// How many times the tail's share a row keeps; none where the tail keeps nothing.
+    pub(super) fn times_tail(&self, kept: &Kept) -> Option<f64> {
+        let tail = |row: &&Row| row.way == Way::Baseline(Baseline::Tail);
+        let tail = self.rows.iter().find(tail)?.kept.as_ref().ok()?;
+        let tail = tail.retained.all.share();
+        (tail > 0.0).then(|| kept.retained.all.share() / tail)
+    }
+}
+
+impl Report {
+    pub(super) fn json(&self) -> Value {
+        let probes: BTreeMap<&str, usize> = Category::ALL
+            .into_iter()
+            .map(|category| (category.name(), asked(&self.whole, category)))
+            .collect();
+        let sizes: Vec<Value> = self.sizes.iter().map(size_json).collect();
+        json!({
+            "conversation": self.conversation,
+            "messages": self.messages,
+            "tokens": self.tokens,
+            "encoding": self.encoding,
+            "probes": probes,
+            "whole": shares(&self.whole),
+            "sizes": sizes,
+        })
+    }
+}
+
+/// How many probes there are of a category.
+pub(super) fn asked(report: &retention::Report, category: Category) -> usize {
+    report
+        .by_category
+        .get(&category)
+        .map_or(0, |score| score.of)
+}
+
+fn size_json(size: &Size) -> Value {
+    let row = |row: &Row| {
+        let preset = match &row.way {
+            Way::Preset { preset, .. } => Some(preset.name()),
+            _ => None,
+        };
+        let kept = row.kept.as_ref().ok();
+        let made = kept.and_then(|kept| kept.made.as_ref());
+        json!({
+            "name": row.way.label(),
+            "kind": row.way.kind(),
+            "preset": preset,
+            "summariser": row.way.summariser(),
+            "tokens": kept.map(|kept| kept.tokens),
+            "retained": kept.map(|kept| shares(&kept.retained)),
+            "times_tail": kept.and_then(|kept| size.times_tail(kept)).map(rounded),
+            "writers": made.map(|made| &made.writers),
+            "duration_ms": made.map(|made| made.duration_ms),
+            "cost_usd": made.and_then(|made| show::dollars(made.cost)),
+            "error": row.kept.as_ref().err(),
+        })
+    };
+    let rows: Vec<Value> = size.rows.iter().map(row).collect();
+    json!({"ratio": size.ratio, "tokens": size.tokens, "rows": rows})
+}
+
+/// The shares kept of all probes and of each category's that has some.
+fn shares(report: &retention::Report) -> Value {
+    let by_category = report.by_category.iter();
+    let by_category = by_category.map(|(category, score)| (category.name(), score.share()));
+    let shares = std::iter::once(("all", report.all.share())).chain(by_category);
+    let shares: Map<String, Value> = shares
+        .map(|(name, share)| (name.to_owned(), json!(rounded(share))))
+        .collect();
+    Value::Object(shares)
+}
+
+/// To four decimal places: more would only be noise.
+fn rounded(share: f64) -> f64 {
+    (share * 10_000.0).round() / 10_000.0
+}

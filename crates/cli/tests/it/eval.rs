@@ -1,0 +1,254 @@
+//! How much of a conversation compactions keep.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use unisono_fake_provider::{Answer, FakeProvider, Script};
+
+use crate::support::{Place, finish};
+
+/// The shipped sets, by their names.
+const SETS: [&str; 3] = ["orders-migration", "clinic-scheduling", "field-research"];
+
+fn files(set: &str) -> (String, String) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let examples = examples.canonicalize().unwrap();
+    let within = |path: String| examples.join(path).display().to_string();
+    let conversation = match set {
+        "orders-migration" => format!("{set}.jsonl"),
+        _ => format!("probes/{set}.jsonl"),
+    };
+    (
+        within(conversation),
+        within(format!("probes/{set}.probes.jsonl")),
+    )
+}
+
+/// Two messages, of which one says where something is.
+fn small(place: &Place) -> String {
+    let filler = "Nothing else of note was said about the weather or the harbour. ".repeat(60);
+    let lines = [
+        "The ledger is kept in docs/ledger.md by Ines.".to_owned(),
+        filler.clone(),
+        "And what else is there to be done?".to_owned(),
+        filler,
+    ];
+    let messages = lines.iter().enumerate().map(|(n, text)| {
+        let role = ["user", "assistant"][n % 2];
+        serde_json::json!({"role": role, "content": text})
+    });
+    place.write("talk.json", Value::from_iter(messages).to_string());
+    place.path("talk.json").display().to_string()
+}
+
+const PROBE: &str = r#"{"id":"p1","category":"name","question":"Where is the ledger?","subject":["ledger"],"answer":["docs/ledger.md"],"ordinals":[1]}"#;
+
+#[test]
+fn the_table_is_the_same_every_time() {
+    let (conversation, probes) = files("clinic-scheduling");
+    let args = [
+        "eval",
+        "compaction",
+        &conversation,
+        "--probes",
+        &probes,
+        "--sizes",
+        "10",
+        "--presets",
+        "truncate,checkpoint",
+    ];
+    let place = Place::new();
+    let done = place.call(&args).expect(0);
+    insta::assert_snapshot!(done.stdout, @r"
+    clinic-scheduling.jsonl: 136 messages of 9,431 tokens (o200k_base), 75 probes
+
+    10:1, at most 943 tokens
+    KEPT BY                     ALL   FACTS DECISIONS CONSTRAINTS   NAMES   TASKS × TAIL TOKENS
+    one summary, extractive  28.0 %  11.1 %    33.3 %      46.7 %  18.2 %  10.0 %   1.40    939
+    truncate                 17.3 %  22.2 %    10.0 %       6.7 %   9.1 %  60.0 %   0.87    695
+    checkpoint, extractive   26.7 %  22.2 %    26.7 %      26.7 %   9.1 %  50.0 %   1.33    895
+    tail                     20.0 %  22.2 %    10.0 %       6.7 %  18.2 %  70.0 %   1.00    826
+    head+tail                21.3 %  22.2 %    13.3 %      20.0 %  18.2 %  50.0 %   1.07    912
+    random                   19.2 %  12.8 %    18.8 %      22.0 %  19.1 %  21.7 %   0.96    908
+    LexRank                  28.0 %  11.1 %    43.3 %      33.3 %   0.0 %  20.0 %   1.40    893
+    TF-IDF with MMR          26.7 %  55.6 %    26.7 %      20.0 %   0.0 %  40.0 %   1.33    901
+    the whole conversation  100.0 % 100.0 %   100.0 %     100.0 % 100.0 % 100.0 %         9,431
+    ");
+    assert_eq!(done.stderr, "");
+    assert_eq!(place.call(&args).stdout, done.stdout);
+    assert!(!place.path("data").exists(), "nothing is stored");
+}
+
+#[test]
+fn more_room_keeps_more_and_all_categories_are_told() {
+    for set in SETS {
+        let (conversation, probes) = files(set);
+        let args = [
+            "eval",
+            "compaction",
+            &conversation,
+            "--probes",
+            &probes,
+            "--sizes",
+            "20,4,10,10",
+        ];
+        let place = Place::new();
+        let report = place.json(&args);
+        let sizes = report["sizes"].as_array().unwrap();
+        let ratios: Vec<u64> = sizes.iter().map(|s| s["ratio"].as_u64().unwrap()).collect();
+        assert_eq!(ratios, [4, 10, 20]);
+        let names = |size: &Value| -> Vec<String> {
+            let rows = size["rows"].as_array().unwrap().iter();
+            rows.map(|row| row["name"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        for row in 0..names(&sizes[0]).len() {
+            let of = |size: &Value| {
+                let row = &size["rows"][row];
+                assert_eq!(row["error"], Value::Null, "{row}");
+                let within = row["tokens"].as_f64() <= size["tokens"].as_f64().map(|n| n * 1.01);
+                assert!(within, "{set}, {row} of at most {}", size["tokens"]);
+                assert_eq!(row["retained"].as_object().unwrap().len(), 6, "{row}");
+                row["retained"]["all"].as_f64().unwrap()
+            };
+            let kept: Vec<f64> = sizes.iter().map(of).collect();
+            // A larger size may keep one fact less for the sake of others, not many.
+            let falls = kept.windows(2).all(|pair| pair[0] >= pair[1] - 0.02);
+            assert!(falls, "{set}, {}: {kept:?}", names(&sizes[0])[row]);
+        }
+        assert_eq!(names(&sizes[0]), names(&sizes[2]));
+        assert!(report["whole"]["all"].as_f64() > Some(0.9));
+    }
+}
+
+#[test]
+fn the_chart_is_one_file_that_needs_nothing_else() {
+    let (conversation, probes) = files("field-research");
+    let place = Place::new();
+    let args = [
+        "eval",
+        "compaction",
+        &conversation,
+        "--probes",
+        &probes,
+        "--sizes",
+        "10",
+        "--presets",
+        "checkpoint",
+        "--svg",
+        "chart.svg",
+    ];
+    place.call(&args).expect(0);
+    let svg = fs::read_to_string(place.path("chart.svg")).unwrap();
+    assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    for never in ["href", "@import", "font-face", "<script", "NaN"] {
+        assert!(!svg.contains(never), "{never}");
+    }
+    assert!(svg.len() < 16 * 1024, "{}", svg.len());
+    for said in ["one summary, extractive", "TF-IDF with MMR", "constraint"] {
+        assert!(svg.contains(&format!(">{said}</text>")), "{said}");
+    }
+    place
+        .call(&[&args[..10], &["no/such/place.svg"]].concat())
+        .expect(1)
+        .says(&["cannot write no/such/place.svg"]);
+}
+
+#[test]
+fn what_cannot_be_used_is_told_with_its_line() {
+    let place = Place::new();
+    let talk = small(&place);
+    let rows = [
+        (
+            format!("{PROBE}\n\n{{\"id\": 7}}"),
+            vec![
+                "probes.jsonl:3: invalid type: integer `7`",
+                "(column 8)",
+                "--help` shows",
+            ],
+        ),
+        (
+            PROBE.replace("\"name\"", "\"colour\""),
+            vec!["probes.jsonl:1: unknown variant `colour`", "`constraint`"],
+        ),
+        (
+            PROBE.replace("[1]", "[9]"),
+            vec!["probes.jsonl:1: probe `p1` names message 9; the conversation has 4"],
+        ),
+        (
+            format!("{PROBE}\n{PROBE}"),
+            vec!["probes.jsonl:2: a probe `p1` was there before"],
+        ),
+        (String::new(), vec!["probes.jsonl: it holds no probe"]),
+    ];
+    for (probes, words) in rows {
+        place.write("probes.jsonl", probes);
+        place
+            .call(&["eval", "compaction", &talk, "--probes", "probes.jsonl"])
+            .expect(2)
+            .says(&words);
+    }
+    place.write("probes.jsonl", PROBE);
+    let call = |more: &[&str]| {
+        let args = ["eval", "compaction", &talk, "--probes", "probes.jsonl"];
+        place.call(&[&args, more].concat()).expect(2)
+    };
+    call(&["--sizes", "500"]).says(&["--sizes 500: that leaves 3 of", "hint: name smaller"]);
+    call(&["--presets", "off"]).says(&["invalid value 'off'", "checkpoint"]);
+    call(&["--summarisers", "openai/gpt-4o"])
+        .says(&["summariser `openai/gpt-4o` cannot be asked: no key: set OPENAI_API_KEY"]);
+    call(&["--summarisers", "nobody/knows"]).says(&["summariser `nobody/knows`"]);
+    place
+        .call(&["eval", "compaction", &talk, "--probes", "none.jsonl"])
+        .expect(2)
+        .says(&["cannot read none.jsonl"]);
+}
+
+#[test]
+fn a_models_summary_is_measured_as_it_came_over_the_wire() {
+    let summary = "## Context\n- The ledger is kept in docs/ledger.md (#1).";
+    let script = Script::by(move |_| unisono_fake_provider::Act::answer(Answer::text(summary)));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n",
+        provider.url()
+    ));
+    let talk = small(&place);
+    place.write("probes.jsonl", PROBE);
+    let args = [
+        "eval",
+        "compaction",
+        &talk,
+        "--probes",
+        "probes.jsonl",
+        "--sizes",
+        "4",
+        "--summarisers",
+        "extractive,openai/gpt-4o-mini",
+        "--presets",
+        "checkpoint,truncate",
+        "--json",
+    ];
+    let mut command = place.command(&args);
+    command.env("TEST_KEY", "sk-test-5d2e0b88f3c7");
+    let report = finish(command.spawn().unwrap(), &args).expect(0).json();
+    let rows = report["sizes"][0]["rows"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    let by_model = row("one summary, openai/gpt-4o-mini");
+    assert_eq!(
+        by_model["writers"],
+        serde_json::json!(["openai/gpt-4o-mini"])
+    );
+    assert_eq!(by_model["retained"]["name"], 1.0);
+    assert_eq!(
+        row("checkpoint, openai/gpt-4o-mini")["retained"]["name"],
+        1.0
+    );
+    assert_eq!(row("truncate")["summariser"], Value::Null);
+    assert_eq!(
+        rows.iter().filter(|row| row["name"] == "truncate").count(),
+        1
+    );
+    assert_eq!(provider.requests().len(), 2, "one for each way");
+}

@@ -1,0 +1,355 @@
+//! What of a conversation is left after a compaction, to compare presets and summarisers.
+//!
+//! Nothing is imitated: the conversation becomes a session in memory, a turn is handed in, and
+//! the runtime plans, masks, summarises and drops as it does for any other. What is looked at is
+//! the context that the turn's agent would have seen, without the question.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use unisono_context::alteration::altered_parts;
+use unisono_context::checkpoint::Checkpoint;
+use unisono_context::cost::Cost;
+use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::policy::{Method, Policy, Preset, Trigger};
+use unisono_context::view::View;
+use unisono_context::{Encoding, MessageId, Ordinal, Ppm, SessionId, Tokens, TurnId};
+use unisono_model::catalogue;
+use unisono_runtime::{Agent, Answer, Ctx, Failure, Kinds, Task, clock};
+use unisono_session::State;
+use unisono_session::agent::{Definition, Kind, Team};
+use unisono_session::event::{Outcome, Work};
+use unisono_session::machine::{Import, NewTurn};
+use unisono_session::state::MAIN;
+use unisono_store::{Journal, Memory};
+use uuid::Uuid;
+
+use crate::ask::{self, Ask};
+use crate::config::{Compaction, Numbers};
+use crate::daemon::{self, Daemon, Opened};
+use crate::models;
+use crate::setup::Setup;
+
+/// The kind of the agent whose turn a compaction is made for.
+const SILENT: &str = "silent";
+/// What stands for the turn's question.
+const QUESTION: &str = "?";
+
+/// Why a compaction cannot be evaluated.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody knows the summariser.
+    #[error("summariser `{name}`: {reason}")]
+    Unknown {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: catalogue::Error,
+    },
+    /// The summariser's provider cannot be called.
+    #[error("summariser `{name}` cannot be asked: {lacks}")]
+    Unreachable {
+        /// Its name.
+        name: String,
+        /// What is missing, and what to do.
+        lacks: String,
+    },
+    /// The conversation has no message.
+    #[error("the conversation is empty")]
+    Empty,
+    /// The compaction failed.
+    #[error("{0}")]
+    Failed(Arc<str>),
+    /// The runtime failed.
+    #[error(transparent)]
+    Daemon(#[from] daemon::Error),
+}
+
+/// What is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// A preset's own compaction before a turn, started where it ends at the size.
+    Preset(Preset),
+    /// One summary of the whole conversation, of the size.
+    Summary,
+}
+
+/// What is left of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The context: summaries, notes and messages, as a model sees them.
+    pub text: String,
+    /// Summaries and notes in it.
+    pub blocks: usize,
+    /// What wrote them: `provider/model`, `extractive`, `truncation` or `none`.
+    pub writers: BTreeSet<Arc<str>>,
+    /// What writing them cost; none where a price is unknown.
+    pub cost: Option<Cost>,
+    /// How long the turn took.
+    pub duration_ms: u64,
+}
+
+/// Whether summaries are part of what a preset does.
+pub const fn summarises(preset: Preset) -> bool {
+    matches!(Policy::of(preset).method, Method::Summarise { .. }) && !matches!(preset, Preset::Off)
+}
+
+/// The encoding in which sizes are counted: that of the configured lead's model.
+///
+/// # Errors
+/// There is no such lead.
+pub fn encoding(setup: &Setup) -> Result<Encoding, Error> {
+    Ok(team(setup)?.lead.limits.encoding)
+}
+
+/// What is said in each message of the branch `main`, oldest first.
+pub fn said(conversation: &Import) -> Vec<String> {
+    let by_id: HashMap<MessageId, (Option<MessageId>, &NewMessage)> = conversation
+        .messages
+        .iter()
+        .map(|(parent, message)| (message.id, (*parent, message)))
+        .collect();
+    let message = |id: Option<MessageId>| by_id.get(&id?).copied();
+    let path = std::iter::successors(message(head(conversation)), |(parent, _)| message(*parent));
+    let mut said: Vec<String> = path.map(|(_, message)| text_of(&message.parts)).collect();
+    said.reverse();
+    said
+}
+
+/// A runtime in memory whose summaries one summariser writes.
+#[derive(Debug)]
+pub struct Evaluation {
+    daemon: Daemon,
+    lead: Arc<Definition>,
+    safety: Ppm,
+}
+
+impl Evaluation {
+    /// Starts it as configured, but for the summariser.
+    ///
+    /// # Errors
+    /// The summariser is unknown or cannot be asked, or the runtime cannot be started.
+    pub async fn start(setup: &Setup, summariser: &str) -> Result<Evaluation, Error> {
+        let setup = with_summariser(setup, summariser)?;
+        let team = team(&setup)?;
+        let (_, safety) = ask::policy(&setup, &team);
+        let lead = Definition {
+            kind: Kind::Custom(SILENT.into()),
+            tools: Vec::new(),
+            delegates: Vec::new(),
+            output_schema: None,
+            ..(*team.lead).clone()
+        };
+        let opened = Opened {
+            journal: Journal::new(Arc::new(Memory::new())),
+            directory: None,
+            salvage: None,
+        };
+        let kinds = Kinds::default().with(SILENT, Silent);
+        Ok(Evaluation {
+            daemon: Daemon::on(opened, setup, kinds).await?,
+            lead: Arc::new(lead),
+            safety,
+        })
+    }
+
+    /// Compacts the conversation's branch `main`, whose summaries so far are left out.
+    ///
+    /// # Errors
+    /// The conversation is empty, the compaction fails, or the runtime does.
+    pub async fn compact(
+        &self,
+        conversation: &Import,
+        how: How,
+        size: Tokens,
+    ) -> Result<Kept, Error> {
+        let head = head(conversation).ok_or(Error::Empty)?;
+        let mut import = Import {
+            session: Some(SessionId::new(Uuid::now_v7())),
+            branches: vec![(MAIN.into(), head)],
+            checkpoints: Vec::new(),
+            ..conversation.clone()
+        };
+        let work = match how {
+            How::Preset(_) => Work::Answer { input: question() },
+            How::Summary => {
+                // What a person asks for leaves the newest user message as it is.
+                let last = question();
+                import.branches[0].1 = last.id;
+                import.messages.push((Some(head), last));
+                Work::Compact {
+                    keep: None,
+                    instructions: None,
+                }
+            }
+        };
+        let session = self.daemon.import(import).await?;
+        let turn = self.turn(work, self.policy(how, size));
+        let id = turn.id;
+        let started = Instant::now();
+        session.accept(turn).await.map_err(daemon::Error::from)?;
+        let ended = session.wait(id).await.map_err(daemon::Error::from)?;
+        if let Outcome::Failed { reason, .. } = ended.outcome {
+            return Err(Error::Failed(reason));
+        }
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let kept = session.inspect(move |state| kept(state, head, duration_ms));
+        let kept = kept.await.map_err(daemon::Error::from)?;
+        kept.ok_or(Error::Empty)
+    }
+
+    /// Ends the runtime.
+    pub async fn shutdown(self) {
+        self.daemon.shutdown().await;
+    }
+
+    fn turn(&self, work: Work, policy: Policy) -> NewTurn {
+        let team = Team {
+            lead: self.lead.clone(),
+            delegates: Vec::new(),
+            available: Vec::new(),
+        };
+        let learnt = self.daemon.calibrations();
+        NewTurn {
+            id: TurnId::new(Uuid::now_v7()),
+            branch: MAIN.into(),
+            work,
+            calibrations: models::calibrations(self.daemon.setup(), &team, learnt),
+            team,
+            policy,
+            safety: self.safety,
+            tools: Vec::new(),
+            delegation: Default::default(),
+        }
+    }
+
+    /// The policy whose compaction ends at the size. The configured preset has the configured
+    /// numbers, every other its own.
+    fn policy(&self, how: How, size: Tokens) -> Policy {
+        let preset = match how {
+            How::Preset(preset) => preset,
+            How::Summary => {
+                return Policy {
+                    trigger: None,
+                    masking: None,
+                    method: Method::Summarise { cap: size },
+                    quota: None,
+                    ..Policy::of(Preset::Checkpoint)
+                };
+            }
+        };
+        let loaded = &self.daemon.setup().loaded;
+        let own = Compaction {
+            all: Numbers {
+                preset: Some(preset.name().to_owned()),
+                ..Numbers::default()
+            },
+            ..Compaction::default()
+        };
+        let policy = match loaded.catalogue.get(None, &self.lead.model) {
+            Ok(entry) => match loaded.policy_for(&entry) {
+                configured if configured.preset == preset => configured,
+                _ => own.resolve(&entry).policy,
+            },
+            Err(_) => Policy::of(preset),
+        };
+        let target = u128::from(policy.target.0.max(1));
+        let trigger = u128::from(size.0) * 1_000_000 / target;
+        Policy {
+            trigger: Some(Trigger::Tokens(Tokens(
+                u64::try_from(trigger).unwrap_or(u64::MAX),
+            ))),
+            minimum: Tokens::ZERO,
+            ..policy
+        }
+    }
+}
+
+/// The configured lead, alone.
+fn team(setup: &Setup) -> Result<Team, Error> {
+    let team = Ask::compaction(None, None).team(setup);
+    Ok(team.map_err(daemon::Error::Agents)?)
+}
+
+/// The same setup, with one summariser for all models.
+fn with_summariser(setup: &Setup, name: &str) -> Result<Setup, Error> {
+    let mut setup = setup.clone();
+    let loaded = &mut setup.loaded;
+    let entry = loaded.catalogue.get(None, name);
+    let entry = entry.map_err(|reason| Error::Unknown {
+        name: name.to_owned(),
+        reason,
+    })?;
+    if let Some(lacks) = loaded.providers.lacks(&entry.model.provider) {
+        let name = name.to_owned();
+        return Err(Error::Unreachable { name, lacks });
+    }
+    let compaction = &mut loaded.config.compaction;
+    let tables = compaction.providers.values_mut();
+    for numbers in tables.chain(compaction.models.values_mut()) {
+        numbers.summarisers = None;
+    }
+    compaction.all.summarisers = Some(vec![name.to_owned()]);
+    Ok(setup)
+}
+
+/// The newest message of the branch `main`.
+fn head(conversation: &Import) -> Option<MessageId> {
+    let mut branches = conversation.branches.iter();
+    let main = branches
+        .find(|(name, _)| &**name == MAIN)
+        .map(|(_, id)| *id);
+    main.or_else(|| conversation.messages.last().map(|(_, message)| message.id))
+}
+
+fn question() -> NewMessage {
+    let id = MessageId::new(Uuid::now_v7());
+    NewMessage::text(id, Role::User, QUESTION, clock::now())
+}
+
+/// What stands in the context of the branch that ends in `head`.
+fn kept(state: &State, head: MessageId, duration_ms: u64) -> Option<Kept> {
+    let view = state.view(head, false)?;
+    let active = view.active();
+    let cost = |made: &Arc<Checkpoint>| made.cost_micros.map(Cost::from_micro_dollars);
+    Some(Kept {
+        text: text(&view),
+        blocks: active.len(),
+        writers: active.iter().map(|made| made.model.clone()).collect(),
+        cost: active.iter().map(cost).sum(),
+        duration_ms,
+    })
+}
+
+/// Blocks and messages in their order, as a model reads them.
+fn text(view: &View<'_>) -> String {
+    let blocks = view.active().iter();
+    let blocks = blocks.map(|block| (block.first(), block.context_text()));
+    let messages = view.items().into_iter().map(|item| {
+        let message = &item.node.message;
+        let said = match item.form() {
+            Some(form) => text_of(&altered_parts(message, form)),
+            None => text_of(&message.parts),
+        };
+        (item.ordinal(), said)
+    });
+    let mut all: Vec<(Ordinal, String)> = blocks.chain(messages).collect();
+    all.sort_by_key(|(ordinal, _)| *ordinal);
+    let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+    texts.join("\n")
+}
+
+fn text_of(parts: &[Part]) -> String {
+    let parts: Vec<_> = parts.iter().map(Part::countable_text).collect();
+    parts.join("\n")
+}
+
+/// Answers at once, with nothing.
+struct Silent;
+
+impl Agent for Silent {
+    async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
+        Ok(Answer::text(""))
+    }
+}
