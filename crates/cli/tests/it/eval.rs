@@ -191,10 +191,22 @@ fn what_cannot_be_used_is_told_with_its_line() {
     }
     place.write("probes.jsonl", PROBE);
     let call = |more: &[&str]| {
-        let args = ["eval", "compaction", &talk, "--probes", "probes.jsonl"];
+        let args = [
+            "eval",
+            "compaction",
+            &talk,
+            "--probes",
+            "probes.jsonl",
+            "--sizes",
+            "4",
+        ];
         place.call(&[&args, more].concat()).expect(2)
     };
-    call(&["--sizes", "500"]).says(&["--sizes 500: that leaves 3 of", "hint: name smaller"]);
+    call(&["--sizes", "500"]).says(&[
+        "at 500:1 3 of 1,584 tokens are left",
+        "too few",
+        "hint: name smaller",
+    ]);
     call(&["--presets", "off"]).says(&["invalid value 'off'", "checkpoint"]);
     call(&["--summarisers", "openai/gpt-4o"])
         .says(&["summariser `openai/gpt-4o` cannot be asked: no key: set OPENAI_API_KEY"]);

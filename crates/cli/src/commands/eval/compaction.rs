@@ -19,6 +19,7 @@ use super::{chart, table};
 use crate::app::App;
 use crate::conversation;
 use crate::problem::{Problem, Result};
+use crate::show;
 
 /// Nothing worth measuring fits in fewer tokens.
 const SMALLEST: u64 = 128;
@@ -168,8 +169,8 @@ impl Subject {
             let tokens = self.tokens / u64::from(ratio);
             if tokens < SMALLEST {
                 let problem = Problem::usage(format!(
-                    "--sizes {ratio}: that leaves {tokens} of {} tokens, too few to keep anything",
-                    self.tokens
+                    "at {ratio}:1 {tokens} of {} tokens are left, too few to keep anything",
+                    show::number(self.tokens)
                 ));
                 return Err(problem.hint("name smaller numbers, as in --sizes 2,4"));
             }
