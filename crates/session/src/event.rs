@@ -18,7 +18,7 @@ use unisono_context::{
 };
 
 use crate::agent::Definition;
-use crate::run::{Ending, Step};
+use crate::run::{Ending, Reply, Step, Usage};
 
 mod summary;
 
@@ -101,8 +101,8 @@ pub enum Fact {
     },
     /// Messages were masked or cut.
     Altered {
-        /// For this turn.
-        turn: TurnId,
+        /// For this turn; none: they were imported with the session.
+        turn: Option<TurnId>,
         /// How.
         alterations: Vec<Alteration>,
     },
@@ -174,6 +174,32 @@ pub enum Fact {
         turn: TurnId,
         /// How.
         outcome: Outcome,
+    },
+    /// Something came from a run that had been cancelled by then. It is kept, because it was paid
+    /// for, and delivered to nobody.
+    CameLate {
+        /// The run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// What came.
+        late: Late,
+    },
+}
+
+/// What comes from a run that was cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// A reply of its model.
+    Reply(Reply),
+    /// Its answer.
+    Answer {
+        /// The answer.
+        text: Arc<str>,
+        /// Set where it is not complete, saying why.
+        partial: Option<Arc<str>>,
+        /// What the whole run used, recorded replies included.
+        usage: Usage,
     },
 }
 

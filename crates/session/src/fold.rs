@@ -114,7 +114,9 @@ impl State {
             Fact::TurnStarted { turn } => self.start(*turn, at),
             Fact::CompactionPlanned { turn, plan } => self.planned(*turn, plan),
             Fact::Altered { turn, alterations } => {
-                self.step_done(*turn)?;
+                if let Some(turn) = turn {
+                    self.step_done(*turn)?;
+                }
                 for alteration in alterations {
                     self.alterations.set(alteration.clone());
                 }

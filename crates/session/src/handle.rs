@@ -109,7 +109,7 @@ impl<'m> Tx<'m> {
         let mut reach = Reach::Nothing;
         for event in &self.events {
             reach = match (&event.fact, reach) {
-                (Fact::RunStepped { .. }, reach) => reach,
+                (Fact::RunStepped { .. } | Fact::CameLate { .. }, reach) => reach,
                 (Fact::RunEnded { run, .. } | Fact::RunRetried { run, .. }, Reach::Nothing) => {
                     Reach::Run(*run)
                 }
@@ -117,6 +117,11 @@ impl<'m> Tx<'m> {
             };
         }
         reach
+    }
+
+    /// Keeps what came too late to matter.
+    pub(crate) fn keep_late(&mut self, late: Fact) -> Result<(), fold::Error> {
+        self.record(late)
     }
 
     fn record(&mut self, fact: Fact) -> Result<(), fold::Error> {

@@ -116,6 +116,8 @@ pub struct Import {
     pub branches: Vec<(Arc<str>, MessageId)>,
     /// Checkpoints, oldest first.
     pub checkpoints: Vec<Arc<Checkpoint>>,
+    /// Messages that are masked or cut.
+    pub alterations: Vec<Alteration>,
 }
 
 /// A turn to be accepted.

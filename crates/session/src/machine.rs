@@ -7,8 +7,9 @@ use unisono_context::snapshot::RebuildError;
 use unisono_context::{MessageId, RunId, Snapshot, Timestamp, TurnId, tree};
 
 use crate::due::{self, Effect, Key};
-use crate::event::Event;
+use crate::event::{Event, Fact, Late};
 use crate::handle::Reach;
+use crate::run::Step;
 use crate::state::State;
 use crate::turn::Phase;
 use crate::{fold, handle};
@@ -67,6 +68,8 @@ pub enum Refusal {
 pub struct Machine {
     state: State,
     asked: BTreeSet<Key>,
+    /// Attempts that were cancelled while somebody worked on them: each still says how it ended.
+    let_go: BTreeSet<(RunId, u32)>,
 }
 
 impl Machine {
@@ -87,7 +90,7 @@ impl Machine {
     ) -> Result<(Machine, Reaction), fold::Error> {
         let mut machine = Machine {
             state: State::from_events(events)?,
-            asked: BTreeSet::new(),
+            ..Machine::default()
         };
         let mut broken = Vec::new();
         for turn in machine.state.turns.keys().copied().collect::<Vec<_>>() {
@@ -127,8 +130,12 @@ impl Machine {
             Input::Tick | Input::Rendered { .. } | Input::Counted(_)
         );
         self.settle(&input);
+        let late = self.late(&input);
         let mut tx = handle::Tx::new(&mut self.state, now);
-        handle::input(&mut tx, input)?;
+        match late {
+            Some(late) => tx.keep_late(late)?,
+            None => handle::input(&mut tx, input)?,
+        }
         if stirs || tx.reach() != Reach::Nothing {
             handle::advance(&mut tx)?;
         }
@@ -163,12 +170,56 @@ impl Machine {
         }
     }
 
+    /// What comes of an attempt that was cancelled: an answer, or a reply that was on its way.
+    fn late(&mut self, input: &Input) -> Option<Fact> {
+        if self.let_go.is_empty() {
+            return None;
+        }
+        match input {
+            Input::RunStepped { run, attempt, step } if self.let_go.contains(&(*run, *attempt)) => {
+                match &**step {
+                    Step::Model(reply) => Some(Fact::CameLate {
+                        run: *run,
+                        attempt: *attempt,
+                        late: Late::Reply(reply.clone()),
+                    }),
+                    Step::Tools(_) | Step::Named { .. } => None,
+                }
+            }
+            Input::RunEnded { run, attempt, end } if self.let_go.remove(&(*run, *attempt)) => {
+                match end.clone() {
+                    AttemptEnd::Finished {
+                        text,
+                        partial,
+                        usage,
+                    } => Some(Fact::CameLate {
+                        run: *run,
+                        attempt: *attempt,
+                        late: Late::Answer {
+                            text,
+                            partial,
+                            usage,
+                        },
+                    }),
+                    AttemptEnd::Failed { .. } => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// The effects that are due and were not asked for, and cancellations of what is no longer.
     fn ask(&mut self, now: Timestamp) -> Vec<Effect> {
         let due = due::keys(&self.state, &self.asked, now);
         let asked: BTreeSet<Key> = due.iter().copied().collect();
         let dropped = self.asked.difference(&asked);
-        let mut effects: Vec<Effect> = dropped.filter_map(|key| due::cancellation(*key)).collect();
+        let mut effects = Vec::new();
+        for key in dropped {
+            if let Key::Run(run, attempt) = key {
+                self.let_go.insert((*run, *attempt));
+            }
+            effects.extend(due::cancellation(*key));
+        }
         let new = due.into_iter().filter(|key| !self.asked.contains(key));
         effects.extend(new.filter_map(|key| due::effect(&self.state, key)));
         self.asked = asked;

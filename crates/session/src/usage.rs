@@ -8,7 +8,7 @@ use unisono_context::checkpoint::{Checkpoint, Writer};
 use unisono_context::cost::Cost;
 use unisono_context::{AgentId, Digest, RunId};
 
-use crate::event::{Event, Fact};
+use crate::event::{Event, Fact, Late};
 use crate::run::{Ending, Step};
 
 /// Who asked a model.
@@ -37,7 +37,7 @@ pub struct Ledger {
     used: BTreeMap<(Asker, Arc<str>), Used>,
 }
 
-/// A run that has not ended.
+/// A run that has not ended, or was cancelled.
 #[derive(Clone, Debug)]
 struct Run {
     agent: AgentId,
@@ -73,11 +73,17 @@ impl Ledger {
             }
             Fact::RunEnded { run, ending } => {
                 if let Ending::Finished { usage, .. } = &**ending {
-                    let stepped = self.runs.get(run).map_or(Usage::NONE, |run| run.stepped);
-                    self.charge(*run, None, less(*usage, stepped));
+                    self.charge_rest(*run, *usage);
                 }
-                self.runs.remove(run);
+                // A cancelled run may still bring what has to be paid for.
+                if **ending != Ending::Cancelled {
+                    self.runs.remove(run);
+                }
             }
+            Fact::CameLate { run, late, .. } => match late {
+                Late::Reply(reply) => self.charge(*run, reply.stand_in.clone(), reply.usage),
+                Late::Answer { usage, .. } => self.charge_rest(*run, *usage),
+            },
             Fact::Compacted { checkpoint, .. } => self.summary(checkpoint),
             _ => {}
         }
@@ -93,6 +99,12 @@ impl Ledger {
     pub fn total(&self) -> Usage {
         let all = self.used.values();
         all.fold(Usage::NONE, |sum, used| sum + used.usage)
+    }
+
+    /// Charges what a whole run used, less what its steps did.
+    fn charge_rest(&mut self, run: RunId, all: Usage) {
+        let stepped = self.runs.get(&run).map_or(Usage::NONE, |run| run.stepped);
+        self.charge(run, None, less(all, stepped));
     }
 
     fn charge(&mut self, run: RunId, stand_in: Option<Arc<str>>, usage: Usage) {
@@ -237,6 +249,38 @@ mod tests {
             ]
         );
         assert_eq!(ledger.total(), used(187, 21, 9));
+    }
+
+    #[test]
+    fn what_comes_late_of_a_cancelled_run_was_used() {
+        let late = |late| {
+            event(Fact::CameLate {
+                run: RunId::from_u128(1),
+                attempt: 1,
+                late,
+            })
+        };
+        let mut ledger = Ledger::default();
+        for event in [
+            opened(1, "risks"),
+            stepped(1, None, used(100, 10, 5)),
+            event(Fact::RunEnded {
+                run: RunId::from_u128(1),
+                ending: Arc::new(Ending::Cancelled),
+            }),
+            late(Late::Reply(Reply {
+                usage: used(20, 2, 1),
+                ..Reply::default()
+            })),
+            late(Late::Answer {
+                text: "done".into(),
+                partial: None,
+                usage: used(130, 15, 8),
+            }),
+        ] {
+            ledger.take(&event);
+        }
+        assert_eq!(ledger.total(), used(130, 15, 8));
     }
 
     #[test]

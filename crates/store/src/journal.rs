@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo};
 use crate::error::{Error, Record, Result};
-use crate::record;
+use crate::record::{self, OpenTurns};
 
 /// The events of all sessions, durable as the engine below makes them.
 ///
@@ -47,7 +47,7 @@ impl Journal {
     }
 
     /// Appends events, all or none, and answers with the number of the last of them once they are
-    /// on disk.
+    /// on disk. After them so many turns of the session are open: see [`Journal::has_open_turns`].
     ///
     /// # Errors
     /// [`Error::Fenced`] if `epoch` is not the session's latest, [`Error::Conflict`] if
@@ -60,10 +60,17 @@ impl Journal {
         epoch: u64,
         expected_seq: u64,
         events: &[Event],
+        open_turns: usize,
     ) -> Result<u64> {
         let mut payloads = Vec::with_capacity(events.len());
         for (event, seq) in events.iter().zip(expected_seq.saturating_add(1)..) {
-            let payload = record::encode(event).map_err(|reason| Error::Encode {
+            // What is said holds after all of them: where a repair left only some, nothing is said.
+            let open = if payloads.len() + 1 == events.len() {
+                OpenTurns::of(open_turns)
+            } else {
+                OpenTurns::Unknown
+            };
+            let payload = record::encode(event, open).map_err(|reason| Error::Encode {
                 record: Record::Event {
                     session: session.into(),
                     seq,
@@ -126,6 +133,23 @@ impl Journal {
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
         self.engine.sessions(after.map(Into::into), limit).await
+    }
+
+    /// Whether turns of a session are open, by its last event alone; none where that does not tell,
+    /// because an older version wrote it or a repair cut the journal: then its fold does.
+    ///
+    /// # Errors
+    /// The store failed, or the event cannot be read.
+    pub async fn has_open_turns(&self, session: &SessionInfo) -> Result<Option<bool>> {
+        let last = self.engine.read(session.session, session.last_seq, 1);
+        let last = last.await?.into_iter().next();
+        let open = last.map(|event| record::open_turns(&event.payload));
+        Ok(match open {
+            Some(OpenTurns::Known(open)) => Some(open > 0),
+            Some(OpenTurns::Unknown) => None,
+            // Nothing was ever written, or somebody deletes it.
+            None => Some(false),
+        })
     }
 
     /// Removes a session and fences its writers; answers whether there was one.

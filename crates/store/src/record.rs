@@ -1,9 +1,10 @@
 //! Events as the bytes of a payload, and back.
 //!
-//! A payload is the record version (two bytes, big-endian) and an [`Event`] in the codec of this
-//! crate. The types of the submodules are version 2: they mirror the domain's, name for name, and
-//! are converted field by field, so that a change of the domain does not change what is on disk
-//! unnoticed. Version 1 is read into them ([`v1`]).
+//! A payload is the record version (two bytes, big-endian), since version 3 how many turns are open
+//! (see [`OpenTurns`]), and an [`Event`] in the codec of this crate. The types of the submodules are
+//! version 3: they mirror the domain's, name for name, and are converted field by field, so that a
+//! change of the domain does not change what is on disk unnoticed. Version 2 had the same types with
+//! fewer facts; version 1 is read into them ([`v1`]).
 //!
 //! - The order of fields and of variants **is** the format. Nothing is inserted, moved or removed.
 //! - A change makes a new [`VERSION`]: the types that differ are copied as they were, and [`decode`]
@@ -18,6 +19,7 @@ mod codes;
 mod compaction;
 mod fact;
 mod message;
+mod open_turns;
 mod policy;
 mod run;
 mod snapshot;
@@ -32,21 +34,34 @@ use crate::codec;
 use crate::error::Fault;
 
 use fact::Event;
+pub(crate) use open_turns::OpenTurns;
 
 /// The version this build writes. It reads this one and all before it.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
-/// The payload of an event.
+/// The payload of an event, and what is known of its session after it.
 ///
 /// # Errors
 /// The reason, as text, if it is over the codec's limit or could not be read back.
-pub(crate) fn encode(event: &event::Event) -> Result<Vec<u8>, String> {
+pub(crate) fn encode(event: &event::Event, open: OpenTurns) -> Result<Vec<u8>, String> {
     let record = Event::try_from(event).map_err(|invalid| invalid.to_string())?;
     let body = codec::encode(&record)?;
-    let mut payload = Vec::with_capacity(2 + body.len());
+    let mut payload = Vec::with_capacity(2 + OpenTurns::BYTES + body.len());
     payload.extend_from_slice(&VERSION.to_be_bytes());
+    payload.extend_from_slice(&open.to_bytes());
     payload.extend_from_slice(&body);
     Ok(payload)
+}
+
+/// What an event's payload says of its session's open turns; unknown where its version, or its
+/// place in an append, does not tell.
+pub(crate) fn open_turns(payload: &[u8]) -> OpenTurns {
+    match payload.split_first_chunk() {
+        Some((&version, rest)) if u16::from_be_bytes(version) == VERSION => {
+            OpenTurns::split(rest).map_or(OpenTurns::Unknown, |(open, _)| open)
+        }
+        _ => OpenTurns::Unknown,
+    }
 }
 
 /// The event of a payload.
@@ -61,7 +76,17 @@ pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
             let record: v1::Event = codec::decode(body).map_err(undecodable)?;
             record.into()
         }
-        VERSION => codec::decode(body).map_err(undecodable)?,
+        2 => {
+            let record: Event = codec::decode(body).map_err(undecodable)?;
+            if record.fact.since() > 2 {
+                return Err(undecodable("version 2 knew no such fact"));
+            }
+            record
+        }
+        VERSION => {
+            let (_, body) = OpenTurns::split(body).ok_or(Fault::Truncated)?;
+            codec::decode(body).map_err(undecodable)?
+        }
         found => {
             return Err(Fault::Newer {
                 found,

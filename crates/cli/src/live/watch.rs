@@ -136,9 +136,10 @@ impl Watch {
                 self.tokens_before.get_or_insert(plan.before);
                 Some(News::Compacting(plan.step.clone()))
             }
-            Fact::Altered { turn, alterations } if own(*turn) => {
-                Some(News::Shortened(alterations.len()))
-            }
+            Fact::Altered {
+                turn: Some(turn),
+                alterations,
+            } if own(*turn) => Some(News::Shortened(alterations.len())),
             Fact::Compacted {
                 turn: Some(turn),
                 checkpoint,

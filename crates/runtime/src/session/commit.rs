@@ -71,9 +71,11 @@ impl State {
         let events = live.in_flight.clone();
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
+        // All that was decided is in these events, so the state is the one after the last of them.
+        let open = live.machine.state().open_turns().count();
         let myself = myself.clone();
         tokio::spawn(async move {
-            let result = journal.append(id, epoch, expected, &events).await;
+            let result = journal.append(id, epoch, expected, &events, open).await;
             // A session that died meanwhile reads its journal when it returns.
             let _ = myself.send_message(Msg::Committed(result));
         });

@@ -8,7 +8,7 @@ use unisono_context::snapshot::Manifest;
 use unisono_context::tokens::Count;
 use unisono_context::{RunId, TurnId};
 
-use super::{AcceptedTurn, Fact, OpenedRun, Outcome, RunRole, Work};
+use super::{AcceptedTurn, Fact, Late, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{Ending, Step};
 
 /// The last eight hex digits of an id: its first ones are the time, which its siblings share.
@@ -51,6 +51,7 @@ impl Fact {
             Fact::RunRetried { .. } => "run_retried",
             Fact::RunEnded { .. } => "run_ended",
             Fact::TurnEnded { .. } => "turn_ended",
+            Fact::CameLate { .. } => "came_late",
         }
     }
 }
@@ -95,7 +96,10 @@ impl Display for Fact {
                 turn: id,
                 alterations,
             } => {
-                write!(f, "{}: {} messages", turn(*id), alterations.len())
+                if let Some(id) = id {
+                    write!(f, "{}: ", turn(*id))?;
+                }
+                write!(f, "{} messages", alterations.len())
             }
             Fact::Compacted { checkpoint, .. } => {
                 let kind = match &checkpoint.body {
@@ -145,6 +149,17 @@ impl Display for Fact {
                 ended(ending, f)
             }
             Fact::TurnEnded { turn: id, outcome } => write!(f, "{}: {outcome}", turn(*id)),
+            Fact::CameLate {
+                run: id,
+                attempt,
+                late,
+            } => {
+                let what = match late {
+                    Late::Reply(_) => "a reply",
+                    Late::Answer { .. } => "an answer",
+                };
+                write!(f, "{}: {what} of attempt {attempt}", run(*id))
+            }
         }
     }
 }

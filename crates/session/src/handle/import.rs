@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::message::NewMessage;
-use unisono_context::{MessageId, Tree};
+use unisono_context::{MessageId, Tree, tree};
 
 use crate::event::Fact;
 use crate::machine::{Import, Refusal};
 use crate::state::{MAIN, State};
 
-use super::{Tx, completed};
+use super::{Tx, completed, step_done};
 
 /// Checks the whole conversation before anything of it is recorded. The same import again records
 /// what a crash kept from the journal, which is nothing where all of it is there.
@@ -49,7 +50,26 @@ pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
             tx.record(Fact::Compacted { turn, checkpoint })?;
         }
     }
-    Ok(())
+    let mut alterations = import.alterations;
+    alterations.retain(|a| !is_altered(tx.state, a));
+    for alteration in &mut alterations {
+        alteration.counts = step_done::counted(tx.state, alteration);
+    }
+    if alterations.is_empty() {
+        return Ok(());
+    }
+    Ok(tx.record(Fact::Altered {
+        turn: None,
+        alterations,
+    })?)
+}
+
+/// Whether the message is shortened, be it another way by now.
+fn is_altered(state: &State, alteration: &Alteration) -> bool {
+    let known = state
+        .alterations
+        .get(alteration.ordinal, alteration.message);
+    known.is_some()
 }
 
 /// Whether the session is what this import made of it: all of it, or a part with nothing else.
@@ -72,7 +92,8 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
         && import
             .checkpoints
             .iter()
-            .all(|checkpoint| state.checkpoints.get(checkpoint.id).is_some());
+            .all(|checkpoint| state.checkpoints.get(checkpoint.id).is_some())
+        && import.alterations.iter().all(|a| is_altered(state, a));
     let untouched = state.turns.is_empty() && state.ended.is_empty() && state.tree.len() == there;
     head && !known.contains(&Some(false)) && (all || untouched)
 }
@@ -101,5 +122,12 @@ fn check(import: &Import, branches: &[(Arc<str>, MessageId)]) -> Result<(), Refu
     for (branch, head) in branches {
         tree.set_branch(branch, *head)?;
     }
-    Ok(())
+    let unknown = |a: &&Alteration| {
+        let node = tree.get(a.message);
+        node.is_none_or(|node| node.ordinal() != a.ordinal)
+    };
+    match import.alterations.iter().find(unknown) {
+        Some(alteration) => Err(tree::Error::UnknownMessage(alteration.message).into()),
+        None => Ok(()),
+    }
 }

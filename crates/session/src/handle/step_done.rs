@@ -30,7 +30,10 @@ pub(super) fn done(
         return Ok(());
     };
     match carried_out(tx.state, &plan, result) {
-        Ok(StepResult::Altered(alterations)) => tx.record(Fact::Altered { turn, alterations }),
+        Ok(StepResult::Altered(alterations)) => tx.record(Fact::Altered {
+            turn: Some(turn),
+            alterations,
+        }),
         Ok(StepResult::Written(written)) => commit(tx, turn, &plan, written),
         Err(reason) => failed(tx, turn, step, reason.into(), true),
     }
@@ -65,7 +68,10 @@ pub(super) fn failed(
         None => {
             let mut alterations = by_hand(tx.state, &plan.step);
             alterations.retain(|alteration| shrinks(tx.state, &plan, alteration));
-            tx.record(Fact::Altered { turn, alterations })
+            tx.record(Fact::Altered {
+                turn: Some(turn),
+                alterations,
+            })
         }
     }
 }
@@ -122,7 +128,7 @@ fn complete(cover: &Cover, mut written: Written) -> Written {
 }
 
 /// The counts of a shortened message, complete.
-fn counted(state: &State, alteration: &Alteration) -> Counts {
+pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     completed(alteration.counts, || {
         let node = state.tree.get(alteration.message);
         let parts = node.map(|node| altered_parts(&node.message, alteration.form));

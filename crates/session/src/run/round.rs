@@ -64,6 +64,13 @@ impl Run {
         ids::child(self.turn, self.id, round.number, index as u32)
     }
 
+    /// How many of those its agent gave tasks to have not come back: it does nothing before all
+    /// have.
+    pub fn awaited(&self) -> u32 {
+        let open = self.is_open().then_some(&self.rounds);
+        open.into_iter().flatten().map(|round| round.open).sum()
+    }
+
     /// The runs that work, or are to work, on what its agent gave to others.
     pub(crate) fn children(&self) -> impl Iterator<Item = RunId> {
         self.rounds.iter().flat_map(move |round| {

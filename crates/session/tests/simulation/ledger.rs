@@ -10,8 +10,8 @@ use unisono_context::{
 };
 use unisono_session::agent::ContextMode;
 use unisono_session::brief::{Brief, CompactionJob};
-use unisono_session::event::{DelegatedCall, OpenedRun, RunRole, Work};
-use unisono_session::run::{Step, ToolResult};
+use unisono_session::event::{DelegatedCall, Late, OpenedRun, RunRole, Work};
+use unisono_session::run::{Ending, Step, ToolResult};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
@@ -56,7 +56,9 @@ impl Ledger {
             }
             Fact::CompactionPlanned { turn, .. }
             | Fact::CompactionFailed { turn, .. }
-            | Fact::Altered { turn, .. } => no_run_is_open(after, *turn),
+            | Fact::Altered {
+                turn: Some(turn), ..
+            } => no_run_is_open(after, *turn),
             Fact::Compacted {
                 turn: Some(turn),
                 checkpoint,
@@ -357,6 +359,7 @@ pub fn complete(events: &[Event], state: &State) {
     let mut started: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
     let mut branches: BTreeMap<TurnId, Arc<str>> = BTreeMap::new();
     let (mut open, mut steps) = (BTreeSet::new(), BTreeSet::new());
+    let (mut cancelled, mut late_answers) = (BTreeSet::new(), BTreeSet::new());
     let mut replies: BTreeMap<RunId, u32> = BTreeMap::new();
     for event in events {
         match &event.fact {
@@ -370,7 +373,18 @@ pub fn complete(events: &[Event], state: &State) {
                 started.entry(branch).or_default().push(*turn);
             }
             Fact::RunOpened { run } => assert!(open.insert(run.id), "a run is opened once"),
-            Fact::RunEnded { run, .. } => assert!(open.remove(run), "an open run ends once"),
+            Fact::RunEnded { run, ending } => {
+                assert!(open.remove(run), "an open run ends once");
+                if **ending == Ending::Cancelled {
+                    cancelled.insert(*run);
+                }
+            }
+            Fact::CameLate { run, late, .. } => {
+                assert!(cancelled.contains(run), "late is what was cancelled before");
+                if matches!(late, Late::Answer { .. }) {
+                    assert!(late_answers.insert(*run), "an answer comes late once");
+                }
+            }
             Fact::RunStepped { run, step } => {
                 // Replies and results alternate, so that each is known by its number.
                 let name = match &**step {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, Ppm, Timestamp, Tokens, tree};
+use unisono_context::tokens::{Count, Counts};
+use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
 use unisono_session::agent::{Definition, Team};
 use unisono_session::event::{Calibration, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
@@ -159,9 +160,48 @@ fn nothing_but_an_import_is_taken_before_the_session_exists() {
         messages: vec![(Some(message_id(7)), input(1))],
         ..conversation(0)
     };
+    let elsewhere = Import {
+        alterations: vec![masked(2, 3)],
+        ..conversation(3)
+    };
+    for import in [broken, elsewhere] {
+        let mut machine = Machine::new();
+        assert!(machine.handle(Input::Import(import), Timestamp(0)).is_err());
+        assert_eq!(machine.state().events(), 0, "nothing of it is stored");
+    }
+}
+
+/// Message `n`, masked, as if it stood at that place.
+fn masked(n: u64, ordinal: u32) -> Alteration {
+    Alteration {
+        message: message_id(n),
+        ordinal: Ordinal(ordinal),
+        form: Form::Masked { tokens: Tokens(40) },
+        counts: Counts::default(),
+    }
+}
+
+#[test]
+fn shortened_messages_are_imported_with_a_count_in_every_encoding() {
+    let import = Import {
+        alterations: vec![masked(2, 2)],
+        ..conversation(3)
+    };
     let mut machine = Machine::new();
-    assert!(machine.handle(Input::Import(broken), Timestamp(0)).is_err());
-    assert_eq!(machine.state().events(), 0, "nothing of it is stored");
+    for _ in 0..2 {
+        machine
+            .handle(Input::Import(import.clone()), Timestamp(0))
+            .unwrap();
+    }
+    assert_eq!(machine.state().events(), 1 + 3 + 1 + 1, "once");
+    let alterations = machine.state().alterations();
+    let standing = alterations.get(Ordinal(2), message_id(2)).unwrap();
+    assert_eq!(standing.form, masked(2, 2).form);
+    assert!(
+        Encoding::ALL
+            .iter()
+            .all(|e| standing.counts.get(*e).is_some())
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use unisono_context::Timestamp;
 use unisono_context::message::Part;
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::brief::Brief;
-use unisono_session::event::Outcome;
-use unisono_session::run::{Cause, Ending, Step};
+use unisono_session::event::{Late, Outcome};
+use unisono_session::run::{Cause, Ending, Reply, Step, Usage};
 use unisono_session::{Effect, Fact, Input, Outbox};
 
 use crate::shell::*;
@@ -198,9 +198,44 @@ fn cancelling_ends_every_run_and_tells_its_worker() {
         delivered(&shell),
         ["[cancelled]", "result 1", "[cancelled]"]
     );
-    let events = shell.journal.len();
-    shell.finish(&briefs[0], "late");
-    assert_eq!(shell.journal.len(), events);
+}
+
+#[test]
+fn what_comes_late_of_a_cancelled_run_is_kept_once_and_delivered_to_nobody() {
+    let mut shell = fan_out(2);
+    let briefs = shell.dispatched();
+    shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
+    let before = delivered(&shell);
+    let (run, attempt) = (briefs[0].run, briefs[0].attempt);
+    let reply = Reply {
+        text: "nearly there".into(),
+        ..Reply::default()
+    };
+    let step = |step: Step| Input::RunStepped {
+        run,
+        attempt,
+        step: step.into(),
+    };
+    shell.feed(step(Step::Model(reply.clone()))).unwrap();
+    shell.feed(step(Step::Tools(Vec::new()))).unwrap();
+    for _ in 0..2 {
+        shell.finish(&briefs[0], "late");
+        shell.fail(&briefs[1], Cause::Timeout);
+        shell.finish(&briefs[1], "later than its end");
+    }
+    let late = shell.facts("came_late");
+    let of = |late| Fact::CameLate { run, attempt, late };
+    let answer = Late::Answer {
+        text: "late".into(),
+        partial: None,
+        usage: Usage::default(),
+    };
+    assert_eq!(late, [&of(Late::Reply(reply)), &of(answer)]);
+    assert_eq!(delivered(&shell), before);
+    assert_eq!(*shell.outcome(0), Outcome::Cancelled);
+    assert_eq!(shell.facts("run_ended").len(), 2);
+    let shell = shell.recovered();
+    assert_eq!(*shell.outcome(0), Outcome::Cancelled, "it folds");
 }
 
 #[test]

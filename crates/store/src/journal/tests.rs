@@ -54,6 +54,7 @@ on_both![
     events_come_back_as_appended,
     only_the_latest_claim_at_the_latest_event_appends,
     an_event_makes_a_session_exist,
+    the_last_event_says_whether_turns_are_open,
     an_unreadable_event_is_named,
     an_event_that_cannot_be_written_is_named,
     a_closed_journal_says_so,
@@ -100,14 +101,14 @@ async fn events_come_back_as_appended(journal: Subject) {
     let long = failed(&"a reason ".repeat(20_000));
     assert_eq!(
         journal
-            .append(A, claim.epoch, 0, &[created(A), started(7)])
+            .append(A, claim.epoch, 0, &[created(A), started(7)], 1)
             .await
             .unwrap(),
         2
     );
     assert_eq!(
         journal
-            .append(A, claim.epoch, 2, std::slice::from_ref(&long))
+            .append(A, claim.epoch, 2, std::slice::from_ref(&long), 1)
             .await
             .unwrap(),
         3
@@ -123,11 +124,11 @@ async fn events_come_back_as_appended(journal: Subject) {
 async fn only_the_latest_claim_at_the_latest_event_appends(journal: Subject) {
     let first = journal.claim(A).await.unwrap();
     journal
-        .append(A, first.epoch, 0, &[created(A)])
+        .append(A, first.epoch, 0, &[created(A)], 0)
         .await
         .unwrap();
 
-    let stale = journal.append(A, first.epoch, 0, &[started(1)]).await;
+    let stale = journal.append(A, first.epoch, 0, &[started(1)], 1).await;
     assert!(
         matches!(
             stale,
@@ -141,14 +142,14 @@ async fn only_the_latest_claim_at_the_latest_event_appends(journal: Subject) {
     );
     let second = journal.claim(A).await.unwrap();
     assert_eq!((second.epoch, second.last_seq), (first.epoch + 1, 1));
-    let fenced = journal.append(A, first.epoch, 1, &[started(1)]).await;
+    let fenced = journal.append(A, first.epoch, 1, &[started(1)], 1).await;
     assert!(matches!(fenced, Err(Error::Fenced { .. })), "{fenced:?}");
-    let none = journal.append(A, second.epoch, 1, &[]).await;
+    let none = journal.append(A, second.epoch, 1, &[], 0).await;
     assert!(matches!(none, Err(Error::EmptyAppend { .. })), "{none:?}");
 
     assert_eq!(
         journal
-            .append(A, second.epoch, 1, &[started(2)])
+            .append(A, second.epoch, 1, &[started(2)], 1)
             .await
             .unwrap(),
         2
@@ -164,7 +165,7 @@ async fn an_event_makes_a_session_exist(journal: Subject) {
     let claim = journal.claim(A).await.unwrap();
     assert!(!journal.exists(A).await.unwrap());
     journal
-        .append(A, claim.epoch, 0, &[created(A)])
+        .append(A, claim.epoch, 0, &[created(A)], 0)
         .await
         .unwrap();
     assert!(journal.exists(A).await.unwrap());
@@ -185,17 +186,46 @@ async fn an_event_makes_a_session_exist(journal: Subject) {
     assert_eq!(journal.read(A, 1, 10).await.unwrap(), []);
 }
 
+async fn the_last_event_says_whether_turns_are_open(journal: Subject) {
+    let open = async || {
+        let all = journal.sessions(None, 8).await.unwrap();
+        journal.has_open_turns(&all[0]).await.unwrap()
+    };
+    let claim = journal.claim(A).await.unwrap();
+    assert_eq!(open().await, Some(false), "nothing was written");
+    let append = async |seq, events: &[Event], turns| {
+        let appended = journal.append(A, claim.epoch, seq, events, turns).await;
+        appended.unwrap();
+    };
+    append(0, &[created(A), started(1)], 1).await;
+    assert_eq!(open().await, Some(true));
+    append(2, &[failed("a"), failed("b")], 0).await;
+    assert_eq!(open().await, Some(false));
+
+    // An older version did not say, nor does an event that had others behind it.
+    let events = journal.engine().read(A.into(), 3, 1).await.unwrap();
+    let payload = events.into_iter().next().unwrap().payload;
+    let cut = Append {
+        session: A.into(),
+        epoch: claim.epoch,
+        expected_seq: 4,
+        payloads: vec![payload],
+    };
+    journal.engine().append(cut).await.unwrap();
+    assert_eq!(open().await, None);
+}
+
 async fn an_unreadable_event_is_named(journal: Subject) {
     let claim = journal.claim(A).await.unwrap();
     journal
-        .append(A, claim.epoch, 0, &[created(A)])
+        .append(A, claim.epoch, 0, &[created(A)], 0)
         .await
         .unwrap();
     let foreign = Append {
         session: A.into(),
         epoch: claim.epoch,
         expected_seq: 1,
-        payloads: vec![vec![0, 1, 0xFF, 0xFF], vec![0, 3]],
+        payloads: vec![vec![0, 1, 0xFF, 0xFF], vec![0, 4]],
     };
     journal.engine().append(foreign).await.unwrap();
 
@@ -211,13 +241,13 @@ async fn an_unreadable_event_is_named(journal: Subject) {
     );
     let newer = journal.read(A, 3, 10).await.unwrap_err();
     assert!(
-        matches!(&newer, Error::NewerRecord { record, found: 3, supported: 2 } if *record == named(3)),
+        matches!(&newer, Error::NewerRecord { record, found: 4, supported: 3 } if *record == named(3)),
         "{newer}"
     );
     assert_eq!(
         newer.to_string(),
         format!(
-            "{} was written by a newer version of unisono (record version 3, this one reads up to 2): nothing is damaged; use the newer version",
+            "{} was written by a newer version of unisono (record version 4, this one reads up to 3): nothing is damaged; use the newer version",
             named(3)
         )
     );
@@ -226,7 +256,9 @@ async fn an_unreadable_event_is_named(journal: Subject) {
 async fn an_event_that_cannot_be_written_is_named(journal: Subject) {
     let claim = journal.claim(A).await.unwrap();
     let huge = failed(&"x".repeat(73 << 20));
-    let result = journal.append(A, claim.epoch, 0, &[created(A), huge]).await;
+    let result = journal
+        .append(A, claim.epoch, 0, &[created(A), huge], 0)
+        .await;
     let named = Record::Event {
         session: A.into(),
         seq: 2,
@@ -243,7 +275,7 @@ async fn a_closed_journal_says_so(journal: Subject) {
     assert_eq!(journal.health(), Health::Ok);
     let other = journal.journal.clone();
     other.close().await.unwrap();
-    let closed = journal.append(A, claim.epoch, 0, &[created(A)]).await;
+    let closed = journal.append(A, claim.epoch, 0, &[created(A)], 0).await;
     assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
 }
 
@@ -254,7 +286,7 @@ fn its_futures_can_move_between_threads() {
     }
     let Subject { journal, .. } = memory();
     drop(assert_send(journal.claim(A)));
-    drop(assert_send(journal.append(A, 1, 0, &[])));
+    drop(assert_send(journal.append(A, 1, 0, &[], 0)));
     drop(assert_send(journal.read(A, 1, 1)));
     drop(assert_send(journal.exists(A)));
     drop(assert_send(journal.sessions(None, 1)));

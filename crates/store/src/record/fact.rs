@@ -11,7 +11,7 @@ use super::agent::Definition;
 use super::checkpoint::Checkpoint;
 use super::compaction::Plan;
 use super::message::NewMessage;
-use super::run::{DelegatedCall, Ending, OpenedRun, Step};
+use super::run::{DelegatedCall, Ending, Late, OpenedRun, Step};
 use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
@@ -110,6 +110,25 @@ pub(super) enum Fact {
         round: u32,
         calls: Vec<DelegatedCall>,
     },
+    // Since version 3.
+    AlteredByImport {
+        alterations: Vec<Alteration>,
+    },
+    CameLate {
+        run: u128,
+        attempt: u32,
+        late: Late,
+    },
+}
+
+impl Fact {
+    /// The version that knew it first, of those that differ in nothing else from this one.
+    pub(super) const fn since(&self) -> u16 {
+        match self {
+            Self::AlteredByImport { .. } | Self::CameLate { .. } => 3,
+            _ => 2,
+        }
+    }
 }
 
 impl TryFrom<&event::Event> for Event {

@@ -136,6 +136,51 @@ pub(crate) enum Ending {
     Cancelled,
 }
 
+/// What came from a run that was cancelled. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Late {
+    Reply(Reply),
+    Answer {
+        text: Arc<str>,
+        partial: Option<Arc<str>>,
+        usage: Usage,
+    },
+}
+
+impl From<&event::Late> for Late {
+    fn from(late: &event::Late) -> Self {
+        match late {
+            event::Late::Reply(reply) => Self::Reply(reply.into()),
+            event::Late::Answer {
+                text,
+                partial,
+                usage,
+            } => Self::Answer {
+                text: text.clone(),
+                partial: partial.clone(),
+                usage: (*usage).into(),
+            },
+        }
+    }
+}
+
+impl From<Late> for event::Late {
+    fn from(late: Late) -> Self {
+        match late {
+            Late::Reply(reply) => Self::Reply(reply.into()),
+            Late::Answer {
+                text,
+                partial,
+                usage,
+            } => Self::Answer {
+                text,
+                partial,
+                usage: usage.into(),
+            },
+        }
+    }
+}
+
 impl From<&event::OpenedRun> for OpenedRun {
     fn from(run: &event::OpenedRun) -> Self {
         Self {

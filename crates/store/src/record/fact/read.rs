@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use unisono_context::{Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, TurnId};
+use unisono_context::{
+    Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, TurnId, alteration,
+};
 use unisono_session::event;
 
 use super::Fact;
 use crate::record::Invalid;
+use crate::record::snapshot::Alteration;
 
 impl TryFrom<Fact> for event::Fact {
     type Error = Invalid;
@@ -67,11 +70,17 @@ impl TryFrom<Fact> for event::Fact {
                 plan: plan.try_into()?,
             },
             Fact::Altered { turn, alterations } => Self::Altered {
-                turn: TurnId::from_u128(turn),
-                alterations: alterations
-                    .into_iter()
-                    .map(TryInto::try_into)
-                    .collect::<Result<_, _>>()?,
+                turn: Some(TurnId::from_u128(turn)),
+                alterations: altered(alterations)?,
+            },
+            Fact::AlteredByImport { alterations } => Self::Altered {
+                turn: None,
+                alterations: altered(alterations)?,
+            },
+            Fact::CameLate { run, attempt, late } => Self::CameLate {
+                run: RunId::from_u128(run),
+                attempt,
+                late: late.into(),
             },
             Fact::Compacted { turn, checkpoint } => Self::Compacted {
                 turn: turn.map(TurnId::from_u128),
@@ -121,4 +130,8 @@ impl TryFrom<Fact> for event::Fact {
             },
         })
     }
+}
+
+fn altered(alterations: Vec<Alteration>) -> Result<Vec<alteration::Alteration>, Invalid> {
+    alterations.into_iter().map(TryInto::try_into).collect()
 }

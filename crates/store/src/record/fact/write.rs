@@ -67,10 +67,13 @@ impl TryFrom<&event::Fact> for Fact {
                 turn: turn.as_u128(),
                 plan: plan.try_into()?,
             },
-            Decided::Altered { turn, alterations } => Self::Altered {
-                turn: turn.as_u128(),
-                alterations: alterations.iter().map(Alteration::from).collect(),
-            },
+            Decided::Altered { turn, alterations } => {
+                let alterations = alterations.iter().map(Alteration::from).collect();
+                match turn.map(TurnId::as_u128) {
+                    Some(turn) => Self::Altered { turn, alterations },
+                    None => Self::AlteredByImport { alterations },
+                }
+            }
             Decided::Compacted { turn, checkpoint } => Self::Compacted {
                 turn: turn.map(TurnId::as_u128),
                 checkpoint: Box::new((&**checkpoint).try_into()?),
@@ -116,6 +119,11 @@ impl TryFrom<&event::Fact> for Fact {
             Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: turn.as_u128(),
                 outcome: outcome.into(),
+            },
+            Decided::CameLate { run, attempt, late } => Self::CameLate {
+                run: run.as_u128(),
+                attempt: *attempt,
+                late: late.into(),
             },
         })
     }

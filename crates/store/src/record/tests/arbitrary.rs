@@ -23,8 +23,8 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, OpenedRun, Outcome,
-    RunRole, Work,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
+    Outcome, RunRole, Work,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -142,7 +142,7 @@ fn compaction_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
         ),
         (
             "Altered",
-            (turn_id(), list(alteration()))
+            (option::of(turn_id()), list(alteration()))
                 .prop_map(|(turn, alterations)| Fact::Altered { turn, alterations })
                 .boxed(),
         ),
@@ -205,6 +205,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                     not_before,
                     reason,
                 })
+                .boxed(),
+        ),
+        (
+            "CameLate",
+            (id(RunId::from_u128), any::<u32>(), late())
+                .prop_map(|(run, attempt, late)| Fact::CameLate { run, attempt, late })
                 .boxed(),
         ),
         (

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::samples;
+use super::{encode, samples};
 use crate::codec;
-use crate::record::{VERSION, agent, checkpoint, decode, encode, message, policy, run, tokens};
+use crate::record::{VERSION, agent, checkpoint, decode, message, policy, run, tokens};
 
 pub(super) fn directory(version: u16) -> PathBuf {
     let name = format!("tests/golden/record-{version}");

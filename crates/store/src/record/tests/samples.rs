@@ -19,8 +19,8 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, OpenedRun, Outcome,
-    RunRole, Work,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
+    Outcome, RunRole, Work,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -198,8 +198,8 @@ fn compaction_facts() -> Vec<(&'static str, Fact)> {
         cap: Tokens(2_048),
         writer: Writer::Model,
     };
-    let altered = Fact::Altered {
-        turn: TURN,
+    let altered = |turn| Fact::Altered {
+        turn,
         alterations: vec![
             alteration(Form::Masked {
                 tokens: Tokens(4_000),
@@ -240,7 +240,8 @@ fn compaction_facts() -> Vec<(&'static str, Fact)> {
             "compaction_planned_drop",
             planned(Step::Drop { cover: cover() }),
         ),
-        ("altered", altered),
+        ("altered", altered(Some(TURN))),
+        ("altered_import", altered(None)),
         ("compacted", compacted(Some(TURN), checkpoint())),
         ("compacted_import", compacted(None, imported)),
         ("compaction_failed", failed),
@@ -323,6 +324,21 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         reason: "no JSON".into(),
         duration_ms: 10,
     };
+    let late = |late| Fact::CameLate {
+        run: RUN,
+        attempt: 2,
+        late,
+    };
+    let late_reply = late(Late::Reply(Reply {
+        text: "I had begun.".into(),
+        usage: USAGE,
+        ..Reply::default()
+    }));
+    let late_answer = late(Late::Answer {
+        text: "All was well.".into(),
+        partial: Some("stopped".into()),
+        usage: USAGE,
+    });
     let unpriced = run::Step::Model(Reply {
         stop: Stop::CutOff,
         usage: Usage {
@@ -344,5 +360,7 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         ("run_ended_finished", ended(finished)),
         ("run_ended_failed", ended(failed)),
         ("run_ended_cancelled", ended(Ending::Cancelled)),
+        ("came_late_reply", late_reply),
+        ("came_late_answer", late_answer),
     ]
 }

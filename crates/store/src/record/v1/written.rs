@@ -95,7 +95,9 @@ impl From<v2::Fact> for Fact {
                 ending: ending.into(),
             },
             v2::Fact::TurnEnded { turn, outcome } => Self::TurnEnded { turn, outcome },
-            v2::Fact::Delegated { .. } => panic!("version 1 knew no such fact"),
+            v2::Fact::Delegated { .. }
+            | v2::Fact::AlteredByImport { .. }
+            | v2::Fact::CameLate { .. } => panic!("version 1 knew no such fact"),
         }
     }
 }

@@ -63,34 +63,48 @@ pub(super) fn usage() -> impl Strategy<Value = Usage> {
 }
 
 pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
-    let call = (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
-        id,
-        name,
-        arguments,
-    });
     let result =
         (text(), text(), any::<bool>()).prop_map(|(call_id, content, is_error)| ToolResult {
             call_id,
             content,
             is_error,
         });
+    prop_oneof![
+        reply().prop_map(run::Step::Model),
+        list(result).prop_map(run::Step::Tools),
+        (text(), text()).prop_map(|(name, result)| run::Step::Named { name, result }),
+    ]
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    let call = (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
+        id,
+        name,
+        arguments,
+    });
     let stop = select(&[Stop::Complete, Stop::CutOff, Stop::Refused][..]);
     let maybe = || option::of(text());
     let own = (maybe(), stop, maybe(), maybe());
+    (text(), list(call), usage(), own).prop_map(|(text, calls, usage, own)| Reply {
+        text,
+        calls,
+        verbatim: own.0,
+        usage,
+        stop: own.1,
+        stand_in: own.2,
+        request_id: own.3,
+    })
+}
+
+pub(super) fn late() -> impl Strategy<Value = Late> {
+    let answer = (text(), option::of(text()), usage());
     prop_oneof![
-        (text(), list(call), usage(), own).prop_map(|(text, calls, usage, own)| {
-            run::Step::Model(Reply {
-                text,
-                calls,
-                verbatim: own.0,
-                usage,
-                stop: own.1,
-                stand_in: own.2,
-                request_id: own.3,
-            })
+        reply().prop_map(Late::Reply),
+        answer.prop_map(|(text, partial, usage)| Late::Answer {
+            text,
+            partial,
+            usage,
         }),
-        list(result).prop_map(run::Step::Tools),
-        (text(), text()).prop_map(|(name, result)| run::Step::Named { name, result }),
     ]
 }
 
