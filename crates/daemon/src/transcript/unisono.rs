@@ -1,4 +1,5 @@
-//! unisono JSONL: the session first, then messages, branches and checkpoints, one object a line.
+//! unisono JSONL: the session first, then messages, branches, checkpoints and what stands shortened
+//! in the context, one object a line.
 //!
 //! | line | keys |
 //! |---|---|
@@ -6,10 +7,13 @@
 //! | `message` | `id`, `parent`, `role`, `author`, `at`, `usage`, `parts` |
 //! | `branch` | `name`, `head` |
 //! | `checkpoint` | see [`checkpoint`] |
+//! | `masked` | `message`, `tokens` it had, `counts` it has |
+//! | `cut` | `message`, `target_chars`, `counts` |
 //!
 //! A person may leave ids, parents and times out: a message then follows the one before it.
 
 pub(super) mod checkpoint;
+mod shortened;
 
 use std::str::FromStr;
 
@@ -24,7 +28,14 @@ use crate::diagnostic::{nearest, suggestion};
 /// The version this program writes and reads.
 pub(super) const VERSION: u32 = 1;
 
-const LINES: [&str; 4] = ["session", "message", "branch", "checkpoint"];
+const LINES: [&str; 6] = [
+    "session",
+    "message",
+    "branch",
+    "checkpoint",
+    "masked",
+    "cut",
+];
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 const PARTS: [&str; 4] = ["text", "tool_call", "tool_result", "attachment"];
 
@@ -77,6 +88,8 @@ fn line<'t>(item: Value<'t>, index: usize, draft: &mut Draft<'t, '_, '_>) -> Res
         }
         "branch" => branch(&object, draft),
         "checkpoint" => checkpoint::read(&object, draft),
+        "masked" => shortened::masked(&object, draft),
+        "cut" => shortened::cut(&object, draft),
         unknown => {
             let help = suggestion(unknown, LINES.into_iter()).unwrap_or_default();
             Err(kind.wrong(format!("unknown line type {unknown:?}; {help}")))

@@ -334,3 +334,26 @@ fn times_increase_and_fit_between_those_that_are_known() {
             .all(|(_, m)| m.role == Role::User)
     );
 }
+
+#[test]
+fn shortened_messages_must_be_there_and_once() {
+    let id = "01900000-0000-7000-8000-000000000001";
+    let session = r#"{"type":"session","unisono":1}"#;
+    let message = format!(
+        r#"{{"type":"message","id":"{id}","role":"user","parts":[{{"type":"text","text":"a long text"}}]}}"#
+    );
+    let cut = format!(r#"{{"type":"cut","message":"{id}","target_chars":4}}"#);
+    let file = |lines: &[&str]| [&[session, &message], lines].concat().join("\n");
+    let parsed = read(file(&[&cut]).as_bytes(), &named()).unwrap();
+    assert_eq!(parsed.import.alterations.len(), 1);
+    let other = id.replace('1', "2");
+    for (lines, expected) in [
+        (vec![cut.clone(), cut.clone()], "is shortened twice"),
+        (vec![cut.replace(id, &other)], "does not exist"),
+        (vec![cut.replace("cut", "masked")], "`tokens`"),
+    ] {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let told = told(file(&lines).as_bytes());
+        assert!(told.contains(expected), "{told}");
+    }
+}

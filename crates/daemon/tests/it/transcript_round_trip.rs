@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use unisono_context::alteration::{Alteration, Form};
 use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
 use unisono_context::message::{NewMessage, Part, ReportedUsage};
 use unisono_context::policy::Preset;
+use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
 use unisono_context::{
-    AgentId, CheckpointId, Encoding, MessageId, Ordinal, Role, SessionId, Timestamp, Tokens,
+    AgentId, CheckpointId, Encoding, MessageId, Ordinal, Role, SessionId, Snapshot, SnapshotId,
+    Timestamp, Tokens,
 };
 use unisono_daemon::transcript::{self, Format, Options};
 use unisono_session::machine::{Import, Input, Machine};
@@ -108,7 +111,24 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
         .map(|(n, (_, m))| (["main", "b \"x\"", "ü"][n].into(), m.id))
         .collect();
     let checkpoints = checkpoints(&tree, &messages);
+    let shortened = messages.iter().enumerate().skip(1).step_by(3);
+    let alterations = shortened.map(|(n, (_, message))| Alteration {
+        message: message.id,
+        ordinal: tree.get(message.id).unwrap().message.ordinal,
+        form: if n % 2 == 0 {
+            Form::Masked { tokens: Tokens(7) }
+        } else {
+            Form::Cut { target_chars: 4 }
+        },
+        counts: Encoding::ALL
+            .map(|encoding| (encoding, COUNT))
+            .into_iter()
+            .collect(),
+    });
+    let mut alterations: Vec<Alteration> = alterations.collect();
+    alterations.sort_by_key(|a| a.ordinal);
     Import {
+        alterations,
         session: Some(SessionId::from_u128(77)),
         title: "T \u{7f}\n".into(),
         system,
@@ -178,6 +198,17 @@ fn session(import: &Import) -> Machine {
     machine
 }
 
+/// What an agent would be given of each branch.
+fn snapshots(machine: &Machine) -> Vec<Option<SnapshotId>> {
+    let state = machine.state();
+    let frozen = state.tree().branches().map(|(_, head)| {
+        let view = state.view(head, true)?;
+        let preamble = Preamble::new(state.system().clone(), Vec::new());
+        Some(Snapshot::freeze(&view, preamble).id())
+    });
+    frozen.collect()
+}
+
 fn sorted(import: &Import) -> Vec<(Arc<str>, MessageId)> {
     let mut branches = import.branches.clone();
     branches.sort();
@@ -207,7 +238,10 @@ proptest! {
         prop_assert_eq!(&again.labels, &import.labels);
         prop_assert_eq!(sorted(&again), sorted(&import));
         prop_assert_eq!(&again.checkpoints, &import.checkpoints);
-        let rewritten = transcript::write(session(&again).state(), None, Format::Unisono).unwrap();
+        prop_assert_eq!(&again.alterations, &import.alterations);
+        let back = session(&again);
+        prop_assert_eq!(snapshots(&back), snapshots(&machine));
+        let rewritten = transcript::write(back.state(), None, Format::Unisono).unwrap();
         prop_assert_eq!(rewritten, written);
         for (branch, _) in &import.branches {
             for format in Format::ALL {

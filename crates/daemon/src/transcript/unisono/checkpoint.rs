@@ -138,7 +138,7 @@ fn covers(value: Value<'_>) -> Result<'_, Vec<Span>> {
     Ok(spans)
 }
 
-fn counts(value: Value<'_>) -> Result<'_, Counts> {
+pub(super) fn counts(value: Value<'_>) -> Result<'_, Counts> {
     let mut counts = Counts::default();
     for (name, count) in value.object()?.fields() {
         let Some(encoding) = Encoding::from_name(name) else {

@@ -1,12 +1,14 @@
 //! unisono JSONL: everything an import takes.
 
 mod checkpoint;
+mod shortened;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use unisono_context::alteration::Alteration;
 use unisono_context::message::Part;
 use unisono_context::{Message, MessageId, Ordinal, Timestamp};
 use unisono_session::State;
@@ -14,8 +16,9 @@ use unisono_session::State;
 use super::{WriteError, line};
 use crate::transcript::unisono::VERSION;
 use checkpoint::CheckpointLine;
+use shortened::ShortenedLine;
 
-/// All messages, branches and checkpoints.
+/// All messages, branches and checkpoints, and what stands shortened.
 pub(super) fn session(state: &State) -> Result<String, WriteError> {
     let mut out = head_line(state)?;
     for node in state.tree().iter() {
@@ -27,10 +30,18 @@ pub(super) fn session(state: &State) -> Result<String, WriteError> {
     for checkpoint in state.checkpoints().iter() {
         line(&mut out, &CheckpointLine::of(checkpoint))?;
     }
+    for shortened in all_shortened(state) {
+        line(&mut out, &ShortenedLine::of(shortened))?;
+    }
     Ok(out)
 }
 
-/// The messages and checkpoints of one branch.
+fn all_shortened(state: &State) -> impl Iterator<Item = &Alteration> {
+    let every = (Ordinal::FIRST, Ordinal(u32::MAX));
+    state.alterations().range(every.0, every.1)
+}
+
+/// The messages and checkpoints of one branch, and what of it stands shortened.
 pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<String, WriteError> {
     let tree = state.tree();
     let mut out = head_line(state)?;
@@ -56,6 +67,9 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
             line_of.parent = cutoff.unwrap_or(head).to_string();
         }
         line(&mut out, &line_of)?;
+    }
+    for shortened in all_shortened(state).filter(|a| on_branch(a.message)) {
+        line(&mut out, &ShortenedLine::of(shortened))?;
     }
     Ok(out)
 }

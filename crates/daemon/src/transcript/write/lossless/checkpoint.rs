@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::tokens::Counts;
 
 use super::Time;
 use crate::transcript::unisono::checkpoint::{KINDS, TIERS, WRITERS};
@@ -25,7 +26,7 @@ pub(super) struct CheckpointLine<'c> {
     model: &'c str,
     summary: Option<&'c str>,
     original_tokens: u64,
-    counts: BTreeMap<&'static str, CountLine>,
+    counts: CountLines,
     messages_included: u32,
     key_facts: Vec<KeyFactLine<'c>>,
     cost_micros: Option<u64>,
@@ -34,8 +35,11 @@ pub(super) struct CheckpointLine<'c> {
     at: Time,
 }
 
+/// Counts by the names of their encodings.
+pub(super) type CountLines = BTreeMap<&'static str, CountLine>;
+
 #[derive(Serialize)]
-struct CountLine {
+pub(super) struct CountLine {
     tokens: u64,
     at_most: u64,
 }
@@ -48,13 +52,6 @@ struct KeyFactLine<'c> {
 
 impl<'c> CheckpointLine<'c> {
     pub(super) fn of(c: &'c Checkpoint) -> CheckpointLine<'c> {
-        let counts = c.counts.iter().map(|(encoding, count)| {
-            let line = CountLine {
-                tokens: count.tokens.0,
-                at_most: count.at_most.0,
-            };
-            (encoding.name(), line)
-        });
         let key_facts = c.key_facts.iter().map(|fact| KeyFactLine {
             text: &fact.text,
             ordinal: fact.ordinal.0,
@@ -82,7 +79,7 @@ impl<'c> CheckpointLine<'c> {
                 Body::Tombstone => None,
             },
             original_tokens: c.original.0,
-            counts: counts.collect(),
+            counts: count_lines(&c.counts),
             messages_included: c.messages_included,
             key_facts: key_facts.collect(),
             cost_micros: c.cost_micros,
@@ -91,6 +88,17 @@ impl<'c> CheckpointLine<'c> {
             at: Time::of(c.at),
         }
     }
+}
+
+pub(super) fn count_lines(counts: &Counts) -> CountLines {
+    let lines = counts.iter().map(|(encoding, count)| {
+        let line = CountLine {
+            tokens: count.tokens.0,
+            at_most: count.at_most.0,
+        };
+        (encoding.name(), line)
+    });
+    lines.collect()
 }
 
 fn name<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {

@@ -1,0 +1,41 @@
+//! The lines of messages that stand masked or cut; what is read is in
+//! [`crate::transcript::unisono`].
+
+use serde::Serialize;
+use unisono_context::alteration::{Alteration, Form};
+
+use super::checkpoint::{CountLines, count_lines};
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ShortenedLine {
+    Masked {
+        message: String,
+        tokens: u64,
+        counts: CountLines,
+    },
+    Cut {
+        message: String,
+        target_chars: u32,
+        counts: CountLines,
+    },
+}
+
+impl ShortenedLine {
+    pub(super) fn of(alteration: &Alteration) -> ShortenedLine {
+        let message = alteration.message.to_string();
+        let counts = count_lines(&alteration.counts);
+        match alteration.form {
+            Form::Masked { tokens } => ShortenedLine::Masked {
+                message,
+                tokens: tokens.0,
+                counts,
+            },
+            Form::Cut { target_chars } => ShortenedLine::Cut {
+                message,
+                target_chars,
+                counts,
+            },
+        }
+    }
+}
