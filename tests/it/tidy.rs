@@ -19,9 +19,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "unisono-store",
         ],
     ),
+    ("unisono-api", &[]),
     (
         "unisono-daemon",
         &[
+            "unisono-api",
             "unisono-context",
             "unisono-session",
             "unisono-model",
@@ -52,6 +54,8 @@ const CONFINED: &[(&str, &str)] = &[
     ("clap", "unisono"),
     ("reqwest", "unisono-model"),
     ("rustls", "unisono-model"),
+    ("axum", "unisono-daemon"),
+    ("hyper", "unisono-daemon"),
 ];
 
 /// What the pure crates may not have, not even indirectly through a crate of ours.

@@ -9,7 +9,7 @@ use unisono_daemon::config::Override;
 
 use crate::commands::{
     agents, checkpoints, compact, completions, config, context, doctor, eval, export, import, init,
-    models, resume, run, sessions, usage, vacuum,
+    models, resume, run, serve, sessions, usage, vacuum,
 };
 use crate::problem::{Problem, Result};
 
@@ -162,6 +162,9 @@ pub(crate) fn time(text: &str) -> std::result::Result<std::time::Duration, Strin
 pub(crate) enum Command {
     /// Imports a conversation, compacts it, and has agents work on one frozen snapshot of it
     Run(run::Args),
+    /// The daemon: sessions, turns and events over HTTP, and an endpoint for OpenAI's clients
+    #[command(visible_alias = "up")]
+    Serve(serve::Args),
     /// Continues turns that were interrupted
     Resume(resume::Args),
     /// Imports a conversation, or a whole store's archive

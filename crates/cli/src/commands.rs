@@ -14,6 +14,7 @@ pub(crate) mod init;
 pub(crate) mod models;
 pub(crate) mod resume;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod usage;
 pub(crate) mod vacuum;
@@ -26,6 +27,7 @@ use crate::problem::Result;
 pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
     match command {
         Command::Run(args) => app.wait_for(run::run(app, args)),
+        Command::Serve(args) => app.wait_for(serve::run(app, args)),
         Command::Resume(args) => app.wait_for(resume::run(app, args)),
         Command::Import(args) => app.wait_for(import::run(app, args)),
         Command::Export(args) => app.wait_for(export::run(app, args)),

@@ -29,7 +29,6 @@ mod args;
 mod ask;
 mod commands;
 mod conversation;
-mod count;
 mod live;
 mod output;
 mod problem;

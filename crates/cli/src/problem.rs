@@ -125,6 +125,12 @@ impl From<unisono_daemon::models::Unreachable> for Problem {
     }
 }
 
+impl From<unisono_daemon::context::Error> for Problem {
+    fn from(error: unisono_daemon::context::Error) -> Problem {
+        Problem::failed(error)
+    }
+}
+
 impl From<daemon::Error> for Problem {
     fn from(error: daemon::Error) -> Problem {
         match error {

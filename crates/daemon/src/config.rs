@@ -15,6 +15,7 @@ mod show;
 mod sources;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ pub struct Config {
     pub agent_defaults: AgentDefaults,
     /// Bounds of the running program.
     pub runtime: Runtime,
+    /// The daemon over HTTP.
+    pub server: Server,
     /// Messages on stderr.
     pub log: Log,
 }
@@ -167,6 +170,29 @@ pub struct Runtime {
     pub countings: u32,
     /// Seconds without work after which a session leaves memory.
     pub passivate_after_seconds: u64,
+}
+
+/// The daemon over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Server {
+    /// Where it listens.
+    pub bind: SocketAddr,
+    /// Whether that may be an address that others can reach.
+    pub allow_remote: bool,
+    /// Host names it may be asked by, besides its own address and `localhost`.
+    pub hosts: Vec<String>,
+    /// The file of the token, absolute.
+    pub token_file: PathBuf,
+    /// Requests at the same time; more are told to come back.
+    pub requests: u32,
+    /// Streams of events at the same time; more are told to come back.
+    pub streams: u32,
+    /// Connections at the same time; more wait to be taken.
+    pub connections: u32,
+    /// Bytes of a request's body at most.
+    pub body_limit_bytes: u32,
+    /// Seconds that what is being answered may take when the program stops.
+    pub drain_seconds: u64,
 }
 
 /// Messages on stderr.

@@ -9,6 +9,8 @@
 //! - [`summarisers`] says which models write summaries.
 //! - [`evaluation`] compacts a conversation to see what is left of it.
 //! - [`transcript`] imports and exports conversations.
+//! - [`context`] is what a model sees of a branch, for those that only look.
+//! - [`http`] is the daemon for clients.
 //! - [`telemetry`] writes the log, [`init`] a starter project.
 //!
 //! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
@@ -16,10 +18,12 @@
 pub mod agents;
 pub mod ask;
 pub mod config;
+pub mod context;
 pub mod daemon;
 pub mod diagnostic;
 mod document;
 pub mod evaluation;
+pub mod http;
 pub mod init;
 pub mod models;
 pub mod paths;

@@ -3,6 +3,8 @@
 //! One table of keys serves the configuration, another the agents' files. Checking a document
 //! reports every fault at its place and leaves a document that is right.
 
+use std::net::SocketAddr;
+
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::document::{Entry, Node, Table, Value};
 
@@ -33,6 +35,10 @@ pub(crate) enum Kind {
     Between(f64, f64),
     /// A JSON schema: a table, JSON text that begins with `{`, or the path of a file with it.
     Schema,
+    /// An address to listen at: `"127.0.0.1:7007"`.
+    Address,
+    /// `true` or `false`.
+    Flag,
     /// A list of texts.
     Texts,
     /// Texts by name.
@@ -102,6 +108,7 @@ pub(crate) fn coerce(raw: &str, kind: Option<Kind>) -> Value {
         Some(Kind::Share | Kind::Margin | Kind::Between(..)) => {
             raw.trim().parse().map_or_else(|_| text(), Value::Float)
         }
+        Some(Kind::Flag) => raw.trim().parse().map_or_else(|_| text(), Value::Bool),
         _ => text(),
     }
 }
@@ -175,6 +182,8 @@ fn fault(value: &Value, kind: Kind) -> Option<String> {
         (Kind::Between(least, most), Value::Integer(n)) => (least..=most).contains(&(*n as f64)),
         (Kind::Schema, Value::Text(text)) => !text.trim().is_empty(),
         (Kind::Schema, Value::Table(_)) => true,
+        (Kind::Address, Value::Text(text)) => text.parse::<SocketAddr>().is_ok(),
+        (Kind::Flag, Value::Bool(_)) => true,
         (Kind::Texts, Value::List(items)) => items.iter().all(|n| n.value.as_text().is_some()),
         (Kind::TextMap, Value::Table(table)) => {
             table.iter().all(|e| e.node.value.as_text().is_some())
@@ -199,6 +208,8 @@ fn expected(kind: Kind) -> String {
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::Between(least, most) => format!("a number from {least} to {most}"),
         Kind::Schema => "a JSON schema, or the path of a file with one".to_owned(),
+        Kind::Address => "an address with a port such as \"127.0.0.1:7007\"".to_owned(),
+        Kind::Flag => "true or false".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
         Kind::TextMap => "a table of texts".to_owned(),
         Kind::Anything => "anything".to_owned(),

@@ -43,6 +43,9 @@ pub(crate) trait Exchange: Send + Sync + 'static {
 
     /// Passes on what an agent says it is doing.
     fn progress(&self, run: RunId, text: Arc<str>);
+
+    /// Passes on a piece of a model's reply, as it comes.
+    fn piece(&self, run: RunId, piece: &str);
 }
 
 /// A shared line.

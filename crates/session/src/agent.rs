@@ -19,6 +19,17 @@ pub enum Kind {
     Custom(Arc<str>),
 }
 
+impl Kind {
+    /// As definitions write it.
+    pub fn name(&self) -> &str {
+        match self {
+            Kind::Llm => "llm",
+            Kind::Command(_) => "command",
+            Kind::Custom(name) => name,
+        }
+    }
+}
+
 /// How a program is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {

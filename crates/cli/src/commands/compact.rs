@@ -22,7 +22,6 @@ use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::args::{Compaction, tokens};
 use crate::ask::confirmed;
-use crate::count;
 use crate::live::{Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::sessions::Sessions;
@@ -146,7 +145,7 @@ fn estimate(setup: &Setup, ask: &Ask, args: &Args, mut state: State) -> Result<E
     let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
     let team = ask.team(setup)?;
     let (policy, safety) = ask::policy(setup, &team);
-    let measured = count::measure(&mut state, head, &team, safety)?;
+    let measured = unisono_daemon::context::measure(&mut state, head, &team, safety)?;
     let view = state
         .view(head, false)
         .ok_or_else(|| unknown_branch(&state, &args.branch))?;

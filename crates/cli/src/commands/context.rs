@@ -5,18 +5,14 @@ mod text;
 
 use std::sync::Arc;
 
-use unisono_context::snapshot::{Block, Entry};
-use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Snapshot, Tokens};
+use unisono_context::Tokens;
 use unisono_daemon::ask::{self, Ask};
-use unisono_daemon::models;
-use unisono_session::State;
+use unisono_daemon::{context, models};
 use unisono_session::state::MAIN;
 
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
-use crate::count::{self, Measured};
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 
 const HELP: &str = "\
 The bar is orange from 80 % and red from 95 % of what is usable. The snapshot id is the one a turn
@@ -52,10 +48,7 @@ pub(crate) struct Args {
 struct Shown {
     session: String,
     branch: String,
-    snapshot: Snapshot,
-    measured: Measured,
-    used: Count,
-    encoding: Encoding,
+    context: context::Shown,
     /// What the provider counts for all of it and the lead's persona, where it was asked.
     exact: Option<Tokens>,
 }
@@ -70,10 +63,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     sessions.close().await?;
     let head = state.tree().head(&args.branch);
     let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
-    let measured = count::measure(&mut state, head, &team, safety)?;
-    let mut shown = look(&state, measured, id.to_string(), &args.branch)?;
+    let mut shown = Shown {
+        session: id.to_string(),
+        branch: args.branch.clone(),
+        context: context::Shown::new(&mut state, head, &team, safety)?,
+        exact: None,
+    };
     if args.exact {
-        let snapshot = Arc::new(shown.snapshot.clone());
+        let snapshot = Arc::new(shown.context.snapshot.clone());
         match models::count(&setup, &team.lead, snapshot).await {
             Ok(Some(exact)) => shown.exact = Some(exact),
             Ok(None) => {
@@ -94,56 +91,4 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             .data(text::text(&shown, &state, app.out.paint, args.full));
     }
     Ok(())
-}
-
-fn look(state: &State, measured: Measured, session: String, branch: &str) -> Result<Shown> {
-    let head = state
-        .tree()
-        .head(branch)
-        .ok_or_else(|| unknown_branch(state, branch))?;
-    let view = state
-        .view(head, false)
-        .ok_or_else(|| unknown_branch(state, branch))?;
-    let used = view.effective(&measured.budget);
-    let used = used.ok_or_else(|| Problem::failed("a summary of this branch is not counted"))?;
-    Ok(Shown {
-        session,
-        branch: branch.to_owned(),
-        snapshot: Snapshot::freeze(&view, measured.preamble.clone()),
-        encoding: measured.budget.encoding,
-        measured,
-        used,
-        exact: None,
-    })
-}
-
-impl Shown {
-    fn percent(&self) -> u64 {
-        self.used.tokens.0.saturating_mul(100) / self.measured.budget.usable.0.max(1)
-    }
-
-    fn block_tokens(&self, block: &Block) -> Tokens {
-        let count = block
-            .checkpoint()
-            .counts
-            .get(self.encoding)
-            .unwrap_or_default();
-        count.tokens + self.measured.budget.per_message
-    }
-
-    /// What a message costs as it stands.
-    fn entry_tokens(&self, state: &State, entry: &Entry) -> Tokens {
-        let message = entry.message();
-        let altered = state.alterations().get(message.ordinal, message.id);
-        let altered = altered.and_then(|alteration| alteration.counts.get(self.encoding));
-        let whole = || state.tree().get(message.id)?.counts.get(self.encoding);
-        let count = altered.or_else(whole).unwrap_or_default();
-        count.tokens + self.measured.budget.per_message
-    }
-}
-
-fn entry_text(entry: &Entry) -> String {
-    let parts = entry.parts();
-    let texts: Vec<_> = parts.iter().map(|part| part.countable_text()).collect();
-    texts.join("\n")
 }

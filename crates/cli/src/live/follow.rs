@@ -140,6 +140,6 @@ fn say(
             text,
             trouble,
         }) if turn == watch.turn => screen.compacting(&text, trouble),
-        Ok(Progress::Compaction { .. }) | Err(_) => {}
+        Ok(Progress::Compaction { .. } | Progress::Piece { .. }) | Err(_) => {}
     }
 }

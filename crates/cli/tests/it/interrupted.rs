@@ -9,14 +9,14 @@ const TALK: &str =
 
 /// An agent that says when it starts and then waits for a word; one that leaves a mark each time
 /// it works.
-struct Scene {
-    place: Place,
-    started: PathBuf,
-    word: PathBuf,
+pub(crate) struct Scene {
+    pub(crate) place: Place,
+    pub(crate) started: PathBuf,
+    pub(crate) word: PathBuf,
 }
 
 impl Scene {
-    fn new() -> Scene {
+    pub(crate) fn new() -> Scene {
         let place = Place::new();
         let (started, word) = (place.fifo("started"), place.fifo("word"));
         let waits = format!(
@@ -63,7 +63,7 @@ impl Scene {
         (going, agent)
     }
 
-    fn marks(&self) -> usize {
+    pub(crate) fn marks(&self) -> usize {
         std::fs::read_to_string(self.place.path("marks"))
             .unwrap()
             .lines()

@@ -18,6 +18,7 @@ pub(crate) const ALL: &[Key] = &[
     key("agent_defaults", Kind::Section(AGENT_DEFAULTS)),
     key("agents", Kind::Named(agents::KEYS)),
     key("runtime", Kind::Section(RUNTIME)),
+    key("server", Kind::Section(SERVER)),
     key("log", Kind::Section(LOG)),
 ];
 
@@ -83,6 +84,18 @@ const RUNTIME: &[Key] = &[
     key("compaction_queue", SOME),
     key("countings", SOME),
     key("passivate_after_seconds", SECONDS),
+];
+
+const SERVER: &[Key] = &[
+    key("bind", Kind::Address),
+    key("allow_remote", Kind::Flag),
+    key("hosts", Kind::Texts),
+    key("token_file", Kind::Path),
+    key("requests", SOME),
+    key("streams", SOME),
+    key("connections", SOME),
+    key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
+    key("drain_seconds", SECONDS),
 ];
 
 const LOG: &[Key] = &[

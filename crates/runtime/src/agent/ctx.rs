@@ -215,10 +215,11 @@ impl Ctx {
         colleagues.collect()
     }
 
-    /// Tells of a reply's growth, now and then.
+    /// Passes a reply on as it comes, and tells of its growth now and then.
     fn listener(&self) -> Listener {
         let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
         Listener::new(move |piece| {
+            ctx.inner.line.piece(ctx.run(), piece);
             let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
             let after = before + piece.len();
             if before / TOLD_EVERY != after / TOLD_EVERY {

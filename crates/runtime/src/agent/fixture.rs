@@ -131,6 +131,8 @@ impl Exchange for Session {
     fn progress(&self, _: RunId, text: Arc<str>) {
         self.0.progress.lock().unwrap().push(text);
     }
+
+    fn piece(&self, _: RunId, _: &str) {}
 }
 
 impl Attempt {

@@ -263,4 +263,12 @@ impl Exchange for SessionLine {
         // Nobody may be listening.
         let _ = self.progress.send(Progress::Run { run, text });
     }
+
+    fn piece(&self, run: RunId, piece: &str) {
+        // Most of the time nobody listens, and pieces are many.
+        if self.progress.receiver_count() > 0 {
+            let text = piece.into();
+            let _ = self.progress.send(Progress::Piece { run, text });
+        }
+    }
 }

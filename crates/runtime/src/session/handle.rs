@@ -28,6 +28,13 @@ pub enum Progress {
         /// Its words.
         text: Arc<str>,
     },
+    /// A piece of the reply that the model of a run is giving.
+    Piece {
+        /// The run.
+        run: RunId,
+        /// What comes next of it.
+        text: Arc<str>,
+    },
     /// How a compaction step goes on.
     Compaction {
         /// The turn.

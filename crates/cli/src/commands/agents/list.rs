@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use unisono_daemon::agents::Agent;
-use unisono_session::agent::Kind;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -31,20 +30,11 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     Ok(())
 }
 
-/// What carries it out, as definitions write it.
-pub(super) fn kind(kind: &Kind) -> &str {
-    match kind {
-        Kind::Llm => "llm",
-        Kind::Command(_) => "command",
-        Kind::Custom(name) => name,
-    }
-}
-
 fn row(agent: &Agent) -> Vec<String> {
     let definition = &agent.definition;
     vec![
         definition.id.to_string(),
-        kind(&definition.kind).to_owned(),
+        definition.kind.name().to_owned(),
         definition.model.to_string(),
         agent.origin.to_string(),
         show::line(&definition.description, DESCRIPTION_CHARS),
@@ -55,7 +45,7 @@ pub(super) fn json(agent: &Agent) -> Value {
     let definition = &agent.definition;
     json!({
         "agent": definition.id.to_string(),
-        "kind": kind(&definition.kind),
+        "kind": definition.kind.name(),
         "model": definition.model,
         "description": definition.description,
         "tools": definition.tools,

@@ -4,7 +4,7 @@ use serde_json::json;
 use unisono_daemon::agents::Agent;
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure};
 
-use super::list::{json, kind};
+use super::list::json;
 use crate::app::App;
 use crate::problem::{Problem, Result};
 use crate::show;
@@ -66,7 +66,7 @@ fn text(app: &App, agent: &Agent) -> String {
                 .collect();
             format!("command: {}", all.join(" "))
         }
-        other => kind(other).to_owned(),
+        other => other.name().to_owned(),
     };
     let window = show::tokens(d.limits.window);
     let rows = [

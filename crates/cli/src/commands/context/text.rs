@@ -6,7 +6,9 @@ use unisono_context::checkpoint::Body;
 use unisono_context::snapshot::Entry;
 use unisono_session::State;
 
-use super::{Shown, entry_text};
+use unisono_daemon::context::entry_text;
+
+use super::Shown;
 use crate::output::Paint;
 use crate::{sessions, show};
 
@@ -19,17 +21,17 @@ const PREVIEW_LINES: usize = 6;
 
 pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> String {
     let mut out = head(shown, state, paint);
-    let preamble = &shown.measured.preamble;
-    out += &section(paint, "system", shown.measured.system.tokens, "");
+    let preamble = &shown.context.measured.preamble;
+    out += &section(paint, "system", shown.context.measured.system.tokens, "");
     out += &body(preamble.system(), full, "  ");
     let names: Vec<&str> = preamble.tools().iter().map(|tool| &*tool.name).collect();
     out += &section(
         paint,
         "tools",
-        shown.measured.tools.tokens,
+        shown.context.measured.tools.tokens,
         &names.join(", "),
     );
-    for block in shown.snapshot.blocks() {
+    for block in shown.context.snapshot.blocks() {
         let c = block.checkpoint();
         let messages = show::many(u64::from(c.messages_included), "message");
         let (first, last, number, model) = (c.first(), c.cutoff, c.number, &c.model);
@@ -39,13 +41,13 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
         } else {
             "summary"
         };
-        out += &section(paint, name, shown.block_tokens(block), &about);
+        out += &section(paint, name, shown.context.block_tokens(block), &about);
         out += &body(block.text(), full, "  ");
     }
-    let entries = shown.snapshot.entries();
+    let entries = shown.context.snapshot.entries();
     let total: Tokens = entries
         .iter()
-        .map(|entry| shown.entry_tokens(state, entry))
+        .map(|entry| shown.context.entry_tokens(state, entry))
         .sum();
     let about = show::many(entries.len() as u64, "message");
     out += &section(paint, "messages", total, &about);
@@ -56,8 +58,8 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
 }
 
 fn head(shown: &Shown, state: &State, paint: Paint) -> String {
-    let budget = &shown.measured.budget;
-    let percent = shown.percent();
+    let budget = &shown.context.measured.budget;
+    let percent = shown.context.percent();
     let colour = |text: String| match percent {
         95.. => paint.red(text),
         80.. => paint.orange(text),
@@ -66,7 +68,7 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
     let filled = (percent.min(100) * BAR).div_ceil(100);
     let bar = "█".repeat(filled as usize);
     let rest = "░".repeat((BAR - filled) as usize);
-    let approximate = if shown.used.is_approximate() {
+    let approximate = if shown.context.used.is_approximate() {
         "about "
     } else {
         ""
@@ -89,13 +91,13 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
         ),
         colour(format!("{bar}{rest}")),
         colour(format!("{percent} %")),
-        show::tokens(shown.used.tokens),
+        show::tokens(shown.context.used.tokens),
         show::tokens(budget.usable),
         show::tokens(budget.window),
-        shown.encoding.name(),
+        shown.context.encoding.name(),
         exact.unwrap_or_default(),
         paint.bold(format_args!("{:<9}", "snapshot")),
-        paint.cyan(shown.snapshot.id().short()),
+        paint.cyan(shown.context.snapshot.id().short()),
     )
 }
 
@@ -141,7 +143,7 @@ fn line(shown: &Shown, state: &State, entry: &Entry, paint: Paint, full: bool) -
         None => String::new(),
     };
     let text = entry_text(entry);
-    let tokens = show::tokens(shown.entry_tokens(state, entry));
+    let tokens = show::tokens(shown.context.entry_tokens(state, entry));
     let ordinal = message.ordinal.to_string();
     let head = format!(
         "  {ordinal:>5} {:<9} {tokens:>6}  {mark}",

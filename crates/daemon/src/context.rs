@@ -1,36 +1,42 @@
-//! Counting what a session's journal has no count of yet, for verbs that only look.
+//! What a model sees of a branch, for those that only look.
+//!
+//! What a session's journal has no count of yet is counted here; nothing is written.
 
 use unisono_context::budget::{Budget, Budgets};
-use unisono_context::snapshot::Preamble;
+use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
 use unisono_context::tokens::{Count, Ppm};
-use unisono_context::{Encoding, MessageId, Timestamp};
-use unisono_daemon::ask;
+use unisono_context::{Encoding, MessageId, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_session::agent::{ContextMode, Team};
 use unisono_session::{Event, Fact, State};
 
-use crate::problem::{Problem, Result};
+use crate::ask;
+
+/// Why it cannot be counted.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot count: {0}")]
+pub struct Error(String);
+
+type Result<T> = std::result::Result<T, Error>;
 
 /// What a team leaves for a conversation, everything counted.
 #[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) preamble: Preamble,
-    /// What system text costs, and what tools cost, in the lead's encoding.
-    pub(crate) system: Count,
-    pub(crate) tools: Count,
-    pub(crate) budgets: Budgets,
+pub struct Measured {
+    /// System text and tools.
+    pub preamble: Preamble,
+    /// What the system text costs, in the lead's encoding.
+    pub system: Count,
+    /// What tools cost.
+    pub tools: Count,
+    /// Those of all its agents that are given the context.
+    pub budgets: Budgets,
     /// The lead's, or the tightest in its encoding.
-    pub(crate) budget: Budget,
+    pub budget: Budget,
 }
 
 /// Counts the branch that ends in `head` in every encoding of the team. The tokenizer is loaded
 /// only where something is not counted. Nothing is written.
-pub(crate) fn measure(
-    state: &mut State,
-    head: MessageId,
-    team: &Team,
-    safety: Ppm,
-) -> Result<Measured> {
+pub fn measure(state: &mut State, head: MessageId, team: &Team, safety: Ppm) -> Result<Measured> {
     let preamble = Preamble::new(state.system().clone(), ask::tools_of(team));
     let shared = |agent: &&std::sync::Arc<_>| -> bool {
         let agent: &unisono_session::Definition = agent;
@@ -129,7 +135,7 @@ fn system_share(
 }
 
 fn tokenizer(encoding: Encoding) -> Result<Tokenizer> {
-    Tokenizer::load(encoding).map_err(Problem::failed)
+    Tokenizer::load(encoding).map_err(|error| Error(error.to_string()))
 }
 
 /// Folds a fact that is not written anywhere.
@@ -140,5 +146,66 @@ fn note(state: &mut State, fact: Fact) -> Result<()> {
     };
     state
         .apply(&event)
-        .map_err(|error| Problem::failed(format!("cannot count: {error}")))
+        .map_err(|error| Error(error.to_string()))
+}
+
+/// The context of a branch.
+#[derive(Debug)]
+pub struct Shown {
+    /// What a turn without new input would freeze.
+    pub snapshot: Snapshot,
+    /// What is left for it.
+    pub measured: Measured,
+    /// What it takes.
+    pub used: Count,
+    /// What that is counted in.
+    pub encoding: Encoding,
+}
+
+impl Shown {
+    /// The context of the branch that ends in `head`, counted.
+    ///
+    /// # Errors
+    /// There is no such message, or something cannot be counted.
+    pub fn new(state: &mut State, head: MessageId, team: &Team, safety: Ppm) -> Result<Shown> {
+        let measured = measure(state, head, team, safety)?;
+        let missing = || Error(format!("there is no message {head}"));
+        let view = state.view(head, false).ok_or_else(missing)?;
+        let used = view.effective(&measured.budget);
+        let used = used.ok_or_else(|| Error("a summary of this branch is not counted".into()))?;
+        Ok(Shown {
+            snapshot: Snapshot::freeze(&view, measured.preamble.clone()),
+            encoding: measured.budget.encoding,
+            measured,
+            used,
+        })
+    }
+
+    /// What it takes of what is usable, in percent.
+    pub fn percent(&self) -> u64 {
+        self.used.tokens.0.saturating_mul(100) / self.measured.budget.usable.0.max(1)
+    }
+
+    /// What a summary takes.
+    pub fn block_tokens(&self, block: &Block) -> Tokens {
+        let count = block.checkpoint().counts.get(self.encoding);
+        count.unwrap_or_default().tokens + self.measured.budget.per_message
+    }
+
+    /// What a message takes as it stands.
+    pub fn entry_tokens(&self, state: &State, entry: &Entry) -> Tokens {
+        let message = entry.message();
+        let altered = state.alterations().get(message.ordinal, message.id);
+        let altered = altered.and_then(|alteration| alteration.counts.get(self.encoding));
+        let whole = || state.tree().get(message.id)?.counts.get(self.encoding);
+        let count = altered.or_else(whole).unwrap_or_default();
+        count.tokens + self.measured.budget.per_message
+    }
+}
+
+/// What a model sees of a message.
+pub fn entry_text(entry: &Entry) -> String {
+    let parts = entry.parts();
+    let texts: Vec<_> = parts.iter().map(|part| part.countable_text()).collect();
+    texts.join("\n")
 }

@@ -1,0 +1,38 @@
+//! Who works, and on which models.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An agent that can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Agent {
+    /// Its id.
+    pub agent: String,
+    /// What it is for.
+    pub description: String,
+    /// `llm`, `extractive`, `command`, or the name of a kind of one's own.
+    pub kind: String,
+    /// Its model.
+    pub model: String,
+    /// Tools it may call.
+    pub tools: Vec<String>,
+    /// Where it is defined.
+    pub origin: String,
+}
+
+/// A model of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Model {
+    /// `provider/model`, or `extractive`.
+    pub model: String,
+    /// Whether it can be asked.
+    pub usable: bool,
+    /// What is missing for that.
+    pub lacks: Option<String>,
+    /// Whether agents that name none have it.
+    pub default: bool,
+    /// Tokens in and out together.
+    pub window_tokens: u64,
+    /// Tokens out at most.
+    pub max_output_tokens: u64,
+}

@@ -1,0 +1,107 @@
+//! What a model sees of a conversation.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The context of a branch, by section.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Context {
+    /// The session.
+    pub session: String,
+    /// The branch.
+    pub branch: String,
+    /// The id of the snapshot that a turn without new input would freeze.
+    pub snapshot: String,
+    /// The encoding tokens are counted in.
+    pub encoding: String,
+    /// The model's window.
+    pub window_tokens: u64,
+    /// What of it is left for the conversation.
+    pub usable_tokens: u64,
+    /// What the conversation takes.
+    pub used_tokens: u64,
+    /// The same, of what is usable.
+    pub occupancy_percent: u64,
+    /// Whether some counts are estimates.
+    pub approximate: bool,
+    /// The system text.
+    pub system: String,
+    /// The tools the agents are told of.
+    pub tools: Vec<Tool>,
+    /// Summaries, in the order of the conversation.
+    pub summaries: Vec<Summary>,
+    /// Messages that stand for themselves.
+    pub messages: Vec<Entry>,
+}
+
+/// A tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+}
+
+/// A summary in the context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Summary {
+    /// The number of its checkpoint.
+    pub checkpoint: u32,
+    /// The first message it stands for.
+    pub first: u32,
+    /// The last one.
+    pub last: u32,
+    /// How many it stands for.
+    pub messages: u32,
+    /// What it takes.
+    pub tokens: u64,
+    /// The model that wrote it.
+    pub model: String,
+    /// The block as the model sees it.
+    pub text: String,
+}
+
+/// A message in the context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Entry {
+    /// Its place on the branch.
+    pub ordinal: u32,
+    /// Who speaks.
+    pub role: String,
+    /// The agent that wrote it.
+    pub author: Option<String>,
+    /// What it takes.
+    pub tokens: u64,
+    /// `masked` or `cut` where it is not whole.
+    pub form: Option<String>,
+    /// What the model sees of it.
+    pub text: String,
+}
+
+/// A checkpoint: a stored summary and what it stands for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Checkpoint {
+    /// Its number in the session, from 1.
+    pub number: u32,
+    /// Whether the context of `main` has it now.
+    pub active: bool,
+    /// The first message it stands for.
+    pub first: u32,
+    /// The last one.
+    pub last: u32,
+    /// How many it stands for.
+    pub messages: u32,
+    /// Tokens it stands for.
+    pub tokens_before: u64,
+    /// Tokens it takes.
+    pub tokens_after: u64,
+    /// The model that wrote it.
+    pub model: String,
+    /// Whether a model was to write it and could not.
+    pub degraded: bool,
+    /// When it was made.
+    pub at: String,
+    /// The summary; none for a note in place of what was dropped.
+    pub text: Option<String>,
+}

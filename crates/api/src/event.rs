@@ -1,0 +1,34 @@
+//! What happened.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An event of a session's journal. On disk before it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// Its place in the journal, from 1: the id of the server-sent event.
+    pub seq: u64,
+    /// When it was decided.
+    pub at: String,
+    /// Its kind: `turn_started`, `compacted`, `frozen`, `run_ended` …
+    pub kind: String,
+    /// The turn it belongs to.
+    pub turn: Option<String>,
+    /// The run it belongs to.
+    pub run: Option<String>,
+    /// The agent of the run, where the event opens it.
+    pub agent: Option<String>,
+    /// What happened, in one line for people.
+    pub text: String,
+}
+
+/// What is being done, not in the journal: a slow listener misses some.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    /// The run whose agent speaks.
+    pub run: Option<String>,
+    /// The turn that is being compacted.
+    pub turn: Option<String>,
+    /// What is said.
+    pub text: String,
+}

@@ -1,0 +1,177 @@
+//! OpenAI's chat completions, as far as agents can be asked with them.
+//!
+//! Names and shapes are those of the public API reference of Chat Completions. What a request
+//! holds besides is ignored.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Deserialize, ToSchema)]
+pub struct ChatRequest {
+    /// An agent, or `team` for the configured lead with its agents.
+    pub model: String,
+    /// The conversation; its last message is the task.
+    #[schema(value_type = Vec<Object>)]
+    pub messages: Vec<Value>,
+    /// Whether the answer is sent piece by piece.
+    #[serde(default)]
+    pub stream: bool,
+    /// What the stream tells besides.
+    #[serde(default)]
+    pub stream_options: Option<StreamOptions>,
+    /// `session`: the session that is continued, whose own conversation counts.
+    #[serde(default)]
+    pub metadata: Option<BTreeMap<String, String>>,
+}
+
+/// What a stream tells besides the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+pub struct StreamOptions {
+    /// Whether its last piece says what was used.
+    #[serde(default)]
+    pub include_usage: bool,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct ChatCompletion {
+    /// Its id.
+    pub id: String,
+    /// `chat.completion`.
+    pub object: &'static str,
+    /// Unix time in seconds.
+    pub created: i64,
+    /// As in the request.
+    pub model: String,
+    /// One answer.
+    pub choices: Vec<Choice>,
+    /// What was used, by all agents together.
+    pub usage: Tokens,
+}
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Choice {
+    /// 0.
+    pub index: u32,
+    /// The answer.
+    pub message: Said,
+    /// `stop`.
+    pub finish_reason: &'static str,
+}
+
+/// What the assistant says.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Said {
+    /// `assistant`.
+    pub role: &'static str,
+    /// The text.
+    pub content: String,
+}
+
+/// A piece of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Chunk {
+    /// The answer's id.
+    pub id: String,
+    /// `chat.completion.chunk`.
+    pub object: &'static str,
+    /// Unix time in seconds.
+    pub created: i64,
+    /// As in the request.
+    pub model: String,
+    /// The piece; empty in the one that tells what was used.
+    pub choices: Vec<ChunkChoice>,
+    /// What was used, in the last piece, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Tokens>,
+}
+
+/// A piece of one answer.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct ChunkChoice {
+    /// 0.
+    pub index: u32,
+    /// What comes next.
+    pub delta: Delta,
+    /// `stop` in the last piece.
+    pub finish_reason: Option<&'static str>,
+}
+
+/// What comes next.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct Delta {
+    /// `assistant`, in the first piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<&'static str>,
+    /// Text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+}
+
+/// Tokens that were used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Tokens {
+    /// In.
+    pub prompt_tokens: u64,
+    /// Out.
+    pub completion_tokens: u64,
+    /// Both.
+    pub total_tokens: u64,
+    /// What of those in was special.
+    pub prompt_tokens_details: PromptTokens,
+}
+
+/// What of the tokens in was special.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PromptTokens {
+    /// Those from the prompt cache.
+    pub cached_tokens: u64,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Models {
+    /// `list`.
+    pub object: &'static str,
+    /// All of it.
+    pub data: Vec<Model>,
+}
+
+/// An agent, or the team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Model {
+    /// Its name.
+    pub id: String,
+    /// `model`.
+    pub object: &'static str,
+    /// Unix time in seconds.
+    pub created: i64,
+    /// `unisono`.
+    pub owned_by: &'static str,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Failure {
+    /// Why.
+    pub error: Reason,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Reason {
+    /// For people.
+    pub message: String,
+    /// `invalid_request_error`, `authentication_error`, `rate_limit_error` or `server_error`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The field of the request that is wrong.
+    pub param: Option<String>,
+    /// For programs.
+    pub code: Option<String>,
+}

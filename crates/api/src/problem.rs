@@ -1,0 +1,182 @@
+//! Why a request was not carried out: `application/problem+json` (RFC 9457).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What kind of problem it is. Stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The request is not understood: its JSON, a parameter, an id.
+    InvalidRequest,
+    /// There is no token, or a wrong one.
+    Unauthorized,
+    /// The request comes from a place it may not come from.
+    Forbidden,
+    /// There is no such thing.
+    NotFound,
+    /// The address does not take that method.
+    MethodNotAllowed,
+    /// It cannot be done as things stand now.
+    Conflict,
+    /// The body is larger than is taken.
+    TooLarge,
+    /// The body is not JSON.
+    UnsupportedMediaType,
+    /// It is understood and refused: an unknown agent, an empty task.
+    Refused,
+    /// Too many requests wait; after `Retry-After` seconds there may be room.
+    Busy,
+    /// It did not work, and that is not the request's fault.
+    Failed,
+    /// The program is stopping, or its store takes no writes.
+    Unavailable,
+}
+
+impl Code {
+    /// Every code.
+    pub const ALL: [Code; 12] = [
+        Code::InvalidRequest,
+        Code::Unauthorized,
+        Code::Forbidden,
+        Code::NotFound,
+        Code::MethodNotAllowed,
+        Code::Conflict,
+        Code::TooLarge,
+        Code::UnsupportedMediaType,
+        Code::Refused,
+        Code::Busy,
+        Code::Failed,
+        Code::Unavailable,
+    ];
+
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Code::InvalidRequest => "invalid_request",
+            Code::Unauthorized => "unauthorized",
+            Code::Forbidden => "forbidden",
+            Code::NotFound => "not_found",
+            Code::MethodNotAllowed => "method_not_allowed",
+            Code::Conflict => "conflict",
+            Code::TooLarge => "too_large",
+            Code::UnsupportedMediaType => "unsupported_media_type",
+            Code::Refused => "refused",
+            Code::Busy => "busy",
+            Code::Failed => "failed",
+            Code::Unavailable => "unavailable",
+        }
+    }
+
+    /// The code of that name.
+    pub fn from_name(name: &str) -> Option<Code> {
+        Code::ALL.into_iter().find(|code| code.name() == name)
+    }
+
+    /// The HTTP status it is answered with.
+    pub const fn status(self) -> u16 {
+        match self {
+            Code::InvalidRequest => 400,
+            Code::Unauthorized => 401,
+            Code::Forbidden => 403,
+            Code::NotFound => 404,
+            Code::MethodNotAllowed => 405,
+            Code::Conflict => 409,
+            Code::TooLarge => 413,
+            Code::UnsupportedMediaType => 415,
+            Code::Refused => 422,
+            Code::Busy => 429,
+            Code::Failed => 500,
+            Code::Unavailable => 503,
+        }
+    }
+
+    /// For people, the same for every problem of this kind.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Code::InvalidRequest => "the request is not understood",
+            Code::Unauthorized => "a valid token is missing",
+            Code::Forbidden => "this may not be asked from there",
+            Code::NotFound => "there is no such thing",
+            Code::MethodNotAllowed => "this address does not take that method",
+            Code::Conflict => "this cannot be done as things stand now",
+            Code::TooLarge => "the body is too large",
+            Code::UnsupportedMediaType => "the body must be JSON",
+            Code::Refused => "the request is refused",
+            Code::Busy => "too many requests wait",
+            Code::Failed => "it did not work",
+            Code::Unavailable => "this cannot be had now",
+        }
+    }
+
+    /// What to do about it, for the page of the code.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Code::InvalidRequest => {
+                "Compare the request with /v1/openapi.json; `detail` names the field."
+            }
+            Code::Unauthorized => {
+                "Send `Authorization: Bearer <token>`; `unisono serve` prints the file that holds \
+                 the token."
+            }
+            Code::Forbidden => {
+                "Use the address that `unisono serve` prints. Other host names are listed in \
+                 `server.hosts`; pages of other origins are never served."
+            }
+            Code::NotFound => "Look it up: `GET /v1/sessions` lists sessions.",
+            Code::MethodNotAllowed => "The header `Allow` lists the methods.",
+            Code::Conflict => "Look at the state again, then decide anew.",
+            Code::TooLarge => "Send less, or raise `server.body_limit_bytes`.",
+            Code::UnsupportedMediaType => "Send `Content-Type: application/json`.",
+            Code::Refused => "`detail` says what is wrong with what was asked.",
+            Code::Busy => "Wait as long as `Retry-After` says, then ask again.",
+            Code::Failed => "The program's log has more; `unisono doctor` checks the store.",
+            Code::Unavailable => "`GET /readyz` says when it can be had again.",
+        }
+    }
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The address of the page about this kind of problem.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind, for people.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// The kind, for programs.
+    pub code: Code,
+    /// What happened here, and what to do.
+    pub detail: String,
+}
+
+impl Problem {
+    /// A problem of that kind.
+    pub fn new(code: Code, detail: impl Into<String>) -> Problem {
+        Problem {
+            kind: format!("/problems/{}", code.name()),
+            title: code.title().to_owned(),
+            status: code.status(),
+            code,
+            detail: detail.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_written_as_its_name() {
+        for code in Code::ALL {
+            let written = serde_json::to_value(code).unwrap();
+            assert_eq!(written, code.name());
+            assert_eq!(Code::from_name(code.name()), Some(code));
+            assert!((400..600).contains(&code.status()));
+        }
+        assert_eq!(Code::from_name("teapot"), None);
+    }
+}

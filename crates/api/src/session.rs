@@ -1,0 +1,108 @@
+//! Conversations.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A session as a list has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Listed {
+    /// Its id.
+    pub session: String,
+    /// A title for people.
+    pub title: String,
+    /// Labels: platform, channel, owner.
+    pub labels: BTreeMap<String, String>,
+    /// Events in its journal.
+    pub events: u64,
+    /// When it was made.
+    pub created: String,
+    /// When its journal last grew.
+    pub updated: String,
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Session {
+    /// Its id.
+    pub session: String,
+    /// A title for people.
+    pub title: String,
+    /// The system text every agent sees first.
+    pub system: String,
+    /// Labels: platform, channel, owner.
+    pub labels: BTreeMap<String, String>,
+    /// Events in its journal: where to follow it from.
+    pub events: u64,
+    /// Messages on all branches.
+    pub messages: u64,
+    /// Its branches, by name.
+    pub branches: Vec<Branch>,
+    /// Checkpoints made so far.
+    pub checkpoints: u64,
+    /// Turns that have not ended, oldest first.
+    pub open_turns: Vec<String>,
+    /// Turns that have, oldest first.
+    pub ended_turns: Vec<EndedTurn>,
+}
+
+/// A turn that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndedTurn {
+    /// Its id.
+    pub turn: String,
+    /// How it ended, for people.
+    pub outcome: String,
+    /// The ordinal of the answer's message.
+    pub answer_message: Option<u32>,
+}
+
+/// A path through the conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Branch {
+    /// Its name.
+    pub name: String,
+    /// The id of its last message.
+    pub head: String,
+    /// Messages on it.
+    pub messages: u32,
+}
+
+/// A branch to be started, or set elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewBranch {
+    /// Its name.
+    pub name: String,
+    /// The message it ends in: an id, or `#n` on `from`.
+    pub at: String,
+    /// The branch on which `#n` is counted.
+    #[serde(default = "main_branch")]
+    pub from: String,
+}
+
+/// A conversation to be kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSession {
+    /// A title for people.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// The system text every agent sees first; in place of leading system messages.
+    #[serde(default)]
+    pub system: Option<String>,
+    /// Labels: platform, channel, owner.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// What was said so far: OpenAI chat messages.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    pub messages: Vec<Value>,
+}
+
+/// The name of the branch a session starts with.
+pub fn main_branch() -> String {
+    "main".to_owned()
+}

@@ -1,0 +1,130 @@
+//! What is asked of a session, and what came of it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::session::main_branch;
+
+/// A task for a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewTurn {
+    /// What is to be done.
+    pub task: String,
+    /// The branch it continues.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// The agent that answers; none: as configured.
+    #[serde(default)]
+    pub lead: Option<String>,
+    /// Agents that work before it, each `agent` or `agent=task`; none: as configured; empty: the
+    /// lead alone.
+    #[serde(default)]
+    pub agents: Option<Vec<String>>,
+    /// Whether to wait for the answer; otherwise the turn is accepted and can be followed.
+    #[serde(default = "yes")]
+    pub wait: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A request to compact a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewCompaction {
+    /// The branch.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// What the writer of the summary is told besides.
+    #[serde(default)]
+    pub instructions: Option<String>,
+}
+
+impl Default for NewCompaction {
+    fn default() -> NewCompaction {
+        NewCompaction {
+            branch: main_branch(),
+            instructions: None,
+        }
+    }
+}
+
+/// A turn, as far as it has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Turn {
+    /// Its session.
+    pub session: String,
+    /// Its id.
+    pub turn: String,
+    /// Its branch.
+    pub branch: String,
+    /// What was asked; none for a compaction.
+    pub task: Option<String>,
+    /// `queued`, `preparing`, `working`, `answered`, `compacted`, `failed` or `cancelled`.
+    pub state: String,
+    /// Why it failed.
+    pub error: Option<Fault>,
+    /// The lead's answer.
+    pub answer: Option<String>,
+    /// The frozen context that its agents were given.
+    pub snapshot: Option<String>,
+    /// How many agents were given it.
+    pub snapshot_agents: u32,
+    /// Checkpoints that it made, by number.
+    pub checkpoints: Vec<u32>,
+    /// Its runs, in the order in which they were opened.
+    pub runs: Vec<Run>,
+    /// What the runs that ended cost together; none where a price is not known.
+    pub cost_usd: Option<f64>,
+    /// When it was accepted.
+    pub accepted: String,
+    /// When it ended.
+    pub ended: Option<String>,
+}
+
+/// Why a turn or a run failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Fault {
+    /// A stable code, such as `context_overflow` or `timeout`.
+    pub code: String,
+    /// What happened.
+    pub reason: String,
+}
+
+/// One agent working on one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    /// Its id.
+    pub run: String,
+    /// The agent.
+    pub agent: String,
+    /// Its model.
+    pub model: Option<String>,
+    /// `delegate`, `lead` or `child`.
+    pub role: String,
+    /// The run that gave it its task, for a `child`.
+    pub parent: Option<String>,
+    /// What it was given to do, where it has a task of its own.
+    pub task: Option<String>,
+    /// `running`, `waiting` (for those it gave tasks to), `done`, `partial`, `failed` or
+    /// `cancelled`.
+    pub state: String,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The frozen context it was given.
+    pub snapshot: Option<String>,
+    /// The digest of the prompt bytes it shares with others.
+    pub prefix: String,
+    /// Its answer.
+    pub text: Option<String>,
+    /// Why it failed, or is not complete.
+    pub error: Option<Fault>,
+    /// What it used.
+    pub usage: crate::usage::Amounts,
+    /// When it was opened.
+    pub opened: String,
+    /// How long it took, all attempts, in milliseconds.
+    pub duration_ms: Option<u64>,
+}

@@ -1,0 +1,44 @@
+//! What model calls used.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Tokens and their cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Amounts {
+    /// Tokens in, those from the prompt cache included.
+    pub input_tokens: u64,
+    /// Tokens out.
+    pub output_tokens: u64,
+    /// Tokens in that were expected from the provider's prompt cache.
+    pub cache_expected_tokens: u64,
+    /// Those that came from it.
+    pub cache_read_tokens: u64,
+    /// Those that were written to it.
+    pub cache_write_tokens: u64,
+    /// Dollars; none where a price is not known.
+    pub cost_usd: Option<f64>,
+}
+
+/// What one asker used of one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Row {
+    /// The agent; none for summaries.
+    pub agent: Option<String>,
+    /// The model.
+    pub model: String,
+    /// Runs it took part in, or summaries that it wrote.
+    pub jobs: u64,
+    /// What they used.
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
+/// What a session, or all of them, used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Usage {
+    /// By asker and model.
+    pub rows: Vec<Row>,
+    /// All of it together.
+    pub total: Amounts,
+}

@@ -1,0 +1,74 @@
+//! `unisono serve`: the daemon over HTTP.
+
+use serde_json::json;
+use unisono_daemon::config::Override;
+use unisono_daemon::http::{self, Server};
+
+use crate::app::App;
+use crate::live::Interrupts;
+use crate::problem::{Problem, Result};
+
+const HELP: &str = "\
+Open turns of all sessions go on by themselves. Every request carries the token that is in the
+file it names. It stops on SIGINT and SIGTERM: nothing new is taken, what is being answered is
+finished (server.drain_seconds), turns that are still open go on at the next start.
+
+  curl -H \"Authorization: Bearer $(cat ~/.config/unisono/token)\" http://127.0.0.1:7007/v1/sessions
+
+JSON: one line once it listens: url, token_file, pid.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Where it listens, in place of the configured address; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<String>,
+    /// Listens also where other machines can reach it
+    #[arg(long)]
+    allow_remote: bool,
+}
+
+impl Args {
+    fn overrides(&self) -> Vec<Override> {
+        let bind = self.bind.iter();
+        let bind = bind.map(|address| Override::new("--bind", "server.bind", address));
+        let remote = self
+            .allow_remote
+            .then(|| Override::new("--allow-remote", "server.allow_remote", "true"));
+        bind.chain(remote).collect()
+    }
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(args.overrides())?;
+    let mut interrupts = Interrupts::listen()?;
+    let opened = app.store(&setup).await?;
+    let daemon = app.daemon(opened, setup).await?;
+    let server = Server::bind(daemon).await?;
+    let url = format!("http://{}", server.address());
+    let token_file = server.token_file().display().to_string();
+    if app.out.json {
+        let pid = std::process::id();
+        app.out
+            .json(&json!({"url": url, "token_file": token_file, "pid": pid}));
+    } else {
+        app.out.say(format_args!("listening  {url}"));
+        app.out.say(format_args!("token      in {token_file}"));
+    }
+    match server.run(interrupts.next()).await {
+        None => {
+            app.out.say("stopped");
+            Ok(())
+        }
+        Some(reason) => Err(Problem::failed(format!("the runtime gave up: {reason}"))),
+    }
+}
+
+impl From<http::Error> for Problem {
+    fn from(error: http::Error) -> Problem {
+        match error {
+            http::Error::Remote(_) => Problem::usage(error),
+            http::Error::Listen { .. } | http::Error::Token { .. } => Problem::failed(error),
+        }
+    }
+}

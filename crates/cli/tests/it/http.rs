@@ -1,0 +1,238 @@
+//! A daemon and a plain client of it. Requests are written as they go over the wire, so that a
+//! test can send what no library would.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::support::{Going, PATIENCE, Place};
+
+/// A daemon that listens.
+pub(crate) struct Daemon {
+    pub(crate) going: Going,
+    pub(crate) address: String,
+    pub(crate) token: String,
+}
+
+impl Daemon {
+    /// Starts one on a free port and waits until it listens.
+    pub(crate) fn start(place: &Place) -> Daemon {
+        let mut going = Going::start(place.command(&["serve", "--bind", "127.0.0.1:0"]));
+        let line = going.wait_for(&["listening"]);
+        let (_, address) = line.split_once("http://").unwrap();
+        let token = std::fs::read_to_string(place.path("settings/unisono/token")).unwrap();
+        Daemon {
+            going,
+            address: address.trim().to_owned(),
+            token: token.trim().to_owned(),
+        }
+    }
+
+    /// A request with the token, and with JSON where there is a body.
+    pub(crate) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        self.request_with(method, path, &[], body)
+    }
+
+    pub(crate) fn request_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Reply {
+        let token = format!("Bearer {}", self.token);
+        let mut all = vec![("Host", self.address.as_str()), ("Authorization", &token)];
+        if body.is_some() {
+            all.push(("Content-Type", "application/json"));
+        }
+        all.extend(headers);
+        let body = body.map(Value::to_string).unwrap_or_default();
+        self.send(&head(method, path, &all, body.len()), body.as_bytes())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.request("GET", path, None)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+        self.request("POST", path, Some(body))
+    }
+
+    /// Sends these bytes and reads the head of the reply.
+    pub(crate) fn send(&self, head: &str, body: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        // A server that refuses a body need not read it.
+        stream.write_all(body).ok();
+        Reply::read(stream)
+    }
+
+    /// Ends it as a service manager does.
+    pub(crate) fn stop(self) {
+        self.going.signal("TERM");
+        self.going.finish().expect(0).says(&["stopped"]);
+    }
+}
+
+/// The head of a request whose connection ends with its reply.
+pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    if length > 0 {
+        head += &format!("Content-Length: {length}\r\n");
+    }
+    head + "\r\n"
+}
+
+/// A reply, its body still to be read.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    reader: BufReader<TcpStream>,
+}
+
+impl Reply {
+    fn read(stream: TcpStream) -> Reply {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let status = line
+            .split(' ')
+            .nth(1)
+            .unwrap_or_else(|| panic!("no reply: {line:?}"));
+        let status = status.parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            match line.trim_end().split_once(": ") {
+                Some((name, value)) => headers.push((name.to_lowercase(), value.to_owned())),
+                None => break,
+            }
+        }
+        Reply {
+            status,
+            headers,
+            reader,
+        }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut named = self.headers.iter().filter(|(known, _)| known == name);
+        named.next().map(|(_, value)| value.as_str())
+    }
+
+    fn is_chunked(&self) -> bool {
+        self.header("transfer-encoding") == Some("chunked")
+    }
+
+    /// The next piece of a body that comes in pieces; none at its end.
+    fn chunk(&mut self) -> Option<Vec<u8>> {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        let length = usize::from_str_radix(line.trim(), 16).ok()?;
+        let mut bytes = vec![0; length + 2];
+        self.reader.read_exact(&mut bytes).ok()?;
+        bytes.truncate(length);
+        (length > 0).then_some(bytes)
+    }
+
+    pub(crate) fn text(mut self) -> String {
+        let mut bytes = Vec::new();
+        if self.is_chunked() {
+            while let Some(chunk) = self.chunk() {
+                bytes.extend(chunk);
+            }
+        } else {
+            self.reader.read_to_end(&mut bytes).unwrap();
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Reply {
+        if self.status == status {
+            return self;
+        }
+        let found = self.status;
+        panic!("{found} instead of {status}: {}", self.text());
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        let text = self.text();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// A problem of that kind; what happened.
+    #[track_caller]
+    pub(crate) fn problem(self, code: &str) -> String {
+        let kind = self.header("content-type").map(str::to_owned);
+        let status = self.status;
+        let body = self.json();
+        assert_eq!(kind.as_deref(), Some("application/problem+json"), "{body}");
+        assert_eq!(body["code"], code, "{body}");
+        assert_eq!(body["status"], status, "{body}");
+        assert_eq!(body["type"], format!("/problems/{code}"));
+        body["detail"].as_str().unwrap().to_owned()
+    }
+
+    /// The events of a stream, as they come.
+    pub(crate) fn events(self) -> Events {
+        Events {
+            reply: self,
+            buffer: String::new(),
+        }
+    }
+}
+
+/// Server-sent events.
+pub(crate) struct Events {
+    reply: Reply,
+    buffer: String,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) id: Option<u64>,
+    pub(crate) name: String,
+    pub(crate) data: String,
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some((block, rest)) = self.buffer.split_once("\n\n") {
+                let event = event(block);
+                self.buffer = rest.to_owned();
+                match event {
+                    Some(event) => return Some(event),
+                    None => continue,
+                }
+            }
+            let chunk = self.reply.chunk()?;
+            self.buffer += std::str::from_utf8(&chunk).unwrap();
+        }
+    }
+}
+
+/// An event; none for a comment.
+fn event(block: &str) -> Option<Event> {
+    let field = |name: &str| {
+        let mut lines = block.lines().filter_map(|line| line.strip_prefix(name));
+        lines.next().map(|value| value.trim_start().to_owned())
+    };
+    Some(Event {
+        id: field("id:").map(|id| id.parse().unwrap()),
+        name: field("event:").unwrap_or_default(),
+        data: field("data:")?,
+    })
+}

@@ -1,0 +1,353 @@
+//! The daemon over HTTP: conversations, turns, events, OpenAI's clients, restarts.
+
+use serde_json::{Value, json};
+
+use crate::http::Daemon;
+use crate::interrupted::Scene;
+use crate::support::{Place, heard, send_signal, tell};
+
+fn talk() -> Value {
+    json!([
+        {"role": "system", "content": "You help a small shop."},
+        {"role": "user", "content": "We decided to move the orders database on Friday 6 March."},
+        {"role": "assistant", "content": "Noted: the orders database moves on Friday 6 March."},
+    ])
+}
+
+fn session(daemon: &Daemon) -> String {
+    let new = json!({"title": "Move", "labels": {"team": "shop"}, "messages": talk()});
+    let made = daemon.post("/v1/sessions", &new).expect(201);
+    let location = made.header("location").unwrap().to_owned();
+    let body = made.json();
+    let id = body["session"].as_str().unwrap().to_owned();
+    assert_eq!(location, format!("/v1/sessions/{id}"));
+    assert_eq!(body["system"], "You help a small shop.");
+    assert_eq!(body["messages"], 2);
+    assert_eq!(body["branches"][0]["name"], "main");
+    id
+}
+
+#[test]
+fn a_conversation_is_kept_asked_and_followed() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let id = session(&daemon);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+
+    let task = json!({"task": "When does the orders database move?", "agents": ["facts", "risks"]});
+    let turn = daemon.post(&at("/turns"), &task).expect(200).json();
+    assert_eq!(turn["state"], "answered", "{turn}");
+    assert!(
+        turn["answer"].as_str().unwrap().contains("Friday 6 March"),
+        "{turn}"
+    );
+    assert_eq!(turn["snapshot_agents"], 3);
+    let runs = turn["runs"].as_array().unwrap();
+    let of =
+        |key: &str| -> Vec<&str> { runs.iter().map(|run| run[key].as_str().unwrap()).collect() };
+    assert_eq!(of("role"), ["delegate", "delegate", "lead"]);
+    assert_eq!(of("state"), ["done", "done", "done"]);
+    assert!(
+        runs.iter().all(|run| run["snapshot"] == turn["snapshot"]),
+        "{turn}"
+    );
+    assert_eq!(runs[0]["prefix"], runs[1]["prefix"]);
+
+    let shown = daemon.get(&at(&format!("/turns/{}", turn["turn"].as_str().unwrap())));
+    assert_eq!(shown.expect(200).json(), turn);
+    let whole = daemon.get(&at("")).expect(200).json();
+    assert_eq!(whole["ended_turns"][0]["turn"], turn["turn"]);
+    assert_eq!(whole["open_turns"], json!([]));
+
+    let messages = daemon.get(&at("/messages?limit=2")).expect(200).json();
+    assert_eq!(messages["items"][0]["parts"][0]["type"], "text");
+    assert_eq!(messages["next"], "3");
+    let rest = daemon
+        .get(&at("/messages?limit=500&cursor=3"))
+        .expect(200)
+        .json();
+    assert_eq!(rest["next"], Value::Null);
+    let last = rest["items"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["parts"][0]["text"], turn["answer"]);
+
+    let context = daemon.get(&at("/context")).expect(200).json();
+    assert_eq!(context["system"], "You help a small shop.");
+    assert!(context["used_tokens"].as_u64().unwrap() > 0);
+
+    let agents = daemon.get("/v1/agents").expect(200).json();
+    assert!(
+        agents
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|agent| agent["agent"] == "lead")
+    );
+    let models = daemon.get("/v1/models").expect(200).json();
+    assert!(
+        models
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|model| model["default"] == true)
+    );
+    let usage = daemon
+        .get(&format!("/v1/usage?session={id}"))
+        .expect(200)
+        .json();
+    assert!(
+        usage["total"]["input_tokens"].as_u64().unwrap() > 0,
+        "{usage}"
+    );
+    let listed = daemon.get("/v1/sessions").expect(200).json();
+    assert_eq!(listed["items"][0]["session"], id);
+    assert_eq!(listed["items"][0]["labels"]["team"], "shop");
+    assert_eq!(listed["next"], Value::Null);
+    daemon.stop();
+}
+
+#[test]
+fn every_event_is_told_once_also_across_a_restart() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let id = session(&daemon);
+    let path = format!("/v1/sessions/{id}/turns");
+    let accept = [("Accept", "text/event-stream")];
+    let task = json!({"task": "When?", "agents": ["facts"]});
+    let streamed: Vec<_> = daemon
+        .request_with("POST", &path, &accept, Some(&task))
+        .expect(200)
+        .events()
+        .collect();
+    let last = streamed.last().unwrap();
+    assert_eq!(last.name, "turn");
+    let turn: Value = serde_json::from_str(&last.data).unwrap();
+    assert_eq!(turn["state"], "answered");
+
+    let now = daemon.get(&format!("/v1/sessions/{id}")).json()["events"]
+        .as_u64()
+        .unwrap();
+    let events = format!("/v1/sessions/{id}/events");
+    let ids = |daemon: &Daemon, after: &str, upto: u64| -> Vec<u64> {
+        let headers = [("Last-Event-ID", after)];
+        let reply = daemon
+            .request_with("GET", &events, &headers, None)
+            .expect(200);
+        let ids = reply.events().filter_map(|event| event.id);
+        let mut all = Vec::new();
+        for id in ids {
+            all.push(id);
+            if id == upto {
+                break;
+            }
+        }
+        all
+    };
+    assert_eq!(ids(&daemon, "0", now), (1..=now).collect::<Vec<_>>());
+    let recorded: Vec<u64> = streamed.iter().filter_map(|event| event.id).collect();
+    let first = recorded[0];
+    assert_eq!(recorded, (first..=now).collect::<Vec<_>>());
+    daemon.stop();
+
+    let daemon = Daemon::start(&place);
+    let half = now / 2;
+    assert_eq!(
+        ids(&daemon, &half.to_string(), now),
+        (half + 1..=now).collect::<Vec<_>>()
+    );
+    let detail = daemon
+        .request_with("GET", &events, &[("Last-Event-ID", "999999")], None)
+        .expect(400)
+        .problem("invalid_request");
+    assert!(detail.contains("has not happened"), "{detail}");
+    daemon.stop();
+}
+
+#[test]
+fn a_killed_daemon_goes_on_with_its_turns_and_repeats_none() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let id = session(&daemon);
+    let task = json!({"task": "Which word?", "agents": ["marks", "waits"], "wait": false});
+    let accepted = daemon
+        .post(&format!("/v1/sessions/{id}/turns"), &task)
+        .expect(202);
+    let path = accepted.header("location").unwrap().to_owned();
+    let events = daemon
+        .request_with(
+            "GET",
+            &format!("/v1/sessions/{id}/events?after=0"),
+            &[],
+            None,
+        )
+        .expect(200)
+        .events();
+    let agent = heard(&scene.started);
+    // The other agent's end is on disk when it is told.
+    let mut ended = events.filter(|event| event.name == "run_ended");
+    assert!(ended.next().is_some());
+    send_signal("KILL", &daemon.going.id().to_string());
+    drop(daemon);
+    send_signal("KILL", &agent);
+
+    let daemon = Daemon::start(&scene.place);
+    heard(&scene.started);
+    let open = daemon.get(&path).expect(200).json();
+    assert_eq!(open["state"], "working", "{open}");
+    let events = daemon
+        .request_with(
+            "GET",
+            &format!("/v1/sessions/{id}/events?after=0"),
+            &[],
+            None,
+        )
+        .expect(200)
+        .events();
+    tell(&scene.word, "unison");
+    let mut ended = events.filter(|event| event.name == "turn_ended");
+    assert!(ended.next().is_some());
+    let turn = daemon.get(&path).expect(200).json();
+    assert_eq!(turn["state"], "answered", "{turn}");
+    assert!(turn.to_string().contains("The word is unison."), "{turn}");
+    assert_eq!(scene.marks(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn a_turn_is_cancelled_and_branches_are_started() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let id = session(&daemon);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let task = json!({"task": "Which word?", "agents": ["waits"], "wait": false});
+    let accepted = daemon.post(&at("/turns"), &task).expect(202);
+    let path = accepted.header("location").unwrap().to_owned();
+    heard(&scene.started);
+    let busy = daemon.request("DELETE", &at(""), None).expect(409);
+    assert!(busy.problem("conflict").contains("cancel them first"));
+    let cancelled = daemon
+        .request("POST", &format!("{path}/cancel"), None)
+        .expect(200)
+        .json();
+    assert_eq!(cancelled["state"], "cancelled");
+    let again = daemon
+        .request("POST", &format!("{path}/cancel"), None)
+        .expect(404);
+    assert!(again.problem("not_found").contains("not open"));
+
+    let new = json!({"name": "plan-b", "at": "#1"});
+    let branches = daemon.post(&at("/branches"), &new).expect(201).json();
+    assert_eq!(
+        branches[1],
+        json!({"name": "plan-b", "head": branches[1]["head"], "messages": 1})
+    );
+    let missing = json!({"name": "plan-c", "at": "#77"});
+    daemon
+        .post(&at("/branches"), &missing)
+        .expect(404)
+        .problem("not_found");
+    daemon.request("DELETE", &at(""), None).expect(204);
+    daemon.get(&at("")).expect(404).problem("not_found");
+    daemon.stop();
+}
+
+#[test]
+fn a_compaction_on_request_is_a_turn_with_a_checkpoint() {
+    let place = Place::new();
+    let example = crate::support::example();
+    let imported = place.json(&["import", &example]);
+    let id = imported["session"].as_str().unwrap();
+    let daemon = Daemon::start(&place);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let turn = daemon
+        .post(&at("/compactions"), &json!({}))
+        .expect(200)
+        .json();
+    assert_eq!(turn["state"], "compacted", "{turn}");
+    assert_eq!(turn["checkpoints"], json!([1]));
+    let made = daemon.get(&at("/checkpoints")).expect(200).json();
+    assert_eq!(made[0]["active"], true);
+    assert!(made[0]["tokens_after"].as_u64() < made[0]["tokens_before"].as_u64());
+    let messages = daemon.get(&at("/messages?limit=1")).expect(200).json();
+    assert_eq!(messages["items"][0]["form"], "summarised");
+    let context = daemon.get(&at("/context")).expect(200).json();
+    assert_eq!(context["summaries"][0]["checkpoint"], 1);
+    daemon.stop();
+}
+
+#[test]
+fn openai_clients_ask_agents_with_and_without_a_session() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let models = daemon.get("/openai/v1/models").expect(200).json();
+    let ids: Vec<&str> = models["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| model["id"].as_str().unwrap())
+        .collect();
+    assert!(ids.contains(&"team") && ids.contains(&"facts"), "{ids:?}");
+
+    let mut messages = talk();
+    let question = json!({"role": "user", "content": "When does the orders database move?"});
+    messages.as_array_mut().unwrap().push(question);
+    let ask = json!({"model": "facts", "messages": messages});
+    let answer = daemon
+        .post("/openai/v1/chat/completions", &ask)
+        .expect(200)
+        .json();
+    let text = answer["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(text.contains("6 March"), "{answer}");
+    assert!(answer["usage"]["total_tokens"].as_u64().unwrap() > 0);
+    let left = daemon.get("/v1/sessions").expect(200).json();
+    assert_eq!(
+        left["items"],
+        json!([]),
+        "a conversation for one request is not kept"
+    );
+
+    let stream = json!({"model": "facts", "messages": messages, "stream": true,
+                        "stream_options": {"include_usage": true}});
+    let mut events: Vec<_> = daemon
+        .post("/openai/v1/chat/completions", &stream)
+        .expect(200)
+        .events()
+        .collect();
+    assert_eq!(events.pop().unwrap().data, "[DONE]");
+    let chunks: Vec<Value> = events
+        .iter()
+        .map(|event| serde_json::from_str(&event.data).unwrap())
+        .collect();
+    assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+    let said: String = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
+        .collect();
+    assert_eq!(said, text);
+    assert_eq!(chunks.last().unwrap()["usage"], answer["usage"]);
+    let finished = &chunks[chunks.len() - 2];
+    assert_eq!(finished["choices"][0]["finish_reason"], "stop");
+
+    let id = session(&daemon);
+    let header = [("X-Unisono-Session", id.as_str())];
+    let ask = json!({"model": "team", "messages": [{"role": "user", "content": "Which day?"}]});
+    let path = "/openai/v1/chat/completions";
+    daemon
+        .request_with("POST", path, &header, Some(&ask))
+        .expect(200);
+    let kept = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
+    assert_eq!(kept["ended_turns"].as_array().unwrap().len(), 1);
+
+    let unknown = json!({"model": "nobody", "messages": [{"role": "user", "content": "x"}]});
+    let refused = daemon.post(path, &unknown).expect(404).json();
+    assert_eq!(refused["error"]["param"], "model");
+    let last = json!({"model": "team", "messages": [{"role": "assistant", "content": "x"}]});
+    let refused = daemon.post(path, &last).expect(400).json();
+    assert_eq!(
+        refused["error"]["type"], "invalid_request_error",
+        "{refused}"
+    );
+    daemon.stop();
+}

@@ -1,0 +1,258 @@
+//! What the daemon is asked that it must not do, or cannot.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::http::{Daemon, head};
+use crate::support::Place;
+
+#[test]
+fn nothing_is_told_without_the_token_or_to_other_pages() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let host = daemon.address.clone();
+    let bearer = format!("Bearer {}", daemon.token);
+    let get =
+        |path: &str, headers: &[(&str, &str)]| daemon.send(&head("GET", path, headers, 0), b"");
+    let described = daemon.get("/v1/openapi.json").expect(200).json();
+    let paths = described["paths"].as_object().unwrap();
+    assert!(paths.len() > 15, "{}", paths.len());
+    for (path, methods) in paths {
+        if ["/healthz", "/readyz", "/problems/{code}"].contains(&path.as_str()) {
+            continue;
+        }
+        for method in methods.as_object().unwrap().keys() {
+            let method = method.to_uppercase();
+            let none = daemon
+                .send(&head(&method, path, &[("Host", &host)], 0), b"")
+                .expect(401);
+            assert!(none.header("www-authenticate").is_some());
+            none.problem("unauthorized");
+        }
+    }
+    for wrong in ["Bearer x", "Basic x", "Bearer", &bearer[..bearer.len() - 1]] {
+        get("/v1/sessions", &[("Host", &host), ("Authorization", wrong)]).expect(401);
+    }
+    let port = host.rsplit_once(':').unwrap().1;
+    let evil = format!("evil.example:{port}");
+    get(
+        "/v1/sessions",
+        &[("Host", &evil), ("Authorization", &bearer)],
+    )
+    .expect(403)
+    .problem("forbidden");
+    get("/healthz", &[("Host", &evil)]).expect(403);
+    let named = format!("localhost:{port}");
+    get(
+        "/v1/sessions",
+        &[("Host", &named), ("Authorization", &bearer)],
+    )
+    .expect(200);
+    for origin in ["http://evil.example", "null", "http://127.0.0.1:1"] {
+        let headers = [
+            ("Host", host.as_str()),
+            ("Authorization", &bearer),
+            ("Origin", origin),
+        ];
+        get("/v1/sessions", &headers).expect(403);
+    }
+    let own = format!("http://{host}");
+    let headers = [
+        ("Host", host.as_str()),
+        ("Authorization", &bearer),
+        ("Origin", &own),
+    ];
+    let reply = get("/v1/sessions", &headers).expect(200);
+    assert_eq!(reply.header("access-control-allow-origin"), None);
+    assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+    get("/v1/sessions", &[("Authorization", &bearer)]).expect(400);
+    get("/healthz", &[("Host", &host)]).expect(200);
+    get("/readyz", &[("Host", &host)]).expect(200);
+    daemon.stop();
+}
+
+#[test]
+fn every_route_says_what_is_wrong_with_a_request() {
+    let place = Place::with_config("[server]\nbody_limit_bytes = 20_000\n");
+    let daemon = Daemon::start(&place);
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    let described = daemon.get("/v1/openapi.json").expect(200).json();
+    assert!(described["openapi"].as_str().unwrap().starts_with("3.1"));
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        let concrete = path
+            .replace("{session}", id)
+            .replace("{turn}", id)
+            .replace("{code}", "busy");
+        let known = methods.as_object().unwrap();
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            if known.contains_key(&method.to_lowercase()) {
+                continue;
+            }
+            let reply = daemon.request(method, &concrete, None).expect(405);
+            assert!(reply.header("allow").is_some(), "{method} {path}");
+            if path.starts_with("/openai/") {
+                assert_eq!(reply.json()["error"]["code"], "method_not_allowed");
+            } else {
+                reply.problem("method_not_allowed");
+            }
+        }
+        if let Some(post) = known
+            .get("post")
+            .filter(|post| post.get("requestBody").is_some())
+        {
+            assert!(post["requestBody"]["content"]["application/json"].is_object());
+            bad_bodies(&daemon, &concrete);
+        }
+        let wrong = path.replace("{session}", "not-an-id").replace("{turn}", id);
+        if path.contains("{session}") {
+            let method = known.keys().next().unwrap().to_uppercase();
+            let body = json!({"task": "x", "name": "x", "at": "#1"});
+            let body = (method == "POST").then_some(&body);
+            let status = daemon.request(&method, &wrong, body).status;
+            assert!([400, 422].contains(&status), "{method} {wrong}: {status}");
+        }
+    }
+    let nobody = "01900000-0000-7000-8000-000000000000";
+    daemon
+        .get(&format!("/v1/sessions/{nobody}"))
+        .expect(404)
+        .problem("not_found");
+    daemon
+        .get(&format!("/v1/sessions/{id}/turns/{nobody}"))
+        .expect(404)
+        .problem("not_found");
+    daemon
+        .get("/v1/sessions?cursor=x")
+        .expect(400)
+        .problem("invalid_request");
+    daemon
+        .get("/v1/sessions?limit=-1")
+        .expect(400)
+        .problem("invalid_request");
+    daemon
+        .get("/v1/sessions?limits=1")
+        .expect(400)
+        .problem("invalid_request");
+    daemon
+        .get(&format!("/v1/sessions/{id}/messages?branch=nope"))
+        .expect(404);
+    daemon.get("/v2/sessions").expect(404).problem("not_found");
+    let turns = format!("/v1/sessions/{id}/turns");
+    let empty = daemon.post(&turns, &json!({"task": " "})).expect(422);
+    assert!(empty.problem("refused").contains("empty"));
+    let nobody = daemon
+        .post(&turns, &json!({"task": "x", "lead": "laed"}))
+        .expect(422);
+    assert!(nobody.problem("refused").contains("lead"));
+    let page = daemon.get("/problems/busy").expect(200).text();
+    assert!(page.contains("429"), "{page}");
+    daemon.get("/problems/teapot").expect(404);
+    daemon.stop();
+}
+
+fn bad_bodies(daemon: &Daemon, path: &str) {
+    let bearer = format!("Bearer {}", daemon.token);
+    let send = |kind: &str, body: &[u8]| {
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Authorization", &bearer),
+            ("Content-Type", kind),
+        ];
+        daemon
+            .send(&head("POST", path, &headers, body.len()), body)
+            .status
+    };
+    assert_eq!(send("text/plain", b"{}"), 415, "{path}");
+    let json = "application/json";
+    assert_eq!(send(json, b"{"), 400, "{path}");
+    assert_eq!(send(json, b"[]"), 400, "{path}");
+    assert_eq!(send(json, b"{\"task\": \"\xff\"}"), 400, "{path}");
+    let deep = format!(
+        "{{\"messages\": {}{}}}",
+        "[".repeat(5_000),
+        "]".repeat(5_000)
+    );
+    assert_eq!(send(json, deep.as_bytes()), 400, "{path}");
+    assert_eq!(send(json, &vec![b' '; 30_000]), 413, "{path}");
+}
+
+#[test]
+fn more_than_there_is_room_for_is_told_to_come_back_and_health_still_answers() {
+    let place = Place::with_config("[server]\nrequests = 2\nstreams = 2\n");
+    let daemon = Daemon::start(&place);
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    let events = format!(
+        "/v1/sessions/{}/events?after=0",
+        made["session"].as_str().unwrap()
+    );
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let mut stream = daemon.get(&events).expect(200).events();
+        assert!(stream.next().is_some());
+        open.push(stream);
+    }
+    let full = daemon.get(&events).expect(429);
+    assert_eq!(full.header("retry-after"), Some("1"));
+    full.problem("busy");
+    // A client that sends half of a request's body takes a place until it is done.
+    let bearer = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &bearer),
+        ("Content-Type", "application/json"),
+        ("Expect", "100-continue"),
+    ];
+    let head = head("POST", "/v1/sessions", &headers, 100);
+    let mut slow = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(&daemon.address).unwrap();
+        stream
+            .set_read_timeout(Some(crate::support::PATIENCE))
+            .unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        // It is asked for the body, so its request is being answered.
+        let mut said = [0; 12];
+        std::io::Read::read_exact(&mut stream, &mut said).unwrap();
+        assert_eq!(&said, b"HTTP/1.1 100");
+        slow.push(stream);
+    }
+    daemon.get("/v1/agents").expect(429).problem("busy");
+    daemon.get("/healthz").expect(200);
+    daemon.get("/readyz").expect(200);
+    drop(slow);
+    drop(open);
+    daemon.stop();
+}
+
+#[test]
+fn it_listens_to_this_machine_only_unless_told_otherwise() {
+    let place = Place::new();
+    place
+        .call(&["serve", "--bind", "0.0.0.0:0"])
+        .expect(2)
+        .says(&["other machines", "--allow-remote"]);
+    place
+        .call(&["serve", "--bind", "here"])
+        .expect(2)
+        .says(&["address with a port"]);
+    let daemon = Daemon::start(&place);
+    place
+        .call(&["serve", "--bind", &daemon.address])
+        .expect(1)
+        .says(&["held"]);
+    let other = Place::new();
+    other
+        .call(&["serve", "--bind", &daemon.address])
+        .expect(1)
+        .says(&["cannot listen", "server.bind"]);
+    let listed = place.call(&["sessions", "list"]).expect(1);
+    assert!(listed.stderr.contains("is held by pid"), "{listed:?}");
+    daemon.stop();
+    let left: Value = place.json(&["sessions", "list"]);
+    assert_eq!(left, json!([]));
+}

@@ -1,0 +1,265 @@
+//! The daemon over HTTP: `/v1`, an endpoint for OpenAI's clients, health.
+//!
+//! ```text
+//! connection ─► guard (host, origin, token, room) ─► route ─► Daemon
+//!               connections    guard                  sessions, turns, events …
+//! ```
+//!
+//! Loopback by default. Every route but health and the pages about problems wants the token.
+//! Every amount is bounded: connections, requests at a time, streams, header and body bytes.
+
+mod agents;
+mod branches;
+mod compactions;
+mod connections;
+mod context;
+mod events;
+mod extract;
+mod guard;
+mod health;
+mod messages;
+mod openai;
+mod problem;
+mod record;
+mod sessions;
+mod token;
+mod turns;
+mod usage;
+mod words;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::DefaultBodyLimit;
+use axum::{Json, Router, middleware};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Info, OpenApi, OpenApiBuilder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::Daemon;
+use crate::config;
+use token::Token;
+
+/// Why the daemon cannot be reached over HTTP.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is taken, or not this machine's.
+    #[error("cannot listen on {address}: {error}; set `server.bind` to another address")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Others could reach it, and nobody said that they may.
+    #[error(
+        "{0} can be reached from other machines; pass --allow-remote (or set \
+         `server.allow_remote`) if they may, behind something that speaks TLS"
+    )]
+    Remote(SocketAddr),
+    /// The file of the token cannot be read or made.
+    #[error("the token file {}: {error}", .path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: std::io::Error,
+    },
+}
+
+/// What every route uses.
+pub(crate) struct Shared {
+    daemon: Daemon,
+    token: Token,
+    /// Host names that may be asked for, lower case.
+    hosts: Vec<String>,
+    requests: Semaphore,
+    streams: Arc<Semaphore>,
+    /// Turns true when the program is stopping.
+    stopping: watch::Receiver<bool>,
+    openapi: OpenApi,
+}
+
+/// A daemon that listens.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    limits: connections::Limits,
+    token_file: PathBuf,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Listens at the configured address; nothing is answered before [`Server::run`].
+    ///
+    /// # Errors
+    /// The address is taken or open to others, or the token cannot be read or made.
+    pub async fn bind(daemon: Daemon) -> Result<Server, Error> {
+        let settings = daemon.setup().loaded.config.server.clone();
+        if !settings.bind.ip().is_loopback() && !settings.allow_remote {
+            return Err(Error::Remote(settings.bind));
+        }
+        let token = Token::open(&settings.token_file)?;
+        let listening = TcpListener::bind(settings.bind).await;
+        let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|error| Error::Listen {
+            address: settings.bind,
+            error,
+        })?;
+        let (stop, stopping) = watch::channel(false);
+        let (router, openapi) = routes().split_for_parts();
+        let shared = Arc::new(Shared {
+            daemon,
+            token,
+            hosts: hosts(address, &settings),
+            requests: Semaphore::new(settings.requests as usize),
+            streams: Arc::new(Semaphore::new(settings.streams as usize)),
+            stopping,
+            openapi,
+        });
+        let router = router
+            .fallback(problem::not_found)
+            .method_not_allowed_fallback(problem::method_not_allowed)
+            .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
+            .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
+            .with_state(shared.clone());
+        Ok(Server {
+            listener,
+            address,
+            router,
+            shared,
+            stop,
+            limits: connections::Limits {
+                connections: settings.connections as usize,
+                drain: Duration::from_secs(settings.drain_seconds),
+            },
+            token_file: settings.token_file,
+        })
+    }
+
+    /// The address it listens at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where the token is.
+    pub fn token_file(&self) -> &Path {
+        &self.token_file
+    }
+
+    /// Takes up the turns that were left open, and answers until `stop` comes or the runtime gives
+    /// up; then nothing new is taken, what is being answered is finished, and the daemon is shut
+    /// down. Turns that are still open go on at the next start. Returns why the runtime gave up,
+    /// if it did.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
+        let Server { shared, router, .. } = self;
+        let resuming = tokio::spawn(resume(shared.clone()));
+        notify(sd_notify::NotifyState::Ready);
+        let told = self.stop;
+        let until = async {
+            let failed = tokio::select! {
+                () = stop => None,
+                reason = shared.daemon.runtime().failed() => Some(reason),
+            };
+            notify(sd_notify::NotifyState::Stopping);
+            told.send_replace(true);
+            failed
+        };
+        let failed = connections::serve(self.listener, router, self.limits, until).await;
+        resuming.abort();
+        // Aborted or not, it has to be gone before the daemon can be taken back.
+        let _ = resuming.await;
+        match Arc::into_inner(shared) {
+            Some(shared) => shared.daemon.shutdown().await,
+            None => tracing::warn!("a request is still held; the store closes with the process"),
+        }
+        failed
+    }
+}
+
+/// Tells the service manager, where there is one.
+fn notify(state: sd_notify::NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::debug!(%error, "the service manager was not told");
+    }
+}
+
+/// Opens each session, so that its open turns go on.
+async fn resume(shared: Arc<Shared>) {
+    let mut after = None;
+    loop {
+        let page = match sessions::page(&shared.daemon, after, 256).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
+                return;
+            }
+        };
+        let Some(last) = page.last() else { return };
+        after = Some(last.id);
+        for session in &page {
+            if let Err(error) = shared.daemon.open(session.id).await {
+                tracing::error!(session = %session.id, %error, "a session cannot be opened");
+            }
+        }
+    }
+}
+
+/// The names it may be asked by.
+fn hosts(address: SocketAddr, settings: &config::Server) -> Vec<String> {
+    let own = match address {
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+    };
+    let mut hosts = vec![own, "localhost".to_owned()];
+    if address.ip().is_loopback() {
+        hosts.extend(["127.0.0.1".to_owned(), "[::1]".to_owned()]);
+    }
+    hosts.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
+    hosts
+}
+
+/// Every route, with its description.
+fn routes() -> OpenApiRouter<Arc<Shared>> {
+    let about = OpenApiBuilder::new()
+        .info(Info::new("unisono", env!("CARGO_PKG_VERSION")))
+        .build();
+    let mut all = OpenApiRouter::with_openapi(about)
+        .merge(sessions::routes())
+        .merge(messages::routes())
+        .merge(branches::routes())
+        .merge(turns::routes())
+        .merge(compactions::routes())
+        .merge(context::routes())
+        .merge(events::routes())
+        .merge(agents::routes())
+        .merge(usage::routes())
+        .merge(openai::routes())
+        .merge(health::routes())
+        .routes(routes!(problem::page));
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    let components = all.get_openapi_mut().components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    all.route("/v1/openapi.json", axum::routing::get(openapi))
+}
+
+/// The description of all routes.
+async fn openapi(axum::extract::State(shared): axum::extract::State<Arc<Shared>>) -> Json<OpenApi> {
+    Json(shared.openapi.clone())
+}

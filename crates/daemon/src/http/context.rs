@@ -1,0 +1,123 @@
+//! `/v1/sessions/{session}/context`: what a model sees of a branch.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use unisono_api::context::{Context, Entry, Summary, Tool};
+use unisono_api::session::main_branch;
+use unisono_api::{Code, Problem};
+use unisono_context::alteration::Form;
+use unisono_session::State as SessionState;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{Path, Query};
+use super::messages::unknown_branch;
+use super::problem::Fault;
+use super::{Shared, sessions};
+use crate::ask::{self, Ask};
+use crate::context::{Shown, entry_text};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new().routes(routes!(show))
+}
+
+/// Of which branch.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    /// The branch: `main`.
+    #[serde(default = "main_branch")]
+    branch: String,
+}
+
+/// The context of a branch for the configured lead, by section.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/context", tag = "context", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"), Of),
+    responses((status = 200, description = "The context", body = Context),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(of): Query<Of>,
+) -> Result<Json<Context>, Fault> {
+    let setup = shared.daemon.setup();
+    let team = Ask::new("")
+        .team(setup)
+        .map_err(crate::daemon::Error::from)?;
+    let (_, safety) = ask::policy(setup, &team);
+    let session = sessions::open(&shared, &id).await?;
+    let mut state = session.inspect(Clone::clone).await?;
+    let head = state.tree().head(&of.branch);
+    let head = head.ok_or_else(|| unknown_branch(&of.branch))?;
+    // Counting takes a tokenizer, and time.
+    let looking = tokio::task::spawn_blocking(move || {
+        let shown = Shown::new(&mut state, head, &team, safety)?;
+        Ok::<_, crate::context::Error>(described(
+            &shown,
+            &state,
+            session.id().to_string(),
+            of.branch,
+        ))
+    });
+    let looked = looking
+        .await
+        .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
+    looked
+        .map(Json)
+        .map_err(|error| Fault::new(Code::Failed, error.to_string()))
+}
+
+fn described(shown: &Shown, state: &SessionState, session: String, branch: String) -> Context {
+    let (budget, preamble) = (&shown.measured.budget, &shown.measured.preamble);
+    let tools = preamble.tools().iter().map(|tool| Tool {
+        name: tool.name.to_string(),
+        description: tool.description.to_string(),
+    });
+    let summaries = shown.snapshot.blocks().iter().map(|block| {
+        let checkpoint = block.checkpoint();
+        Summary {
+            checkpoint: checkpoint.number,
+            first: checkpoint.first().0,
+            last: checkpoint.cutoff.0,
+            messages: checkpoint.messages_included,
+            tokens: shown.block_tokens(block).0,
+            model: checkpoint.model.to_string(),
+            text: block.text().to_string(),
+        }
+    });
+    let messages = shown.snapshot.entries().iter().map(|entry| {
+        let message = entry.message();
+        let form = entry.form().map(|form| match form {
+            Form::Masked { .. } => "masked",
+            Form::Cut { .. } => "cut",
+        });
+        Entry {
+            ordinal: message.ordinal.0,
+            role: message.role.name().to_owned(),
+            author: message.author.as_ref().map(ToString::to_string),
+            tokens: shown.entry_tokens(state, entry).0,
+            form: form.map(str::to_owned),
+            text: entry_text(entry),
+        }
+    });
+    Context {
+        session,
+        branch,
+        snapshot: shown.snapshot.id().to_string(),
+        encoding: shown.encoding.name().to_owned(),
+        window_tokens: budget.window.0,
+        usable_tokens: budget.usable.0,
+        used_tokens: shown.used.tokens.0,
+        occupancy_percent: shown.percent(),
+        approximate: shown.used.is_approximate(),
+        system: preamble.system().to_string(),
+        tools: tools.collect(),
+        summaries: summaries.collect(),
+        messages: messages.collect(),
+    }
+}

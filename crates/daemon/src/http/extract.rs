@@ -1,0 +1,92 @@
+//! What is read from a request; what cannot be read is a problem that says where.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::de::DeserializeOwned;
+use unisono_api::Code;
+
+use super::problem::Fault;
+
+/// The body: a JSON object.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, state: &S) -> Result<Json<T>, Fault> {
+        if !is_json(request.headers()) {
+            let detail = "the body must be sent as `Content-Type: application/json`";
+            return Err(Fault::new(Code::UnsupportedMediaType, detail));
+        }
+        let bytes = match Bytes::from_request(request, state).await {
+            Ok(bytes) => bytes,
+            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                let detail = "the body is larger than `server.body_limit_bytes`";
+                return Err(Fault::new(Code::TooLarge, detail));
+            }
+            Err(rejection) => {
+                return Err(Fault::new(Code::InvalidRequest, rejection.body_text()));
+            }
+        };
+        // Fields could also be read from an array, by their order: nobody means that.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            let detail = "the body must be a JSON object";
+            return Err(Fault::new(Code::InvalidRequest, detail));
+        }
+        match axum::Json::from_bytes(&bytes) {
+            Ok(axum::Json(body)) => Ok(Json(body)),
+            Err(rejection) => Err(Fault::new(Code::InvalidRequest, rejection.body_text())),
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let essence = kind
+        .and_then(|kind| kind.split(';').next())
+        .unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// What stands in the address.
+pub(super) struct Path<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Fault> {
+        match axum::extract::Path::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(path)) => Ok(Path(path)),
+            Err(rejection) => Err(Fault::new(Code::InvalidRequest, rejection.body_text())),
+        }
+    }
+}
+
+/// What stands after the question mark.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, Fault> {
+        match axum::extract::Query::from_request_parts(parts, state).await {
+            Ok(axum::extract::Query(query)) => Ok(Query(query)),
+            Err(rejection) => Err(Fault::new(Code::InvalidRequest, rejection.body_text())),
+        }
+    }
+}
+
+/// An id as it is written.
+pub(super) fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Fault> {
+    let wrong = |_| {
+        Fault::new(
+            Code::InvalidRequest,
+            format!("{text:?} is no id of a {what}"),
+        )
+    };
+    text.parse().map_err(wrong)
+}

@@ -1,0 +1,163 @@
+//! What every request has to pass: its host, its origin, its token, and whether there is room.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use unisono_api::{Code, Problem};
+
+use super::Shared;
+use super::problem::{self, Fault};
+
+/// Paths that are answered without a token and whatever else is being done.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Lets a request through, or says why not in the shape its client knows.
+pub(super) async fn guard(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let uri = request.uri().clone();
+    let answered = let_through(&shared, request, next).await;
+    answered.unwrap_or_else(|fault| problem::shaped(&uri, fault))
+}
+
+async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Response, Fault> {
+    let host = host(request.headers(), request.uri())?;
+    if !is_known(&shared.hosts, host) {
+        return Err(Fault::new(
+            Code::Forbidden,
+            format!("{host:?} is not a name of this server; `server.hosts` lists more"),
+        ));
+    }
+    check_origin(request.headers(), host)?;
+    let path = request.uri().path();
+    if OPEN.contains(&path) {
+        return Ok(answer(request, next).await);
+    }
+    if !path.starts_with("/problems/") && !shared.token.is(bearer(request.headers())?) {
+        return Err(Fault::new(Code::Unauthorized, "the token is wrong"));
+    }
+    if *shared.stopping.borrow() {
+        return Err(Fault::new(Code::Unavailable, "the program is stopping"));
+    }
+    let Ok(_room) = shared.requests.try_acquire() else {
+        return Err(Fault::new(
+            Code::Busy,
+            "as many requests as `server.requests` allows are being answered",
+        ));
+    };
+    Ok(answer(request, next).await)
+}
+
+async fn answer(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let fixed = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
+    ];
+    for (name, value) in fixed {
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The host that is asked for.
+fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Result<&'r str, Fault> {
+    let mut named = headers.get_all(header::HOST).iter();
+    let (first, more) = (named.next(), named.next());
+    let named = first
+        .filter(|_| more.is_none())
+        .and_then(|host| host.to_str().ok());
+    let host = uri
+        .authority()
+        .map(|authority| authority.as_str())
+        .or(named);
+    host.ok_or_else(|| Fault::new(Code::InvalidRequest, "the request names no host"))
+}
+
+/// Whether a host, its port aside, is one of those.
+fn is_known(hosts: &[String], host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// A browser says which page asks: only one of ours may.
+fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Fault> {
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return Ok(());
+    };
+    let own = origin.to_str().ok().and_then(|origin| {
+        let plain = origin.strip_prefix("http://");
+        plain.or_else(|| origin.strip_prefix("https://"))
+    });
+    if own.is_some_and(|own| own.eq_ignore_ascii_case(host)) {
+        return Ok(());
+    }
+    Err(Fault::new(
+        Code::Forbidden,
+        "pages of other origins are not served",
+    ))
+}
+
+/// The token a request carries.
+fn bearer(headers: &HeaderMap) -> Result<&str, Fault> {
+    let text = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|text| text.to_str().ok());
+    let (scheme, token) = text
+        .and_then(|text| text.split_once(' '))
+        .ok_or_else(|| missing("there is no `Authorization: Bearer <token>`"))?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(missing("the authorization must be `Bearer <token>`"));
+    }
+    Ok(token.trim())
+}
+
+fn missing(detail: &str) -> Fault {
+    Fault::from(Problem::new(Code::Unauthorized, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_known_by_its_name_whatever_its_port() {
+        let hosts = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned);
+        let known = [
+            "localhost",
+            "LOCALHOST:7007",
+            "127.0.0.1:1",
+            "[::1]",
+            "[::1]:7007",
+        ];
+        for host in known {
+            assert!(is_known(&hosts, host), "{host}");
+        }
+        let unknown = [
+            "",
+            "evil.example",
+            "localhost.evil.example:80",
+            "127.0.0.1:x",
+            "[::2]:1",
+        ];
+        for host in unknown {
+            assert!(!is_known(&hosts, host), "{host}");
+        }
+    }
+}

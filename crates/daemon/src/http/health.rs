@@ -1,0 +1,46 @@
+//! `/healthz` and `/readyz`: whether it lives, and whether it can be asked.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use unisono_api::{Code, Problem};
+use unisono_store::Health;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::problem::Fault;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
+}
+
+/// Whether it lives.
+#[utoipa::path(
+    get, path = "/healthz", tag = "about",
+    responses((status = 200, description = "It does", body = String, content_type = "text/plain"))
+)]
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether it can be asked: it is not stopping, and its store takes writes.
+#[utoipa::path(
+    get, path = "/readyz", tag = "about",
+    responses((status = 200, description = "It can", body = String, content_type = "text/plain"),
+              (status = 503, description = "It cannot now", body = Problem))
+)]
+async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, Fault> {
+    if *shared.stopping.borrow() {
+        return Err(Fault::new(Code::Unavailable, "the program is stopping"));
+    }
+    match shared.daemon.runtime().health() {
+        Health::Ok => Ok("ready\n"),
+        Health::ReadOnly { reason } => {
+            let detail = format!("the store takes no writes: {reason}");
+            Err(Fault::new(Code::Unavailable, detail))
+        }
+    }
+}

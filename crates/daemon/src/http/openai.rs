@@ -1,0 +1,254 @@
+//! `/openai/v1`: agents for clients of OpenAI's chat completions. An agent is a model.
+//!
+//! Without a session the request's messages are the conversation: it is kept as long as it is
+//! being answered. With one, in the header `X-Unisono-Session` or in `metadata.session`, the last
+//! message is what is asked, and the session's own conversation is what it is asked of.
+
+mod answer;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use unisono_api::Code;
+use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, Reason};
+use unisono_api::session::NewSession;
+use unisono_api::turn::Turn;
+use unisono_context::TurnId;
+use unisono_context::message::Role;
+use unisono_runtime::{Handle, clock};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::problem::Fault;
+use super::{Shared, events, extract, sessions, turns};
+use crate::ask::Ask;
+
+/// Where all of it is.
+pub(super) const BASE: &str = "/openai/";
+/// The model that stands for the configured lead and its agents.
+const TEAM: &str = "team";
+/// The header that names a session.
+const SESSION: &str = "x-unisono-session";
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(models))
+        .routes(routes!(complete))
+}
+
+/// Why there is no answer, in OpenAI's shape.
+#[derive(Debug)]
+pub(super) struct Refused(Fault, Option<&'static str>);
+
+impl Refused {
+    fn field(name: &'static str, code: Code, detail: impl Into<String>) -> Refused {
+        Refused(Fault::new(code, detail), Some(name))
+    }
+
+    fn failure(&self) -> Failure {
+        let problem = self.0.problem();
+        let kind = match problem.code {
+            Code::Unauthorized | Code::Forbidden => "authentication_error",
+            Code::Busy => "rate_limit_error",
+            Code::Failed | Code::Unavailable => "server_error",
+            _ => "invalid_request_error",
+        };
+        Failure {
+            error: Reason {
+                message: problem.detail.clone(),
+                kind,
+                param: self.1.map(str::to_owned),
+                code: Some(problem.code.name().to_owned()),
+            },
+        }
+    }
+}
+
+impl<E> From<E> for Refused
+where
+    Fault: From<E>,
+{
+    fn from(error: E) -> Refused {
+        Refused(Fault::from(error), None)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let body = Json(self.failure());
+        let (head, _) = self.0.into_response().into_parts();
+        let mut response = (head.status, body).into_response();
+        if let Some(after) = head.headers.get(header::RETRY_AFTER) {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, after.clone());
+        }
+        response
+    }
+}
+
+/// What can be asked: the team, and each agent.
+#[utoipa::path(
+    get, path = "/openai/v1/models", tag = "openai", security(("token" = [])),
+    responses((status = 200, description = "The agents", body = Models),
+              (status = "default", description = "Why not", body = Failure))
+)]
+async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
+    let roster = &shared.daemon.setup().roster;
+    let agents = roster.iter().map(|agent| agent.definition.id.to_string());
+    let model = |id| Model {
+        id,
+        object: "model",
+        created: 0,
+        owned_by: "unisono",
+    };
+    Json(Models {
+        object: "list",
+        data: std::iter::once(TEAM.to_owned())
+            .chain(agents)
+            .map(model)
+            .collect(),
+    })
+}
+
+/// Asks an agent, or the team.
+#[utoipa::path(
+    post, path = "/openai/v1/chat/completions", tag = "openai", security(("token" = [])),
+    params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue")),
+    request_body = ChatRequest,
+    responses((status = 200, description = "The answer; with `stream`, its pieces as server-sent events",
+               body = ChatCompletion),
+              (status = "default", description = "Why not", body = Failure))
+)]
+async fn complete(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    request: Result<extract::Json<ChatRequest>, Fault>,
+) -> Result<Response, Refused> {
+    let extract::Json(request) = request?;
+    let asked = asked(&shared, &headers, &request).await?;
+    if request.stream {
+        let usage = request.stream_options.unwrap_or_default().include_usage;
+        return answer::stream(shared, asked, request.model, usage).await;
+    }
+    let turn = begin(&shared, &asked).await?;
+    let ended = shared.daemon.wait(&asked.session, turn).await;
+    let told = match ended {
+        Ok(_) => turns::read(&shared, &asked.session, turn).await,
+        Err(error) => Err(error.into()),
+    };
+    asked.leave(&shared).await;
+    let (told, text) = answered(told?)?;
+    let completion = answer::completion(turn, request.model, text, &told);
+    Ok(Json(completion).into_response())
+}
+
+/// What is asked, and of whom.
+struct Asked {
+    session: Handle,
+    ask: Ask,
+    /// Whether the session is there for this request only.
+    passing: bool,
+}
+
+impl Asked {
+    /// Removes a session that was there for this request only.
+    async fn leave(&self, shared: &Shared) {
+        if !self.passing {
+            return;
+        }
+        let journal = shared.daemon.runtime().journal();
+        if let Err(error) = journal.delete(self.session.id()).await {
+            tracing::warn!(session = %self.session.id(), %error, "a session for one request is left");
+        }
+    }
+}
+
+async fn asked(
+    shared: &Shared,
+    headers: &HeaderMap,
+    request: &ChatRequest,
+) -> Result<Asked, Refused> {
+    let mut import = sessions::import(NewSession {
+        messages: request.messages.clone(),
+        title: Some("chat completion".to_owned()),
+        labels: [("via".to_owned(), "openai".to_owned())].into(),
+        ..NewSession::default()
+    })
+    .map_err(|fault| Refused(fault, Some("messages")))?;
+    let last = import.messages.pop().map(|(_, message)| message);
+    let last = last
+        .filter(|message| message.role == Role::User)
+        .ok_or_else(|| {
+            let detail = "the last message must be a user's: it is what is asked";
+            Refused::field("messages", Code::InvalidRequest, detail)
+        })?;
+    let texts: Vec<_> = last
+        .parts
+        .iter()
+        .map(|part| part.countable_text())
+        .collect();
+    let ask = Ask::new(texts.join("\n"));
+    let ask = if request.model == TEAM {
+        ask
+    } else {
+        ask.lead(request.model.as_str())
+            .agents(Vec::<String>::new())
+    };
+    ask.team(shared.daemon.setup())
+        .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
+    let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
+    let metadata = request
+        .metadata
+        .as_ref()
+        .and_then(|data| data.get("session"));
+    let named = header.or(metadata.map(String::as_str));
+    let session = match named {
+        Some(id) => sessions::open(shared, id).await?,
+        None => shared.daemon.import(import).await?,
+    };
+    Ok(Asked {
+        session,
+        ask,
+        passing: named.is_none(),
+    })
+}
+
+async fn begin(shared: &Shared, asked: &Asked) -> Result<TurnId, Refused> {
+    match turns::begin(shared, &asked.session, &asked.ask).await {
+        Ok(turn) => Ok(turn),
+        Err(fault) => {
+            asked.leave(shared).await;
+            Err(Refused(fault, None))
+        }
+    }
+}
+
+/// The answer of a turn, or why there is none.
+fn answered(turn: Turn) -> Result<(Turn, String), Refused> {
+    if let Some(text) = turn.answer.clone() {
+        return Ok((turn, text));
+    }
+    let fault = match turn.error {
+        Some(error) => format!("{}: {}", error.code, error.reason),
+        None => format!("the turn was {}", turn.state),
+    };
+    Err(Fault::new(Code::Failed, fault).into())
+}
+
+/// Unix time in seconds.
+fn now() -> i64 {
+    clock::now().0 / 1_000
+}
+
+/// The stream of a turn from before its first event on.
+async fn follow(shared: &Arc<Shared>, asked: &Asked) -> Result<(events::Stream, TurnId), Refused> {
+    let place = events::place(shared)?;
+    let after = asked.session.inspect(|state| state.events()).await?;
+    let turn = begin(shared, asked).await?;
+    let stream = events::Stream::new(shared.clone(), asked.session.clone(), after, place).await?;
+    Ok((stream, turn))
+}

@@ -1,0 +1,154 @@
+//! Why a request was not carried out, as its response.
+
+use std::fmt::Display;
+
+use axum::Json;
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use unisono_api::{Code, Problem};
+use unisono_runtime::Error as RuntimeError;
+use unisono_session::Refusal;
+
+use super::extract::Path;
+use super::openai::{self, Refused};
+use crate::daemon;
+
+/// Seconds after which it is worth asking again.
+const RETRY_AFTER_SECONDS: &str = "1";
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug)]
+pub(super) struct Fault(Box<Problem>);
+
+impl Fault {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Fault {
+        Fault(Box::new(Problem::new(code, detail)))
+    }
+
+    pub(super) fn not_found(what: &str, id: impl Display) -> Fault {
+        Fault::new(Code::NotFound, format!("there is no {what} {id}"))
+    }
+
+    pub(super) fn problem(&self) -> &Problem {
+        &self.0
+    }
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Fault {
+        Fault(Box::new(problem))
+    }
+}
+
+impl From<daemon::Error> for Fault {
+    fn from(error: daemon::Error) -> Fault {
+        use daemon::Error;
+        let code = match error {
+            Error::Runtime(error) => return error.into(),
+            Error::Store(error) => return error.into(),
+            Error::Agents(_) | Error::Model(_) => Code::Refused,
+            Error::Setup(_) | Error::Directory(_) => Code::Failed,
+        };
+        Fault::new(code, error.to_string())
+    }
+}
+
+impl From<RuntimeError> for Fault {
+    fn from(error: RuntimeError) -> Fault {
+        let code = match &error {
+            RuntimeError::UnknownSession(_) => Code::NotFound,
+            RuntimeError::Busy(_) => Code::Busy,
+            RuntimeError::Unavailable(_) => Code::Unavailable,
+            RuntimeError::Store(_) | RuntimeError::Broken { .. } => Code::Failed,
+            RuntimeError::Refused(refusal) => match refusal {
+                Refusal::AlreadyCreated | Refusal::BranchBusy(_) => Code::Conflict,
+                Refusal::NotCreated | Refusal::UnknownBranch(_) | Refusal::UnknownTurn(_) => {
+                    Code::NotFound
+                }
+                Refusal::Fold(_) => Code::Failed,
+                _ => Code::Refused,
+            },
+        };
+        Fault::new(code, error.to_string())
+    }
+}
+
+impl From<unisono_store::Error> for Fault {
+    fn from(error: unisono_store::Error) -> Fault {
+        let code = match &error {
+            unisono_store::Error::ReadOnly { .. } => Code::Unavailable,
+            _ => Code::Failed,
+        };
+        Fault::new(code, error.to_string())
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let code = self.0.code;
+        if code == Code::Failed {
+            tracing::error!(detail = self.0.detail, "a request failed");
+        }
+        let status = StatusCode::from_u16(code.status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(&*self.0)).into_response();
+        let headers = response.headers_mut();
+        let json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, json);
+        match code {
+            Code::Busy | Code::Unavailable => {
+                let after = HeaderValue::from_static(RETRY_AFTER_SECONDS);
+                headers.insert(header::RETRY_AFTER, after);
+            }
+            Code::Unauthorized => {
+                let how = HeaderValue::from_static("Bearer realm=\"unisono\"");
+                headers.insert(header::WWW_AUTHENTICATE, how);
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// The answer at an address where nothing is.
+pub(super) async fn not_found(uri: Uri) -> Response {
+    let path = uri.path();
+    let detail = format!("nothing is at {path}; /v1/openapi.json lists all addresses");
+    shaped(&uri, Fault::new(Code::NotFound, detail))
+}
+
+/// The answer to a method that an address does not take.
+pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
+    let path = uri.path();
+    let fault = Fault::new(
+        Code::MethodNotAllowed,
+        format!("{path} does not take {method}"),
+    );
+    shaped(&uri, fault)
+}
+
+/// A fault in the shape that clients of that address know.
+pub(super) fn shaped(uri: &Uri, fault: Fault) -> Response {
+    if uri.path().starts_with(openai::BASE) {
+        Refused::from(fault).into_response()
+    } else {
+        fault.into_response()
+    }
+}
+
+/// What a kind of problem means and what to do about it.
+#[utoipa::path(
+    get, path = "/problems/{code}", tag = "about",
+    params(("code" = String, Path, description = "The problem's `code`")),
+    responses((status = 200, description = "The page", body = String, content_type = "text/plain"))
+)]
+pub(super) async fn page(Path(code): Path<String>) -> Result<String, Fault> {
+    let found = Code::from_name(&code);
+    let code = found.ok_or_else(|| Fault::not_found("kind of problem", code))?;
+    let (name, status) = (code.name(), code.status());
+    Ok(format!(
+        "{name} (HTTP {status}): {}.\n\n{}\n",
+        code.title(),
+        code.help()
+    ))
+}

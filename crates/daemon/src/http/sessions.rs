@@ -1,0 +1,282 @@
+//! `/v1/sessions`: conversations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use unisono_api::session::{Branch, EndedTurn, Listed, NewSession, Session};
+use unisono_api::{Code, Page, Problem};
+use unisono_context::SessionId;
+use unisono_runtime::{Handle, clock};
+use unisono_session::machine::Import;
+use unisono_session::{Fact, State as SessionState};
+use unisono_store::SessionInfo;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::extract::{self, Path, Query};
+use super::problem::Fault;
+use super::{Shared, words};
+use crate::Daemon;
+use crate::transcript::{self, Format, Stamps};
+
+/// Sessions of a page, where nobody says how many; and the most.
+const PAGE: usize = 50;
+const MOST: usize = 500;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(show, delete))
+}
+
+/// Which part of a list.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Part {
+    /// `next` of the part before.
+    pub(super) cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    pub(super) limit: Option<usize>,
+}
+
+impl Part {
+    pub(super) fn limit(&self) -> usize {
+        self.limit.unwrap_or(PAGE).clamp(1, MOST)
+    }
+}
+
+/// A session of the store.
+pub(super) struct Found {
+    pub(super) id: SessionId,
+    info: SessionInfo,
+}
+
+/// A part of the store's sessions, the oldest first; those without an event are none.
+pub(super) async fn page(
+    daemon: &Daemon,
+    after: Option<SessionId>,
+    limit: usize,
+) -> Result<Vec<Found>, unisono_store::Error> {
+    let page = daemon.runtime().journal().sessions(after, limit).await?;
+    let found = page.into_iter().map(|info| Found {
+        id: SessionId::from(info.session),
+        info,
+    });
+    Ok(found.collect())
+}
+
+/// The session of an address.
+pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
+    let id: SessionId = extract::id("session", id)?;
+    Ok(shared.daemon.open(id).await?)
+}
+
+/// All sessions, the oldest first.
+#[utoipa::path(
+    get, path = "/v1/sessions", tag = "sessions", security(("token" = [])), params(Part),
+    responses((status = 200, description = "A part of the list", body = Page<Listed>),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Query(part): Query<Part>,
+) -> Result<Json<Page<Listed>>, Fault> {
+    let after = part.cursor.as_deref().map(|id| extract::id("session", id));
+    let found = page(&shared.daemon, after.transpose()?, part.limit()).await?;
+    let whole = found.len() == part.limit();
+    let next = found
+        .last()
+        .filter(|_| whole)
+        .map(|last| last.id.to_string());
+    let mut items = Vec::with_capacity(found.len());
+    for session in found {
+        items.extend(listed(&shared.daemon, session).await?);
+    }
+    Ok(Json(Page { items, next }))
+}
+
+/// What a list has of a session; none where its first event is not its creation.
+async fn listed(daemon: &Daemon, found: Found) -> Result<Option<Listed>, Fault> {
+    let journal = daemon.runtime().journal();
+    let first = journal.read(found.id, 1, 1).await?.into_iter().next();
+    let Some(Fact::Created { title, labels, .. }) = first.map(|(_, event)| event.fact) else {
+        return Ok(None);
+    };
+    Ok(Some(Listed {
+        session: found.id.to_string(),
+        title: title.to_string(),
+        labels: plain(&labels),
+        events: found.info.last_seq,
+        created: words::unix_ms(found.info.created_unix_ms),
+        updated: words::unix_ms(found.info.updated_unix_ms),
+    }))
+}
+
+fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {
+    let each = labels.iter();
+    each.map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect()
+}
+
+/// Keeps a conversation.
+#[utoipa::path(
+    post, path = "/v1/sessions", tag = "sessions", security(("token" = [])),
+    request_body = NewSession,
+    responses((status = 201, description = "It is on disk", body = Session),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    extract::Json(new): extract::Json<NewSession>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Session>), Fault> {
+    let import = import(new)?;
+    let session = shared.daemon.import(import).await?;
+    let id = session.id().to_string();
+    let body = session.inspect(move |state| describe(&id, state)).await?;
+    let location = format!("/v1/sessions/{}", body.session);
+    Ok((
+        StatusCode::CREATED,
+        [(header::LOCATION, location)],
+        Json(body),
+    ))
+}
+
+/// The conversation of a request.
+pub(super) fn import(new: NewSession) -> Result<Import, Fault> {
+    let title = new.title.filter(|title| !title.trim().is_empty());
+    let mut import = if new.messages.is_empty() {
+        Import {
+            session: None,
+            title: "".into(),
+            system: "".into(),
+            labels: BTreeMap::new(),
+            messages: Vec::new(),
+            branches: Vec::new(),
+            checkpoints: Vec::new(),
+        }
+    } else {
+        conversation(new.messages)?
+    };
+    if let Some(title) = title.or_else(|| import.title.is_empty().then(|| "untitled".to_owned())) {
+        import.title = title.into();
+    }
+    if let Some(system) = new.system {
+        import.system = system.into();
+    }
+    let labels = new.labels.into_iter();
+    import
+        .labels
+        .extend(labels.map(|(key, value)| (key.into(), value.into())));
+    Ok(import)
+}
+
+/// OpenAI's chat messages as a conversation.
+fn conversation(messages: Vec<Value>) -> Result<Import, Fault> {
+    let text = json!({"messages": messages}).to_string();
+    let options = transcript::Options {
+        name: "messages".to_owned(),
+        format: Some(Format::OpenAi),
+        skip_bad: false,
+    };
+    let mut ids = || Uuid::now_v7().as_u128();
+    let stamps = Stamps {
+        ids: &mut ids,
+        now: clock::now(),
+    };
+    match transcript::read(text.as_bytes(), &options, stamps) {
+        Ok(parsed) => Ok(parsed.import),
+        Err(transcript::Error::Bad { lines, .. }) => {
+            let reasons: Vec<&str> = lines.iter().map(|line| line.reason.as_str()).collect();
+            Err(Fault::new(
+                Code::Refused,
+                format!("messages: {}", reasons.join("; ")),
+            ))
+        }
+        Err(error) => Err(Fault::new(Code::Refused, error.to_string())),
+    }
+}
+
+/// A session.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}", tag = "sessions", security(("token" = [])),
+    params(("session" = String, Path, description = "Its id")),
+    responses((status = 200, description = "The session", body = Session),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<Json<Session>, Fault> {
+    let session = open(&shared, &id).await?;
+    let id = session.id().to_string();
+    Ok(Json(
+        session.inspect(move |state| describe(&id, state)).await?,
+    ))
+}
+
+fn describe(id: &str, state: &SessionState) -> Session {
+    let ended = state.ended_turns().map(|(turn, ended)| EndedTurn {
+        turn: turn.to_string(),
+        outcome: ended.outcome.to_string(),
+        answer_message: ended
+            .answer
+            .and_then(|id| state.tree().get(id))
+            .map(|node| node.ordinal().0),
+    });
+    let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
+    Session {
+        session: id.to_owned(),
+        title: state.title().to_owned(),
+        system: state.system().to_string(),
+        labels: plain(state.labels()),
+        events: state.events(),
+        messages: state.tree().len() as u64,
+        branches: branches(state),
+        checkpoints: state.checkpoints().iter().len() as u64,
+        open_turns: open.collect(),
+        ended_turns: ended.collect(),
+    }
+}
+
+/// The branches of a session, by name.
+pub(super) fn branches(state: &SessionState) -> Vec<Branch> {
+    let tree = state.tree();
+    let branches = tree.branches().map(|(name, head)| Branch {
+        name: name.to_owned(),
+        head: head.to_string(),
+        messages: tree.get(head).map_or(0, |node| node.ordinal().0),
+    });
+    branches.collect()
+}
+
+/// Deletes a session for good.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{session}", tag = "sessions", security(("token" = [])),
+    params(("session" = String, Path, description = "Its id")),
+    responses((status = 204, description = "It is gone"),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn delete(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Fault> {
+    let session = open(&shared, &id).await?;
+    let busy = session.inspect(|state| state.open_turns().count()).await?;
+    if busy > 0 {
+        let detail = format!("{busy} of its turns have not ended; cancel them first");
+        return Err(Fault::new(Code::Conflict, detail));
+    }
+    shared
+        .daemon
+        .runtime()
+        .journal()
+        .delete(session.id())
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

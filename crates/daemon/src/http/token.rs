@@ -1,0 +1,136 @@
+//! The secret that every request carries.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::Error;
+
+/// Random bytes of a token.
+const BYTES: usize = 32;
+/// Only its owner may read or write the file.
+const MODE: u32 = 0o600;
+
+/// The digest of the token: the token itself is in its file only.
+pub(super) struct Token(blake3::Hash);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// Reads the token of a file, or makes both.
+    pub(super) fn open(path: &Path) -> Result<Token, Error> {
+        read_or_make(path)
+            .map(|text| Token(digest(&text)))
+            .map_err(|error| Error::Token {
+                path: path.to_owned(),
+                error,
+            })
+    }
+
+    /// Whether that is the token. Takes the same time whatever it is: digests are compared, and
+    /// their comparison is constant in time.
+    pub(super) fn is(&self, presented: &str) -> bool {
+        self.0 == digest(presented)
+    }
+}
+
+fn digest(text: &str) -> blake3::Hash {
+    blake3::hash(text.as_bytes())
+}
+
+fn read_or_make(path: &Path) -> io::Result<String> {
+    match File::open(path) {
+        Ok(file) => read(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
+        Err(error) => Err(error),
+    }
+}
+
+fn read(file: File) -> io::Result<String> {
+    let mode = file.metadata()?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let problem = format!("others may read it (mode {mode:o}); run chmod 600 on it");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
+    let mut text = String::new();
+    file.take(4_096).read_to_string(&mut text)?;
+    let token = text.trim();
+    if token.len() < BYTES {
+        let problem = format!("it holds fewer than {BYTES} characters; delete it for a new one");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(token.to_owned())
+}
+
+fn make(path: &Path) -> io::Result<String> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut bytes = [0u8; BYTES];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(MODE);
+    match options.open(path) {
+        Ok(mut file) => {
+            writeln!(file, "{token}")?;
+            file.sync_all()?;
+            Ok(token)
+        }
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(File::open(path)?),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_is_its_owners_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/token");
+        let token = Token::open(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.trim().len(), 64);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(token.is(text.trim()));
+        assert!(!token.is("") && !token.is(&text.trim()[1..]) && !token.is(&text));
+        assert!(Token::open(&path).unwrap().is(text.trim()));
+    }
+
+    #[test]
+    fn a_token_that_others_can_read_or_that_is_short_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        fs::write(&path, "0".repeat(64)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(
+            Token::open(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("chmod 600")
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        Token::open(&path).unwrap();
+        fs::write(&path, "short").unwrap();
+        assert!(
+            Token::open(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("fewer than 32")
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! Times, amounts and names as JSON has them.
+
+use jiff::Timestamp as Instant;
+use unisono_api::usage::Amounts;
+use unisono_context::call::Usage;
+use unisono_context::{Cost, Timestamp};
+
+/// RFC 3339 in UTC, to the millisecond.
+pub(super) fn instant(at: Timestamp) -> String {
+    match Instant::from_millisecond(at.0) {
+        Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
+        Err(_) => at.0.to_string(),
+    }
+}
+
+/// The same for milliseconds since 1970 UTC, as the store has them.
+pub(super) fn unix_ms(ms: u64) -> String {
+    instant(Timestamp(i64::try_from(ms).unwrap_or(i64::MAX)))
+}
+
+/// Dollars; none where a price is not known.
+pub(super) fn dollars(cost: Option<Cost>) -> Option<f64> {
+    cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
+}
+
+/// Tokens and cost.
+pub(super) fn amounts(usage: &Usage) -> Amounts {
+    Amounts {
+        input_tokens: usage.input.0,
+        output_tokens: usage.output.0,
+        cache_expected_tokens: usage.cache_expected.0,
+        cache_read_tokens: usage.cache_read.0,
+        cache_write_tokens: usage.cache_write.0,
+        cost_usd: dollars(usage.cost),
+    }
+}
