@@ -253,11 +253,10 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         Fact::TurnAccepted { turn } => (Some(turn.id), None),
         Fact::TurnStarted { turn }
         | Fact::CompactionPlanned { turn, .. }
-        | Fact::Altered { turn, .. }
         | Fact::CompactionFailed { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
-        Fact::Compacted { turn, .. } => (*turn, None),
+        Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } => (*turn, None),
         Fact::RunOpened {
             run: OpenedRun { id, turn, .. },
         } => (Some(*turn), Some(*id)),

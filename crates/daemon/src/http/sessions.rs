@@ -159,6 +159,7 @@ pub(super) fn import(new: NewSession) -> Result<Import, Fault> {
             messages: Vec::new(),
             branches: Vec::new(),
             checkpoints: Vec::new(),
+            alterations: Vec::new(),
         }
     } else {
         conversation(new.messages)?
