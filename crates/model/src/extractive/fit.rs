@@ -8,7 +8,7 @@ use std::hash::BuildHasherDefault;
 
 use super::CountTokens;
 use super::pool::Pool;
-use super::terms::Fnv;
+use super::terms::Folded;
 
 /// How many of the units after the first that does not fit are tried in the room that is left.
 const FILLERS: usize = 12;
@@ -119,7 +119,7 @@ fn fill(
 /// Counts texts by their lines, each distinct line once.
 struct Lines<'a> {
     count: CountTokens<'a>,
-    known: HashMap<Box<str>, u64, BuildHasherDefault<Fnv>>,
+    known: HashMap<Box<str>, u64, BuildHasherDefault<Folded>>,
 }
 
 impl<'a> Lines<'a> {

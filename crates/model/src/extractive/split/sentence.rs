@@ -7,33 +7,38 @@ use super::trim;
 /// The sentences of a stretch of text.
 pub(super) fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let mut start = range.start;
-    let mut chars = text[range.clone()].char_indices().peekable();
-    while let Some((offset, c)) = chars.next() {
-        let end = range.start + offset + c.len_utf8();
+    let (mut start, mut at) = (range.start, range.start);
+    while let Some((c, end)) = next_mark(&text[..range.end], at) {
+        at = end;
+        let closed = skip_closers(text, end, range.end);
         let ends = match c {
             '。' | '！' | '？' => true,
-            '.' | '!' | '?' | '…' => {
-                let closed = skip_closers(text, end, range.end);
-                sentence_ends(text, start..end, closed..range.end)
-            }
-            _ => false,
+            _ => sentence_ends(text, start..end, closed..range.end),
         };
         if ends {
-            let end = skip_closers(text, end, range.end);
-            while chars
-                .peek()
-                .is_some_and(|(next, _)| range.start + next < end)
-            {
-                chars.next();
-            }
-            found.push(trim(text, start..end));
-            start = end;
+            found.push(trim(text, start..closed));
+            (start, at) = (closed, closed);
         }
     }
     found.push(trim(text, start..range.end));
     found.retain(|sentence| !sentence.is_empty());
     found
+}
+
+/// The next character from `at` on that may end a sentence, and where it ends itself.
+fn next_mark(text: &str, mut at: usize) -> Option<(char, usize)> {
+    let bytes = text.as_bytes();
+    loop {
+        // The wide marks begin with one of these bytes.
+        let wide = |byte: &u8| matches!(byte, 0xe2 | 0xe3 | 0xef);
+        let mark = |byte: &u8| matches!(byte, b'.' | b'!' | b'?') || wide(byte);
+        at += bytes.get(at..)?.iter().position(mark)?;
+        let c = text[at..].chars().next()?;
+        at += c.len_utf8();
+        if matches!(c, '.' | '!' | '?' | '…' | '。' | '！' | '？') {
+            return Some((c, at));
+        }
+    }
 }
 
 /// Past closing quotes, brackets and emphasis that belong to the sentence before.

@@ -14,20 +14,20 @@ pub(super) struct Shape {
 
 /// Calls `found` with each word of a text.
 pub(super) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
-    let mut rest = text;
-    while let Some(start) = rest.find(char::is_alphanumeric) {
-        rest = &rest[start..];
+    let mut at = 0;
+    while let Some(start) = next_start(text, at) {
+        let rest = &text[start..];
         if rest.starts_with(unspaced) {
             let end = rest.find(|c| !unspaced(c)).unwrap_or(rest.len());
             pairs(&rest[..end], found);
-            rest = &rest[end..];
+            at = start + end;
             continue;
         }
-        let end = word_end(rest);
+        let (end, parted) = word_end(rest);
         let word = &rest[..end];
-        rest = &rest[end..];
+        at = start + end;
         let shape = shape(word);
-        if shape.digit || shape.joined || !word.contains(['-', '\'', '’']) {
+        if shape.digit || shape.joined || !parted {
             found(word, shape);
         } else {
             let parts = word.split(['-', '\'', '’']).filter(|part| part.len() > 1);
@@ -36,9 +36,31 @@ pub(super) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
     }
 }
 
-fn word_end(text: &str) -> usize {
+/// Where the next word begins, at `from` or after it.
+fn next_start(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
-    let mut end = 0;
+    let mut at = from;
+    loop {
+        let byte = *bytes.get(at)?;
+        if byte.is_ascii_alphanumeric() {
+            return Some(at);
+        }
+        if byte < 0x80 {
+            at += 1;
+            continue;
+        }
+        let c = text[at..].chars().next()?;
+        if c.is_alphanumeric() {
+            return Some(at);
+        }
+        at += c.len_utf8();
+    }
+}
+
+/// The length of the word that a text begins with, and whether it has hyphens or apostrophes.
+fn word_end(text: &str) -> (usize, bool) {
+    let bytes = text.as_bytes();
+    let (mut end, mut parted) = (0, false);
     while let Some(&byte) = bytes.get(end) {
         if byte.is_ascii_alphanumeric() {
             end += 1;
@@ -54,6 +76,7 @@ fn word_end(text: &str) -> usize {
             if !joins {
                 break;
             }
+            parted |= matches!(byte, b'-' | b'\'');
             end += 1;
         } else {
             match text[end..].chars().next() {
@@ -62,17 +85,17 @@ fn word_end(text: &str) -> usize {
             }
         }
     }
-    end
+    (end, parted)
 }
 
 fn shape(word: &str) -> Shape {
+    if word.is_ascii() {
+        return ascii_shape(word.as_bytes());
+    }
     let mut shape = Shape {
         capital: word.starts_with(char::is_uppercase),
         ..Shape::default()
     };
-    if word.is_ascii() {
-        return ascii_shape(word.as_bytes(), shape);
-    }
     let mut previous_small = false;
     for (index, c) in word.chars().enumerate() {
         shape.digit |= c.is_ascii_digit();
@@ -86,8 +109,17 @@ fn shape(word: &str) -> Shape {
     shape
 }
 
-/// [`shape`] of a word of ASCII, which most are.
-fn ascii_shape(word: &[u8], mut shape: Shape) -> Shape {
+/// [`shape`] of a word of ASCII, which most are, and most of those are all small letters.
+fn ascii_shape(word: &[u8]) -> Shape {
+    let mut shape = Shape {
+        capital: word.first().is_some_and(u8::is_ascii_uppercase),
+        ..Shape::default()
+    };
+    let rest = &word[usize::from(shape.capital)..];
+    if rest.iter().all(u8::is_ascii_lowercase) {
+        shape.letter = !word.is_empty();
+        return shape;
+    }
     let mut previous_small = false;
     for (index, byte) in word.iter().enumerate() {
         match byte {
