@@ -3,6 +3,7 @@
 
 mod follow;
 mod member;
+pub(crate) mod open;
 mod report;
 mod screen;
 mod watch;

@@ -6,6 +6,7 @@
 //! `UNISONO__AGENTS__RISKS__MODEL` works for an agent that is a file; where there is no file, it
 //! is the definition.
 
+mod changed;
 mod define;
 mod files;
 mod keys;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use unisono_context::AgentId;
 use unisono_session::agent::Definition;
 
+pub use changed::Change;
 pub use files::EMBEDDED;
 pub(crate) use keys::KEYS;
 

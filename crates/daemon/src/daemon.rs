@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use unisono_context::{SessionId, TurnId};
+use unisono_context::{AgentId, SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
 use unisono_session::event::Work;
@@ -20,7 +20,7 @@ use unisono_session::machine::Import;
 use unisono_store::{Disk, Journal, Memory, Salvage};
 use uuid::Uuid;
 
-use crate::agents;
+use crate::agents::{self, Change};
 use crate::ask::{self, Ask, Finished};
 use crate::config::{Override, Sources};
 use crate::diagnostic::Diagnostics;
@@ -243,12 +243,31 @@ impl Daemon {
         Ok(self.runtime.create(import).await?)
     }
 
-    /// Opens a session; its open turns go on.
+    /// The sessions that may have open turns, found by the last event of each: to be opened where
+    /// their turns are to go on.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn unfinished(&self) -> Result<Vec<SessionId>, Error> {
+        Ok(self.runtime.journal().unfinished().await?)
+    }
+
+    /// Opens a session; its open turns go on, with the agents as they were when a turn began. It
+    /// is logged where one is defined otherwise by now.
     ///
     /// # Errors
     /// There is none of that id, or its journal cannot be read.
     pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
-        Ok(self.runtime.open(session).await?)
+        let handle = self.runtime.open(session).await?;
+        let roster = self.setup.roster.clone();
+        let look = move |state: &unisono_session::State| -> Vec<(AgentId, Change)> {
+            let turns = state.open_turns();
+            turns.flat_map(|turn| roster.changed(turn)).collect()
+        };
+        for (agent, change) in handle.inspect(look).await? {
+            tracing::info!(%session, %agent, "an agent of an open turn {change} since it began");
+        }
+        Ok(handle)
     }
 
     /// Hands in a turn. On disk when it returns.

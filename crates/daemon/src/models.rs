@@ -69,7 +69,7 @@ pub(crate) fn build(setup: &Setup, calibrations: &Calibrations) -> Models {
         })
 }
 
-/// Every model that is named, but the embedded one.
+/// Every model that is named or recorded, but the embedded one.
 fn names(setup: &Setup) -> Vec<String> {
     let loaded = &setup.loaded;
     let agents = setup
@@ -78,6 +78,7 @@ fn names(setup: &Setup) -> Vec<String> {
         .map(|agent| agent.definition.model.to_string());
     let mut names: Vec<String> = agents.chain([loaded.default_model.clone()]).collect();
     names.extend(summarisers::names(setup));
+    names.extend(setup.recorded_models.iter().cloned());
     names.retain(|name| name != EXTRACTIVE);
     names.sort();
     names.dedup();

@@ -12,6 +12,9 @@ pub struct Setup {
     pub loaded: Loaded,
     /// The agents.
     pub roster: Roster,
+    /// Models that open turns were begun with, beside those that settings and agents name: a turn
+    /// goes on with the model it was recorded with, whatever is configured now.
+    pub recorded_models: Vec<String>,
     /// Everything that is wrong but keeps nothing from working.
     pub warnings: Diagnostics,
 }
@@ -34,6 +37,7 @@ impl Setup {
         let mut setup = Setup {
             loaded,
             roster,
+            recorded_models: Vec::new(),
             warnings: Diagnostics::default(),
         };
         summarisers::check(&setup, &mut found);

@@ -54,6 +54,13 @@ impl<M: Message> Seat<M> {
 }
 
 impl<M: Message> Slot<M> {
+    /// Waits until nobody keeps the place any more.
+    #[cfg(test)]
+    pub(crate) async fn given_up(&self) {
+        let mut place = self.0.clone();
+        while place.changed().await.is_ok() {}
+    }
+
     /// Sends to the actor in the place, waiting while it is being started again.
     pub(crate) async fn send(&self, message: M) -> Result<(), Vacant> {
         let mut place = self.0.clone();

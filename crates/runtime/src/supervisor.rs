@@ -280,7 +280,10 @@ impl State {
         match self.actors.get(&actor) {
             Some(Child::Session(id)) if reason.is_none() => {
                 self.sessions.remove(id);
-                self.actors.remove(&actor);
+                // Nothing is kept of it, how often it failed before included.
+                if let Some(child) = self.actors.remove(&actor) {
+                    self.histories.remove(&child);
+                }
             }
             _ => self.on_gone(actor, reason.as_deref().unwrap_or("stopped")),
         }

@@ -64,7 +64,7 @@ pub enum Refusal {
 }
 
 /// A session in memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Machine {
     state: State,
     asked: BTreeSet<Key>,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::due::Effect;
 
 /// Effects that wait for their intent to become durable, in the order of the journal.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outbox {
     waiting: VecDeque<(u64, Effect)>,
     durable: u64,

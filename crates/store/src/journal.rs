@@ -11,6 +11,9 @@ use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo};
 use crate::error::{Error, Record, Result};
 use crate::record::{self, OpenTurns};
 
+/// Sessions that are listed at a time.
+const SESSIONS_PAGE: usize = 1_024;
+
 /// The events of all sessions, durable as the engine below makes them.
 ///
 /// Cheap to clone; the clones share the engine.
@@ -150,6 +153,27 @@ impl Journal {
             // Nothing was ever written, or somebody deletes it.
             None => Some(false),
         })
+    }
+
+    /// The sessions that may have open turns, by the last event of each alone: nothing costs the
+    /// length of a journal. One that does not tell is among them.
+    ///
+    /// # Errors
+    /// As [`Journal::has_open_turns`].
+    pub async fn unfinished(&self) -> Result<Vec<SessionId>> {
+        let (mut unfinished, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.sessions(after, SESSIONS_PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(unfinished);
+            };
+            after = Some(last.session.into());
+            for session in &page {
+                if self.has_open_turns(session).await? != Some(false) {
+                    unfinished.push(session.session.into());
+                }
+            }
+        }
     }
 
     /// Removes a session and fences its writers; answers whether there was one.

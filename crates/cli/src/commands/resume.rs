@@ -27,15 +27,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
+    let mut setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let opened = app.store(&setup).await?;
     let sessions = Sessions::new(opened.journal.clone());
-    let open = open_turns(&sessions, args.session.as_deref()).await?;
+    let (open, models) = open_turns(&sessions, args.session.as_deref()).await?;
     if open.is_empty() {
         app.out.say("nothing to resume: every turn has ended");
         return sessions.close().await;
     }
+    setup.recorded_models = models;
     let daemon = app.daemon(opened, setup).await?;
     let mut done = Ok(());
     let mut last = End::Ended;
@@ -64,29 +65,25 @@ fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
     Err(now)
 }
 
-/// The turns that have not ended, by session.
-async fn open_turns(
-    sessions: &Sessions,
-    name: Option<&str>,
-) -> Result<Vec<(SessionId, Vec<TurnId>)>> {
+type Open = Vec<(SessionId, Vec<TurnId>)>;
+
+/// The turns that have not ended, by session, and the models their agents were recorded with.
+async fn open_turns(sessions: &Sessions, name: Option<&str>) -> Result<(Open, Vec<String>)> {
     let ids = match name {
         Some(name) => vec![sessions.find(name).await?],
-        None => sessions
-            .ids()
-            .await?
-            .into_iter()
-            .map(|(id, _)| id)
-            .collect(),
+        None => sessions.journal().unfinished().await?,
     };
-    let mut open = Vec::new();
+    let (mut open, mut models) = (Vec::new(), Vec::new());
     for id in ids {
         let state = sessions.state(id).await?;
         let turns: Vec<TurnId> = state.open_turns().map(|turn| turn.accepted.id).collect();
+        let agents = state.open_turns().flat_map(|turn| turn.team.definitions());
+        models.extend(agents.map(|agent| agent.model.to_string()));
         if !turns.is_empty() {
             open.push((id, turns));
         }
     }
-    Ok(open)
+    Ok((open, models))
 }
 
 async fn one(
@@ -99,7 +96,11 @@ async fn one(
     let before = Sessions::new(daemon.runtime().journal().clone())
         .state(id)
         .await?;
+    let changed = before
+        .turn(turn)
+        .map(|turn| daemon.setup().roster.changed(turn));
     let mut watch = Watch::new(before, turn);
+    watch.changed = changed.unwrap_or_default();
     let mut screen = Screen::new(&app.out);
     let ended = watch
         .runs
@@ -113,6 +114,12 @@ async fn one(
         show::many(watch.runs.len() as u64, "agent")
     );
     screen.headline("resumed", &text);
+    for (agent, change) in &watch.changed {
+        app.out.warn(format!(
+            "agent `{agent}` {change} since the turn began: the turn goes on with the agent as it \
+             was then; ask again for the one of now"
+        ));
+    }
     if let Some(frozen) = watch.frozen {
         let same = format!("{} as before", frozen.snapshot.short());
         screen.headline("snapshot", &same);

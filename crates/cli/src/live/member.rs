@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use unisono_context::{AgentId, RunId, Timestamp};
-use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, Team};
 use unisono_session::event::RunRole;
 use unisono_session::run::{Cause, Ending, Run, Usage};
+use unisono_session::turn::Turn;
+use unisono_session::{Definition, State};
 
 /// An agent of the turn.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) enum Status {
     Running {
         attempt: u32,
     },
+    /// It gave tasks to others and goes on when all of them are done.
+    Delegating,
     Done {
         text: Arc<str>,
         partial: Option<Arc<str>>,
@@ -51,22 +54,65 @@ impl Watched {
         }
     }
 
+    /// One word for its place.
+    pub(crate) const fn role_word(&self) -> &'static str {
+        match self.role {
+            RunRole::Lead => "lead",
+            RunRole::Delegate { .. } => "delegate",
+            RunRole::Child { .. } => "child",
+        }
+    }
+
     /// Takes over what is recorded of its run.
-    pub(super) fn catch_up(&mut self, run: &Run) {
+    fn catch_up(&mut self, run: &Run) {
         self.run = Some(run.id);
         self.opened_at = run.opened_at;
-        self.status = match run.ending.as_deref() {
-            Some(ending) => Status::of(ending),
-            None => Status::Running {
-                attempt: run.attempt,
-            },
-        };
+        self.status = Status::at(run);
     }
 }
 
+/// The place of a run: the team has its own from the start, others come at the end.
+pub(super) fn place_of(runs: &mut Vec<Watched>, role: RunRole, agent: &AgentId) -> usize {
+    let known = runs.iter().position(|watched| watched.role == role);
+    known.unwrap_or_else(|| {
+        runs.push(Watched::waiting(role, agent.clone()));
+        runs.len() - 1
+    })
+}
+
+/// The agents of an open turn: the fan-out in order, the lead, then those that were given tasks
+/// meanwhile.
+pub(crate) fn members(state: &State, turn: &Turn) -> Vec<Watched> {
+    let mut members = places(&turn.team);
+    for run in state.runs_of(turn) {
+        let index = place_of(&mut members, run.role, &run.agent);
+        members[index].catch_up(run);
+    }
+    members
+}
+
 impl Status {
+    /// What a run is at.
+    pub(super) fn at(run: &Run) -> Status {
+        match run.ending.as_deref() {
+            Some(ending) => Status::of(ending),
+            None if run.awaited() > 0 => Status::Delegating,
+            None => Status::Running {
+                attempt: run.attempt,
+            },
+        }
+    }
+
+    /// Whether it is still to end.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(
+            self,
+            Status::Waiting | Status::Running { .. } | Status::Delegating
+        )
+    }
+
     /// What an ending makes of it.
-    pub(super) fn of(ending: &Ending) -> Status {
+    fn of(ending: &Ending) -> Status {
         match ending.clone() {
             Ending::Finished {
                 text,
@@ -91,7 +137,7 @@ impl Status {
     /// One word for it.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
-            Status::Waiting => "waiting",
+            Status::Waiting | Status::Delegating => "waiting",
             Status::Running { .. } => "running",
             Status::Done { partial: None, .. } => "done",
             Status::Done {
@@ -104,7 +150,7 @@ impl Status {
 }
 
 /// The places of a team: the fan-out in order, then the lead.
-pub(super) fn places(team: &Team) -> Vec<Watched> {
+fn places(team: &Team) -> Vec<Watched> {
     let delegates = (0u32..).zip(&team.delegates);
     let delegates = delegates.map(|(index, d)| (RunRole::Delegate { index }, &d.agent));
     let all = delegates.chain([(RunRole::Lead, &team.lead)]);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use unisono_context::{Cost, SessionId, Tokens};
-use unisono_session::event::{Outcome, RunRole};
+use unisono_session::event::Outcome;
 
 use super::follow::End;
 use super::member::{Status, Watched};
@@ -33,6 +33,9 @@ pub(crate) struct Report {
     /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
     runs: Vec<RunReport>,
+    /// After `resume`: its agents that are defined otherwise since it began. It went on with them as
+    /// they were.
+    changed_agents: Vec<String>,
     /// What its finished runs cost together; none where a price is unknown.
     cost_usd: Option<f64>,
 }
@@ -106,6 +109,11 @@ impl Report {
             usable_tokens: frozen.map(|frozen| frozen.usable.0),
             checkpoints: made(watch),
             runs: watch.runs.iter().map(run).collect(),
+            changed_agents: watch
+                .changed
+                .iter()
+                .map(|(agent, _)| agent.to_string())
+                .collect(),
             cost_usd: show::dollars(watch.used().cost),
         }
     }
@@ -137,11 +145,7 @@ fn made(watch: &Watch) -> Vec<Made> {
 fn run(watched: &Watched) -> RunReport {
     let mut report = RunReport {
         agent: watched.agent.to_string(),
-        role: match watched.role {
-            RunRole::Lead => "lead",
-            RunRole::Delegate { .. } => "delegate",
-            RunRole::Child { .. } => "child",
-        },
+        role: watched.role_word(),
         state: watched.status.word(),
         text: None,
         input_tokens: None,
@@ -177,7 +181,7 @@ fn run(watched: &Watched) -> RunReport {
             report.reason = Some(reason.to_string());
             report.duration_ms = Some(*ms);
         }
-        Status::Waiting | Status::Running { .. } | Status::Cancelled => {}
+        Status::Waiting | Status::Running { .. } | Status::Delegating | Status::Cancelled => {}
     }
     report
 }

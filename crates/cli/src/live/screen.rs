@@ -88,7 +88,7 @@ impl<'o> Screen<'o> {
             }
             News::Frozen(frozen) => self.frozen(frozen, watch),
             News::Retried { index, reason } => self.retried(*index, reason, watch),
-            News::Run(index) => self.run(*index, watch),
+            News::Runs(indexes) => indexes.iter().for_each(|index| self.run(*index, watch)),
             News::Ended => self.step_done(),
         }
     }
@@ -156,35 +156,42 @@ impl<'o> Screen<'o> {
             let bar = bars.all.add(ProgressBar::new_spinner());
             bar.set_style(style("  {msg}"));
             bar.set_message(line);
-            if !matches!(watched.status, Status::Waiting | Status::Running { .. }) {
+            if !watched.status.is_open() {
                 bar.finish();
             }
             bars.runs.push(bar);
         }
     }
 
-    fn run(&self, index: usize, watch: &Watch) {
+    fn run(&mut self, index: usize, watch: &Watch) {
         let Some(watched) = watch.runs.get(index) else {
             return;
         };
         let line = self.line(watched, watch);
-        match self.bars.as_ref().and_then(|bars| bars.runs.get(index)) {
-            Some(bar) if matches!(watched.status, Status::Running { .. }) => {
-                bar.set_style(style("{spinner} {msg} {elapsed}"));
-                bar.reset_elapsed();
-                bar.set_message(line);
-                bar.enable_steady_tick(TICK);
-            }
-            Some(bar) => {
-                bar.disable_steady_tick();
-                bar.set_style(style("  {msg}"));
-                bar.finish_with_message(line);
-            }
-            None => self.out.say(format_args!("  {}", line.trim_end())),
+        let Some(bars) = &mut self.bars else {
+            return self.out.say(format_args!("  {}", line.trim_end()));
+        };
+        // Somebody was given a task meanwhile.
+        while bars.runs.len() <= index {
+            bars.runs.push(bars.all.add(ProgressBar::new_spinner()));
+        }
+        let bar = &bars.runs[index];
+        if matches!(watched.status, Status::Running { .. }) {
+            bar.set_style(style("{spinner} {msg} {elapsed}"));
+            bar.reset_elapsed();
+            bar.set_message(line);
+            bar.enable_steady_tick(TICK);
+            return;
+        }
+        bar.disable_steady_tick();
+        bar.set_style(style("  {msg}"));
+        bar.set_message(line);
+        if !watched.status.is_open() {
+            bar.finish();
         }
     }
 
-    fn retried(&self, index: usize, reason: &str, watch: &Watch) {
+    fn retried(&mut self, index: usize, reason: &str, watch: &Watch) {
         let Some(watched) = watch.runs.get(index) else {
             return;
         };
@@ -217,6 +224,7 @@ impl<'o> Screen<'o> {
         let word = format!("{:<9}", watched.status.word());
         match &watched.status {
             Status::Waiting | Status::Cancelled => paint.dim(word),
+            Status::Delegating => format!("{} for its delegates", paint.yellow(word)),
             Status::Running { attempt: 1 } => paint.yellow(word),
             Status::Running { attempt } => format!("{} attempt {attempt}", paint.yellow(word)),
             Status::Done {

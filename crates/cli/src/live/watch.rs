@@ -6,11 +6,12 @@ use unisono_context::call::Usage;
 use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::Step;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
+use unisono_daemon::agents::Change;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
-use super::member::{Status, Watched, places, sharing};
+use super::member::{Status, Watched, members, place_of, sharing};
 use crate::problem::{Problem, Result};
 
 /// A turn, as far as it has come.
@@ -26,6 +27,8 @@ pub(crate) struct Watch {
     pub(crate) checkpoints: Vec<Arc<Checkpoint>>,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) answer: Option<Arc<Message>>,
+    /// Its agents that are defined otherwise by now.
+    pub(crate) changed: Vec<(AgentId, Change)>,
 }
 
 /// The frozen context.
@@ -54,17 +57,8 @@ pub(crate) enum News {
     StepFailed(Arc<str>),
     Frozen(Frozen),
     Retried { index: usize, reason: Arc<str> },
-    Run(usize),
+    Runs(Vec<usize>),
     Ended,
-}
-
-/// The place of a run: the team has its own from the start, others come at the end.
-fn place_of(runs: &mut Vec<Watched>, role: RunRole, agent: &AgentId) -> usize {
-    let known = runs.iter().position(|watched| watched.role == role);
-    known.unwrap_or_else(|| {
-        runs.push(Watched::waiting(role, agent.clone()));
-        runs.len() - 1
-    })
 }
 
 impl Watch {
@@ -79,6 +73,7 @@ impl Watch {
             checkpoints: Vec::new(),
             outcome: None,
             answer: None,
+            changed: Vec::new(),
         };
         watch.catch_up();
         watch
@@ -98,12 +93,8 @@ impl Watch {
         let Some(turn) = self.state.turn(self.turn) else {
             return;
         };
-        self.runs = places(&turn.team);
+        self.runs = members(&self.state, turn);
         self.tokens_before = turn.tokens_before;
-        for run in self.state.runs_of(turn) {
-            let index = place_of(&mut self.runs, run.role, &run.agent);
-            self.runs[index].catch_up(run);
-        }
         self.frozen = self.freeze();
     }
 
@@ -154,9 +145,10 @@ impl Watch {
                 self.frozen = self.freeze();
                 self.frozen.map(News::Frozen)
             }
-            Fact::RunOpened { .. } | Fact::RunRetried { .. } | Fact::RunEnded { .. } => {
-                self.run_changed(event)
-            }
+            Fact::RunOpened { .. }
+            | Fact::Delegated { .. }
+            | Fact::RunRetried { .. }
+            | Fact::RunEnded { .. } => self.run_changed(event),
             Fact::TurnEnded { turn, outcome } if own(*turn) => Some(self.ended(outcome)),
             _ => None,
         })
@@ -168,11 +160,6 @@ impl Watch {
     }
 
     fn run_changed(&mut self, event: &Event) -> Option<News> {
-        let place = |run: RunId| {
-            self.runs
-                .iter()
-                .position(|watched| watched.run == Some(run))
-        };
         match &event.fact {
             Fact::RunOpened { run } if run.turn == self.turn => {
                 let index = place_of(&mut self.runs, run.role, &run.agent);
@@ -180,31 +167,45 @@ impl Watch {
                 watched.run = Some(run.id);
                 watched.opened_at = event.at;
                 watched.status = Status::Running { attempt: 1 };
-                Some(News::Run(index))
+                Some(News::Runs(vec![index]))
             }
-            Fact::RunRetried {
-                run,
-                attempt,
-                reason,
-                ..
-            } => {
-                let index = place(*run)?;
-                self.runs[index].status = Status::Running { attempt: *attempt };
+            Fact::Delegated { run, .. } => Some(News::Runs(vec![self.look_at(*run)?])),
+            Fact::RunRetried { run, reason, .. } => {
+                let index = self.look_at(*run)?;
                 let reason = reason.clone();
                 Some(News::Retried { index, reason })
             }
-            Fact::RunEnded { run, ending } => {
-                let index = place(*run)?;
-                self.runs[index].status = Status::of(ending);
-                Some(News::Run(index))
+            Fact::RunEnded { run, .. } => {
+                let index = self.look_at(*run)?;
+                let parent = match self.runs[index].role {
+                    RunRole::Child { parent, .. } => self.goes_on(parent),
+                    RunRole::Lead | RunRole::Delegate { .. } => None,
+                };
+                Some(News::Runs(
+                    [Some(index), parent].into_iter().flatten().collect(),
+                ))
             }
             _ => None,
         }
     }
 
+    /// Takes over what a run is at now.
+    fn look_at(&mut self, id: RunId) -> Option<usize> {
+        let mut runs = self.runs.iter();
+        let index = runs.position(|watched| watched.run == Some(id))?;
+        self.runs[index].status = Status::at(self.state.run(id)?);
+        Some(index)
+    }
+
+    /// The place of a run that does not wait for others any more.
+    fn goes_on(&mut self, id: RunId) -> Option<usize> {
+        let index = self.look_at(id)?;
+        matches!(self.runs[index].status, Status::Running { .. }).then_some(index)
+    }
+
     fn ended(&mut self, outcome: &Outcome) -> News {
         for watched in &mut self.runs {
-            if matches!(watched.status, Status::Waiting | Status::Running { .. }) {
+            if watched.status.is_open() {
                 watched.status = Status::Cancelled;
             }
         }

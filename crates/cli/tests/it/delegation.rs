@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script, block_on};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Recorded, Script, block_on};
 
-use crate::support::{Place, example, finish};
+use crate::support::{Going, Place, example, finish};
 
 fn text(request: &Recorded) -> String {
     String::from_utf8_lossy(&request.body).into_owned()
@@ -101,4 +101,76 @@ fn a_coordinator_asks_two_agents_over_http_and_joins_their_answers() {
         assert!(child.contains("How long does it take?"), "{model}");
         assert!(!child.contains("What can go wrong on the day?"), "{model}");
     }
+}
+
+#[test]
+fn a_lead_that_waits_for_its_delegates_is_shown_as_waiting() {
+    let (gate, held) = (Gate::new(), AtomicUsize::new(0));
+    let script = Script::by({
+        let gate = gate.clone();
+        move |request| {
+            if is_of("risks", request) {
+                Act::answer(Answer::text("None.")).hold(&gate)
+            } else if held.fetch_add(1, Ordering::SeqCst) == 0 {
+                let task = r#"{"agent":"risks","task":"What can go wrong?"}"#;
+                Act::answer(Answer::call("delegate", task))
+            } else {
+                Act::answer(Answer::text("Nothing can."))
+            }
+        }
+    });
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n",
+        provider.url()
+    ));
+    let with_key = |args: &[&str]| {
+        let mut command = place.command(args);
+        command.env("TEST_KEY", "sk-test-4c1f9a77e2d04b61");
+        command
+    };
+    let file = example();
+    let args = [
+        "run",
+        &file,
+        "--model",
+        "openai/gpt-4o",
+        "--lead",
+        "coordinator",
+    ];
+    let mut going = Going::start(with_key(&[&args[..], &["--agents", "risks"]].concat()));
+    going.wait_for(&["coordinator", "waiting", "for its delegates"]);
+    going.wait_for(&["risks", "running"]);
+    block_on(provider.wait_for(2));
+    going.signal("INT");
+    going.finish().expect(130);
+
+    let shown = place.json(&["sessions", "show"]);
+    let states: Vec<_> = shown["open_runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| {
+            (
+                run["agent"].as_str().unwrap(),
+                run["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(states, [("coordinator", "waiting"), ("risks", "running")]);
+    for verb in ["show", "tree"] {
+        let text = place.call(&["sessions", verb]).expect(0).stdout;
+        let (lead, child) = ("    coordinator  waiting\n", "      risks        running\n");
+        assert!(text.contains(&format!("{lead}{child}")), "{text}");
+    }
+    let tree = place.json(&["sessions", "tree"]);
+    assert_eq!(tree["open_runs"], shown["open_runs"]);
+
+    gate.open();
+    let mut going = Going::start(with_key(&["resume"]));
+    going.wait_for(&["risks", "done"]);
+    going.wait_for(&["coordinator", "running"]);
+    going.wait_for(&["coordinator", "done"]);
+    going.finish().expect(0);
 }

@@ -144,3 +144,65 @@ fn a_run_that_takes_too_long_is_cancelled() {
         .expect(0)
         .says(&["nothing to resume"]);
 }
+
+#[test]
+fn an_agent_that_changed_since_is_named_and_the_turn_goes_on_with_the_one_of_then() {
+    let scene = Scene::new();
+    let (going, _) = scene.run(&[]);
+    going.signal("INT");
+    going.finish().expect(130);
+    let config = scene.place.path("config/unisono.toml");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let (waits, _) = before.split_once("[agents.marks]").unwrap();
+    scene.place.write(
+        "config/unisono.toml",
+        waits.replace("The word is", "It was changed:"),
+    );
+
+    let done = scene.resume().expect(0).says(&[
+        "agent `waits` has changed since the turn began: the turn goes on with the agent as it was",
+        "agent `marks` was removed since the turn began",
+    ]);
+    let report = done.json();
+    assert_eq!(report["runs"][1]["text"], "The word is teapot.");
+    assert_eq!(
+        report["changed_agents"],
+        serde_json::json!(["marks", "waits"])
+    );
+}
+
+#[test]
+fn a_session_without_open_turns_is_not_read_to_see_that() {
+    use unisono_store::Append;
+
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    place.write("talk.json", TALK);
+    let imported = place.json(&["import", "talk.json"]);
+    let session: unisono_context::SessionId =
+        imported["session"].as_str().unwrap().parse().unwrap();
+    let store = place.path("data/unisono");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let opened = unisono_daemon::daemon::open_store(&store).await.unwrap();
+        let engine = opened.journal.engine();
+        let claim = opened.journal.claim(session).await.unwrap();
+        let last = engine
+            .read(session.into(), claim.last_seq, 1)
+            .await
+            .unwrap();
+        let append = Append {
+            session: session.into(),
+            epoch: claim.epoch,
+            expected_seq: claim.last_seq,
+            // An event that nobody can read, and behind it one that says that nothing is open.
+            payloads: vec![vec![0xFF; 9], last[0].payload.clone()],
+        };
+        engine.append(append).await.unwrap();
+        opened.journal.close().await.unwrap();
+    });
+    place
+        .call(&["resume"])
+        .expect(0)
+        .says(&["nothing to resume"]);
+    place.call(&["resume", "latest"]).expect(1);
+}

@@ -20,6 +20,8 @@ pub struct ToolSpec {
 pub struct Preamble {
     system: Arc<str>,
     tools: Arc<[ToolSpec]>,
+    /// Made once: it is asked for with every look at what the preamble costs.
+    digest: Digest,
 }
 
 impl Preamble {
@@ -27,8 +29,10 @@ impl Preamble {
     pub fn new(system: impl Into<Arc<str>>, mut tools: Vec<ToolSpec>) -> Preamble {
         tools.sort();
         tools.dedup_by(|a, b| a.name == b.name);
+        let system = system.into();
         Preamble {
-            system: system.into(),
+            digest: digest(&system, &tools),
+            system,
             tools: tools.into(),
         }
     }
@@ -59,14 +63,18 @@ impl Preamble {
 
     /// Its digest.
     pub fn digest(&self) -> Digest {
-        let mut hasher = Hasher::new("unisono/preamble", 1);
-        hasher.str(&self.system).u64(self.tools.len() as u64);
-        for tool in self.tools.iter() {
-            hasher
-                .str(&tool.name)
-                .str(&tool.description)
-                .str(&tool.input_schema);
-        }
-        hasher.finish()
+        self.digest
     }
+}
+
+fn digest(system: &str, tools: &[ToolSpec]) -> Digest {
+    let mut hasher = Hasher::new("unisono/preamble", 1);
+    hasher.str(system).u64(tools.len() as u64);
+    for tool in tools {
+        hasher
+            .str(&tool.name)
+            .str(&tool.description)
+            .str(&tool.input_schema);
+    }
+    hasher.finish()
 }

@@ -1,6 +1,7 @@
 //! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex};
 
 use ractor::Message;
 use tokio::sync::Semaphore;
@@ -8,8 +9,9 @@ use unisono_context::message::NewMessage;
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{MessageId, Ppm, Role, Tokens, TurnId};
 use unisono_session::Definition;
+use unisono_session::State as SessionState;
 use unisono_session::agent::{Assignment, Kind, Team};
-use unisono_session::event::{Fact, Outcome, Work};
+use unisono_session::event::{Fact, Late, Outcome, Work};
 use unisono_session::machine::NewTurn;
 use unisono_session::run::{Cause, Ending};
 use unisono_store::Memory;
@@ -256,6 +258,86 @@ async fn a_session_that_left_memory_comes_back_when_it_is_asked() {
         let messages = handle.inspect(|state| state.tree().len()).await.unwrap();
         assert!(messages > 4);
     }
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_session_leaves_memory_and_one_at_work_stays() {
+    let agent = Gated::new();
+    let options = Options {
+        passivate_after: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let runtime = start(&agent, options).await;
+    let working = runtime.create(conversation(4)).await.unwrap();
+    let turn = turn(&gated(), 0);
+    working.accept(turn.clone()).await.unwrap();
+    agent.is_started().await;
+    let idle = runtime.create(conversation(4)).await.unwrap();
+    tokio::select! {
+        left = tokio::time::timeout(PATIENCE, idle.left_memory()) => left.unwrap(),
+        () = working.left_memory() => panic!("its turn is open"),
+    }
+    agent.let_go();
+    assert_eq!(ended(&working, turn.id).await, Outcome::Answered);
+    let left = tokio::time::timeout(PATIENCE, working.left_memory()).await;
+    left.unwrap();
+    runtime.shutdown().await;
+}
+
+/// Answers only when it was cancelled: too late, and without looking at that.
+struct Deaf {
+    started: Arc<Semaphore>,
+    cancelled: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Agent for Deaf {
+    async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
+        self.started.add_permits(1);
+        // Keeps its thread, so that nobody can stop it here.
+        let (cancelled, told) = &*self.cancelled;
+        let guard = cancelled.lock().unwrap();
+        let waited = told.wait_timeout_while(guard, PATIENCE, |cancelled| !*cancelled);
+        assert!(!waited.unwrap().1.timed_out());
+        Ok(Answer::text("too late"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
+    let (started, cancelled) = (Arc::new(Semaphore::new(0)), Arc::default());
+    let deaf = Deaf {
+        started: Arc::clone(&started),
+        cancelled: Arc::clone(&cancelled),
+    };
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let kinds = Kinds::default().with("gated", deaf);
+    let started_up = Runtime::start(journal, kinds, Models::default(), Options::default());
+    let runtime = started_up.await.unwrap();
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let turn = turn(&gated(), 0);
+    handle.accept(turn.clone()).await.unwrap();
+    started.acquire().await.unwrap().forget();
+    handle.cancel(turn.id).await.unwrap();
+    assert_eq!(ended(&handle, turn.id).await, Outcome::Cancelled);
+    let messages = |state: &SessionState| state.tree().len();
+    let before = handle.inspect(messages).await.unwrap();
+    *cancelled.0.lock().unwrap() = true;
+    cancelled.1.notify_all();
+
+    let mut events = handle.events(0).await.unwrap();
+    let late = async {
+        while let Some((_, event)) = events.next().await.unwrap() {
+            if let Fact::CameLate { late, .. } = event.fact {
+                return late;
+            }
+        }
+        panic!("the journal ended");
+    };
+    let late = tokio::time::timeout(PATIENCE, late).await.unwrap();
+    let said = matches!(&late, Late::Answer { text, .. } if &**text == "too late");
+    assert!(said, "{late:?}");
+    assert_eq!(handle.inspect(messages).await.unwrap(), before);
     runtime.shutdown().await;
 }
 

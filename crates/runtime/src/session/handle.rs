@@ -84,6 +84,12 @@ impl Handle {
         self.id
     }
 
+    /// Waits until the session has left memory, and its supervisor has forgotten it.
+    #[cfg(test)]
+    pub(crate) async fn left_memory(&self) {
+        self.entry.slot.given_up().await;
+    }
+
     pub(crate) async fn import(&self, import: Import) -> Result<(), Error> {
         self.request(Input::Import(import)).await
     }

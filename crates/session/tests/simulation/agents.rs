@@ -34,7 +34,7 @@ pub enum Move {
 
 /// One attempt of a run. Its script follows from the run, so that it is the same in each attempt:
 /// named steps, then for each round a reply with tasks for others, the tasks, and their results.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Agent {
     pub brief: Brief,
     temper: Temper,

@@ -2,7 +2,7 @@
 
 use unisono_session::Event;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Journal {
     events: Vec<Event>,
     /// Where each record ends, in bytes.

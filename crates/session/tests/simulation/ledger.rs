@@ -17,7 +17,7 @@ use unisono_session::{Event, Fact, State};
 
 use crate::branch;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// Ids that were given once, by what they stand for; they stay even where the event is lost.
     run_ids: BTreeMap<(TurnId, RunRole), RunId>,

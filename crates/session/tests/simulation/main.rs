@@ -42,36 +42,59 @@ impl Drop for Report {
     }
 }
 
-/// One schedule; gives its events and steps.
-fn schedule(seed: u64, crash: Crash) -> (usize, usize) {
-    let _report = Report(seed, crash);
-    let mut rng = Rng::new(seed);
-    let scenario = Scenario::random(&mut rng);
-    let mut world = World::new(scenario, rng, Order::Random, crash);
-    world.run();
-    (world.journal.len(), world.steps)
+/// Runs a world whole, and again with each of the crashes chosen by how many events and steps it
+/// had. Up to its crash a schedule is like all others, so each goes on from a clone of one world.
+/// Gives the whole world and the number of schedules.
+fn schedules_of(
+    seed: u64,
+    world: World,
+    choose: impl FnOnce(usize, usize) -> Vec<Crash>,
+) -> (World, u64) {
+    let report = Report(seed, Crash::Never);
+    let mut whole = world.clone();
+    let lengths = whole.run();
+    let before = |crash: &Crash| match *crash {
+        Crash::Never => lengths.len(),
+        Crash::AtEvent(kept) => lengths.partition_point(|length| *length < kept),
+        Crash::AtStep(step) => step.saturating_sub(1),
+    };
+    let mut crashes = choose(whole.journal.len(), whole.steps);
+    crashes.sort_by_key(before);
+    let ran = 1 + crashes.len() as u64;
+    let mut world = world;
+    drop(report);
+    for crash in crashes {
+        let _report = Report(seed, crash);
+        while world.steps < before(&crash) && world.go_on() {}
+        world.crashed(crash).run();
+    }
+    (whole, ran)
 }
 
 /// All schedules of a seed; gives their number.
 fn schedules(seed: u64) -> u64 {
-    let (events, steps) = schedule(seed, Crash::Never);
+    let mut rng = Rng::new(seed);
+    let scenario = Scenario::random(&mut rng);
+    let world = World::new(scenario, rng, Order::Random);
     let mut rng = Rng::new(!seed);
-    let mut ran = 1;
-    if seed.is_multiple_of(CUT_EVERYWHERE) {
-        for kept in 0..=events {
-            schedule(seed, Crash::AtEvent(kept));
-            ran += 1;
+    let choose = |events, steps| {
+        let mut crashes = Vec::new();
+        if seed.is_multiple_of(CUT_EVERYWHERE) {
+            crashes.extend((0..=events).map(Crash::AtEvent));
         }
-    }
-    for cut in 0..CUTS {
-        let crash = match cut % 2 {
+        crashes.extend((0..CUTS).map(|cut| match cut % 2 {
             0 => Crash::AtEvent(rng.below(events + 1)),
             _ => Crash::AtStep(rng.below(steps + 1)),
-        };
-        schedule(seed, crash);
-        ran += 1;
-    }
-    ran
+        }));
+        crashes
+    };
+    schedules_of(seed, world, choose).1
+}
+
+/// Every event and every step.
+fn everywhere(events: usize, steps: usize) -> Vec<Crash> {
+    let events = (0..=events).map(Crash::AtEvent);
+    events.chain((0..=steps).map(Crash::AtStep)).collect()
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -111,23 +134,12 @@ fn every_order_of_three_delegates_cut_at_every_event() {
         [2, 0, 1],
         [2, 1, 0],
     ];
-    let run = |order: &[usize; 3], scenario: &Scenario, crash| {
-        let _report = Report(0, crash);
-        let order = Order::Delegates(order.to_vec());
-        let mut world = World::new(scenario.clone(), Rng::new(1), order, crash);
-        world.run();
-        (world.journal.len(), world.steps)
-    };
     for (first, compacts) in [(0, true), (0, false), (3, true), (10, true), (15, false)] {
         let scenario = Scenario::fan_out(3, first, compacts);
-        for order in &orders {
-            let (events, steps) = run(order, &scenario, Crash::Never);
-            for kept in 0..=events {
-                run(order, &scenario, Crash::AtEvent(kept));
-            }
-            for step in 0..=steps {
-                run(order, &scenario, Crash::AtStep(step));
-            }
+        for order in orders {
+            let order = Order::Delegates(order.to_vec());
+            let world = World::new(scenario.clone(), Rng::new(1), order);
+            schedules_of(0, world, everywhere);
         }
     }
 }
@@ -138,23 +150,11 @@ fn every_order_of_three_delegates_cut_at_every_event() {
 fn rounds_of_a_lead_cut_at_every_event() {
     for depth in [1, 2] {
         for seed in 0..4 {
-            let run = |crash| {
-                let _report = Report(seed, crash);
-                let scenario = Scenario::rounds(depth);
-                let mut world = World::new(scenario, Rng::new(seed), Order::Random, crash);
-                world.run();
-                let facts = world.journal.events().iter().map(|event| event.fact.name());
-                let rounds = facts.filter(|name| *name == "delegated").count();
-                (world.journal.len(), world.steps, rounds)
-            };
-            let (events, steps, rounds) = run(Crash::Never);
+            let world = World::new(Scenario::rounds(depth), Rng::new(seed), Order::Random);
+            let (whole, _) = schedules_of(seed, world, everywhere);
+            let facts = whole.journal.events().iter().map(|event| event.fact.name());
+            let rounds = facts.filter(|name| *name == "delegated").count();
             assert!(rounds >= 2, "{rounds} rounds");
-            for kept in 0..=events {
-                run(Crash::AtEvent(kept));
-            }
-            for step in 0..=steps {
-                run(Crash::AtStep(step));
-            }
         }
     }
 }

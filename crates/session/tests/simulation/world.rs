@@ -38,6 +38,7 @@ pub enum Order {
 }
 
 /// Something under way; gone after a crash.
+#[derive(Clone)]
 enum Task {
     /// An answer that is on its way.
     Answer(Input),
@@ -54,6 +55,8 @@ enum Task {
     Wake(Timestamp),
 }
 
+/// A clone goes on as the original would.
+#[derive(Clone)]
 pub struct World {
     rng: Rng,
     order: Order,
@@ -73,8 +76,11 @@ pub struct World {
     pub steps: usize,
 }
 
+/// A journal's length after each step.
+pub type Lengths = Vec<usize>;
+
 impl World {
-    pub fn new(scenario: Scenario, rng: Rng, order: Order, crash: Crash) -> World {
+    pub fn new(scenario: Scenario, rng: Rng, order: Order) -> World {
         World {
             rng,
             order,
@@ -88,33 +94,51 @@ impl World {
             tasks: Vec::new(),
             calls: scenario.calls.into(),
             unacknowledged: VecDeque::new(),
-            crash,
+            crash: Crash::Never,
             steps: 0,
         }
     }
 
     /// Goes on until nothing is left to do.
-    pub fn run(&mut self) {
-        while self.step() {
-            self.steps += 1;
-            assert!(
-                self.steps < STEPS_MAX,
-                "no end: {:?}",
-                ledger::phase(self.machine.state())
-            );
-            match self.crash {
-                Crash::AtEvent(kept) if kept <= self.journal.len() => self.go_down(kept),
-                Crash::AtStep(step) if step <= self.steps => {
-                    let unsynced = self.journal.len() - self.journal.durable();
-                    let kept = self.journal.durable() + self.rng.below(unsynced + 1);
-                    self.go_down(kept);
-                }
-                _ => {}
-            }
+    pub fn run(&mut self) -> Lengths {
+        let mut lengths = Vec::new();
+        while self.go_on() {
+            lengths.push(self.journal.len());
         }
         assert!(self.calls.is_empty() && self.tasks.is_empty());
         ledger::complete(self.journal.events(), self.machine.state());
         ledger::same(self.machine.state(), &self.folded);
+        lengths
+    }
+
+    /// The same with a crash that is still to come.
+    pub fn crashed(&self, crash: Crash) -> World {
+        let mut world = self.clone();
+        world.crash = crash;
+        world
+    }
+
+    /// Takes a step, and goes down where that is the time for it; false if nothing is left to do.
+    pub fn go_on(&mut self) -> bool {
+        if !self.step() {
+            return false;
+        }
+        self.steps += 1;
+        assert!(
+            self.steps < STEPS_MAX,
+            "no end: {:?}",
+            ledger::phase(self.machine.state())
+        );
+        match self.crash {
+            Crash::AtEvent(kept) if kept <= self.journal.len() => self.go_down(kept),
+            Crash::AtStep(step) if step <= self.steps => {
+                let unsynced = self.journal.len() - self.journal.durable();
+                let kept = self.journal.durable() + self.rng.below(unsynced + 1);
+                self.go_down(kept);
+            }
+            _ => {}
+        }
+        true
     }
 
     fn step(&mut self) -> bool {
@@ -124,7 +148,6 @@ impl World {
         if let Order::Delegates(_) = self.order {
             return self.step_in_order(unsynced);
         }
-        self.notice_endings();
         let durable = self.journal.durable();
         let active = |task: &Task| is_active(task, durable);
         let tasks: Vec<usize> = (0..self.tasks.len())

@@ -189,7 +189,10 @@ async fn an_event_makes_a_session_exist(journal: Subject) {
 async fn the_last_event_says_whether_turns_are_open(journal: Subject) {
     let open = async || {
         let all = journal.sessions(None, 8).await.unwrap();
-        journal.has_open_turns(&all[0]).await.unwrap()
+        let open = journal.has_open_turns(&all[0]).await.unwrap();
+        let unfinished = journal.unfinished().await.unwrap();
+        assert_eq!(unfinished.is_empty(), open == Some(false));
+        open
     };
     let claim = journal.claim(A).await.unwrap();
     assert_eq!(open().await, Some(false), "nothing was written");

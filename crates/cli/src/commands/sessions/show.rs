@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 use unisono_session::State;
 
 use crate::app::App;
+use crate::live::open;
 use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
 JSON: session, title, system, labels, events, messages, branches [{name, head, messages}],
-checkpoints, open_turns, turns [{turn, outcome, answer_message}].";
+checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
+turns [{turn, outcome, answer_message}].";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -74,14 +76,7 @@ fn text(app: &App, state: &State, id: &str) -> String {
         let outcome = show::line(&ended.outcome.to_string(), 100);
         out += &format!("  {turn}  {outcome}{}\n", answer.unwrap_or_default());
     }
-    for turn in state.open_turns() {
-        let id = turn.accepted.id;
-        out += &format!(
-            "  {id}  {}\n",
-            paint.yellow("open: `unisono resume` continues it")
-        );
-    }
-    out
+    out + &open::lines(state, paint)
 }
 
 fn json(state: &State, id: &str) -> Value {
@@ -107,6 +102,7 @@ fn json(state: &State, id: &str) -> Value {
         "branches": branches.collect::<Vec<_>>(),
         "checkpoints": state.checkpoints().iter().len(),
         "open_turns": open.collect::<Vec<_>>(),
+        "open_runs": open::list(state),
         "turns": turns.collect::<Vec<_>>(),
     })
 }

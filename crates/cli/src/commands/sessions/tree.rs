@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 use unisono_context::{MessageId, Tree};
+use unisono_session::State;
 
 use crate::app::App;
+use crate::live::open;
 use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-A run of messages without a fork is one line; --full shows each of them.
-JSON: messages [{id, parent, ordinal, role, author, at, text}], branches {name: message id}.";
+A run of messages without a fork is one line; --full shows each of them. Open turns follow, with
+what their agents are at.
+JSON: messages [{id, parent, ordinal, role, author, at, text}], branches {name: message id},
+open_runs as of `sessions show`.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -29,15 +33,17 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let sessions = app.sessions(&setup).await?;
     let state = sessions.state(sessions.find(&args.session).await?).await?;
     if app.out.json {
-        app.out.json(&json(state.tree()));
+        app.out.json(&json(&state));
     } else {
         let drawing = Drawing::new(state.tree(), args.full);
-        app.out.data(drawing.draw());
+        app.out
+            .data(drawing.draw() + &open::lines(&state, app.out.paint));
     }
     sessions.close().await
 }
 
-fn json(tree: &Tree) -> Value {
+fn json(state: &State) -> Value {
+    let tree = state.tree();
     let messages = tree.iter().map(|node| {
         let message = &node.message;
         json!({
@@ -54,6 +60,7 @@ fn json(tree: &Tree) -> Value {
     json!({
         "messages": messages.collect::<Vec<_>>(),
         "branches": branches.collect::<BTreeMap<_, _>>(),
+        "open_runs": open::list(state),
     })
 }
 
