@@ -200,23 +200,18 @@ fn notify(state: sd_notify::NotifyState<'_>) {
     }
 }
 
-/// Opens each session, so that its open turns go on.
+/// Opens each session that was left in the middle of its work, so that its open turns go on.
 async fn resume(shared: Arc<Shared>) {
-    let mut after = None;
-    loop {
-        let page = match sessions::page(&shared.daemon, after, 256).await {
-            Ok(page) => page,
-            Err(error) => {
-                tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
-                return;
-            }
-        };
-        let Some(last) = page.last() else { return };
-        after = Some(last.id);
-        for session in &page {
-            if let Err(error) = shared.daemon.open(session.id).await {
-                tracing::error!(session = %session.id, %error, "a session cannot be opened");
-            }
+    let unfinished = match shared.daemon.unfinished().await {
+        Ok(unfinished) => unfinished,
+        Err(error) => {
+            tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
+            return;
+        }
+    };
+    for session in unfinished {
+        if let Err(error) = shared.daemon.open(session).await {
+            tracing::error!(%session, %error, "a session cannot be opened");
         }
     }
 }
