@@ -59,6 +59,13 @@ pub struct EndedTurn {
     pub answer_message: Option<u32>,
 }
 
+/// A link by which one browser can come in, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Link {
+    /// Its address.
+    pub url: String,
+}
+
 /// A path through the conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Branch {

@@ -19,6 +19,7 @@ mod guard;
 mod health;
 mod messages;
 mod openai;
+mod page;
 mod problem;
 mod record;
 mod sessions;
@@ -33,10 +34,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use unisono_api::session::Link;
+use unisono_api::{Code, Problem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Info, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
@@ -44,6 +48,7 @@ use utoipa_axum::routes;
 
 use crate::Daemon;
 use crate::config;
+use page::login::Logins;
 use token::Token;
 
 /// Why the daemon cannot be reached over HTTP.
@@ -77,6 +82,7 @@ pub enum Error {
 pub(crate) struct Shared {
     daemon: Daemon,
     token: Token,
+    logins: Logins,
     /// Host names that may be asked for, lower case.
     hosts: Vec<String>,
     requests: Semaphore,
@@ -127,6 +133,7 @@ impl Server {
         let shared = Arc::new(Shared {
             daemon,
             token,
+            logins: Logins::default(),
             hosts: hosts(address, &settings),
             requests: Semaphore::new(settings.requests as usize),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),
@@ -134,6 +141,7 @@ impl Server {
             openapi,
         });
         let router = router
+            .merge(page::routes())
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
@@ -156,6 +164,11 @@ impl Server {
     /// The address it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// A link by which one browser can come in, once; none where no secret can be had.
+    pub fn login_link(&self) -> Option<String> {
+        login_link(&self.shared, &self.address.to_string()).ok()
     }
 
     /// Where the token is.
@@ -191,6 +204,12 @@ impl Server {
         }
         failed
     }
+}
+
+/// A link by which one browser can come in, once, at that host.
+fn login_link(shared: &Shared, host: &str) -> std::io::Result<String> {
+    let code = shared.logins.link()?;
+    Ok(format!("http://{host}/login?code={code}"))
 }
 
 /// Tells the service manager, where there is one.
@@ -247,14 +266,34 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(usage::routes())
         .merge(openai::routes())
         .merge(health::routes())
-        .routes(routes!(problem::page));
+        .routes(routes!(problem::about))
+        .routes(routes!(link));
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     let components = all.get_openapi_mut().components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
     all.route("/v1/openapi.json", axum::routing::get(openapi))
 }
 
+/// Makes a link by which one browser can come in, once.
+#[utoipa::path(
+    post, path = "/v1/login-links", tag = "about", security(("token" = [])),
+    responses((status = 201, description = "The link", body = Link),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn link(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<Link>), problem::Fault> {
+    // The guard has checked it.
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let made = login_link(&shared, host.unwrap_or_default());
+    let url = made.map_err(|error| problem::Fault::new(Code::Failed, error.to_string()))?;
+    Ok((StatusCode::CREATED, Json(Link { url })))
+}
+
 /// The description of all routes.
-async fn openapi(axum::extract::State(shared): axum::extract::State<Arc<Shared>>) -> Json<OpenApi> {
+async fn openapi(State(shared): State<Arc<Shared>>) -> Json<OpenApi> {
     Json(shared.openapi.clone())
 }

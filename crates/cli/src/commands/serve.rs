@@ -54,6 +54,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     } else {
         app.out.say(format_args!("listening  {url}"));
         app.out.say(format_args!("token      in {token_file}"));
+        if let Some(link) = server.login_link() {
+            app.out.say(format_args!("page       {link} (works once)"));
+        }
     }
     match server.run(interrupts.next()).await {
         None => {

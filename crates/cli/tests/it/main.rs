@@ -18,6 +18,7 @@ mod providers;
 mod run;
 mod serve;
 mod serve_attacks;
+mod serve_page;
 mod settings;
 mod summaries;
 mod support;

@@ -62,7 +62,7 @@ async fn list(
     Ok(Json(session.inspect(checkpoints).await?))
 }
 
-fn checkpoints(state: &SessionState) -> Vec<Checkpoint> {
+pub(super) fn checkpoints(state: &SessionState) -> Vec<Checkpoint> {
     let head = state.tree().head(MAIN);
     let view = head.and_then(|head| state.view(head, false));
     let active = |checkpoint: &checkpoint::Checkpoint| {

@@ -9,6 +9,7 @@ use unisono_api::context::{Context, Entry, Summary, Tool};
 use unisono_api::session::main_branch;
 use unisono_api::{Code, Problem};
 use unisono_context::alteration::Form;
+use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -45,31 +46,34 @@ async fn show(
     Path(id): Path<String>,
     Query(of): Query<Of>,
 ) -> Result<Json<Context>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    of_branch(&shared, &session, &of.branch).await.map(Json)
+}
+
+/// The context of a branch for the configured lead.
+pub(super) async fn of_branch(
+    shared: &Shared,
+    session: &Handle,
+    branch: &str,
+) -> Result<Context, Fault> {
     let setup = shared.daemon.setup();
     let team = Ask::new("")
         .team(setup)
         .map_err(crate::daemon::Error::from)?;
     let (_, safety) = ask::policy(setup, &team);
-    let session = sessions::open(&shared, &id).await?;
     let mut state = session.inspect(Clone::clone).await?;
-    let head = state.tree().head(&of.branch);
-    let head = head.ok_or_else(|| unknown_branch(&of.branch))?;
+    let head = state.tree().head(branch);
+    let head = head.ok_or_else(|| unknown_branch(branch))?;
+    let (id, branch) = (session.id().to_string(), branch.to_owned());
     // Counting takes a tokenizer, and time.
     let looking = tokio::task::spawn_blocking(move || {
         let shown = Shown::new(&mut state, head, &team, safety)?;
-        Ok::<_, crate::context::Error>(described(
-            &shown,
-            &state,
-            session.id().to_string(),
-            of.branch,
-        ))
+        Ok::<_, crate::context::Error>(described(&shown, &state, id, branch))
     });
     let looked = looking
         .await
         .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
-    looked
-        .map(Json)
-        .map_err(|error| Fault::new(Code::Failed, error.to_string()))
+    looked.map_err(|error| Fault::new(Code::Failed, error.to_string()))
 }
 
 fn described(shown: &Shown, state: &SessionState, session: String, branch: String) -> Context {

@@ -9,6 +9,7 @@ use axum::response::Response;
 use unisono_api::{Code, Problem};
 
 use super::Shared;
+use super::page;
 use super::problem::{self, Fault};
 
 /// Paths that are answered without a token and whatever else is being done.
@@ -38,8 +39,8 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     if OPEN.contains(&path) {
         return Ok(answer(request, next).await);
     }
-    if !path.starts_with("/problems/") && !shared.token.is(bearer(request.headers())?) {
-        return Err(Fault::new(Code::Unauthorized, "the token is wrong"));
+    if !path.starts_with("/problems/") && !page::OPEN.contains(&path) {
+        check_who(shared, &request)?;
     }
     if *shared.stopping.borrow() {
         return Err(Fault::new(Code::Unavailable, "the program is stopping"));
@@ -53,13 +54,32 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     Ok(answer(request, next).await)
 }
 
+/// A request carries the token, or comes from a browser that was let in. What such a browser
+/// changes, it must say from which page: only one of ours may.
+fn check_who(shared: &Shared, request: &Request) -> Result<(), Fault> {
+    let headers = request.headers();
+    if !headers.contains_key(header::AUTHORIZATION) && shared.logins.knows(headers) {
+        if request.method().is_safe() || headers.contains_key(header::ORIGIN) {
+            return Ok(());
+        }
+        return Err(Fault::new(
+            Code::Forbidden,
+            "the request does not say which page it is from",
+        ));
+    }
+    if shared.token.is(bearer(headers)?) {
+        return Ok(());
+    }
+    Err(Fault::new(Code::Unauthorized, "the token is wrong"))
+}
+
 async fn answer(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     let fixed = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-store"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        (header::REFERRER_POLICY, "same-origin"),
         (
             header::CONTENT_SECURITY_POLICY,
             "default-src 'none'; frame-ancestors 'none'",

@@ -33,14 +33,14 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Which messages.
 #[derive(Clone, Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
-struct Which {
+pub(super) struct Which {
     /// The branch: `main`.
     #[serde(default = "main_branch")]
-    branch: String,
+    pub(super) branch: String,
     /// `next` of the part before.
-    cursor: Option<u32>,
+    pub(super) cursor: Option<u32>,
     /// How many at most: 100, and no more than 1,000.
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
 }
 
 /// The messages of a branch, the oldest first, also those that have left the context.
@@ -66,7 +66,7 @@ pub(super) fn unknown_branch(branch: &str) -> Fault {
     Fault::new(Code::NotFound, format!("there is no branch {branch:?}"))
 }
 
-fn read(state: &SessionState, part: &Which) -> Option<Page<Message>> {
+pub(super) fn read(state: &SessionState, part: &Which) -> Option<Page<Message>> {
     let head = state.tree().head(&part.branch)?;
     let view = state.view(head, false)?;
     let first = part.cursor.unwrap_or(1).max(1);

@@ -11,6 +11,7 @@ use unisono_session::Refusal;
 
 use super::extract::Path;
 use super::openai::{self, Refused};
+use super::page;
 use crate::daemon;
 
 /// Seconds after which it is worth asking again.
@@ -27,6 +28,11 @@ impl Fault {
 
     pub(super) fn not_found(what: &str, id: impl Display) -> Fault {
         Fault::new(Code::NotFound, format!("there is no {what} {id}"))
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        let status = StatusCode::from_u16(self.0.code.status());
+        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     pub(super) fn problem(&self) -> &Problem {
@@ -89,9 +95,7 @@ impl IntoResponse for Fault {
         if code == Code::Failed {
             tracing::error!(detail = self.0.detail, "a request failed");
         }
-        let status = StatusCode::from_u16(code.status());
-        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Json(&*self.0)).into_response();
+        let mut response = (self.status(), Json(&*self.0)).into_response();
         let headers = response.headers_mut();
         let json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, json);
@@ -129,10 +133,10 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
 
 /// A fault in the shape that clients of that address know.
 pub(super) fn shaped(uri: &Uri, fault: Fault) -> Response {
-    if uri.path().starts_with(openai::BASE) {
-        Refused::from(fault).into_response()
-    } else {
-        fault.into_response()
+    match uri.path() {
+        path if path.starts_with(openai::BASE) => Refused::from(fault).into_response(),
+        path if page::is_one(path) => page::trouble(fault),
+        _ => fault.into_response(),
     }
 }
 
@@ -142,7 +146,7 @@ pub(super) fn shaped(uri: &Uri, fault: Fault) -> Response {
     params(("code" = String, Path, description = "The problem's `code`")),
     responses((status = 200, description = "The page", body = String, content_type = "text/plain"))
 )]
-pub(super) async fn page(Path(code): Path<String>) -> Result<String, Fault> {
+pub(super) async fn about(Path(code): Path<String>) -> Result<String, Fault> {
     let found = Code::from_name(&code);
     let code = found.ok_or_else(|| Fault::not_found("kind of problem", code))?;
     let (name, status) = (code.name(), code.status());

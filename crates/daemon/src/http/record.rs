@@ -22,20 +22,96 @@ pub(super) async fn turn(
     session: SessionId,
     turn: TurnId,
 ) -> Result<Option<Turn>, unisono_store::Error> {
-    let mut record = Record::of(session, turn);
+    let mut records = Records::of(session, Some(turn));
+    read(journal, session, |event| {
+        records.take(event);
+        records.open.is_empty() && !records.ended.is_empty()
+    })
+    .await?;
+    Ok(records.finish().pop())
+}
+
+/// All turns of a session, the oldest first.
+pub(super) async fn turns(
+    journal: &Journal,
+    session: SessionId,
+) -> Result<Vec<Turn>, unisono_store::Error> {
+    let mut records = Records::of(session, None);
+    read(journal, session, |event| {
+        records.take(event);
+        false
+    })
+    .await?;
+    Ok(records.finish())
+}
+
+/// Reads a journal until `take` has enough.
+async fn read(
+    journal: &Journal,
+    session: SessionId,
+    mut take: impl FnMut(&Event) -> bool,
+) -> Result<(), unisono_store::Error> {
     let mut next = 1;
     loop {
         let page = journal.read(session, next, PAGE).await?;
         let Some((last, _)) = page.last() else {
-            return Ok(record.finish());
+            return Ok(());
         };
         next = last + 1;
-        for (_, event) in &page {
-            record.take(event);
+        if page.iter().any(|(_, event)| take(event)) {
+            return Ok(());
         }
-        if record.ended {
-            return Ok(record.finish());
+    }
+}
+
+/// The turns of a session, told apart: an event is offered to those that have not ended.
+#[derive(Debug)]
+struct Records {
+    session: SessionId,
+    /// The only one that is wanted; none: all are.
+    only: Option<TurnId>,
+    models: BTreeMap<Digest, Arc<str>>,
+    open: Vec<Record>,
+    ended: Vec<Record>,
+}
+
+impl Records {
+    fn of(session: SessionId, only: Option<TurnId>) -> Records {
+        Records {
+            session,
+            only,
+            models: BTreeMap::new(),
+            open: Vec::new(),
+            ended: Vec::new(),
         }
+    }
+
+    fn take(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::Defined { definition } => {
+                let model = definition.model.clone();
+                self.models.insert(definition.digest(), model);
+            }
+            Fact::TurnAccepted { turn } if self.only.is_none_or(|only| only == turn.id) => {
+                let mut record = Record::of(self.session, turn.id);
+                record.accepted(turn, event.at);
+                self.open.push(record);
+            }
+            _ => {}
+        }
+        for record in &mut self.open {
+            record.take(event, &self.models);
+        }
+        self.ended
+            .extend(self.open.extract_if(.., |record| record.ended));
+    }
+
+    /// The turns, in the order in which they were accepted.
+    fn finish(self) -> Vec<Turn> {
+        let all = self.ended.into_iter().chain(self.open);
+        let mut turns: Vec<Turn> = all.filter_map(Record::finish).collect();
+        turns.sort_by(|a, b| (&a.accepted, &a.turn).cmp(&(&b.accepted, &b.turn)));
+        turns
     }
 }
 
@@ -46,7 +122,6 @@ struct Record {
     id: TurnId,
     turn: Option<Turn>,
     tasks: Vec<Option<Arc<str>>>,
-    models: BTreeMap<Digest, Arc<str>>,
     runs: BTreeMap<RunId, usize>,
     calls: BTreeMap<(RunId, u32), Vec<DelegatedCall>>,
     used: BTreeMap<RunId, Usage>,
@@ -61,7 +136,6 @@ impl Record {
             id,
             turn: None,
             tasks: Vec::new(),
-            models: BTreeMap::new(),
             runs: BTreeMap::new(),
             calls: BTreeMap::new(),
             used: BTreeMap::new(),
@@ -70,13 +144,8 @@ impl Record {
         }
     }
 
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &Event, models: &BTreeMap<Digest, Arc<str>>) {
         match &event.fact {
-            Fact::Defined { definition } => {
-                let model = definition.model.clone();
-                self.models.insert(definition.digest(), model);
-            }
-            Fact::TurnAccepted { turn } if turn.id == self.id => self.accepted(turn, event.at),
             Fact::TurnStarted { turn } if *turn == self.id => self.state("preparing"),
             Fact::Compacted {
                 turn: Some(turn),
@@ -92,7 +161,7 @@ impl Record {
                     turn.snapshot = Some(snapshot.to_string());
                 }
             }
-            Fact::RunOpened { run } if run.turn == self.id => self.opened(run, event.at),
+            Fact::RunOpened { run } if run.turn == self.id => self.opened(run, event.at, models),
             Fact::Delegated { run, round, calls } => {
                 self.calls.insert((*run, *round), calls.clone());
             }
@@ -160,7 +229,7 @@ impl Record {
         });
     }
 
-    fn opened(&mut self, run: &OpenedRun, at: Timestamp) {
+    fn opened(&mut self, run: &OpenedRun, at: Timestamp, models: &BTreeMap<Digest, Arc<str>>) {
         let (role, parent, task) = match run.role {
             RunRole::Lead => ("lead", None, None),
             RunRole::Delegate { index } => {
@@ -187,7 +256,7 @@ impl Record {
         turn.runs.push(Run {
             run: run.id.to_string(),
             agent: run.agent.to_string(),
-            model: self.models.get(&run.definition).map(ToString::to_string),
+            model: models.get(&run.definition).map(ToString::to_string),
             role: role.to_owned(),
             parent: parent.map(|parent| parent.to_string()),
             task: task.map(|task| task.to_string()),

@@ -54,7 +54,7 @@ impl Part {
 /// A session of the store.
 pub(super) struct Found {
     pub(super) id: SessionId,
-    info: SessionInfo,
+    pub(super) info: SessionInfo,
 }
 
 /// A part of the store's sessions, the oldest first; those without an event are none.
@@ -102,7 +102,7 @@ async fn list(
 }
 
 /// What a list has of a session; none where its first event is not its creation.
-async fn listed(daemon: &Daemon, found: Found) -> Result<Option<Listed>, Fault> {
+pub(super) async fn listed(daemon: &Daemon, found: Found) -> Result<Option<Listed>, Fault> {
     let journal = daemon.runtime().journal();
     let first = journal.read(found.id, 1, 1).await?.into_iter().next();
     let Some(Fact::Created { title, labels, .. }) = first.map(|(_, event)| event.fact) else {
@@ -221,7 +221,7 @@ async fn show(
     ))
 }
 
-fn describe(id: &str, state: &SessionState) -> Session {
+pub(super) fn describe(id: &str, state: &SessionState) -> Session {
     let ended = state.ended_turns().map(|(turn, ended)| EndedTurn {
         turn: turn.to_string(),
         outcome: ended.outcome.to_string(),

@@ -40,7 +40,15 @@ impl Token {
     }
 }
 
-fn digest(text: &str) -> blake3::Hash {
+/// A new secret: 256 bits, hexadecimal.
+pub(super) fn random() -> io::Result<String> {
+    let mut bytes = [0u8; BYTES];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What a secret is known by.
+pub(super) fn digest(text: &str) -> blake3::Hash {
     blake3::hash(text.as_bytes())
 }
 
@@ -72,9 +80,7 @@ fn make(path: &Path) -> io::Result<String> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let mut bytes = [0u8; BYTES];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = random()?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(MODE);
     match options.open(path) {

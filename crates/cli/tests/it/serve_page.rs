@@ -1,0 +1,171 @@
+//! The page, as a browser without scripts asks for it.
+
+use serde_json::json;
+
+use crate::http::{Daemon, Reply, head};
+use crate::support::Place;
+
+/// A browser that came by a link.
+struct Browser<'d> {
+    daemon: &'d Daemon,
+    cookie: String,
+}
+
+impl<'d> Browser<'d> {
+    fn enter(daemon: &'d Daemon) -> Browser<'d> {
+        let link = daemon
+            .request("POST", "/v1/login-links", None)
+            .expect(201)
+            .json();
+        let url = link["url"].as_str().unwrap();
+        let path = url.split_once(&daemon.address).unwrap().1;
+        let host = [("Host", daemon.address.as_str())];
+        let entered = daemon.send(&head("GET", path, &host, 0), b"").expect(303);
+        let cookie = entered.header("set-cookie").unwrap().to_owned();
+        assert!(
+            cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"),
+            "{cookie}"
+        );
+        assert!(!cookie.contains(&daemon.token));
+        daemon.send(&head("GET", path, &host, 0), b"").expect(401);
+        let cookie = cookie.split(';').next().unwrap().to_owned();
+        Browser { daemon, cookie }
+    }
+
+    fn get(&self, path: &str) -> Reply {
+        let headers = [
+            ("Host", self.daemon.address.as_str()),
+            ("Cookie", &self.cookie),
+        ];
+        self.daemon.send(&head("GET", path, &headers, 0), b"")
+    }
+
+    fn post(&self, path: &str, origin: Option<&str>, form: &str) -> Reply {
+        let mut headers = vec![
+            ("Host", self.daemon.address.as_str()),
+            ("Cookie", &self.cookie),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        headers.extend(origin.map(|origin| ("Origin", origin)));
+        self.daemon
+            .send(&head("POST", path, &headers, form.len()), form.as_bytes())
+    }
+}
+
+#[test]
+fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let own = format!("http://{}", daemon.address);
+    let empty = browser.get("/").expect(200);
+    let policy = empty.header("content-security-policy").unwrap();
+    assert!(
+        policy.contains("script-src 'self'") && !policy.contains("unsafe"),
+        "{policy}"
+    );
+    assert!(empty.text().contains("There is no conversation yet"));
+
+    let made = browser
+        .post(
+            "/",
+            Some(&own),
+            "title=A+%3Cb%3Emove%3C%2Fb%3E&system=Be+brief.",
+        )
+        .expect(303);
+    let path = made.header("location").unwrap().to_owned();
+    let listed = browser.get("/").expect(200).text();
+    assert!(
+        listed.contains("A &lt;b&gt;move&lt;/b&gt;") && !listed.contains("<b>"),
+        "{listed}"
+    );
+
+    let task = "branch=main&agents=facts%2C+risks&task=The+move+is+on+6+March.+%3Cscript%3Ealert(1)%3C%2Fscript%3E+When%3F";
+    browser
+        .post(&format!("{path}/ask"), Some(&own), task)
+        .expect(303);
+    let id = path.rsplit('/').next().unwrap();
+    let events = daemon
+        .get(&format!("/v1/sessions/{id}/events?after=0"))
+        .expect(200)
+        .events();
+    let mut ended = events.filter(|event| event.name == "turn_ended");
+    assert!(ended.next().is_some());
+    let shown = browser.get(&path).expect(200).text();
+    for part in [
+        "answered",
+        "identical for 3 agents",
+        "What the model sees",
+        "Full history",
+        "Be brief.",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("<script>alert"), "{shown}");
+
+    let compacted = browser
+        .post(
+            &format!("{path}/compact"),
+            Some(&own),
+            "branch=main&instructions=",
+        )
+        .expect(303);
+    assert!(
+        compacted
+            .header("location")
+            .unwrap()
+            .contains("branch=main")
+    );
+    let messages = daemon.get(&format!("/v1/sessions/{id}/messages")).json();
+    let at = messages["items"][0]["id"].as_str().unwrap();
+    let fork = format!("name=plan+b&at={at}");
+    let forked = browser
+        .post(&format!("{path}/fork"), Some(&own), &fork)
+        .expect(303);
+    let there = forked.header("location").unwrap().to_owned();
+    assert!(browser.get(&there).expect(200).text().contains("plan b"));
+    daemon.stop();
+}
+
+#[test]
+fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let host = [("Host", daemon.address.as_str())];
+    let refused = daemon
+        .send(&head("GET", "/", &host, 0), b"")
+        .expect(401)
+        .text();
+    assert!(
+        refused.contains("not logged in") && refused.contains("login-links"),
+        "{refused}"
+    );
+    daemon
+        .send(&head("GET", "/sessions/x", &host, 0), b"")
+        .expect(401);
+    for open in ["/static/page.css", "/static/live.js"] {
+        daemon.send(&head("GET", open, &host, 0), b"").expect(200);
+    }
+    daemon
+        .send(&head("GET", "/login?code=x", &host, 0), b"")
+        .expect(401);
+    let forged = [host[0], ("Cookie", "unisono=0000")];
+    daemon.send(&head("GET", "/", &forged, 0), b"").expect(401);
+
+    let browser = Browser::enter(&daemon);
+    let form = "title=x&system=";
+    browser.post("/", None, form).expect(403);
+    browser
+        .post("/", Some("http://evil.example"), form)
+        .expect(403);
+    browser.get("/v1/sessions").expect(200);
+    let nobody = "/sessions/01900000-0000-7000-8000-000000000000";
+    let missing = browser.get(nobody).expect(404).text();
+    assert!(missing.contains("there is no such thing"), "{missing}");
+    browser.get("/sessions/x").expect(400);
+    // The token alone is not a browser's: a page is shown to it as well.
+    daemon.get("/").expect(200);
+    let listed = daemon.get("/v1/sessions").json();
+    assert_eq!(listed["items"], json!([]));
+    daemon.stop();
+}

@@ -1,0 +1,131 @@
+//! `/`: the sessions.
+
+use std::sync::Arc;
+
+use axum::Form;
+use axum::extract::State;
+use axum::response::{Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::session::{Listed, NewSession};
+
+use super::{Trouble, layout, parts};
+use crate::Daemon;
+use crate::http::Shared;
+use crate::http::extract::Query;
+use crate::http::sessions::{self, Found};
+
+/// Sessions that are shown at a time.
+const SHOWN: usize = 50;
+
+/// Which of them.
+#[derive(Debug, Deserialize)]
+pub(super) struct Which {
+    /// How many newer ones are left out.
+    #[serde(default)]
+    after: usize,
+}
+
+/// The sessions, the one that changed last first.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Query(which): Query<Which>,
+) -> Result<Response, Trouble> {
+    let all = newest_first(&shared.daemon).await?;
+    let count = all.len();
+    let mut shown = Vec::new();
+    for session in all.into_iter().skip(which.after).take(SHOWN) {
+        shown.extend(sessions::listed(&shared.daemon, session).await?);
+    }
+    let body = html! {
+        h1 { "Sessions" }
+        @if shown.is_empty() { (nothing()) } @else { (table(&shown)) }
+        @if which.after + SHOWN < count {
+            p { a href={ "/?after=" (which.after + SHOWN) } { "Older sessions" } }
+        }
+        (form())
+    };
+    Ok(layout("Sessions", &body))
+}
+
+async fn newest_first(daemon: &Daemon) -> Result<Vec<Found>, unisono_store::Error> {
+    let mut all: Vec<Found> = Vec::new();
+    loop {
+        let after = all.last().map(|last| last.id);
+        let page = sessions::page(daemon, after, 1_024).await?;
+        if page.is_empty() {
+            all.sort_by_key(|found| std::cmp::Reverse(found.info.updated_unix_ms));
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
+
+fn nothing() -> Markup {
+    html! {
+        section class="card" {
+            p { "There is no conversation yet. Start one below, or bring one along:" }
+            pre { "unisono import talk.jsonl" }
+        }
+    }
+}
+
+fn table(sessions: &[Listed]) -> Markup {
+    html! {
+        div class="scroll" {
+            table {
+                thead { tr { th { "Title" } th { "Labels" } th class="number" { "Events" } th { "Updated (UTC)" } } }
+                tbody {
+                    @for session in sessions {
+                        tr {
+                            td { a href={ "/sessions/" (session.session) } { (session.title) } }
+                            td class="quiet" {
+                                @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
+                                    span class="tag" { (key) "=" (parts::line(value, 24)) }
+                                }
+                            }
+                            td class="number" { (session.events) }
+                            td { (parts::when(&session.updated)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn form() -> Markup {
+    html! {
+        section class="card" {
+            h2 { "New conversation" }
+            form method="post" action="/" {
+                label for="title" { "Title" }
+                input id="title" name="title" required maxlength="200";
+                label for="system" { "What every agent is told first (may be left empty)" }
+                textarea id="system" name="system" rows="2" {}
+                button { "Start" }
+            }
+        }
+    }
+}
+
+/// A conversation to be started.
+#[derive(Debug, Deserialize)]
+pub(super) struct New {
+    title: String,
+    system: String,
+}
+
+/// Starts a conversation.
+pub(super) async fn create(
+    State(shared): State<Arc<Shared>>,
+    Form(new): Form<New>,
+) -> Result<Redirect, Trouble> {
+    let import = sessions::import(NewSession {
+        title: Some(new.title),
+        system: Some(new.system),
+        ..NewSession::default()
+    })?;
+    let session = shared.daemon.import(import).await?;
+    Ok(Redirect::to(&format!("/sessions/{}", session.id())))
+}
