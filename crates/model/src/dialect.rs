@@ -18,6 +18,7 @@ mod exchange;
 #[cfg(test)]
 mod fixture;
 mod gemini;
+mod likeness;
 mod openai_chat;
 mod openai_responses;
 mod refusal;

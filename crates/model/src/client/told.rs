@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::HeaderMap;
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 use super::limits;
 
@@ -49,56 +49,74 @@ pub enum Form {
 }
 
 /// The headers in which providers name a request, the first one that is there holds.
-const REQUEST_IDS: &[&str] = &[
-    "x-request-id",
-    "request-id",
-    "x-goog-request-id",
-    "apim-request-id",
+static REQUEST_IDS: [HeaderName; 4] = [
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("request-id"),
+    HeaderName::from_static("x-goog-request-id"),
+    HeaderName::from_static("apim-request-id"),
 ];
+static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+static SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// What all headers that tell of limits have in their names.
+const LIMITS: &str = "ratelimit-";
 
 /// The longest id that is taken over.
 const LONGEST_ID: usize = 200;
 
 /// Reads the headers of an answer that came at `now`.
 pub fn read(headers: &HeaderMap, now: Timestamp) -> Told {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let now = text("date").and_then(time::http_date).unwrap_or(now);
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let asks_to_wait = text(&RETRY_AFTER_MS).or(text(&RETRY_AFTER)).is_some();
+    let limited = headers.keys().any(|name| name.as_str().contains(LIMITS));
+    // Most answers tell of no time.
+    let sent = text(&DATE).filter(|_| asks_to_wait || limited);
+    let now = sent.and_then(time::http_date).unwrap_or(now);
+    let scarcest = |names: &[&str]| match limited {
+        true => scarcest(names, headers, now),
+        false => None,
+    };
     Told {
         request_id: REQUEST_IDS
             .iter()
-            .filter_map(|name| text(name))
+            .filter_map(text)
             .find(|id| !id.is_empty() && id.len() <= LONGEST_ID)
             .map(Arc::from),
-        form: text("content-type").map_or(Form::Other, form),
-        retry_after: text("retry-after-ms")
+        form: text(&CONTENT_TYPE).map_or(Form::Other, form),
+        retry_after: text(&RETRY_AFTER_MS)
             .and_then(time::milliseconds)
-            .or_else(|| text("retry-after").and_then(|value| time::wait(value, now))),
-        vetoed: text("x-should-retry").is_some_and(|value| value.eq_ignore_ascii_case("false")),
-        requests: scarcest(["requests"], &text, now),
-        tokens: scarcest(["tokens", "input-tokens", "output-tokens"], &text, now),
+            .or_else(|| text(&RETRY_AFTER).and_then(|value| time::wait(value, now))),
+        vetoed: text(&SHOULD_RETRY).is_some_and(|value| value.eq_ignore_ascii_case("false")),
+        requests: scarcest(&["requests"]),
+        tokens: scarcest(&["tokens", "input-tokens", "output-tokens"]),
     }
 }
 
 fn form(content_type: &str) -> Form {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
-    match essence.to_ascii_lowercase().as_str() {
-        "text/event-stream" => Form::Events,
-        "text/html" | "application/xhtml+xml" => Form::Html,
-        "application/json" => Form::Json,
-        other if other.ends_with("+json") => Form::Json,
-        _ => Form::Other,
+    let is = |name: &str| essence.eq_ignore_ascii_case(name);
+    let ends = |suffix: &str| {
+        let at = essence.len().checked_sub(suffix.len());
+        let end = at.and_then(|at| essence.get(at..));
+        end.is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+    };
+    if is("text/event-stream") {
+        Form::Events
+    } else if is("text/html") || is("application/xhtml+xml") {
+        Form::Html
+    } else if is("application/json") || ends("+json") {
+        Form::Json
+    } else {
+        Form::Other
     }
 }
 
 /// Of the limits of these names the one with the least left; of several the one that lasts.
-fn scarcest<'h, const N: usize>(
-    names: [&str; N],
-    text: &impl Fn(&str) -> Option<&'h str>,
-    now: Timestamp,
-) -> Option<limits::Told> {
+fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limits::Told> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let number = |name: String| text(&name)?.trim().parse::<u64>().ok();
     names
-        .into_iter()
+        .iter()
         .flat_map(|name| {
             let openai = |what: &str| format!("x-ratelimit-{what}-{name}");
             let anthropic = |what: &str| format!("anthropic-ratelimit-{name}-{what}");

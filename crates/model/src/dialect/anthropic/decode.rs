@@ -19,6 +19,7 @@ use super::calls;
 use super::refusal;
 use super::wire::{BlockKind, Counted, Counts, Delta, Details, Event, Kind, Reason, Start, Whole};
 use crate::dialect::borrowed::Str;
+use crate::dialect::likeness::Likeness;
 use crate::dialect::{Failure, Seen, refusal as shared};
 use crate::language::Class;
 use crate::prompt::json::Json;
@@ -35,6 +36,8 @@ pub struct Decoder {
     /// Why the model declined, in words.
     explanation: Option<String>,
     ended: bool,
+    /// A piece of that block's text.
+    alike: (u32, Likeness),
 }
 
 #[derive(Debug)]
@@ -62,7 +65,10 @@ impl Decoder {
         &'d mut self,
         event: &sse::Event<'_>,
     ) -> Result<Seen<'d>, Failure> {
-        let data = event.data;
+        if let Some(text) = self.alike.1.text(event) {
+            return Ok(self.say(self.alike.0, text.into()));
+        }
+        let (sent, data) = (event, event.data);
         let event: Event<'_> = serde_json::from_str(data)
             .map_err(|error| shared::unreadable(data.as_bytes(), &error))?;
         match event.kind.ok_or_else(|| Failure::missing("type"))? {
@@ -80,6 +86,10 @@ impl Decoder {
             Kind::ContentBlockDelta => {
                 let index = event.index.ok_or_else(|| Failure::missing("index"))?;
                 let delta = event.delta.ok_or_else(|| Failure::missing("delta"))?;
+                if let Some(text) = delta.only_text().filter(|_| self.is_text(index)) {
+                    self.alike.0 = index;
+                    self.alike.1.learn(sent, text);
+                }
                 self.delta(index, &delta)
             }
             Kind::MessageDelta => {
@@ -205,6 +215,13 @@ impl Decoder {
             Block::Redacted(_) | Block::Other => {}
         }
         Ok(Seen::Other)
+    }
+
+    /// Whether the newest block of that index is of text.
+    fn is_text(&self, index: u32) -> bool {
+        let mut blocks = self.blocks.iter().rev();
+        let block = blocks.find(|(known, _)| *known == index);
+        matches!(block, Some((_, Block::Text(_))))
     }
 
     /// Adds a piece of a text block's text, the newest of that index.

@@ -1,6 +1,8 @@
 //! What the Messages API sends, as far as this program reads it: structures that borrow from
 //! the text they are read from. What is not listed here is skipped.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unisono_context::Tokens;
@@ -58,6 +60,21 @@ pub(super) struct Delta<'a> {
     pub(super) stop_reason: Option<Reason>,
     #[serde(borrow)]
     pub(super) stop_details: Option<Details<'a>>,
+}
+
+impl<'a> Delta<'a> {
+    /// Its text, where that is all it says and stands in it as it is.
+    pub(super) fn only_text(&self) -> Option<&'a str> {
+        let nothing_else = self.partial_json.is_none()
+            && self.thinking.is_none()
+            && self.signature.is_none()
+            && self.stop_reason.is_none()
+            && self.stop_details.is_none();
+        match &self.text {
+            Some(Str(Cow::Borrowed(text))) if nothing_else => Some(text),
+            _ => None,
+        }
+    }
 }
 
 /// A content block as it begins, or as a whole.

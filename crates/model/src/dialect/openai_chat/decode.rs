@@ -20,6 +20,7 @@ use unisono_context::call::Reply;
 use super::refusal;
 use super::reply::{Delta, Draft, Usage};
 use crate::dialect::borrowed::Str;
+use crate::dialect::likeness::Likeness;
 use crate::dialect::refusal::unreadable;
 use crate::dialect::{Failure, Seen};
 use crate::language::Class;
@@ -29,6 +30,7 @@ use crate::sse;
 #[derive(Debug, Default)]
 pub struct Decoder {
     draft: Draft,
+    alike: Likeness,
     /// Whether there was a choice at all.
     begun: bool,
     ended: bool,
@@ -63,6 +65,12 @@ impl Decoder {
         if self.ended || data.is_empty() {
             return Ok(Seen::Other);
         }
+        let from = self.draft.text.len();
+        let event = sse::Event { data, ..*event };
+        if let Some(text) = self.alike.text(&event) {
+            self.draft.text.push_str(text);
+            return Ok(seen(&self.draft.text[from..]));
+        }
         if data == "[DONE]" {
             self.ended = true;
             return Ok(Seen::End);
@@ -78,7 +86,9 @@ impl Decoder {
         if let Some(usage) = chunk.usage {
             self.draft.used(usage);
         }
-        let from = self.draft.text.len();
+        if let Some(text) = chunk.only_text() {
+            self.alike.learn(&event, text);
+        }
         let choices = chunk.choices.into_iter().flatten();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
             self.begun = true;
@@ -89,10 +99,7 @@ impl Decoder {
                 self.draft.finish(&reason.0);
             }
         }
-        Ok(match &self.draft.text[from..] {
-            "" => Seen::Other,
-            text => Seen::Text(text),
-        })
+        Ok(seen(&self.draft.text[from..]))
     }
 
     pub(in crate::dialect) fn finish(self) -> Result<Reply, Failure> {
@@ -106,6 +113,34 @@ impl Decoder {
             return Err(Failure::missing("choices[0]"));
         }
         self.draft.into_reply()
+    }
+}
+
+impl<'a> Chunk<'a> {
+    /// Its text, where that is all it says.
+    fn only_text(&self) -> Option<&'a str> {
+        match self.choices.as_deref()? {
+            [choice] if self.usage.is_none() && self.error.is_none() => choice.only_text(),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Choice<'a> {
+    fn only_text(&self) -> Option<&'a str> {
+        let goes_on = self.message.is_none() && self.finish_reason.is_none();
+        let first = self.index.unwrap_or(0) == 0;
+        self.delta
+            .as_ref()
+            .filter(|_| goes_on && first)?
+            .only_text()
+    }
+}
+
+fn seen(text: &str) -> Seen<'_> {
+    match text {
+        "" => Seen::Other,
+        text => Seen::Text(text),
     }
 }
 

@@ -75,6 +75,22 @@ struct Details {
     cache_creation_tokens: Option<u64>,
 }
 
+impl<'a> Delta<'a> {
+    /// Its text, where that is all it says and stands in it as it is.
+    pub(super) fn only_text(&self) -> Option<&'a str> {
+        let silent = |text: &Option<Str<'_>>| text.as_ref().is_none_or(|text| text.0.is_empty());
+        let nothing_else = silent(&self.refusal)
+            && silent(&self.reasoning_content)
+            && silent(&self.reasoning)
+            && self.tool_calls.as_ref().is_none_or(Vec::is_empty)
+            && self.function_call.is_none();
+        match self.content {
+            Some(Content(Cow::Borrowed(text))) if nothing_else => Some(text),
+            _ => None,
+        }
+    }
+}
+
 impl Usage {
     pub(super) fn read(self) -> call::Usage {
         let input = self.prompt_tokens.unwrap_or_default();
