@@ -24,6 +24,7 @@ mod incoming;
 pub mod limits;
 mod report;
 pub mod retry;
+mod secrets;
 pub mod told;
 mod transport;
 
@@ -42,8 +43,9 @@ use crate::dialect::{Dialect, Failure, Mode};
 use crate::language::{self, Class, Listener, Reply, Stage};
 use crate::provider::{self, Settings};
 use attempt::{Answer, Failed};
-use entrance::Entrance;
+use entrance::{Admitted, Entrance};
 use retry::Decision;
+use secrets::Secrets;
 
 /// The client of one provider. One value serves any number of calls at once; those that share
 /// it share its connections, limits, cool-down and breaker.
@@ -51,6 +53,7 @@ pub struct Client {
     settings: Settings,
     http: reqwest::Client,
     entrance: Arc<Entrance>,
+    secrets: Arc<Secrets>,
 }
 
 /// One call.
@@ -127,6 +130,7 @@ impl Client {
         Ok(Client {
             http: transport::connections(&settings)?,
             entrance: Arc::new(Entrance::new(&settings)),
+            secrets: Arc::new(Secrets::of(&settings)),
             settings,
         })
     }
@@ -142,6 +146,7 @@ impl Client {
             },
             http: self.http.clone(),
             entrance: self.entrance.clone(),
+            secrets: self.secrets.clone(),
         }
     }
 
@@ -213,7 +218,10 @@ impl Client {
             };
             progress.attempts += 1;
             let attempt = progress.attempts;
-            let failed = match self.traced(call, url, &first_told, attempt).await {
+            let failed = match self
+                .traced(call, url, &first_told, &admitted, attempt)
+                .await
+            {
                 Ok(answer) => {
                     admitted.succeeded(answer.used());
                     return Ok(answer);
@@ -246,6 +254,7 @@ impl Client {
         call: &Call,
         url: &Url,
         first_told: &AtomicBool,
+        admitted: &Admitted<'_>,
         attempt: u32,
     ) -> Result<Answer, Failed> {
         let span = tracing::debug_span!(
@@ -257,7 +266,7 @@ impl Client {
         );
         let start = Instant::now();
         async {
-            let outcome = self.attempt(call, url.clone(), first_told).await;
+            let outcome = self.attempt(call, url.clone(), first_told, admitted).await;
             let took_ms = start.elapsed().as_millis() as u64;
             match &outcome {
                 Ok(_) => tracing::debug!(took_ms, "answered"),
@@ -296,7 +305,7 @@ impl Client {
         language::Error {
             model: call.model.clone(),
             class: failed.failure.class,
-            reason: report::reason(&self.settings, &failed.failure, ending).into(),
+            reason: report::reason(&self.settings, &self.secrets, &failed.failure, ending).into(),
             request_id: failed.request_id,
         }
     }

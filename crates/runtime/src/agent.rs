@@ -64,6 +64,8 @@ pub struct Failure {
     pub cause: Cause,
     /// What happened, and where.
     pub reason: Arc<str>,
+    /// How long another attempt would fail as well, where that is known, in milliseconds.
+    pub wait_ms: Option<u64>,
 }
 
 impl Failure {
@@ -72,6 +74,7 @@ impl Failure {
         Failure {
             cause,
             reason: reason.into(),
+            wait_ms: None,
         }
     }
 }

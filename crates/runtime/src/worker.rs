@@ -141,6 +141,14 @@ fn ended(result: Result<Answer, Failure>) -> AttemptEnd {
             partial,
             usage,
         },
-        Err(Failure { cause, reason }) => AttemptEnd::Failed { cause, reason },
+        Err(Failure {
+            cause,
+            reason,
+            wait_ms,
+        }) => AttemptEnd::Failed {
+            cause,
+            reason,
+            wait_ms,
+        },
     }
 }

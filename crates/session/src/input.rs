@@ -216,5 +216,18 @@ pub enum AttemptEnd {
         cause: Cause,
         /// What happened.
         reason: Arc<str>,
+        /// How long another attempt would fail as well, where that is known.
+        wait_ms: Option<u64>,
     },
+}
+
+impl AttemptEnd {
+    /// An attempt that failed.
+    pub fn failed(cause: Cause, reason: impl Into<Arc<str>>) -> AttemptEnd {
+        AttemptEnd::Failed {
+            cause,
+            reason: reason.into(),
+            wait_ms: None,
+        }
+    }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use unisono_context::Tokens;
 
 use super::body::Pieces;
+use super::entrance::Admitted;
 use super::incoming::Incoming;
 use super::told::{self, Form, Told};
 use super::{Call, Client, transport};
@@ -49,6 +50,7 @@ impl Client {
         call: &Call,
         url: Url,
         first_told: &AtomicBool,
+        admitted: &Admitted<'_>,
     ) -> Result<Answer, Failed> {
         let settings = &self.settings;
         let first_byte = Instant::now() + settings.timeouts.first_byte;
@@ -66,7 +68,8 @@ impl Client {
         span.record("request_id", told.request_id.as_deref());
         let mut incoming = Incoming::new(settings, response, first_byte);
         let outcome = if (200..300).contains(&status) {
-            self.read(call, &told, &mut incoming, first_told).await
+            self.read(call, &told, &mut incoming, first_told, admitted)
+                .await
         } else {
             Err(self.refusal(status, &mut incoming).await)
         };
@@ -114,6 +117,7 @@ impl Client {
         told: &Told,
         incoming: &mut Incoming<'_>,
         first_told: &AtomicBool,
+        admitted: &Admitted<'_>,
     ) -> Result<Answer, Failure> {
         if told.form == Form::Html {
             let reason = "the answer is an HTML page: it looks like a proxy's page, not the \
@@ -122,6 +126,7 @@ impl Client {
         }
         let dialect = self.settings.dialect;
         let tell_first = || {
+            admitted.answers();
             if let Some(on_first_event) = &call.on_first_event
                 && !first_told.swap(true, Ordering::Relaxed)
             {
@@ -131,14 +136,22 @@ impl Client {
         match (call.mode, told.form) {
             (Mode::Count, _) => {
                 let body = incoming.whole().await?;
-                Ok(Answer::Count(dialect.counted(&body)?))
+                let counted = dialect.counted(&body).map_err(|failure| {
+                    let again = |clean: &[u8]| dialect.counted(clean).err();
+                    self.secrets.retold(failure, &body, again)
+                });
+                Ok(Answer::Count(counted?))
             }
             (_, Form::Events) | (Mode::Stream, Form::Other) => {
                 let reply = self.stream(call, incoming, tell_first).await?;
                 Ok(Answer::Reply(Box::new(reply)))
             }
             (Mode::Stream | Mode::Whole, _) => {
-                let reply = dialect.whole(&incoming.whole().await?)?;
+                let body = incoming.whole().await?;
+                let reply = dialect.whole(&body).map_err(|failure| {
+                    let again = |clean: &[u8]| dialect.whole(clean).err();
+                    self.secrets.retold(failure, &body, again)
+                })?;
                 tell_first();
                 call.listener.text(&reply.text);
                 Ok(Answer::Reply(Box::new(reply)))
@@ -169,7 +182,9 @@ impl Client {
                 if event.data.is_empty() {
                     return Ok(ControlFlow::Continue(()));
                 }
-                let seen = decoder.event(&event)?;
+                let seen = decoder
+                    .event(&event)
+                    .map_err(|failure| self.retold(failure, &event))?;
                 tell_first();
                 match seen {
                     Seen::Text(text) => call.listener.text(text),
@@ -183,6 +198,19 @@ impl Client {
             }
         }
         decoder.finish()
+    }
+
+    /// The failure that an event is.
+    fn retold(&self, failure: Failure, event: &sse::Event<'_>) -> Failure {
+        let said = event.data.as_bytes();
+        self.secrets.retold(failure, said, |clean| {
+            let data = String::from_utf8_lossy(clean);
+            let event = sse::Event {
+                name: event.name,
+                data: &data,
+            };
+            self.settings.dialect.decoder().event(&event).err()
+        })
     }
 
     /// What an answer with an error status means. Of its body that is taken which comes in time.
@@ -207,6 +235,7 @@ impl Client {
         // What was read until then says enough.
         let _ = timeout(self.settings.timeouts.idle, reading).await;
         body.truncate(REFUSAL);
+        let body = self.secrets.document(&body);
         self.settings.dialect.refusal(status, &body)
     }
 }

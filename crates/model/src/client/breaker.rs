@@ -145,7 +145,7 @@ impl Verdict {
             | Class::TooLarge => Verdict::Answers,
             Class::Timeout(Stage::Total)
             | Class::BadReply
-            | Class::CircuitOpen
+            | Class::CircuitOpen { .. }
             | Class::Busy
             | Class::PrefixMismatch
             | Class::Internal => Verdict::Unknown,

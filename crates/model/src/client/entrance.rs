@@ -121,6 +121,13 @@ impl Entrance {
 }
 
 impl Admitted<'_> {
+    /// The answer to the attempt has begun.
+    pub(super) fn answers(&self) {
+        if let Some(pass @ Pass::Probe) = self.pass {
+            self.entrance.locked(|gate, now| gate.answers(now, pass));
+        }
+    }
+
     /// The attempt has brought a reply, with so many tokens used.
     pub(super) fn succeeded(mut self, used: Option<u64>) {
         if let Some(pass) = self.pass.take() {

@@ -15,6 +15,9 @@ use super::told::Told;
 use crate::dialect::Failure;
 use crate::language::Class;
 
+/// How long a request that tries whether the provider is back takes to say so.
+const PROBED: Duration = Duration::from_secs(1);
+
 /// What all requests to one provider share.
 #[derive(Clone, Debug)]
 pub struct Gate {
@@ -106,6 +109,12 @@ impl Gate {
         }
     }
 
+    /// The answer to an attempt has begun: where it tries whether the provider is back, it is, and
+    /// others need not wait for its end.
+    pub fn answers(&mut self, now: Duration, pass: Pass) {
+        self.breaker.report(now, pass, Verdict::Answers);
+    }
+
     /// An attempt has failed.
     pub fn failed(&mut self, now: Duration, pass: Pass, class: Class) {
         self.breaker.report(now, pass, Verdict::of(class));
@@ -130,7 +139,9 @@ fn left_alone(left: Duration) -> Failure {
         let left = left.as_secs_f64();
         format!("the provider failed too often and is left alone for {left:.1} s more")
     };
-    Failure::new(Class::CircuitOpen, reason)
+    let left = if left.is_zero() { PROBED } else { left };
+    let retry_after_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    Failure::new(Class::CircuitOpen { retry_after_ms }, reason)
 }
 
 fn held_back(wait: Duration, patience: Duration) -> Failure {

@@ -98,12 +98,7 @@ pub fn decide(policy: &Policy, failed: &Failed, left: Duration, draw: f64) -> De
 
 /// How long the provider asks to wait.
 pub fn asked(class: Class) -> Option<Duration> {
-    match class {
-        Class::RateLimited { retry_after_ms } | Class::Unavailable { retry_after_ms } => {
-            retry_after_ms.map(Duration::from_millis)
-        }
-        _ => None,
-    }
+    class.retry_after_ms().map(Duration::from_millis)
 }
 
 /// The bound of the wait after an attempt.

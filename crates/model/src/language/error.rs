@@ -55,7 +55,10 @@ pub enum Class {
     /// What came back is larger than is read.
     TooLarge,
     /// The provider failed too often and is left alone for a while.
-    CircuitOpen,
+    CircuitOpen {
+        /// How long from now on.
+        retry_after_ms: u64,
+    },
     /// The limit of requests or tokens a minute was not free in time.
     Busy,
     /// The bytes about to be sent are not those that were recorded.
@@ -96,10 +99,21 @@ impl Class {
             Class::IncompleteStream => "incomplete_stream",
             Class::BadReply => "bad_reply",
             Class::TooLarge => "too_large",
-            Class::CircuitOpen => "circuit_open",
+            Class::CircuitOpen { .. } => "circuit_open",
             Class::Busy => "busy",
             Class::PrefixMismatch => "snapshot_mismatch",
             Class::Internal => "internal",
+        }
+    }
+
+    /// How long the provider is to be left alone, where that is known.
+    pub const fn retry_after_ms(self) -> Option<u64> {
+        match self {
+            Class::RateLimited { retry_after_ms } | Class::Unavailable { retry_after_ms } => {
+                retry_after_ms
+            }
+            Class::CircuitOpen { retry_after_ms } => Some(retry_after_ms),
+            _ => None,
         }
     }
 

@@ -121,7 +121,7 @@ const fn is_passed_on(class: Class) -> bool {
         | Class::Transport
         | Class::Timeout(_)
         | Class::IncompleteStream
-        | Class::CircuitOpen
+        | Class::CircuitOpen { .. }
         | Class::Busy => true,
         Class::Overflow { .. }
         | Class::BadRequest

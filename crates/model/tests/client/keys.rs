@@ -7,7 +7,7 @@ use tracing_subscriber::filter::LevelFilter;
 use unisono_fake_provider::{Act, FakeProvider, Refusal, Script};
 use unisono_model::client::Client;
 use unisono_model::dialect::Mode;
-use unisono_model::provider::Header;
+use unisono_model::provider::{Auth, Header, Key};
 
 use crate::setup::{DIALECTS, KEY, call, ms, settings, soon};
 
@@ -88,4 +88,45 @@ async fn a_key_is_in_no_error_and_no_log() {
     );
     assert!(log.contains("request_id=\"req_0\""), "{log}");
     assert!(!log.contains("\"content\":\"Hello.\""), "no bodies either");
+}
+
+/// Keys are whatever a server of one's own takes: here one that begins like a known kind of key
+/// and goes on as none does, so that what looks like a key is only a part of it.
+const UNUSUAL: &str = r#"sk-0123456789abcdefghij/"\$%{and-the-rest-of-it}"#;
+
+#[tokio::test]
+async fn an_unusual_key_is_taken_out_wherever_it_stands() {
+    let error = |message: String| {
+        serde_json::json!({"type": "error", "error": {"type": "x", "code": 400, "message": message}})
+            .to_string()
+    };
+    // Reasons are cut after 300 characters: in the middle of the key.
+    let late = format!("{} {UNUSUAL}", "x".repeat(280));
+    let event = |data: String| {
+        let events = format!("event: error\ndata: {data}\n\n");
+        Act::document(200, "text/event-stream", events)
+    };
+    let acts = [
+        Act::json(401, error(format!("bad key {UNUSUAL}"))),
+        Act::json(400, error(late.clone())),
+        Act::json(200, error(late.clone())),
+        Act::document(502, "text/plain", late.clone()),
+        Act::document(400, "text/plain", error(late.clone()).replace('}', "")),
+        event(error(late)),
+    ];
+    for (dialect, _) in DIALECTS {
+        for act in &acts {
+            let provider = FakeProvider::play(Script::always(act.clone())).await;
+            let key = Key::from_variables(&["TEST_KEY"], |_| Some(UNUSUAL.into())).unwrap();
+            let mut settings = settings(dialect, &provider.url());
+            settings.retry.attempts = 1;
+            settings.auth = Auth::Bearer(key.unwrap());
+            let client = Client::new(settings).unwrap();
+            let outcome = soon(client.reply(call(dialect, Mode::Stream))).await;
+            let shown = outcome.unwrap_err().to_string();
+            for part in ["0123456789", "$%", "and-the", "rest-of-it"] {
+                assert!(!shown.contains(part), "{dialect:?} {act:?}: {shown}");
+            }
+        }
+    }
 }

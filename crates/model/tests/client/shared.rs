@@ -91,7 +91,7 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_a_probe_is_answered()
     }
     let opened = Instant::now();
     let error = reply(&client).await.unwrap_err();
-    assert_eq!(error.class, Class::CircuitOpen);
+    assert!(matches!(error.class, Class::CircuitOpen { .. }));
     assert_eq!(provider.request_count(), 2, "nothing was sent");
     tokio::time::sleep(ms(300)).await;
     assert!(reply(&client).await.is_ok(), "after {:?}", opened.elapsed());

@@ -7,7 +7,10 @@ use super::Failure;
 
 /// The end of an attempt whose model failed so.
 pub(super) fn failed(error: &Error) -> Failure {
-    Failure::new(cause(error.class), error.to_string())
+    Failure {
+        wait_ms: error.class.retry_after_ms(),
+        ..Failure::new(cause(error.class), error.to_string())
+    }
 }
 
 /// The cause of an attempt that ended with such an error.
@@ -18,7 +21,7 @@ pub(super) const fn cause(class: Class) -> Cause {
         | Class::Transport
         | Class::Timeout(_)
         | Class::IncompleteStream
-        | Class::CircuitOpen
+        | Class::CircuitOpen { .. }
         | Class::Busy => Cause::Unavailable,
         Class::Unauthorised | Class::OutOfQuota | Class::UnknownModel | Class::BadRequest => {
             Cause::Rejected
@@ -50,7 +53,7 @@ mod tests {
             Class::Transport,
             Class::Timeout(Stage::FirstByte),
             Class::IncompleteStream,
-            Class::CircuitOpen,
+            Class::CircuitOpen { retry_after_ms: 9 },
             Class::Busy,
             Class::BadReply,
             Class::TooLarge,

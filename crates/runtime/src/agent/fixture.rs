@@ -182,6 +182,7 @@ impl Attempt {
         let messages = self.tree.iter().map(|node| node.message.clone());
         *self.session.0.messages.lock().unwrap() = messages.collect();
         let brief = Brief {
+            definition_digest: self.definition.digest(),
             session: SessionId::from_u128(1),
             turn: TurnId::from_u128(2),
             run: RunId::from_u128(3),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_context::{RunId, Timestamp, TurnId};
 
 use crate::agent::OnFailure;
-use crate::due::BACKOFF_MAX_MS;
+use crate::due::{BACKOFF_MAX_MS, WAIT_MAX_MS};
 use crate::event::{Fact, RunRole};
 use crate::fold;
 use crate::machine::AttemptEnd;
@@ -27,7 +27,11 @@ pub(super) fn handle(
     let Some(run) = tx.attempt(id, attempt) else {
         return Ok(());
     };
-    let (retries, ends_turn) = rules(tx, run);
+    let Rules {
+        retries,
+        timeout_ms,
+        ends_turn,
+    } = rules(tx, run);
     let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
     match end {
         AttemptEnd::Finished {
@@ -45,8 +49,13 @@ pub(super) fn handle(
             tx.record(Fact::RunEnded { run: id, ending })?;
             children::cancel(tx, id)
         }
-        AttemptEnd::Failed { cause, reason } if cause.is_retryable() && attempt <= retries => {
-            let not_before = next_attempt_at(run, tx.now);
+        AttemptEnd::Failed {
+            cause,
+            reason,
+            wait_ms,
+        } if cause.is_retryable() && attempt <= retries => {
+            let wait = wait_ms.unwrap_or(0).min(timeout_ms).min(WAIT_MAX_MS);
+            let not_before = next_attempt_at(run, tx.now.plus_ms(wait as i64));
             tx.record(Fact::RunRetried {
                 run: id,
                 attempt: attempt + 1,
@@ -54,7 +63,7 @@ pub(super) fn handle(
                 reason,
             })
         }
-        AttemptEnd::Failed { cause, reason } => {
+        AttemptEnd::Failed { cause, reason, .. } => {
             let told = format!("agent {} failed: {reason}", run.agent);
             let ending = Ending::Failed {
                 cause,
@@ -72,20 +81,34 @@ pub(super) fn handle(
     }
 }
 
-/// How often the run's agent is tried again, and the turn that its failure ends at once. A lead's
-/// failure ends its turn like its success: when the turn is advanced.
-fn rules(tx: &Tx<'_>, run: &Run) -> (u32, Option<TurnId>) {
+/// What the failure of an attempt leads to.
+#[derive(Default)]
+struct Rules {
+    /// Attempts after the first.
+    retries: u32,
+    /// How long an attempt may take, and what keeps it from succeeding is waited for.
+    timeout_ms: u64,
+    /// The turn that the run's failure ends at once. A lead's failure ends its turn like its
+    /// success: when the turn is advanced.
+    ends_turn: Option<TurnId>,
+}
+
+fn rules(tx: &Tx<'_>, run: &Run) -> Rules {
     let Some(agent) = tx.state.definitions.get(&run.definition) else {
-        return (0, None);
+        return Rules::default();
     };
     let fatal = run.role != RunRole::Lead && agent.on_failure == OnFailure::Fail;
-    (agent.retries, fatal.then_some(run.turn))
+    Rules {
+        retries: agent.retries,
+        timeout_ms: agent.timeout_ms,
+        ends_turn: fatal.then_some(run.turn),
+    }
 }
 
 /// Exponential backoff with full jitter, drawn from the run's id so that it can be replayed.
-fn next_attempt_at(run: &Run, now: Timestamp) -> Timestamp {
+fn next_attempt_at(run: &Run, earliest: Timestamp) -> Timestamp {
     let doublings = run.attempt.saturating_sub(1).min(16);
     let ceiling = (BACKOFF_MS << doublings).min(BACKOFF_MAX_MS);
     let draw = (run.id.as_u128() >> (8 * (run.attempt % 7))) as u64 % ceiling;
-    now.plus_ms(draw as i64)
+    earliest.plus_ms(draw as i64)
 }

@@ -128,7 +128,7 @@ fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
         let first = entrance.admit(1).await.unwrap();
         first.failed(Class::Transport);
         let refused = entrance.admit(1).await.unwrap_err();
-        assert_eq!(refused.class, Class::CircuitOpen);
+        assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;
         let probe = entrance.admit(1).await.unwrap();
         assert_eq!(probe.pass, Some(Pass::Probe));

@@ -141,7 +141,10 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
     }
     let step = gate.step(ms(4_000), ASK, 0.0);
     let (class, reason) = refused(&step).unwrap();
-    assert_eq!(class, Class::CircuitOpen);
+    let left_alone = Class::CircuitOpen {
+        retry_after_ms: 6_000,
+    };
+    assert_eq!(class, left_alone);
     assert!(reason.contains("6.0 s"), "{reason}");
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
     assert!(
@@ -152,6 +155,25 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
     gate.succeeded(ms(10_000), Pass::Probe, 10, None);
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), GO);
+}
+
+#[test]
+fn a_provider_is_back_when_an_answer_begins() {
+    let mut gate = gate(Limits::default());
+    for _ in 0..2 {
+        gate.failed(ms(0), Pass::Ordinary, Class::Transport);
+    }
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
+    let step = gate.step(ms(10_000), ASK, 0.0);
+    let soon = Class::CircuitOpen {
+        retry_after_ms: 1_000,
+    };
+    assert_eq!(refused(&step).map(|(class, _)| class), Some(soon));
+    gate.answers(ms(10_500), Pass::Probe);
+    assert_eq!(gate.step(ms(10_500), ASK, 0.0), GO, "before its end");
+    // What breaks after that is one failure among others.
+    gate.failed(ms(11_000), Pass::Probe, Class::IncompleteStream);
+    assert_eq!(gate.step(ms(11_000), ASK, 0.0), GO);
 }
 
 #[test]

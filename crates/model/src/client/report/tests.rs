@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use super::*;
 use crate::provider::{Header, Key, Kind};
+use crate::redact::REDACTED;
 
 const KEY: &str = "k-0123456789";
 
@@ -13,13 +14,17 @@ fn settings(kind: Kind, with_key: bool) -> Settings {
     Settings::new("mine", kind, Some(address), key.unwrap()).unwrap()
 }
 
+fn said(settings: &Settings, failure: &Failure, ending: &str) -> String {
+    reason(settings, &Secrets::of(settings), failure, ending)
+}
+
 fn unauthorised(reason: &str) -> Failure {
     Failure::new(Class::Unauthorised, reason)
 }
 
 #[test]
 fn a_wrong_key_is_named_by_where_it_came_from() {
-    let said = reason(
+    let said = said(
         &settings(Kind::OpenAi, true),
         &unauthorised("invalid key"),
         "",
@@ -33,7 +38,7 @@ fn a_wrong_key_is_named_by_where_it_came_from() {
 
 #[test]
 fn a_missing_key_is_named_by_where_it_is_looked_for() {
-    let said = |kind| reason(&settings(kind, false), &unauthorised("no key"), "");
+    let said = |kind| said(&settings(kind, false), &unauthorised("no key"), "");
     let openai = said(Kind::OpenAi);
     assert!(openai.ends_with("no key; set OPENAI_API_KEY"), "{openai}");
     let gemini = said(Kind::Gemini);
@@ -49,7 +54,7 @@ fn a_missing_key_is_named_by_where_it_is_looked_for() {
 fn a_key_that_is_sent_back_is_taken_out() {
     let mut settings = settings(Kind::OpenAi, true);
     settings.headers = vec![Header::new("x-tenant", "tenant-secret-1").unwrap()];
-    let said = reason(
+    let said = said(
         &settings,
         &unauthorised(&format!(
             "`{KEY}` is wrong, so is sk-abcdefghijklmnopqrstuvwx"
@@ -64,7 +69,7 @@ fn a_key_that_is_sent_back_is_taken_out() {
 #[test]
 fn long_reasons_are_cut_between_characters() {
     let failure = Failure::new(Class::BadReply, "ß".repeat(LONGEST + 1));
-    let said = reason(&settings(Kind::OpenAi, true), &failure, "; the end");
+    let said = said(&settings(Kind::OpenAi, true), &failure, "; the end");
     assert_eq!(said.chars().count(), LONGEST + "…; the end".chars().count());
     assert!(said.ends_with("ß…; the end"));
 }

@@ -59,7 +59,7 @@ fn what_is_tried_again() {
         (C::BadRequest, false),
         (C::BadReply, false),
         (C::TooLarge, false),
-        (C::CircuitOpen, false),
+        (C::CircuitOpen { retry_after_ms: 9 }, false),
         (C::Busy, false),
         (C::PrefixMismatch, false),
         (C::Internal, false),

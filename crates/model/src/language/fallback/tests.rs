@@ -104,7 +104,7 @@ const CLASSES: [Class; 19] = [
     Class::Timeout(Stage::Idle),
     Class::Timeout(Stage::Total),
     Class::IncompleteStream,
-    Class::CircuitOpen,
+    Class::CircuitOpen { retry_after_ms: 9 },
     Class::Busy,
     // From here on another provider would do no better.
     Class::Overflow {

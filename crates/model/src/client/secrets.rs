@@ -1,0 +1,177 @@
+//! What of a provider's settings is secret, taken out of what the provider says of a request that
+//! failed.
+//!
+//! It is taken out of an answer's bytes before anybody reads them: a reason that was shortened or
+//! cleaned of what looks like a key may hold a part of one that does not.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use crate::dialect::Failure;
+use crate::provider::{Key, Settings};
+use crate::redact::{REDACTED, redact};
+
+/// A header's value that is shorter is a setting, not a secret; it may be part of any word.
+const SHORTEST_HEADER: usize = 8;
+/// A key that is shorter may be part of any word: it is taken out of texts, not out of documents.
+const SHORTEST_IN_DOCUMENT: usize = 8;
+
+/// The secrets of one provider, in every form in which an answer may repeat them.
+pub(super) struct Secrets {
+    texts: Option<AhoCorasick>,
+    documents: Option<AhoCorasick>,
+}
+
+impl Secrets {
+    pub(super) fn of(settings: &Settings) -> Secrets {
+        let key = settings.auth.key().map(Key::expose);
+        let headers = settings
+            .headers
+            .iter()
+            .filter_map(|header| header.value().to_str().ok())
+            .filter(|value| value.len() >= SHORTEST_HEADER);
+        let secrets: Vec<&str> = key.into_iter().chain(headers).collect();
+        let finder = |shortest: usize| {
+            let long = secrets.iter().filter(|secret| secret.len() >= shortest);
+            let forms: Vec<String> = long.flat_map(|secret| forms(secret)).collect();
+            let mut builder = AhoCorasick::builder();
+            let finder = builder.match_kind(MatchKind::LeftmostLongest).build(&forms);
+            // Fails for forms of gigabytes; a key has 16 KiB at most.
+            finder.ok().filter(|_| !forms.is_empty())
+        };
+        Secrets {
+            texts: finder(1),
+            documents: finder(SHORTEST_IN_DOCUMENT),
+        }
+    }
+
+    /// An answer without them.
+    pub(super) fn document<'b>(&self, body: &'b [u8]) -> Cow<'b, [u8]> {
+        match &self.documents {
+            Some(finder) if finder.is_match(body) => {
+                let replaced = vec![REDACTED; finder.patterns_len()];
+                Cow::Owned(finder.replace_all_bytes(body, &replaced))
+            }
+            Some(_) | None => Cow::Borrowed(body),
+        }
+    }
+
+    /// A text without them, and without what looks like a key.
+    pub(super) fn text(&self, text: &str) -> String {
+        let text = match &self.texts {
+            Some(finder) => {
+                let replaced = vec![REDACTED; finder.patterns_len()];
+                Cow::Owned(finder.replace_all(text, &replaced))
+            }
+            None => Cow::Borrowed(text),
+        };
+        redact(&text).into_owned()
+    }
+
+    /// The failure that an answer came to. Where the answer repeats a secret, it is read `again`
+    /// without it.
+    pub(super) fn retold(
+        &self,
+        failure: Failure,
+        said: &[u8],
+        again: impl FnOnce(&[u8]) -> Option<Failure>,
+    ) -> Failure {
+        match self.document(said) {
+            Cow::Borrowed(_) => failure,
+            Cow::Owned(clean) => again(&clean).unwrap_or_else(|| {
+                let reason = "the answer repeats the key and is not shown";
+                Failure::new(failure.class, reason)
+            }),
+        }
+    }
+}
+
+/// A secret as it is, inside JSON text, and inside an address.
+fn forms(secret: &str) -> Vec<String> {
+    let json = serde_json::Value::from(secret).to_string();
+    let json = json.trim_matches('"').to_owned();
+    let percent = |lower: bool| {
+        let each = secret.bytes().map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ if lower => format!("%{byte:02x}"),
+            _ => format!("%{byte:02X}"),
+        });
+        each.collect::<String>()
+    };
+    let mut forms = vec![
+        secret.to_owned(),
+        json.replace('/', r"\/"),
+        json,
+        percent(false),
+        percent(true),
+    ];
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! A secret is found in every form in which an answer may repeat it.
+
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::language::Class;
+    use crate::provider::Kind;
+
+    /// Its beginning looks like a key that is known, and its end does not belong to that shape.
+    const KEY: &str = r#"sk-0123456789abcdefghij/"\$%{tail}"#;
+
+    fn secrets(key: &str) -> Secrets {
+        let key = Key::from_variables(&["SOME_KEY"], |_| Some(OsString::from(key))).unwrap();
+        Secrets::of(&Settings::new("mine", Kind::OpenAi, None, key).unwrap())
+    }
+
+    #[test]
+    fn every_form_is_taken_out() {
+        let said = |form: &str| secrets(KEY).text(&format!("<{form}> is wrong"));
+        for form in forms(KEY) {
+            assert_eq!(said(&form), format!("<{REDACTED}> is wrong"), "{form}");
+        }
+        assert_eq!(forms("plain-key"), ["plain-key"]);
+    }
+
+    #[test]
+    fn a_document_stays_one() {
+        let document = serde_json::json!({"error": format!("{KEY} is wrong")}).to_string();
+        let clean = secrets(KEY).document(document.as_bytes()).into_owned();
+        let clean: serde_json::Value = serde_json::from_slice(&clean).unwrap();
+        assert_eq!(clean["error"], format!("{REDACTED} is wrong"));
+        // It would be found in the names of fields.
+        let short = secrets("err");
+        assert!(matches!(
+            short.document(document.as_bytes()),
+            Cow::Borrowed(_)
+        ));
+        assert_eq!(short.text("err: no"), format!("{REDACTED}: no"));
+    }
+
+    #[test]
+    fn a_failure_is_read_again_without_the_secret() {
+        let failure = |reason: &str| Failure::new(Class::BadReply, reason);
+        let secrets = secrets(KEY);
+        let clean = secrets.retold(failure("as it was"), b"nothing of it", |_| None);
+        assert_eq!(clean.reason, "as it was");
+        let again = |said: &[u8]| Some(failure(&String::from_utf8_lossy(said)));
+        let retold = secrets.retold(failure("half a k"), KEY.as_bytes(), again);
+        assert_eq!(retold.reason, REDACTED);
+        let retold = secrets.retold(failure("half a k"), KEY.as_bytes(), |_| None);
+        assert_eq!(retold.reason, "the answer repeats the key and is not shown");
+    }
+}
