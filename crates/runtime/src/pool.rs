@@ -9,10 +9,13 @@
 //! for another's place, so agents that delegate to each other never block each other.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
+use unisono_context::AgentId;
+use unisono_session::Definition;
 use unisono_session::machine::AttemptEnd;
 use unisono_session::run::Cause;
 
@@ -41,7 +44,38 @@ pub(crate) enum Msg {
 #[derive(Debug)]
 pub(crate) struct Job {
     attempt: Attempt,
-    reply: oneshot::Sender<AttemptEnd>,
+    reply: Reply,
+}
+
+/// Who is told how an attempt ended: once, and also where it is lost with its pool.
+pub(crate) struct Reply(Option<Box<dyn FnOnce(AttemptEnd) + Send>>);
+
+impl Reply {
+    /// Tells by calling that, which must not block.
+    pub(crate) fn new(tell: impl FnOnce(AttemptEnd) + Send + 'static) -> Reply {
+        Reply(Some(Box::new(tell)))
+    }
+
+    pub(crate) fn send(mut self, end: AttemptEnd) {
+        if let Some(tell) = self.0.take() {
+            tell(end);
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0.take() {
+            let reason = "the agent's pool is not available, or was lost";
+            tell(AttemptEnd::failed(Cause::Panic, reason));
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply(..)")
+    }
 }
 
 /// A worker's place in its pool.
@@ -90,23 +124,42 @@ pub(crate) struct Handle(pub(crate) Slot<Msg>);
 impl Handle {
     /// Carries out an attempt. An attempt that is lost with its worker or pool ends in
     /// [`Cause::Panic`].
-    pub(crate) async fn dispatch(&self, attempt: Attempt) -> AttemptEnd {
-        let (reply, end) = oneshot::channel();
-        let lost = |reason: &str| AttemptEnd::Failed {
-            cause: Cause::Panic,
-            reason: reason.into(),
-        };
-        if self
-            .0
-            .send(Msg::Dispatch(Box::new(Job { attempt, reply })))
-            .await
-            .is_err()
-        {
-            return lost("the agent's pool is not available");
+    pub(crate) fn dispatch(&self, attempt: Attempt, reply: Reply) {
+        let job = Msg::Dispatch(Box::new(Job { attempt, reply }));
+        if let Err(job) = self.0.send_now(job) {
+            let pool = self.clone();
+            // A job that finds nobody is dropped with its reply.
+            tokio::spawn(async move {
+                let _ = pool.0.send(job).await;
+            });
         }
-        end.await
-            .unwrap_or_else(|_| lost("the attempt was lost with its pool"))
     }
+}
+
+/// An agent and the places of its pool: a definition with another limit has another pool.
+pub(crate) type Key = (AgentId, u32);
+
+/// The pools there are. One that was started stays: what becomes of its actor is its slot's.
+#[derive(Debug, Default)]
+pub(crate) struct Pools(RwLock<HashMap<Key, Handle>>);
+
+impl Pools {
+    /// The pool of an agent, if it was started.
+    pub(crate) fn of(&self, definition: &Definition) -> Option<Handle> {
+        let pools = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        pools.get(&key(definition)).cloned()
+    }
+
+    /// Adds one that was started.
+    pub(crate) fn add(&self, key: Key, pool: Handle) {
+        let mut pools = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        pools.insert(key, pool);
+    }
+}
+
+/// The pool that a definition's runs go through.
+pub(crate) fn key(definition: &Definition) -> Key {
+    (definition.id.clone(), definition.max_concurrent)
 }
 
 /// What a pool is made of.
@@ -122,7 +175,7 @@ pub(crate) struct Pool;
 pub(crate) struct State {
     env: Arc<Env>,
     lane: Lane<Entrant>,
-    running: HashMap<ActorId, oneshot::Sender<AttemptEnd>>,
+    running: HashMap<ActorId, Reply>,
     /// How often each worker has lent its place and not taken it back.
     lent: HashMap<ActorId, u32>,
 }
@@ -136,12 +189,7 @@ impl State {
             Offer::Full(Entrant::Attempt(job)) => {
                 let bound = self.env.options.pool_queue;
                 let reason = format!("the agent's queue of {bound} is full");
-                let cause = Cause::Busy;
-                let end = AttemptEnd::Failed {
-                    cause,
-                    reason: reason.into(),
-                };
-                let _ = job.reply.send(end);
+                job.reply.send(AttemptEnd::failed(Cause::Busy, reason));
             }
         }
     }
@@ -174,11 +222,7 @@ impl State {
             }
             Err(error) => {
                 let reason = format!("no worker could be started: {error}");
-                let cause = Cause::Panic;
-                let _ = reply.send(AttemptEnd::Failed {
-                    cause,
-                    reason: reason.into(),
-                });
+                reply.send(AttemptEnd::failed(Cause::Panic, reason));
                 false
             }
         }
@@ -233,7 +277,7 @@ impl State {
             return;
         };
         // The session may have stopped caring: it cancelled the run, or is gone.
-        let _ = reply.send(end);
+        reply.send(end);
         if self.lent.remove(&worker).is_some() {
             return;
         }
@@ -243,10 +287,7 @@ impl State {
     }
 
     async fn on_lost(&mut self, myself: &ActorRef<Msg>, worker: ActorId, reason: String) {
-        let end = AttemptEnd::Failed {
-            cause: Cause::Panic,
-            reason: reason.into(),
-        };
+        let end = AttemptEnd::failed(Cause::Panic, reason);
         self.on_ended(myself, worker, end).await;
     }
 }

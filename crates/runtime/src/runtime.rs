@@ -14,6 +14,7 @@ use unisono_store::{Health, Journal};
 
 use crate::agent::Kinds;
 use crate::compactor::Chains;
+use crate::pool::Pools;
 use crate::restart::Intensity;
 use crate::session::Handle;
 use crate::supervisor::{self, Supervisor};
@@ -91,13 +92,14 @@ impl From<unisono_store::Error> for Error {
     }
 }
 
-/// What every actor may use. Immutable.
+/// What every actor may use.
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) journal: Journal,
     pub(crate) kinds: Kinds,
     pub(crate) models: Models,
     pub(crate) options: Options,
+    pub(crate) pools: Pools,
 }
 
 /// A running tree of actors. Dropping it does not stop them; [`Runtime::shutdown`] does.
@@ -125,6 +127,7 @@ impl Runtime {
             kinds,
             models,
             options,
+            pools: Pools::default(),
         });
         let (tell, ended) = watch::channel(None);
         let args = supervisor::Args {

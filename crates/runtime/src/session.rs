@@ -3,7 +3,8 @@
 //! Owns the machine, the journal's tail that is not on disk yet, and the prompts of its open
 //! turns. Clients send to it through their [`Handle`], admitted by permits; its own effects send
 //! their results back. One append is in flight at a time: what is decided meanwhile goes with the
-//! next one. An effect with consequences outside waits in the outbox until its intent is on disk.
+//! next one, and what is decided while a count or a rendering is under way waits for that, for a
+//! few milliseconds. An effect with consequences outside waits in the outbox until its intent is on disk.
 //! When the actor dies its runs are cancelled, and its successor asks for them again.
 
 mod commit;
@@ -15,6 +16,7 @@ mod rounds;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{broadcast, oneshot, watch};
@@ -35,6 +37,10 @@ pub use handle::{Handle, Progress};
 
 pub(crate) use handle::Entry;
 
+/// How long what was decided waits for a count or a rendering before it goes to the disk alone.
+/// Both are over sooner, but for a conversation that was imported just now.
+const HOLD: Duration = Duration::from_millis(5);
+
 /// What a session is sent.
 pub(crate) enum Msg {
     /// Read the journal. Always the first.
@@ -53,6 +59,8 @@ pub(crate) enum Msg {
         turn: TurnId,
         prefixes: HashMap<Digest, Prefix>,
     },
+    /// What is pending has waited long enough.
+    Flush,
     /// An append has ended.
     Committed(Result<u64, unisono_store::Error>),
     /// Look at the state.
@@ -108,6 +116,8 @@ pub(crate) struct Live {
     decided: u64,
     /// Decided, not yet handed to the store.
     pending: Vec<Event>,
+    /// What is pending waits for what is being worked out.
+    held: bool,
     /// Handed to the store.
     in_flight: Vec<Event>,
     acks: Vec<(u64, Ack)>,
@@ -241,7 +251,12 @@ impl State {
         live.decided += reaction.events.len() as u64;
         live.rounds
             .decided(live.machine.state(), &reaction.events, live.decided);
+        let first = live.pending.is_empty();
+        live.held = reaction.computes() && (live.held || first);
         live.pending.extend(reaction.events);
+        if live.held && first && !live.pending.is_empty() {
+            flush_later(myself);
+        }
         let free = live.outbox.put(live.decided, reaction.effects);
         self.start_append(myself);
         self.carry_out(myself, free);
@@ -264,6 +279,15 @@ impl State {
             let _ = myself.send_message(Msg::CheckIdle);
         });
     }
+}
+
+fn flush_later(session: &ActorRef<Msg>) {
+    let session = session.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(HOLD).await;
+        // One that died meanwhile has nothing pending.
+        let _ = session.send_message(Msg::Flush);
+    });
 }
 
 impl Actor for Session {
@@ -297,6 +321,7 @@ impl Actor for Session {
             Msg::Delegate { asked, reply } => state.on_delegate(&myself, asked, reply),
             Msg::Feed(input) => state.on_feed(&myself, input),
             Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
+            Msg::Flush => state.on_flush(&myself),
             Msg::Committed(result) => state.on_committed(&myself, result)?,
             Msg::Inspect(look) => state.on_inspect(look),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),

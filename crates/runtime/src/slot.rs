@@ -61,6 +61,20 @@ impl<M: Message> Slot<M> {
         while place.changed().await.is_ok() {}
     }
 
+    /// Sends to the actor in the place; gives the message back where nobody is there now.
+    pub(crate) fn send_now(&self, message: M) -> Result<(), M> {
+        let actor = self.0.borrow().clone();
+        let Some(actor) = actor else {
+            return Err(message);
+        };
+        match actor.send_message(message) {
+            Ok(()) => Ok(()),
+            Err(MessagingErr::SendErr(back)) => Err(back),
+            // Never said of a message that was sent to one actor of its own type.
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Sends to the actor in the place, waiting while it is being started again.
     pub(crate) async fn send(&self, message: M) -> Result<(), Vacant> {
         let mut place = self.0.clone();

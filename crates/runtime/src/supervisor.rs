@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
-use unisono_context::{AgentId, SessionId};
+use unisono_context::SessionId;
 use unisono_session::Definition;
 
 use crate::clock;
@@ -35,22 +35,19 @@ pub(crate) enum Msg {
     },
     /// Give the pool of an agent, started if there is none.
     PoolOf {
-        key: PoolKey,
+        key: pool::Key,
         reply: oneshot::Sender<Result<pool::Handle, Error>>,
     },
     /// Start a failed child again.
     Restart(Child),
 }
 
-/// An agent and the places of its pool: a definition with another limit has another pool.
-pub(crate) type PoolKey = (AgentId, u32);
-
 /// Who is supervised.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Child {
     Tokenizer,
     Compactor,
-    Pool(PoolKey),
+    Pool(pool::Key),
     Session(SessionId),
 }
 
@@ -67,7 +64,7 @@ pub(crate) async fn pool_of(
     supervisor: &ActorRef<Msg>,
     definition: &Definition,
 ) -> Result<pool::Handle, Error> {
-    let key = (definition.id.clone(), definition.max_concurrent);
+    let key = pool::key(definition);
     ask(supervisor, |reply| Msg::PoolOf { key, reply }).await
 }
 
@@ -106,7 +103,7 @@ pub(crate) struct State {
     tokenizer: tokenizer::Handle,
     compactor_seat: Seat<compactor::Msg>,
     compactor: compactor::Handle,
-    pools: HashMap<PoolKey, Seat<pool::Msg>>,
+    pools: HashMap<pool::Key, Seat<pool::Msg>>,
     sessions: HashMap<SessionId, LiveSession>,
     actors: HashMap<ActorId, Child>,
     histories: HashMap<Child, History>,
@@ -157,7 +154,7 @@ impl State {
         })
     }
 
-    async fn on_pool_of(&mut self, key: PoolKey) -> Result<pool::Handle, Error> {
+    async fn on_pool_of(&mut self, key: pool::Key) -> Result<pool::Handle, Error> {
         if !self.pools.contains_key(&key) {
             self.pools.insert(key.clone(), Seat::new());
             let started = self.start(Child::Pool(key.clone())).await;
@@ -167,7 +164,9 @@ impl State {
             .pools
             .get(&key)
             .ok_or(Error::Unavailable("agent pool"))?;
-        Ok(pool::Handle(seat.slot()))
+        let pool = pool::Handle(seat.slot());
+        self.env.pools.add(key, pool.clone());
+        Ok(pool)
     }
 
     /// Starts a child and puts it in its place.

@@ -37,6 +37,8 @@ pub struct Brief {
     pub role: RunRole,
     /// The agent as it was recorded.
     pub definition: Arc<Definition>,
+    /// Digest of its definition.
+    pub definition_digest: Digest,
     /// What it is to do.
     pub task: Arc<str>,
     /// For a lead: what its delegates came back with, in the order of the fan-out.
@@ -130,6 +132,7 @@ impl State {
             room: self.room_of(turn, run),
             steps: run.steps.clone(),
             definition: definition.clone(),
+            definition_digest: run.definition,
             tools: turn.preamble.tools().clone(),
             peers: self.peers(turn, run),
         })

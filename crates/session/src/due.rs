@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::snapshot::Preamble;
-use unisono_context::{Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
+use unisono_context::{Digest, Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
 
 use crate::agent::Definition;
 use crate::brief::{Brief, CompactionJob};
@@ -59,8 +59,8 @@ pub struct RenderRequest {
     pub turn: TurnId,
     /// The frozen context.
     pub snapshot: Arc<Snapshot>,
-    /// The agents that will be sent it, each once.
-    pub definitions: Vec<Arc<Definition>>,
+    /// The agents that will be sent it, each once, by the digests of their definitions.
+    pub definitions: Vec<(Digest, Arc<Definition>)>,
 }
 
 /// Names an effect, so that it is asked for once.
@@ -73,9 +73,13 @@ pub(crate) enum Key {
     Wake(Timestamp),
 }
 
+/// The longest pause before a new attempt of its own accord.
+pub(crate) const BACKOFF_MAX_MS: u64 = 30_000;
+/// The longest that a provider which cannot be had is waited for before that.
+pub(crate) const WAIT_MAX_MS: u64 = 120_000;
 /// The longest a new attempt is ever put off. A time further ahead means that the clock was set
 /// back since, and is not waited for.
-pub(crate) const BACKOFF_MAX_MS: u64 = 30_000;
+const PUT_OFF_MAX_MS: u64 = BACKOFF_MAX_MS + WAIT_MAX_MS;
 
 /// What the open turns are waiting for, each turn's in the order of its runs; `asked` is what
 /// somebody was asked for before. Costs the number of turns at work and of their runs.
@@ -121,7 +125,7 @@ pub(crate) fn key_of_run(
 fn key_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> Key {
     let attempt = Key::Run(run.id, run.attempt);
     let wait = run.not_before.ms_since(now);
-    let waits = run.attempt > 1 && wait > 0 && wait <= BACKOFF_MAX_MS as i64;
+    let waits = run.attempt > 1 && wait > 0 && wait <= PUT_OFF_MAX_MS as i64;
     if waits && !asked.contains(&attempt) {
         Key::Wake(run.not_before)
     } else {

@@ -27,6 +27,15 @@ pub struct Reaction {
     pub effects: Vec<Effect>,
 }
 
+impl Reaction {
+    /// Whether something is to be worked out, here and soon, whose result is the next input: what
+    /// was decided can go to the disk together with what follows from that.
+    pub fn computes(&self) -> bool {
+        let computes = |effect: &Effect| matches!(effect, Effect::Count(_) | Effect::Render(_));
+        self.effects.iter().any(computes)
+    }
+}
+
 /// Why an input was not taken. Nothing was changed, but for [`Refusal::Fold`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

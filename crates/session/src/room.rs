@@ -25,7 +25,9 @@ impl State {
         let mut costs = Costs::new();
         let mut room = |agent: &Definition| self.room(turn, manifest, agent, &mut costs);
         let agents = turn.distinct_definitions().into_iter();
-        agents.map(|agent| (agent.digest(), room(&agent))).collect()
+        agents
+            .map(|(digest, agent)| (digest, room(&agent)))
+            .collect()
     }
 
     fn room(

@@ -141,8 +141,8 @@ impl Turn {
             .chain([RunRole::Lead])
     }
 
-    /// The definitions of its agents, the lead's first, each once.
-    pub fn distinct_definitions(&self) -> Vec<Arc<Definition>> {
+    /// The definitions of its agents with their digests, the lead's first, each once.
+    pub fn distinct_definitions(&self) -> Vec<(Digest, Arc<Definition>)> {
         let delegates = self.accepted.delegates.iter().map(|(digest, _)| digest);
         let digests = std::iter::once(&self.accepted.lead)
             .chain(delegates)
@@ -150,7 +150,7 @@ impl Turn {
         let mut seen = BTreeSet::new();
         let each = self.team.definitions().zip(digests);
         each.filter(|(_, digest)| seen.insert(**digest))
-            .map(|(definition, _)| definition.clone())
+            .map(|(definition, digest)| (*digest, definition.clone()))
             .collect()
     }
 

@@ -46,6 +46,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         epoch: claim.epoch,
         decided: claim.last_seq,
         pending: Vec::new(),
+        held: false,
         in_flight: Vec::new(),
         acks: Vec::new(),
         waits: HashMap::new(),
@@ -59,12 +60,13 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
 }
 
 impl State {
-    /// Hands what was decided to the store, unless an append is in flight.
+    /// Hands what was decided to the store, unless an append is in flight or it waits for
+    /// what is being worked out.
     pub(super) fn start_append(&mut self, myself: &ActorRef<Msg>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        if !live.in_flight.is_empty() || live.pending.is_empty() {
+        if !live.in_flight.is_empty() || live.pending.is_empty() || live.held {
             return;
         }
         live.in_flight = std::mem::take(&mut live.pending);
@@ -79,6 +81,14 @@ impl State {
             // A session that died meanwhile reads its journal when it returns.
             let _ = myself.send_message(Msg::Committed(result));
         });
+    }
+
+    /// Hands what waited for a result to the store without it.
+    pub(super) fn on_flush(&mut self, myself: &ActorRef<Msg>) {
+        if let Phase::Live(live) = &mut self.phase {
+            live.held = false;
+        }
+        self.start_append(myself);
     }
 
     /// An append has ended: release what waited for it. A store that takes no more writes makes

@@ -19,6 +19,7 @@ use crate::agent::Failure;
 use crate::clock;
 use crate::compactor;
 use crate::line::{Exchange, Later, Line};
+use crate::pool::Reply;
 use crate::runtime::Error;
 use crate::supervisor;
 use crate::tokenizer;
@@ -140,47 +141,43 @@ fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
 fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) {
     let (run, number) = (brief.run, brief.attempt);
     let myself = myself.clone();
-    let end = move |session: &ActorRef<Msg>, end| {
-        feed(
-            session,
-            Input::RunEnded {
-                run,
-                attempt: number,
-                end,
-            },
-        );
-    };
-    let key = (brief.turn, brief.definition.digest());
+    let session = myself.clone();
+    let reply = Reply::new(move |end| {
+        let ended = Input::RunEnded {
+            run,
+            attempt: number,
+            end,
+        };
+        feed(&session, ended);
+    });
+    let key = (brief.turn, brief.definition_digest);
     let Some(prefix) = live.prefixes.get(&key).cloned() else {
-        let (cause, reason) = (
-            Cause::SnapshotMismatch,
-            "its context was not rendered".into(),
-        );
-        return end(&myself, AttemptEnd::Failed { cause, reason });
+        let reason = "its context was not rendered";
+        return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, reason));
     };
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());
     let line = SessionLine {
-        session: myself.clone(),
+        session: myself,
         tokenizer: args.tokenizer.clone(),
         progress: args.progress.clone(),
     };
-    let (supervisor, definition) = (args.supervisor.clone(), brief.definition.clone());
+    let definition = brief.definition.clone();
     let attempt = Attempt {
         brief,
         prefix,
         line: Line::new(line),
         cancelled,
     };
+    if let Some(pool) = args.env.pools.of(&definition) {
+        return pool.dispatch(attempt, reply);
+    }
+    let supervisor = args.supervisor.clone();
     tokio::spawn(async move {
-        let ended = match supervisor::pool_of(&supervisor, &definition).await {
-            Ok(pool) => pool.dispatch(attempt).await,
-            Err(error) => AttemptEnd::Failed {
-                cause: Cause::Panic,
-                reason: error.to_string().into(),
-            },
-        };
-        end(&myself, ended);
+        match supervisor::pool_of(&supervisor, &definition).await {
+            Ok(pool) => pool.dispatch(attempt, reply),
+            Err(error) => reply.send(AttemptEnd::failed(Cause::Panic, error.to_string())),
+        }
     });
 }
 

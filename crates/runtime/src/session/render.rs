@@ -17,7 +17,7 @@ use crate::agent;
 pub(super) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest, Prefix> {
     let mut rendered: Vec<(Audience, Prefix)> = Vec::new();
     let mut prefixes = HashMap::new();
-    for definition in &request.definitions {
+    for (digest, definition) in &request.definitions {
         let audience = Audience::of(definition);
         let known = rendered.iter().find(|(known, _)| *known == audience);
         let prefix = match known {
@@ -28,7 +28,7 @@ pub(super) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest
                 prefix
             }
         };
-        prefixes.insert(definition.digest(), prefix);
+        prefixes.insert(*digest, prefix);
     }
     prefixes
 }
@@ -133,7 +133,10 @@ mod tests {
         let request = RenderRequest {
             turn: TurnId::from_u128(1),
             snapshot: Arc::new(attempt.snapshot()),
-            definitions: definitions.into_iter().map(Arc::new).collect(),
+            definitions: definitions
+                .into_iter()
+                .map(|agent| (agent.digest(), Arc::new(agent)))
+                .collect(),
         };
         let rendered = groups(&request, &models);
         let text = |at: usize| String::from_utf8_lossy(rendered[&digests[at]].bytes()).into_owned();

@@ -152,6 +152,8 @@ impl Agent {
             Temper::Fail(cause) => AttemptEnd::Failed {
                 cause,
                 reason: "it went wrong".into(),
+                // A provider that is left alone, now and then.
+                wait_ms: self.ends.is_multiple_of(2).then_some(3_000),
             },
             temper => AttemptEnd::Finished {
                 text: format!("an answer of {}", self.brief.definition.id).into(),

@@ -233,10 +233,7 @@ impl World {
         if let Task::Hung(agent) = self.tasks.swap_remove(at) {
             if self.rng.percent(50) {
                 let (run, attempt) = (agent.brief.run, agent.brief.attempt);
-                let end = AttemptEnd::Failed {
-                    cause: Cause::Timeout,
-                    reason: "took too long".into(),
-                };
+                let end = AttemptEnd::failed(Cause::Timeout, "took too long");
                 self.feed(Input::RunEnded { run, attempt, end });
             } else {
                 let turn = agent.brief.turn;
@@ -335,7 +332,7 @@ impl World {
                 self.tasks.extend(answers.into_iter().map(Task::Answer));
             }
             Effect::Render(request) => {
-                let digests = request.definitions.iter().map(|d| d.digest());
+                let digests = request.definitions.iter().map(|(digest, _)| *digest);
                 let prefixes: BTreeMap<Digest, Digest> = digests.map(|d| (d, d)).collect();
                 let turn = request.turn;
                 let prefixes = if self.rng.percent(trouble / 15) {

@@ -372,8 +372,12 @@ fn agents_the_lead_may_call_are_recorded_rendered_and_kept_within() {
     assert_eq!(shell.facts("defined").len(), 3, "each once");
     let turn = shell.state().turn(turn_id(0)).unwrap();
     assert_eq!(turn.team.available, available);
-    let names =
-        |agents: Vec<Arc<Definition>>| agents.iter().map(|a| a.id.to_string()).collect::<Vec<_>>();
+    let names = |agents: Vec<(Digest, Arc<Definition>)>| {
+        agents
+            .iter()
+            .map(|(_, a)| a.id.to_string())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(
         names(turn.distinct_definitions()),
         ["lead", "facts", "tight"]

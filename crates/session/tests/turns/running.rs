@@ -5,6 +5,7 @@ use unisono_context::message::Part;
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::brief::Brief;
 use unisono_session::event::{Late, Outcome};
+use unisono_session::machine::AttemptEnd;
 use unisono_session::run::{Cause, Ending, Reply, Step, Usage};
 use unisono_session::{Effect, Fact, Input, Outbox};
 
@@ -135,6 +136,61 @@ fn another_attempt_waits_and_an_early_tick_asks_again() {
     );
     shell.fail(&second, Cause::Panic);
     failed_with(&shell, "lead_failed");
+}
+
+#[test]
+fn an_input_its_context_and_its_runs_can_go_to_the_disk_at_once() {
+    let mut shell = Shell::with(2);
+    let mut next = Input::Accept(Box::new(turn(0, team(agent("lead"), []))));
+    let mut computed = 0;
+    let opened = loop {
+        let reaction = shell.machine.handle(next, shell.now).unwrap();
+        next = match &reaction.effects[..] {
+            [Effect::Count(request)] => count(request),
+            [Effect::Render(request)] => render(request),
+            _ => break reaction,
+        };
+        assert!(reaction.computes(), "{reaction:?}");
+        computed += 1;
+    };
+    assert_eq!(computed, 2, "counted and rendered");
+    assert!(matches!(opened.effects[..], [Effect::Dispatch(_)]));
+    assert!(!opened.computes(), "what starts a run waits for nothing");
+}
+
+#[test]
+fn a_provider_that_is_left_alone_is_waited_for() {
+    let minutes = |n: u64| n * 60_000;
+    // What is to be waited, how long an attempt may take, and what is waited before the backoff.
+    for (wait_ms, timeout_ms, waited) in [
+        (Some(7_000), minutes(1), 7_000),
+        (Some(minutes(5)), minutes(1), minutes(1)),
+        (Some(minutes(5)), minutes(10), minutes(2)),
+        (None, minutes(1), 0),
+    ] {
+        let mut shell = Shell::with(2);
+        let lead = Definition {
+            retries: 1,
+            timeout_ms,
+            ..agent("lead")
+        };
+        shell.accept(turn(0, team(lead, [])));
+        let first = shell.dispatched().remove(0);
+        let end = AttemptEnd::Failed {
+            cause: Cause::Unavailable,
+            reason: "the circuit is open".into(),
+            wait_ms,
+        };
+        shell.end(&first, end);
+        let [Effect::Wake(at)] = shell.waiting[..] else {
+            panic!("{:?}", shell.waiting);
+        };
+        let earliest = shell.now.plus_ms(waited as i64);
+        assert!(at >= earliest && at <= earliest.plus_ms(500), "{wait_ms:?}");
+        shell.now = at;
+        shell.feed(Input::Tick).unwrap();
+        assert_eq!(shell.dispatched()[0].attempt, 2, "{wait_ms:?}");
+    }
 }
 
 #[test]
@@ -306,7 +362,7 @@ fn each_definition_is_rendered_once() {
     let Some(Effect::Render(request)) = shell.waiting.pop() else {
         panic!("nothing to render");
     };
-    let names = request.definitions.iter().map(|d| d.id.as_str());
+    let names = request.definitions.iter().map(|(_, d)| d.id.as_str());
     assert!(names.eq(["same", "other"]));
 }
 

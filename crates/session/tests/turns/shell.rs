@@ -113,11 +113,10 @@ impl Shell {
     }
 
     pub fn fail(&mut self, brief: &Brief, cause: Cause) {
-        let reason = "it went wrong".into();
-        self.end(brief, AttemptEnd::Failed { cause, reason });
+        self.end(brief, AttemptEnd::failed(cause, "it went wrong"));
     }
 
-    fn end(&mut self, brief: &Brief, end: AttemptEnd) {
+    pub fn end(&mut self, brief: &Brief, end: AttemptEnd) {
         let (run, attempt) = (brief.run, brief.attempt);
         self.feed(Input::RunEnded { run, attempt, end }).unwrap();
     }
@@ -216,7 +215,7 @@ pub fn summary(tokens: u64, encodings: &[Encoding]) -> Written {
 }
 
 pub fn render(request: &RenderRequest) -> Input {
-    let digests = request.definitions.iter().map(|d| d.digest());
+    let digests = request.definitions.iter().map(|(digest, _)| *digest);
     Input::Rendered {
         turn: request.turn,
         prefixes: digests.map(|d| (d, d)).collect::<BTreeMap<_, _>>(),
