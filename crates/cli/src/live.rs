@@ -3,6 +3,7 @@
 
 mod follow;
 mod member;
+mod notice;
 pub(crate) mod open;
 mod report;
 mod screen;

@@ -10,9 +10,11 @@ use crate::tokens::{Counts, Tokens};
 use crate::tree::Tree;
 
 mod facts;
+mod repairs;
 mod set;
 
 pub use facts::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
+pub use repairs::FailedRepairs;
 pub use set::Checkpoints;
 
 /// A closed range of ordinals on a branch.

@@ -8,6 +8,7 @@ mod accept;
 mod cover;
 mod keep;
 mod outcome;
+mod repair;
 mod shorten;
 mod show;
 mod situation;
@@ -27,6 +28,7 @@ use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
 pub use outcome::Made;
+pub use repair::{repair, rewrite, without};
 pub use unit::Unit;
 
 /// Why the planner is asked.
@@ -107,6 +109,15 @@ pub enum Step {
     Drop {
         /// What leaves.
         cover: Cover,
+    },
+    /// Write a summary anew: another text for the same messages. A model writes it, or nobody.
+    Rewrite {
+        /// What it stands for. `fresh` is read in full; it supersedes the one it replaces.
+        cover: Cover,
+        /// The summaries that are read before those messages, oldest first.
+        prior: Vec<CheckpointId>,
+        /// The most tokens it may have, key facts and marking included.
+        cap: Tokens,
     },
 }
 

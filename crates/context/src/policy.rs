@@ -128,6 +128,14 @@ pub struct ModelQuota {
     pub per_ms: i64,
 }
 
+impl ModelQuota {
+    /// No model writes a checkpoint by itself.
+    pub const NONE: ModelQuota = ModelQuota {
+        checkpoints: 0,
+        per_ms: 0,
+    };
+}
+
 /// When to compact and what to keep. Presets fill it; configuration changes single numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {

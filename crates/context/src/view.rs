@@ -187,7 +187,7 @@ impl<'a> View<'a> {
 }
 
 /// The ranges of `1..=len` that no checkpoint covers.
-fn complement(active: &[Arc<Checkpoint>], len: Ordinal) -> Vec<Span> {
+pub(crate) fn complement(active: &[Arc<Checkpoint>], len: Ordinal) -> Vec<Span> {
     let mut covered: Vec<Span> = active
         .iter()
         .flat_map(|c| c.covers.iter().copied())

@@ -6,6 +6,7 @@
 //! `UNISONO__AGENTS__RISKS__MODEL` works for an agent that is a file; where there is no file, it
 //! is the definition.
 
+mod alone;
 mod changed;
 mod define;
 mod files;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use unisono_context::AgentId;
 use unisono_session::agent::Definition;
 
+pub use alone::answers_alone;
 pub use changed::Change;
 pub use files::EMBEDDED;
 pub(crate) use keys::KEYS;
@@ -91,6 +93,7 @@ impl Roster {
         let mut agents = BTreeMap::new();
         for source in &sources {
             if let Some(definition) = setting.define(source, &mut found) {
+                alone::check(source, &loaded.config.run.lead, &definition, &mut found);
                 let agent = Agent {
                     definition: Arc::new(definition),
                     origin: (*source.place.origin).clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::policy::{Keep, Policy};
+use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::Ppm;
 use unisono_context::{MessageId, TurnId};
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::agents::Error;
 use crate::config::Resolved;
 use crate::setup::Setup;
+use crate::summarisers;
 
 /// A task for a session. What is not said is as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,16 +141,21 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
 }
 
 /// When a team's conversation is compacted, and the share of the window that stays free: as
-/// configured for the lead's model.
+/// configured for the lead's model. Where no model can be asked for summaries, none is planned to
+/// write one.
 pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
     let config = &setup.loaded.config.compaction;
     let model = setup.loaded.catalogue.get(None, &team.lead.model);
     // A roster holds no agent whose model cannot be looked up.
     let resolved = model.map(|entry| config.resolve(&entry));
-    resolved.map_or_else(
+    let (mut policy, safety) = resolved.map_or_else(
         |_| (Policy::default(), Ppm::percent(5)),
         |Resolved { policy, safety, .. }| (policy, safety),
-    )
+    );
+    if summarisers::models(&setup.loaded, &team.lead.model).is_empty() {
+        policy.quota = Some(ModelQuota::NONE);
+    }
+    (policy, safety)
 }
 
 /// The tools a team is told of: the sorted union over its members.

@@ -25,6 +25,7 @@ use unisono_model::catalogue::{Catalogue, Entry};
 use unisono_model::summariser::Prompts;
 use unisono_session::event::DelegationLimits;
 
+pub(crate) use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use providers::{Api, Provider};
 pub use show::Setting;

@@ -25,6 +25,7 @@ use crate::ask::{self, Ask, Finished};
 use crate::config::{Override, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::models::{self, Learnt};
+use crate::providers;
 use crate::setup::Setup;
 use crate::summarisers;
 
@@ -361,6 +362,7 @@ fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
             None => defaults.compaction_deadline,
         },
         summarisers: summarisers::chains(setup, calibrations),
+        withheld: Arc::new(providers::key_variables(&config.providers)),
         ..defaults
     }
 }

@@ -32,6 +32,7 @@ mod schema;
 pub mod setup;
 pub mod summarisers;
 pub mod telemetry;
+mod thresholds;
 pub mod transcript;
 
 pub use daemon::Daemon;

@@ -3,7 +3,7 @@
 use crate::agents::Roster;
 use crate::config::{self, Loaded, Sources};
 use crate::diagnostic::Diagnostics;
-use crate::summarisers;
+use crate::{summarisers, thresholds};
 
 /// Configuration and agents.
 #[derive(Clone, Debug)]
@@ -41,6 +41,7 @@ impl Setup {
             warnings: Diagnostics::default(),
         };
         summarisers::check(&setup, &mut found);
+        thresholds::check(&setup, &mut found);
         found.sort();
         setup.warnings = found.into_result()?;
         Ok(setup)

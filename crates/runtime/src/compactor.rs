@@ -22,6 +22,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
+use unisono_context::call::Usage;
 use unisono_session::brief::CompactionJob;
 use unisono_session::machine::StepResult;
 
@@ -56,10 +57,20 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
     }
 }
 
-/// Told of a step what is being done, and whether that is because something did not work. Must
-/// not block.
+/// What is told of a step while it is carried out.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    /// What is being done.
+    Doing(Arc<str>),
+    /// What did not work.
+    Trouble(Arc<str>),
+    /// A model replied, and used that much.
+    Used { model: Arc<str>, usage: Usage },
+}
+
+/// Told of a step how it goes on. Must not block.
 #[derive(Clone)]
-pub(crate) struct Listener(pub(crate) Arc<dyn Fn(Arc<str>, bool) + Send + Sync>);
+pub(crate) struct Listener(pub(crate) Arc<dyn Fn(Told) + Send + Sync>);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -139,12 +150,18 @@ pub(super) struct Work {
 impl Work {
     /// Says what is being done.
     fn tell(&self, text: String) {
-        (self.listener.0)(text.into(), false);
+        (self.listener.0)(Told::Doing(text.into()));
     }
 
     /// Says what did not work.
     fn warn(&self, text: String) {
-        (self.listener.0)(text.into(), true);
+        (self.listener.0)(Told::Trouble(text.into()));
+    }
+
+    /// Says what a reply used, taken or not.
+    fn used(&self, model: &Arc<str>, usage: Usage) {
+        let model = model.clone();
+        (self.listener.0)(Told::Used { model, usage });
     }
 
     /// Takes note of how a model did.

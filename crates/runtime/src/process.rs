@@ -5,6 +5,7 @@
 //! grace, `SIGKILL`. What a program leaves behind when it exits is killed at once, and cannot
 //! hold up its answer by keeping the output open.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ const READ: usize = 16 * 1024;
 pub(crate) struct Job<'a> {
     /// The program.
     pub(crate) command: &'a Command,
+    /// Variables that it does not inherit.
+    pub(crate) withheld: &'a BTreeSet<String>,
     /// What it reads, written one after the other.
     pub(crate) input: [Bytes; 2],
     /// The most bytes it may write to standard output.
@@ -104,7 +107,7 @@ pub(crate) async fn run(job: Job<'_>) -> Result<Finished, Error> {
         program: program.clone(),
         source,
     };
-    let (mut group, pipes) = Group::start(job.command)?;
+    let (mut group, pipes) = Group::start(job.command, job.withheld)?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let status = {
         let streams = async {
@@ -195,13 +198,16 @@ struct Pipes {
 struct Group(Option<Members>);
 
 impl Group {
-    fn start(command: &Command) -> Result<(Group, Pipes), Error> {
+    fn start(command: &Command, withheld: &BTreeSet<String>) -> Result<(Group, Pipes), Error> {
         let failed = |source| Error::Spawn {
             program: command.program.clone(),
             cwd: command.cwd.clone(),
             source,
         };
         let mut starting = tokio::process::Command::new(&*command.program);
+        for variable in withheld {
+            starting.env_remove(variable);
+        }
         starting
             .args(command.args.iter().map(|arg| &**arg))
             .envs(command.env.iter().map(|(name, value)| (&**name, &**value)))

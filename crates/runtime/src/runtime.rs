@@ -1,5 +1,6 @@
 //! The runtime's face: start it on a journal, create and open sessions, shut it down.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub struct Options {
     pub compaction_deadline: Duration,
     /// Who writes summaries.
     pub summarisers: Chains,
+    /// Variables of the environment that no program of an agent inherits: those that hold keys.
+    /// One that a definition sets by itself is passed on.
+    pub withheld: Arc<BTreeSet<String>>,
     /// Counting requests at one time.
     pub countings: usize,
     /// Requests one session takes before it answers that it is busy.
@@ -50,6 +54,7 @@ impl Default for Options {
             compaction_queue: 256,
             compaction_deadline: Duration::from_secs(30),
             summarisers: Chains::default(),
+            withheld: Arc::default(),
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),

@@ -122,7 +122,10 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
 fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
     match &brief.definition.kind {
         Kind::Llm => Ok(Arc::new(LlmAgent)),
-        Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
+        Kind::Command(command) => {
+            let withheld = env.options.withheld.clone();
+            Ok(Arc::new(CommandAgent::new(command.clone(), withheld)))
+        }
         Kind::Custom(kind) => env.kinds.get(kind).ok_or_else(|| {
             let reason = format!("no agent kind {kind:?} is registered in this program");
             Failure::new(Cause::BadInput, reason)

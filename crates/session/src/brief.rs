@@ -91,7 +91,8 @@ pub struct CompactionJob {
     pub kind: Kind,
     /// The model whose conversation it is: the lead's.
     pub model: Arc<str>,
-    /// The checkpoints whose place a summary takes, oldest first.
+    /// The summaries that are read first, oldest first: those whose place a new one takes, or
+    /// for one that is written anew those behind it.
     pub prior: Vec<Arc<Checkpoint>>,
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
@@ -186,13 +187,14 @@ impl State {
         let head = self.tree.head(&turn.accepted.branch)?;
         let (mut prior, mut messages, mut recent) = (Vec::new(), Vec::new(), Vec::new());
         match &plan.step {
-            PlanStep::Summarise { cover, .. } | PlanStep::Drop { cover } => {
-                prior.extend(
-                    cover
-                        .supersedes
-                        .iter()
-                        .filter_map(|id| self.checkpoints.get(*id)),
-                );
+            PlanStep::Summarise { cover, .. }
+            | PlanStep::Drop { cover }
+            | PlanStep::Rewrite { cover, .. } => {
+                let read = match &plan.step {
+                    PlanStep::Rewrite { prior, .. } => prior,
+                    _ => &cover.supersedes,
+                };
+                prior.extend(read.iter().filter_map(|id| self.checkpoints.get(*id)));
                 for span in &cover.fresh {
                     let nodes = self.tree.range(head, span.first..=span.last);
                     messages.extend(nodes.into_iter().map(|node| node.message.clone()));

@@ -185,6 +185,15 @@ pub enum Fact {
         /// What came.
         late: Late,
     },
+    /// A model replied that was asked for a summary, whatever became of the reply.
+    SummariserUsed {
+        /// For this turn, which may have ended since.
+        turn: TurnId,
+        /// The model that replied.
+        model: Arc<str>,
+        /// What it used.
+        usage: Usage,
+    },
 }
 
 /// What comes from a run that was cancelled.

@@ -129,11 +129,7 @@ impl State {
                 self.checkpoints.add(checkpoint.clone());
                 Ok(())
             }
-            Fact::CompactionFailed { turn, .. } => {
-                let turn = self.compacting(*turn)?;
-                turn.step_failures += 1;
-                Ok(())
-            }
+            Fact::CompactionFailed { turn, .. } => self.step_failed(*turn, at),
             Fact::Frozen {
                 turn,
                 snapshot,
@@ -158,7 +154,7 @@ impl State {
             }
             Fact::RunEnded { run, ending } => self.run_ended(*run, ending, at),
             Fact::TurnEnded { turn, outcome } => self.end(*turn, outcome, at),
-            // Folded above.
+            // Folded above, or only to be added up.
             _ => Ok(()),
         }
     }

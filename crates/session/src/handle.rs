@@ -9,6 +9,7 @@ mod delegate;
 mod fork;
 mod import;
 mod rendered;
+mod replaced;
 mod run_ended;
 mod run_stepped;
 mod step_done;
@@ -43,6 +44,9 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
             reason,
             again,
         } => Ok(step_done::failed(tx, turn, step, reason, again)?),
+        Input::SummariserUsed { turn, model, usage } => {
+            Ok(tx.record(Fact::SummariserUsed { turn, model, usage })?)
+        }
         Input::Rendered { turn, prefixes } => {
             rendered::handle(tx, turn, prefixes);
             Ok(())
@@ -109,7 +113,10 @@ impl<'m> Tx<'m> {
         let mut reach = Reach::Nothing;
         for event in &self.events {
             reach = match (&event.fact, reach) {
-                (Fact::RunStepped { .. } | Fact::CameLate { .. }, reach) => reach,
+                (
+                    Fact::RunStepped { .. } | Fact::CameLate { .. } | Fact::SummariserUsed { .. },
+                    reach,
+                ) => reach,
                 (Fact::RunEnded { run, .. } | Fact::RunRetried { run, .. }, Reach::Nothing) => {
                     Reach::Run(*run)
                 }

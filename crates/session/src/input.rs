@@ -52,6 +52,15 @@ pub enum Input {
         /// Whether the same step may succeed when it is asked for again.
         again: bool,
     },
+    /// A model replied that was asked for a summary.
+    SummariserUsed {
+        /// The turn it was asked for, which may have ended since.
+        turn: TurnId,
+        /// The model that replied.
+        model: Arc<str>,
+        /// What it used.
+        usage: Usage,
+    },
     /// [`crate::Effect::Render`] was carried out: prefix digests by definition digest.
     Rendered {
         /// The turn.

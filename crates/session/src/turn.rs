@@ -41,6 +41,8 @@ pub struct Turn {
     pub steps_planned: u32,
     /// Whether a checkpoint was committed.
     pub covered: bool,
+    /// Whether one of those steps is a repair: a turn makes no second attempt.
+    pub repaired: bool,
     /// Failures of the step under way.
     pub step_failures: u32,
     /// Effective tokens when it was first planned.
@@ -189,7 +191,8 @@ impl Turn {
     /// Why the planner is asked next.
     pub fn mode(&self) -> Mode {
         match &self.accepted.work {
-            Work::Answer { .. } if self.steps_planned == 0 => Mode::Check,
+            // A repair is no compaction that is under way.
+            Work::Answer { .. } if self.steps_planned == u32::from(self.repaired) => Mode::Check,
             Work::Answer { .. } => Mode::Continue,
             Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
         }

@@ -1,12 +1,12 @@
 //! What a session's model calls used, by who asked and which model answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::{Checkpoint, Writer};
 use unisono_context::cost::Cost;
-use unisono_context::{AgentId, Digest, RunId};
+use unisono_context::{AgentId, Digest, RunId, TurnId};
 
 use crate::event::{Event, Fact, Late};
 use crate::run::{Ending, Step};
@@ -23,9 +23,9 @@ pub enum Asker {
 /// What one asker used of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Runs that it took part in, or summaries that it wrote.
+    /// Runs that it took part in, or summaries that it wrote and that were taken.
     pub jobs: u64,
-    /// Tokens and cost. Of summaries only the cost is recorded.
+    /// Tokens and cost.
     pub usage: Usage,
 }
 
@@ -34,6 +34,8 @@ pub struct Used {
 pub struct Ledger {
     models: BTreeMap<Digest, Arc<str>>,
     runs: BTreeMap<RunId, Run>,
+    /// Turns for which summarisers told what they used, reply by reply.
+    told: BTreeSet<TurnId>,
     used: BTreeMap<(Asker, Arc<str>), Used>,
 }
 
@@ -84,7 +86,15 @@ impl Ledger {
                 Late::Reply(reply) => self.charge(*run, reply.stand_in.clone(), reply.usage),
                 Late::Answer { usage, .. } => self.charge_rest(*run, *usage),
             },
-            Fact::Compacted { checkpoint, .. } => self.summary(checkpoint),
+            Fact::SummariserUsed { turn, model, usage } => {
+                self.told.insert(*turn);
+                let used = self.summaries(model.clone());
+                used.usage = used.usage + *usage;
+            }
+            Fact::Compacted { turn, checkpoint } => self.summary(*turn, checkpoint),
+            Fact::TurnEnded { turn, .. } => {
+                self.told.remove(turn);
+            }
             _ => {}
         }
     }
@@ -126,19 +136,26 @@ impl Ledger {
         used.usage = used.usage + usage;
     }
 
-    fn summary(&mut self, checkpoint: &Checkpoint) {
+    fn summaries(&mut self, model: Arc<str>) -> &mut Used {
+        self.used.entry((Asker::Summaries, model)).or_default()
+    }
+
+    fn summary(&mut self, turn: Option<TurnId>, checkpoint: &Checkpoint) {
         if checkpoint.writer != Writer::Model {
             return;
         }
-        let key = (Asker::Summaries, checkpoint.model.clone());
-        let used = self.used.entry(key).or_default();
+        let told = turn.is_some_and(|turn| self.told.contains(&turn));
+        let used = self.summaries(checkpoint.model.clone());
         used.jobs += 1;
-        let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
-        used.usage = used.usage
-            + Usage {
-                cost,
-                ..Usage::NONE
-            };
+        // An earlier version of this program recorded the cost of a summary and nothing else.
+        if !told {
+            let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
+            used.usage = used.usage
+                + Usage {
+                    cost,
+                    ..Usage::NONE
+                };
+        }
     }
 }
 
@@ -163,7 +180,7 @@ mod tests {
     //! Tests of the sums over a journal.
 
     use unisono_context::call::Reply;
-    use unisono_context::{Timestamp, Tokens, TurnId};
+    use unisono_context::{Timestamp, Tokens};
 
     use super::*;
     use crate::event::{OpenedRun, RunRole};

@@ -4,7 +4,7 @@
 //! (see [`OpenTurns`]), and an [`Event`] in the codec of this crate. The types of the submodules are
 //! version 3: they mirror the domain's, name for name, and are converted field by field, so that a
 //! change of the domain does not change what is on disk unnoticed. Version 2 had the same types with
-//! fewer facts; version 1 is read into them ([`v1`]).
+//! fewer facts and steps; version 1 is read into them ([`v1`]).
 //!
 //! - The order of fields and of variants **is** the format. Nothing is inserted, moved or removed.
 //! - A change makes a new [`VERSION`]: the types that differ are copied as they were, and [`decode`]

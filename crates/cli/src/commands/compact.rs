@@ -180,6 +180,7 @@ fn estimate(setup: &Setup, ask: &Ask, args: &Args, mut state: State) -> Result<E
 fn most(plan: &Plan) -> Result<Tokens> {
     match &plan.step {
         Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
+        Step::Rewrite { cap, .. } => Ok(*cap),
         Step::Drop { cover } => {
             let note = block_text(&cover.spans, &Body::Tombstone, &[]);
             let tokenizer = Tokenizer::load(plan.budget.encoding);

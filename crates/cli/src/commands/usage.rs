@@ -12,7 +12,8 @@ use crate::show;
 
 const HELP: &str = "\
 Tokens in include those read from the provider's prompt cache (CACHED); EXPECTED were hoped for.
-`?` is an unknown cost, which is not free. Of summaries only the cost is recorded.
+`?` is an unknown cost, which is not free. (summaries) are what was asked of the writers of
+summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cost_usd}], total}.";
 

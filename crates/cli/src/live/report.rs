@@ -53,6 +53,10 @@ struct Made {
     tokens_before: u64,
     tokens_after: u64,
     model: String,
+    /// Whether a model is to write it anew.
+    degraded: bool,
+    /// The number of the checkpoint that it writes anew.
+    rewrites: Option<u32>,
     duration_ms: u64,
 }
 
@@ -137,6 +141,8 @@ fn made(watch: &Watch) -> Vec<Made> {
         tokens_before: checkpoint.original.0,
         tokens_after: show::block_tokens(checkpoint).0,
         model: checkpoint.model.to_string(),
+        degraded: checkpoint.degraded,
+        rewrites: watch.rewrites(checkpoint),
         duration_ms: checkpoint.duration_ms,
     });
     made.collect()

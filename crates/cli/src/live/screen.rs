@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::{Cost, Tokens};
 use unisono_session::event::RunRole;
 
 use super::member::{Status, Watched};
+use super::notice;
 use super::watch::{Frozen, News, Watch};
 use crate::output::{Out, Paint};
 use crate::show;
@@ -70,20 +70,36 @@ impl<'o> Screen<'o> {
                     &format!("{messages}, {} tokens", show::tokens(*tokens)),
                 );
             }
-            News::Compacting(step) => self.step(format!("compacting: {}", show::step(step))),
+            News::Compacting { step, used_up } => {
+                if let Some(quota) = used_up {
+                    self.headline("summary", &self.paint.yellow(notice::quotes_for(quota)));
+                }
+                self.step(format!("compacting: {}", show::step(step)));
+            }
             News::Shortened(messages) => {
                 self.step_done();
                 let messages = show::many(*messages as u64, "message");
                 let text = format!("{messages} masked or cut, still there for `recall`");
                 self.headline("shortened", &text);
             }
-            News::Compacted(checkpoint) => {
+            News::Compacted {
+                checkpoint,
+                rewrites,
+            } => {
                 self.step_done();
-                self.headline("compacted", &compacted(checkpoint));
+                match rewrites {
+                    Some(old) => self.headline("rewritten", &notice::rewritten(checkpoint, *old)),
+                    None => self.headline("compacted", &notice::compacted(checkpoint)),
+                }
             }
-            News::StepFailed(reason) => {
+            News::StepFailed { reason, pause_ms } => {
                 self.step_done();
-                let text = format!("a compaction step failed and is tried again: {reason}");
+                let text = match pause_ms {
+                    Some(pause) => {
+                        format!("{reason}; the next try is in {}", notice::pause(*pause))
+                    }
+                    None => format!("a compaction step failed and is tried again: {reason}"),
+                };
                 self.headline("retry", &self.paint.yellow(text));
             }
             News::Frozen(frozen) => self.frozen(frozen, watch),
@@ -133,7 +149,7 @@ impl<'o> Screen<'o> {
 
     fn frozen(&mut self, frozen: &Frozen, watch: &Watch) {
         self.step_done();
-        self.headline("context", &context(watch.tokens_before, frozen));
+        self.headline("context", &notice::context(watch.tokens_before, frozen));
         let (id, agents) = (
             frozen.snapshot.short(),
             show::many(frozen.agents as u64, "agent"),
@@ -145,6 +161,9 @@ impl<'o> Screen<'o> {
         };
         let id = self.paint.cyan(id);
         self.headline("snapshot", &format!("{id} {same} {agents}"));
+        if let Some(alone) = &watch.alone {
+            self.headline("delegates", &self.paint.yellow(alone));
+        }
         self.agents(watch);
     }
 
@@ -278,55 +297,4 @@ fn style(template: &str) -> ProgressStyle {
     style
         .unwrap_or_else(|_| ProgressStyle::default_spinner())
         .tick_chars(SPINNER)
-}
-
-/// The notice of a compaction: how many messages, and what they became.
-fn compacted(checkpoint: &Checkpoint) -> String {
-    let Checkpoint {
-        number,
-        original,
-        messages_included,
-        duration_ms,
-        model,
-        ..
-    } = checkpoint;
-    let messages = show::many(u64::from(*messages_included), "message");
-    let (before, after) = (
-        show::tokens(*original),
-        show::tokens(show::block_tokens(checkpoint)),
-    );
-    let time = show::time(*duration_ms);
-    // A model was to write it and did not.
-    let model = if checkpoint.degraded {
-        format!("{model} in place of a model")
-    } else {
-        model.to_string()
-    };
-    match &checkpoint.body {
-        Body::Summary(_) => format!(
-            "{messages} summarised, {before} → {after} tokens: checkpoint {number} ({model}, {time})"
-        ),
-        Body::Tombstone => format!("{messages} left the context, {before} → {after} tokens"),
-    }
-}
-
-/// What the agents are given, and how full it is.
-fn context(before: Option<Tokens>, frozen: &Frozen) -> String {
-    let after = show::tokens(frozen.tokens);
-    let tokens = match before.filter(|before| *before != frozen.tokens) {
-        Some(before) => format!("{} → {after} tokens", show::tokens(before)),
-        None => format!("{after} tokens"),
-    };
-    let percent = frozen.tokens.0.saturating_mul(100) / frozen.usable.0.max(1);
-    let parts = [
-        (frozen.notes as u64, "note"),
-        (frozen.summaries as u64, "summary"),
-        (frozen.messages, "message"),
-    ];
-    let parts = parts.into_iter().filter(|(n, _)| *n > 0);
-    let parts: Vec<String> = parts.map(|(n, what)| show::many(n, what)).collect();
-    format!(
-        "{tokens}, {percent} % of what is usable: {}",
-        parts.join(" and ")
-    )
 }

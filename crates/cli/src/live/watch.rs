@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use unisono_context::call::Usage;
-use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::Step;
+use unisono_context::policy::ModelQuota;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
-use unisono_daemon::agents::Change;
+use unisono_daemon::agents::{Change, answers_alone};
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
@@ -21,6 +22,8 @@ pub(crate) struct Watch {
     pub(crate) turn: TurnId,
     /// Its agents: the fan-out in order, the lead, then those that were given tasks meanwhile.
     pub(crate) runs: Vec<Watched>,
+    /// Why the lead gives nobody a task though it could choose from some.
+    pub(crate) alone: Option<String>,
     pub(crate) frozen: Option<Frozen>,
     /// Effective tokens before anything was compacted.
     pub(crate) tokens_before: Option<Tokens>,
@@ -50,13 +53,32 @@ pub(crate) struct Frozen {
 pub(crate) enum News {
     Accepted,
     Queued,
-    Counted { messages: usize, tokens: Tokens },
-    Compacting(Step),
-    Compacted(Arc<Checkpoint>),
+    Counted {
+        messages: usize,
+        tokens: Tokens,
+    },
+    Compacting {
+        step: Step,
+        /// The number of summaries that models may write by themselves, where that keeps them from
+        /// this one.
+        used_up: Option<ModelQuota>,
+    },
+    Compacted {
+        checkpoint: Arc<Checkpoint>,
+        /// The number of the one that it writes anew.
+        rewrites: Option<u32>,
+    },
     Shortened(usize),
-    StepFailed(Arc<str>),
+    StepFailed {
+        reason: Arc<str>,
+        /// For a summary that was to be written anew: milliseconds until that is tried again.
+        pause_ms: Option<i64>,
+    },
     Frozen(Frozen),
-    Retried { index: usize, reason: Arc<str> },
+    Retried {
+        index: usize,
+        reason: Arc<str>,
+    },
     Runs(Vec<usize>),
     Ended,
 }
@@ -68,6 +90,7 @@ impl Watch {
             state,
             turn,
             runs: Vec::new(),
+            alone: None,
             frozen: None,
             tokens_before: None,
             checkpoints: Vec::new(),
@@ -94,6 +117,7 @@ impl Watch {
             return;
         };
         self.runs = members(&self.state, turn);
+        self.alone = answers_alone(&turn.team);
         self.tokens_before = turn.tokens_before;
         self.frozen = self.freeze();
     }
@@ -105,6 +129,11 @@ impl Watch {
 
     /// Takes the next event.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<Option<News>> {
+        let under_way = match &event.fact {
+            Fact::CompactionFailed { turn, .. } => self.state.step_under_way(*turn),
+            _ => None,
+        };
+        let under_way = under_way.map(|plan| plan.step.clone());
         self.state.apply(event).map_err(|error| {
             Problem::failed(format!("an event of the session does not fit: {error}"))
                 .hint("run `unisono doctor`")
@@ -125,7 +154,10 @@ impl Watch {
             }
             Fact::CompactionPlanned { turn, plan } if own(*turn) => {
                 self.tokens_before.get_or_insert(plan.before);
-                Some(News::Compacting(plan.step.clone()))
+                Some(News::Compacting {
+                    step: plan.step.clone(),
+                    used_up: self.used_up(&plan.step),
+                })
             }
             Fact::Altered {
                 turn: Some(turn),
@@ -136,11 +168,15 @@ impl Watch {
                 checkpoint,
             } if own(*turn) => {
                 self.checkpoints.push(checkpoint.clone());
-                Some(News::Compacted(checkpoint.clone()))
+                Some(News::Compacted {
+                    checkpoint: checkpoint.clone(),
+                    rewrites: self.rewrites(checkpoint),
+                })
             }
-            Fact::CompactionFailed { turn, reason } if own(*turn) => {
-                Some(News::StepFailed(reason.clone()))
-            }
+            Fact::CompactionFailed { turn, reason } if own(*turn) => Some(News::StepFailed {
+                reason: reason.clone(),
+                pause_ms: under_way.and_then(|step| self.pause_ms(&step)),
+            }),
             Fact::Frozen { turn, .. } if own(*turn) => {
                 self.frozen = self.freeze();
                 self.frozen.map(News::Frozen)
@@ -152,6 +188,31 @@ impl Watch {
             Fact::TurnEnded { turn, outcome } if own(*turn) => Some(self.ended(outcome)),
             _ => None,
         })
+    }
+
+    /// The quota that keeps models from writing a summary.
+    fn used_up(&self, step: &Step) -> Option<ModelQuota> {
+        let Step::Summarise { writer, .. } = step else {
+            return None;
+        };
+        let quota = self.state.turn(self.turn)?.accepted.policy.quota?;
+        (*writer == Writer::Deterministic && quota.checkpoints > 0).then_some(quota)
+    }
+
+    /// How long a summary that could not be written anew stays as it is.
+    fn pause_ms(&self, step: &Step) -> Option<i64> {
+        let Step::Rewrite { cover, .. } = step else {
+            return None;
+        };
+        let old = cover.supersedes.first()?;
+        let failed = self.state.checkpoints().failed_repairs(*old)?;
+        Some(failed.pause_ms())
+    }
+
+    /// The number of the checkpoint that one of this turn writes anew.
+    pub(crate) fn rewrites(&self, checkpoint: &Checkpoint) -> Option<u32> {
+        let rewritten = self.state.checkpoints().rewritten_by(checkpoint);
+        rewritten.map(|old| old.number)
     }
 
     fn is_preparing(&self) -> bool {

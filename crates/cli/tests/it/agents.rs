@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Done, Place};
+use crate::support::{Done, Place, finish};
 
 const TALK: &str =
     r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted."}]"#;
@@ -113,4 +113,78 @@ fn a_failure_that_matters_fails_the_turn() {
     );
     let done = run(&place).expect(1).says(&["the turn failed", "odd"]);
     assert_eq!(done.json()["outcome"], "failed");
+}
+
+#[test]
+fn a_program_inherits_everything_but_the_keys_of_providers() {
+    let place = Place::with_config(
+        "[models]\ndefault = \"extractive\"\n\
+         [providers.mine]\nlike = \"openai-compatible\"\nbase_url = \"http://127.0.0.1:9\"\n\
+         api_key_env = \"MY_SERVICE\"\n\
+         [agents.odd]\ndescription = \"Odd\"\nkind = \"command\"\ncommand = \"env\"\n\
+         env = { GEMINI_API_KEY = \"given\", MODE = \"fast\" }\n",
+    );
+    place.write("talk.json", TALK);
+    let args = [
+        "run",
+        "talk.json",
+        "--agents",
+        "odd",
+        "--task",
+        "When?",
+        "--json",
+    ];
+    let mut command = place.command(&args);
+    for name in [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_API_KEY",
+        "AZURE_OPENAI_API_KEY",
+        "MY_SERVICE",
+    ] {
+        command.env(name, "a-provider-key-of-ones-own");
+    }
+    command.env("EDITION", "second");
+    let report = finish(command.spawn().unwrap(), &args).expect(0).json();
+    let env = report["runs"][0]["text"].as_str().unwrap();
+    assert!(!env.contains("a-provider-key"), "{env}");
+    for line in ["GEMINI_API_KEY=given", "MODE=fast", "EDITION=second"] {
+        assert!(env.lines().any(|had| had == line), "{line} in {env}");
+    }
+    assert!(env.contains("PATH="), "{env}");
+}
+
+#[test]
+fn a_lead_that_cannot_delegate_says_so() {
+    let place = Place::new();
+    place.write("talk.json", TALK);
+    let args = [
+        "run",
+        "talk.json",
+        "--lead",
+        "coordinator",
+        "--agents",
+        "risks,facts",
+        "--task",
+        "When?",
+    ];
+    place.call(&args).expect(0).says(&[
+        "agent `coordinator` has the tool `delegate`, but its model `extractive` calls no tools: it \
+         gives no tasks to others and answers without risks, facts: name whom it works with as its \
+         `delegates`",
+    ]);
+    let with_tasks = [&args[..5], &["risks=what is risky?", "--task", "When?"]].concat();
+    let said = place.call(&with_tasks).expect(0).stderr;
+    assert!(!said.contains("calls no tools"), "{said}");
+
+    // The shipped one is no fault of anybody's who does not use it.
+    place.call(&["agents", "check"]).expect(0);
+    place.write("config/unisono.toml", "[run]\nlead = \"coordinator\"\n");
+    let checked = place.call(&["agents", "check"]);
+    let said = format!("{}{}", checked.stdout, checked.stderr);
+    assert!(
+        said.contains("its model `extractive` calls no tools"),
+        "{said}"
+    );
 }

@@ -15,6 +15,7 @@ mod held;
 mod http;
 mod interrupted;
 mod providers;
+mod rounds;
 mod run;
 mod serve;
 mod serve_attacks;

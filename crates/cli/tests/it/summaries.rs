@@ -1,6 +1,9 @@
 //! Summaries by language models, over the wire: written, failed, asked for by a person.
 
-use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, Usage};
 
 use crate::support::{Done, Place, example, finish};
 
@@ -136,4 +139,107 @@ fn a_prompt_of_ones_own_is_what_the_summariser_is_told() {
     );
     assert!(prompt.contains("<asked_for>\\nKeep the dates.\\n</asked_for>"));
     assert_eq!(asked[0].json()["model"], "gpt-4.1-nano");
+}
+
+fn again<'a>(task: &'a str, above: &'a str) -> [&'a str; 9] {
+    [
+        "run",
+        "--session",
+        "latest",
+        "--task",
+        task,
+        "--compact-above",
+        above,
+        "--agents",
+        "risks",
+    ]
+}
+
+#[test]
+fn what_was_quoted_in_place_of_a_model_is_written_anew_by_it_on_the_next_turn() {
+    let down = Arc::new(AtomicBool::new(true));
+    let is_down = down.clone();
+    let used = Usage {
+        input: 900,
+        output: 70,
+        ..Usage::default()
+    };
+    let (place, provider) = place(move || match is_down.load(Ordering::SeqCst) {
+        true => Act::answer(Answer::text("I would rather not.").usage(used)),
+        false => Act::answer(Answer::text(SUMMARY).usage(used)),
+    });
+    call(&place, &run(&example())).expect(0).says(&[
+        "quotes are taken instead",
+        "(extractive in place of a model, ",
+    ]);
+    let spent = call(&place, &["usage", "--json"]).expect(0).json();
+    assert_eq!(summary_row(&spent)["jobs"], 0, "{spent}");
+    assert_eq!(summary_row(&spent)["input_tokens"], 2_700, "three replies");
+    assert_eq!(summary_row(&spent)["output_tokens"], 210);
+    assert!(summary_row(&spent)["cost_usd"].as_f64() > Some(0.0));
+
+    down.store(false, Ordering::SeqCst);
+    let report = call(
+        &place,
+        &[&again("And now?", "16k")[..], &["--json"]].concat(),
+    );
+    let report = report.expect(0).json();
+    let made = &report["checkpoints"][0];
+    assert_eq!(
+        (&made["number"], &made["rewrites"], &made["degraded"]),
+        (&2.into(), &1.into(), &false.into()),
+        "{report}"
+    );
+    let shown = call(&place, &["checkpoints", "show", "latest", "2", "--json"]);
+    let shown = shown.expect(0).json();
+    assert_eq!(shown["model"], "openai/gpt-4o-mini");
+    assert!(shown["text"].as_str().unwrap().contains(TAKEN), "{shown}");
+    let asked = summaries(&provider);
+    assert_eq!(asked.len(), 4);
+    let prompt = asked[3].json().to_string();
+    assert!(prompt.contains("<#1 user") && !prompt.contains("<earlier_summary>"));
+    let spent = call(&place, &["usage", "--json"]).expect(0).json();
+    assert_eq!(summary_row(&spent)["jobs"], 1);
+    assert_eq!(summary_row(&spent)["input_tokens"], 3_600);
+
+    let quiet = call(&place, &again("And then?", "16k")).expect(0);
+    assert!(!quiet.stderr.contains("rewritten"), "{}", quiet.stderr);
+    assert_eq!(summaries(&provider).len(), 4);
+}
+
+/// What was used for summaries.
+fn summary_row(spent: &serde_json::Value) -> &serde_json::Value {
+    let mut rows = spent["rows"].as_array().unwrap().iter();
+    rows.find(|row| row["agent"].is_null()).unwrap()
+}
+
+#[test]
+fn a_repair_that_fails_says_when_the_next_try_is() {
+    let (place, provider) = place(|| Act::refuse(Refusal::Unauthorised));
+    call(&place, &run(&example())).expect(0);
+    call(&place, &again("And now?", "16k"))
+        .expect(0)
+        .says(&["the summary stays as it is; the next try is in 1 minute"]);
+    call(&place, &again("And then?", "16k")).expect(0);
+    assert_eq!(summaries(&provider).len(), 2, "the pause is not over");
+}
+
+#[test]
+fn that_models_have_written_as_many_summaries_as_they_may_is_said() {
+    let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    place.write(
+        "config/unisono.toml",
+        format!("{config}\n[compaction]\nmodel_checkpoints = 1\nkeep_messages = 4\n"),
+    );
+    call(&place, &run(&example())).expect(0);
+    assert_eq!(summaries(&provider).len(), 1);
+    let long = "Something else is said here about the matter at hand. ".repeat(500);
+    call(&place, &again(&long, "5k")).expect(0);
+    call(&place, &again("And now?", "5k")).expect(0).says(&[
+        "models wrote 1 summary in the last 24 hours, as many as compaction.model_checkpoints \
+         allows: quotes are taken",
+        "(extractive, ",
+    ]);
+    assert_eq!(summaries(&provider).len(), 1);
 }

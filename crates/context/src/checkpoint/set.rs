@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ids::{CheckpointId, MessageId, Timestamp};
 use crate::tree::Tree;
 
-use super::{Checkpoint, Kind, Writer};
+use super::{Checkpoint, FailedRepairs, Kind, Writer};
 
 /// All checkpoints of a session, in the order in which they were made.
 ///
@@ -21,6 +21,7 @@ pub struct Checkpoints {
     /// For each checkpoint, how many that are not retired supersede it.
     superseders: Vec<u32>,
     tips: BTreeSet<usize>,
+    failed_repairs: HashMap<CheckpointId, FailedRepairs>,
 }
 
 impl Checkpoints {
@@ -64,6 +65,19 @@ impl Checkpoints {
         self.by_id.get(&id).map(|at| &self.all[*at])
     }
 
+    /// A model was to write it anew and did not.
+    pub fn repair_failed(&mut self, id: CheckpointId, at: Timestamp) {
+        let times = self.failed_repairs(id).map_or(0, |failed| failed.times);
+        let times = times.saturating_add(1);
+        self.failed_repairs
+            .insert(id, FailedRepairs { times, last: at });
+    }
+
+    /// How the attempts to write it anew failed, if any did.
+    pub fn failed_repairs(&self, id: CheckpointId) -> Option<FailedRepairs> {
+        self.failed_repairs.get(&id).copied()
+    }
+
     /// How many automatic checkpoints models wrote since `since`, repairs not counted.
     pub fn model_made_since(&self, since: Timestamp) -> u32 {
         let recent = self.all.iter().rev().take_while(|c| c.at > since);
@@ -73,10 +87,18 @@ impl Checkpoints {
         recent.filter(counted).count() as u32
     }
 
-    /// Whether it takes the place of a degraded one that stood for the same messages.
+    /// The one that it writes anew: another text for the same messages.
+    pub fn rewritten_by(&self, checkpoint: &Checkpoint) -> Option<&Arc<Checkpoint>> {
+        let [replaced] = checkpoint.supersedes[..] else {
+            return None;
+        };
+        self.get(replaced)
+            .filter(|old| old.covers == checkpoint.covers)
+    }
+
     fn is_repair(&self, checkpoint: &Checkpoint) -> bool {
-        let mut replaced = checkpoint.supersedes.iter().filter_map(|id| self.get(*id));
-        replaced.any(|old| old.degraded && old.covers == checkpoint.covers)
+        self.rewritten_by(checkpoint)
+            .is_some_and(|old| old.degraded)
     }
 
     /// All of them, oldest first.

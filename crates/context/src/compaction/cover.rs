@@ -82,16 +82,21 @@ fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Opt
     let cover = coverage(s, start, false)?;
     let room = room(s, start, reach, false);
     let largest = summary_cap(s.policy);
-    let smallest = Tokens(largest.0 / 4)
-        .min(Tokens(s.target.0 / 8))
-        .max(SMALLEST_SUMMARY)
-        .min(largest);
+    let smallest = smallest_summary(largest, s.target);
     let shrinking = cover.original.minus(s.budget.per_message + Tokens(1));
     let cap = largest.min(room).min(shrinking);
     (room >= smallest.min(shrinking) && cap >= SMALLEST_SUMMARY.min(largest)).then(|| {
         let writer = writer(s);
         s.plan(Step::Summarise { cover, cap, writer }, tightened)
     })
+}
+
+/// With less room than this no summary is asked for, given the most it may have.
+pub(super) fn smallest_summary(largest: Tokens, target: Tokens) -> Tokens {
+    Tokens(largest.0 / 4)
+        .min(Tokens(target.0 / 8))
+        .max(SMALLEST_SUMMARY)
+        .min(largest)
 }
 
 /// The step that leaves only a note of all before `start`, if that shrinks. A lone note stays.
@@ -179,7 +184,7 @@ fn merged(mut spans: Vec<Span>) -> Vec<Span> {
 
 /// What is in both; each list is ascending and disjoint. A unit may reach over a covered range
 /// when a result came late.
-fn common(spans: &[Span], others: &[Span]) -> Vec<Span> {
+pub(super) fn common(spans: &[Span], others: &[Span]) -> Vec<Span> {
     let mut out = Vec::new();
     for span in spans {
         let from = others.partition_point(|other| other.last < span.first);

@@ -89,14 +89,16 @@ impl Step {
                 let target_chars = *target_chars;
                 vec![(*message, *ordinal, Form::Cut { target_chars })]
             }
-            Step::Summarise { .. } | Step::Drop { .. } => Vec::new(),
+            Step::Summarise { .. } | Step::Drop { .. } | Step::Rewrite { .. } => Vec::new(),
         }
     }
 
     /// What a step makes a checkpoint of, if it makes one.
     pub fn cover(&self) -> Option<&Cover> {
         match self {
-            Step::Summarise { cover, .. } | Step::Drop { cover } => Some(cover),
+            Step::Summarise { cover, .. } | Step::Drop { cover } | Step::Rewrite { cover, .. } => {
+                Some(cover)
+            }
             Step::Mask(_) | Step::Cut { .. } => None,
         }
     }

@@ -280,6 +280,14 @@ impl Chat {
                 let degraded = by == Writer::Deterministic && *writer == Writer::Model;
                 (by, Body::Summary(text.into()), "test", degraded)
             }
+            Step::Rewrite { cover, cap, .. } => {
+                let encoding = plan.budget.encoding;
+                let (by, text) = self.write(cover, *cap, Writer::Model, chain, encoding);
+                if by != Writer::Model {
+                    return;
+                }
+                (by, Body::Summary(text.into()), "test", false)
+            }
         };
         let cover = plan.step.cover().expect("a checkpoint").clone();
         let (writer, body, model, degraded) = made;

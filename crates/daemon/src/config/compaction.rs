@@ -81,6 +81,15 @@ pub struct Resolved {
     pub safety: Ppm,
 }
 
+/// A number that somebody set, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Given<'c, T = u64> {
+    /// Its key.
+    pub(crate) path: Vec<&'c str>,
+    /// What it was set to.
+    pub(crate) value: T,
+}
+
 /// Who writes the summaries of a model's conversations, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writers {
@@ -98,6 +107,47 @@ impl Compaction {
     /// nearest table that has one decides.
     pub fn resolve(&self, model: &Entry) -> Resolved {
         self.scopes_of(model).resolve(model)
+    }
+
+    /// The amounts of tokens that are set for a model, each where it counts.
+    pub(crate) fn amounts(&self, model: &Entry) -> Vec<Given<'_>> {
+        type Amount = fn(&Numbers) -> Option<u64>;
+        const KEYS: [(&str, Amount); 3] = [
+            ("keep_tokens", |n| n.keep_tokens),
+            ("minimum_tokens", |n| n.minimum_tokens),
+            ("summary_cap_tokens", |n| n.summary_cap_tokens),
+        ];
+        let given = KEYS.into_iter().filter_map(|(key, amount)| {
+            let set = |numbers: &Numbers| amount(numbers).map(|value| (key, value));
+            self.given(model, set)
+        });
+        given.collect()
+    }
+
+    /// The share of a model's window, or of what is usable of it, that starts a compaction, where
+    /// it was set.
+    pub(crate) fn trigger_share(&self, model: &Entry) -> Option<Given<'_, f64>> {
+        self.given(model, |numbers| {
+            let window = numbers.trigger_of_window.map(|n| ("trigger_of_window", n));
+            window.or_else(|| numbers.trigger_of_usable.map(|n| ("trigger_of_usable", n)))
+        })
+    }
+
+    /// What the nearest table to a model sets.
+    fn given<T>(
+        &self,
+        model: &Entry,
+        set: impl Fn(&Numbers) -> Option<(&'static str, T)>,
+    ) -> Option<Given<'_, T>> {
+        let nearest = self.scopes_of(model);
+        let (numbers, (key, value)) = nearest
+            .0
+            .iter()
+            .find_map(|numbers| Some((*numbers, set(numbers)?)))?;
+        let mut scopes = self.scopes().into_iter();
+        let (mut path, _) = scopes.find(|(_, scope)| std::ptr::eq(*scope, numbers))?;
+        path.push(key);
+        Some(Given { path, value })
     }
 
     fn scopes_of(&self, model: &Entry) -> Scopes<'_> {

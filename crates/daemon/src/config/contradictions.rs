@@ -19,6 +19,7 @@ pub(super) fn check(compaction: &Compaction, layers: &Layers, found: &mut Diagno
         check.below("minimum_tokens", "trigger_tokens");
         check.below("keep_tokens", "trigger_tokens");
         check.below("summary_cap_tokens", "trigger_tokens");
+        check.below("keep_share", "target");
         check.align();
         check.off();
     }
@@ -105,12 +106,16 @@ fn path<'p>(scope: &[&'p str], key: &'p str) -> Vec<&'p str> {
     scope.iter().copied().chain([key]).collect()
 }
 
-fn amount(numbers: &Numbers, key: &str) -> Option<u64> {
-    match key {
+/// A number as it was written. Tokens are far below what it holds exactly.
+fn amount(numbers: &Numbers, key: &str) -> Option<f64> {
+    let tokens = match key {
         "minimum_tokens" => numbers.minimum_tokens,
         "trigger_tokens" => numbers.trigger_tokens,
         "keep_tokens" => numbers.keep_tokens,
         "summary_cap_tokens" => numbers.summary_cap_tokens,
+        "keep_share" => return numbers.keep_share,
+        "target" => return numbers.target,
         _ => None,
-    }
+    };
+    tokens.map(|tokens| tokens as f64)
 }

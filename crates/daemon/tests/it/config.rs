@@ -242,6 +242,28 @@ fn thresholds_that_contradict_each_other_are_both_named() {
 }
 
 #[test]
+fn amounts_that_a_model_has_no_room_for_are_told_with_their_numbers() {
+    let lead = "[models]\ndefault = \"openai/gpt-4o\"\n[providers.openai]\n\
+                base_url = \"http://127.0.0.1:9\"\napi_key_env = \"UNSET\"\n";
+    let table = [
+        "keep_tokens = 200000\n",
+        "summary_cap_tokens = 110000\n",
+        "preset = \"progressive\"\ntrigger_of_usable = 0.5\nkeep_tokens = 60000\n",
+        "trigger_of_window = 0.1\nminimum_tokens = 12800\n",
+        "[compaction.models.\"openai/gpt-4\"]\nkeep_tokens = 9000\n",
+        "keep_share = 0.8\ntarget = 0.8\n",
+        // Right: for a model with room for it, or where nothing is ever compacted.
+        "trigger_tokens = 90000\nkeep_tokens = 20000\n",
+        "preset = \"off\"\nkeep_tokens = 200000\n",
+    ];
+    let told: Vec<String> = table
+        .iter()
+        .map(|text| Sandbox::with_config(&format!("{lead}[compaction]\n{text}")).check())
+        .collect();
+    insta::assert_snapshot!(told.join("\n---\n"));
+}
+
+#[test]
 fn a_later_layers_threshold_takes_the_place_of_another_kind() {
     let sandbox = Sandbox::with_config("[compaction]\ntrigger_tokens = 9000\nkeep_messages = 4\n")
         .flag("--trigger-of-window", "compaction.trigger_of_window", "0.5");

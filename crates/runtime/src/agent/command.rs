@@ -1,6 +1,9 @@
 //! An agent that is a program: the prompt as JSON on standard input, its answer on standard
 //! output, either as a JSON object `{"text": "…", "partial": "…"}` or as plain text.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use serde_json::Value;
 use unisono_model::prompt::{Delegated, Tail};
 use unisono_session::agent::Command;
@@ -19,11 +22,13 @@ const PREVIEW_CHARS: usize = 120;
 #[derive(Clone, Debug)]
 pub(crate) struct CommandAgent {
     command: Command,
+    withheld: Arc<BTreeSet<String>>,
 }
 
 impl CommandAgent {
-    pub(crate) fn new(command: Command) -> CommandAgent {
-        CommandAgent { command }
+    /// Of the environment it inherits all but the `withheld` variables.
+    pub(crate) fn new(command: Command, withheld: Arc<BTreeSet<String>>) -> CommandAgent {
+        CommandAgent { command, withheld }
     }
 }
 
@@ -41,6 +46,7 @@ impl Agent for CommandAgent {
         };
         let job = Job {
             command: &self.command,
+            withheld: &self.withheld,
             input: [
                 ctx.prefix().bytes().clone(),
                 tail.render(&group(definition)),

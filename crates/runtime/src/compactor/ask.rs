@@ -31,6 +31,8 @@ pub(super) struct Asked<'a> {
     pub(super) chain: &'a Chain,
     pub(super) summariser: &'a Summariser,
     pub(super) cover: &'a Cover,
+    /// The block must have fewer tokens than this.
+    pub(super) below: Tokens,
     /// The most tokens of the block …
     pub(super) cap: Tokens,
     /// … and of the summary's text beside its key facts.
@@ -101,13 +103,12 @@ async fn part(
             })
         })?;
         *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
+        // Another model may have answered in place of the one that was asked.
+        let by = reply.stand_in.as_ref().unwrap_or(&asked.summariser.model);
+        asked.work.used(by, reply.usage);
         let last = index + 1 == parts.parts.len();
         let judged = match summary(&reply, Style::Rolling) {
-            Ok(text) if last => {
-                // Another model may have answered in place of the one that was asked.
-                let by = reply.stand_in.as_ref().unwrap_or(&asked.summariser.model);
-                finished(asked, text, target, by).await?
-            }
+            Ok(text) if last => finished(asked, text, target, by).await?,
             Ok(text) => carried(asked, text, target, parts.carried).await?,
             Err(rejection) => Err(Unfit { rejection, target }),
         };
@@ -147,8 +148,7 @@ async fn finished(
         stop: Stop::Complete,
         tokens,
     };
-    let original = asked.cover.original;
-    Ok(match accept(&draft, asked.cap, original) {
+    Ok(match accept(&draft, asked.cap, asked.below) {
         Ok(()) => Ok(Finished::Block(Block {
             body,
             key_facts: asked.key_facts.to_vec(),
@@ -156,7 +156,7 @@ async fn finished(
             model: by.clone(),
         })),
         Err(rejection) => {
-            let most = asked.cap.min(original.minus(Tokens(1)));
+            let most = asked.cap.min(asked.below.minus(Tokens(1)));
             // Only the text can be shorter, not what stands beside it.
             let beside = asked.cap.minus(asked.room);
             let target = shorter_than(target, tokens.minus(beside), most.minus(beside));

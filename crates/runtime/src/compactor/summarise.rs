@@ -3,7 +3,7 @@
 //! All of it keeps the deadline of the step. Each model has an equal share of what is left, and
 //! the last second belongs to the summary that needs no model. A compaction that a person asked
 //! for ends with an error where no model writes a summary that can be taken: it is theirs to try
-//! again, to have quotes taken, or to leave it.
+//! again, to have quotes taken, or to leave it. So does a summary that is to be written anew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,11 +33,14 @@ pub(super) async fn summarise(
     writer: Writer,
 ) -> Result<Written, Failure> {
     let started = Instant::now();
-    let chain = work.env.options.summarisers.get(&work.job.model);
-    let chain = chain.filter(|chain| writer == Writer::Model && !chain.models.is_empty());
+    let chain = chain(work).filter(|_| writer == Writer::Model);
     let mut spent = Some(Cost::ZERO);
+    let limits = Room {
+        cap,
+        below: cover.original,
+    };
     let by_model = match chain {
-        Some(chain) => Some(by_models(work, chain, cover, cap, &mut spent).await),
+        Some(chain) => Some(by_models(work, chain, cover, limits, &mut spent).await),
         None => None,
     };
     let (block, writer) = match by_model {
@@ -60,7 +63,42 @@ pub(super) async fn summarise(
     // What a model was to write and did not is done again by one later.
     let degraded =
         writer == Writer::Deterministic && (chain.is_some() || &*block.model != EXTRACTIVE);
-    Ok(Written {
+    Ok(written(block, writer, spent, started, degraded))
+}
+
+/// A summary that a model writes anew, or nothing: what stands there stays where none does.
+pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<Written, Failure> {
+    let started = Instant::now();
+    let failure = |reason: Arc<str>| Failure {
+        reason: format!("{reason}; the summary stays as it is").into(),
+        again: false,
+    };
+    let Some(chain) = chain(work) else {
+        let reason = "no model is configured that writes summaries of this conversation";
+        return Err(failure(reason.into()));
+    };
+    let mut spent = Some(Cost::ZERO);
+    // It may be longer than the one it replaces.
+    let below = Tokens(u64::MAX);
+    let by_model = by_models(work, chain, cover, Room { cap, below }, &mut spent).await;
+    let block = by_model.map_err(failure)?;
+    Ok(written(block, Writer::Model, spent, started, false))
+}
+
+/// The models that write the summaries of this conversation.
+fn chain(work: &Work) -> Option<&Arc<Chain>> {
+    let chain = work.env.options.summarisers.get(&work.job.model);
+    chain.filter(|chain| !chain.models.is_empty())
+}
+
+fn written(
+    block: Block,
+    writer: Writer,
+    spent: Option<Cost>,
+    started: Instant,
+    degraded: bool,
+) -> Written {
+    Written {
         body: block.body,
         key_facts: block.key_facts,
         counts: block.counts,
@@ -69,7 +107,16 @@ pub(super) async fn summarise(
         cost_micros: spent.map(Cost::micro_dollars),
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         degraded,
-    })
+    }
+}
+
+/// How long a block may be.
+#[derive(Clone, Copy)]
+struct Room {
+    /// The most tokens it may have.
+    cap: Tokens,
+    /// It must have fewer than this.
+    below: Tokens,
 }
 
 /// The first summary that can be taken; or why there is none.
@@ -77,7 +124,7 @@ async fn by_models(
     work: &Work,
     chain: &Chain,
     cover: &Cover,
-    cap: Tokens,
+    limits: Room,
     spent: &mut Option<Cost>,
 ) -> Result<Block, Arc<str>> {
     // A person's own request is not put off.
@@ -94,6 +141,7 @@ async fn by_models(
             .into()
         })
         .collect();
+    let Room { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
     let until = models_until(Instant::now(), work.until);
     let mut left = asked.len();
@@ -105,6 +153,7 @@ async fn by_models(
             chain,
             summariser,
             cover,
+            below,
             cap,
             room,
             key_facts: &key_facts,

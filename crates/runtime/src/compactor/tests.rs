@@ -1,12 +1,15 @@
 //! Summaries by models: whose is taken, what happens where none can be, and what they are asked.
 
+mod arrivals;
+mod repairs;
+
 use std::time::Duration;
 
 use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer};
 use unisono_context::cost::Cost;
 use unisono_context::message::NewMessage;
 use unisono_context::policy::{Keep, ModelQuota, Policy, Preset, Trigger};
-use unisono_context::{Encoding, MessageId, Ppm, Role, SessionId, Tokens, TurnId};
+use unisono_context::{Encoding, MessageId, Ordinal, Ppm, Role, SessionId, Tokens, TurnId};
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{CacheWarm, Class, Models, Reply, Request, Stop, Usage};
 use unisono_model::prompt::Group;
@@ -15,6 +18,7 @@ use unisono_session::Definition;
 use unisono_session::agent::Team;
 use unisono_session::event::{Fact, Outcome, Work as TurnWork};
 use unisono_session::machine::{Import, NewTurn};
+use unisono_session::usage::{Asker, Ledger};
 use unisono_store::{Journal, Memory};
 
 use super::{Chain, Chains, Summariser};
@@ -96,8 +100,8 @@ impl Stage {
         }
     }
 
-    async fn run(&self, work: TurnWork) -> Outcome {
-        let turn = NewTurn {
+    fn turn(&self, work: TurnWork) -> NewTurn {
+        NewTurn {
             id: TurnId::from_u128(clock::new_id()),
             branch: "main".into(),
             work,
@@ -111,7 +115,11 @@ impl Stage {
             tools: Vec::new(),
             calibrations: Vec::new(),
             delegation: Default::default(),
-        };
+        }
+    }
+
+    async fn run(&self, work: TurnWork) -> Outcome {
+        let turn = self.turn(work);
         let id = turn.id;
         self.handle.accept(turn).await.unwrap();
         let ended = tokio::time::timeout(PATIENCE, self.handle.wait(id)).await;
@@ -141,6 +149,19 @@ impl Stage {
         events.into_iter().map(|(_, event)| event.fact).collect()
     }
 
+    /// The texts of the users and of the lead on `main`, in order.
+    async fn said(&self) -> Vec<String> {
+        let said = self.handle.inspect(|state| {
+            let tree = state.tree();
+            let head = tree.head("main").unwrap();
+            let last = tree.get(head).unwrap().ordinal();
+            let nodes = tree.range(head, Ordinal::FIRST..=last).into_iter();
+            let texts = nodes.filter(|node| node.role() != Role::Tool);
+            texts.map(|node| node.message.countable_text()).collect()
+        });
+        said.await.unwrap()
+    }
+
     async fn checkpoints(&self) -> Vec<std::sync::Arc<Checkpoint>> {
         let facts = self.facts().await;
         let made = facts.into_iter().filter_map(|fact| match fact {
@@ -148,6 +169,18 @@ impl Stage {
             _ => None,
         });
         made.collect()
+    }
+
+    /// What models used for summaries: each with how many were taken, and what it cost.
+    async fn used(&self) -> Vec<(String, u64, Option<Cost>)> {
+        let journal = self.runtime.journal();
+        let events = journal.read(self.handle.id(), 1, 10_000).await.unwrap();
+        let mut ledger = Ledger::default();
+        events.iter().for_each(|(_, event)| ledger.take(event));
+        let summaries = ledger.used().filter(|(who, ..)| **who == Asker::Summaries);
+        summaries
+            .map(|(_, model, used)| (model.to_owned(), used.jobs, used.usage.cost))
+            .collect()
     }
 
     async fn failures(&self) -> usize {

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, Timestamp};
+use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, Timestamp, TurnId};
 use unisono_session::brief::{Brief, CompactionJob};
 use unisono_session::due::{CountRequest, RenderRequest};
 use unisono_session::machine::{AttemptEnd, Counted, DelegateCall};
@@ -17,7 +17,7 @@ use unisono_session::{Effect, Input};
 
 use crate::agent::Failure;
 use crate::clock;
-use crate::compactor;
+use crate::compactor::{self, Told};
 use crate::line::{Exchange, Later, Line};
 use crate::pool::Reply;
 use crate::runtime::Error;
@@ -95,16 +95,7 @@ async fn count_surely(
 fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: CompactionJob) {
     let (compactor, myself) = (args.compactor.clone(), myself.clone());
     let cancelled = CancellationToken::new();
-    let (turn, progress) = (job.turn, args.progress.clone());
-    let listener = compactor::Listener(Arc::new(move |text, trouble| {
-        let told = Progress::Compaction {
-            turn,
-            text,
-            trouble,
-        };
-        // Nobody may be listening.
-        let _ = progress.send(told);
-    }));
+    let listener = listener(job.turn, args, &myself);
     live.compactions
         .insert(job.turn, cancelled.clone().drop_guard());
     tokio::spawn(async move {
@@ -127,6 +118,28 @@ fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: Compaction
         };
         feed(&myself, input);
     });
+}
+
+/// Passes on what the compactor tells: to whoever follows the session, and to the session what is
+/// to be kept.
+fn listener(turn: TurnId, args: &Args, myself: &ActorRef<Msg>) -> compactor::Listener {
+    let (progress, myself) = (args.progress.clone(), myself.clone());
+    compactor::Listener(Arc::new(move |told| {
+        let (text, trouble) = match told {
+            Told::Doing(text) => (text, false),
+            Told::Trouble(text) => (text, true),
+            Told::Used { model, usage } => {
+                return feed(&myself, Input::SummariserUsed { turn, model, usage });
+            }
+        };
+        let told = Progress::Compaction {
+            turn,
+            text,
+            trouble,
+        };
+        // Nobody may be listening.
+        let _ = progress.send(told);
+    }))
 }
 
 fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {

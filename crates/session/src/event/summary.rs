@@ -44,6 +44,7 @@ impl Fact {
             Fact::Altered { .. } => "altered",
             Fact::Compacted { .. } => "compacted",
             Fact::CompactionFailed { .. } => "compaction_failed",
+            Fact::SummariserUsed { .. } => "summariser_used",
             Fact::Frozen { .. } => "frozen",
             Fact::RunOpened { .. } => "run_opened",
             Fact::RunStepped { .. } => "run_stepped",
@@ -114,6 +115,14 @@ impl Display for Fact {
                 write!(f, ": {original} tokens become {after}")
             }
             Fact::CompactionFailed { turn: id, reason } => write!(f, "{}: {reason}", turn(*id)),
+            Fact::SummariserUsed {
+                turn: id,
+                model,
+                usage,
+            } => {
+                let (input, output) = (usage.input, usage.output);
+                write!(f, "{}: {model}, {input} tokens in, {output} out", turn(*id))
+            }
             Fact::Frozen {
                 turn: id,
                 snapshot,
@@ -197,6 +206,11 @@ fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
         PlanStep::Drop { cover } => {
             f.write_str("drop ")?;
             covered(cover, f)
+        }
+        PlanStep::Rewrite { cover, cap, .. } => {
+            f.write_str("write the summary of ")?;
+            spans(&cover.spans, f)?;
+            write!(f, " anew in at most {cap}")
         }
     }
 }

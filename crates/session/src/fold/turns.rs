@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::compaction::Plan;
+use unisono_context::compaction::{Plan, Step};
 use unisono_context::message::{Part, Role};
 use unisono_context::snapshot::{Manifest, Preamble};
 use unisono_context::{Digest, RunId, SnapshotId, Timestamp, TurnId};
@@ -27,6 +27,7 @@ impl State {
             phase: Phase::Queued,
             steps_planned: 0,
             covered: false,
+            repaired: false,
             step_failures: 0,
             tokens_before: None,
             measured_by: None,
@@ -85,6 +86,7 @@ impl State {
         let turn = self.turn_in(id, "compaction plan", |phase| *phase == Phase::Preparing)?;
         turn.steps_planned += 1;
         turn.step_failures = 0;
+        turn.repaired |= matches!(plan.step, Step::Rewrite { .. });
         turn.tokens_before.get_or_insert(plan.before);
         turn.measured_by.get_or_insert(plan.budget);
         turn.phase = Phase::Compacting(Box::new(plan.clone()));
@@ -95,6 +97,24 @@ impl State {
         self.turn_in(id, "compaction step", |phase| {
             matches!(phase, Phase::Compacting(_))
         })
+    }
+
+    /// A step that failed may be asked for again. A summary that was to be written anew stays as it
+    /// is: the turn goes on without, and a later one tries again.
+    pub(super) fn step_failed(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
+        let turn = self.compacting(id)?;
+        turn.step_failures += 1;
+        let Phase::Compacting(plan) = &turn.phase else {
+            return Ok(());
+        };
+        if let Step::Rewrite { cover, .. } = &plan.step {
+            let replaced = cover.supersedes.clone();
+            turn.phase = Phase::Preparing;
+            for old in replaced {
+                self.checkpoints.repair_failed(old, at);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn step_done(&mut self, id: TurnId) -> Result<&mut Turn, Error> {

@@ -7,7 +7,7 @@ use unisono_context::budget::Budgets;
 use unisono_context::compaction::{self, Error, Plan};
 use unisono_context::policy::Policy;
 use unisono_context::view::View;
-use unisono_context::{Snapshot, Tokens, TurnId};
+use unisono_context::{Snapshot, Timestamp, Tokens, TurnId};
 
 use crate::due;
 use crate::event::{Fact, Outcome, Work};
@@ -89,15 +89,26 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
         Ok(_) if !answers => compacted(turn, &view, &budgets),
         Ok(_) => match misfit(&view, &budgets) {
             Some(overflow) => failed("context_overflow", overflow),
-            None => {
-                let snapshot = Snapshot::freeze(&view, turn.preamble.clone());
-                Prepared::Frozen(Box::new(snapshot))
-            }
+            None => match repair(turn, &view, &budgets, tx.now) {
+                Some(plan) => Prepared::Plan(Box::new(plan)),
+                None => {
+                    let snapshot = Snapshot::freeze(&view, turn.preamble.clone());
+                    Prepared::Frozen(Box::new(snapshot))
+                }
+            },
         },
         Err(error @ Error::Overflow { .. }) => failed("context_overflow", error),
         // All messages are counted, so it is a block that lacks a count: none ever will have it.
         Err(error @ Error::Uncounted) => failed("uncounted", error),
     }
+}
+
+/// What a model is to write anew, in a turn that had nothing to compact.
+fn repair(turn: &Turn, view: &View<'_>, budgets: &Budgets, now: Timestamp) -> Option<Plan> {
+    if turn.steps_planned > 0 {
+        return None;
+    }
+    compaction::repair(view, budgets, &turn.accepted.policy, now)
 }
 
 fn view<'s>(state: &'s State, turn: &Turn, pending: bool) -> Option<View<'s>> {

@@ -14,7 +14,7 @@ use crate::ids;
 use crate::machine::{StepResult, Written};
 use crate::state::State;
 
-use super::{Tx, completed};
+use super::{Tx, completed, replaced};
 
 /// A step that fails this often is not asked for again.
 const FAILURES_MAX: u32 = 3;
@@ -29,7 +29,7 @@ pub(super) fn done(
     let Some(plan) = under_way(tx, turn, step) else {
         return Ok(());
     };
-    match carried_out(tx.state, &plan, result) {
+    match carried_out(tx.state, turn, &plan, result) {
         Ok(StepResult::Altered(alterations)) => tx.record(Fact::Altered {
             turn: Some(turn),
             alterations,
@@ -57,11 +57,15 @@ pub(super) fn failed(
     let Some(open) = tx.state.turns.get(&turn) else {
         return Ok(());
     };
-    if again && open.step_failures < FAILURES_MAX {
+    let anew = matches!(plan.step, Step::Rewrite { .. });
+    if !anew && again && open.step_failures < FAILURES_MAX {
         return Ok(());
     }
-    if matches!(open.accepted.work, Work::Compact { .. }) {
+    if !matches!(open.accepted.work, Work::Answer { .. }) {
         return tx.fail_turn(turn, "compaction_failed", told);
+    }
+    if anew {
+        return Ok(());
     }
     match plan.step.cover() {
         Some(cover) => commit(tx, turn, &plan, note(cover)),
@@ -82,7 +86,12 @@ fn under_way(tx: &Tx<'_>, turn: TurnId, step: u32) -> Option<Plan> {
 }
 
 /// What is to be recorded of a result, with every count; or why it is not taken.
-fn carried_out(state: &State, plan: &Plan, result: StepResult) -> Result<StepResult, String> {
+fn carried_out(
+    state: &State,
+    turn: TurnId,
+    plan: &Plan,
+    result: StepResult,
+) -> Result<StepResult, String> {
     let unfit = || "the result does not fit the step".to_owned();
     match (&plan.step, result) {
         (Step::Mask(_) | Step::Cut { .. }, StepResult::Altered(mut alterations)) => {
@@ -111,6 +120,11 @@ fn carried_out(state: &State, plan: &Plan, result: StepResult) -> Result<StepRes
                     "summary of {tokens} tokens is over its cap of {cap}"
                 ));
             }
+            Ok(StepResult::Written(written))
+        }
+        (Step::Rewrite { cover, .. }, StepResult::Written(written)) => {
+            let written = complete(cover, written);
+            replaced::check(state, turn, plan, &written)?;
             Ok(StepResult::Written(written))
         }
         (Step::Drop { cover }, StepResult::Written(written)) if written.body == Body::Tombstone => {

@@ -9,6 +9,7 @@ use unisono_session::Input;
 use unisono_session::brief::CompactionJob;
 use unisono_session::due::CountRequest;
 use unisono_session::machine::{Counted, StepResult, Written};
+use unisono_session::run::Usage;
 
 use crate::rng::Rng;
 
@@ -53,7 +54,7 @@ fn counts(rng: &mut Rng, trouble: usize, count: Count) -> Counts {
     encodings.map(|encoding| (encoding, count)).collect()
 }
 
-/// The answers to a job, of which only the first can count.
+/// The answers to a job, of which only the first result can count.
 pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input> {
     let (turn, step) = (job.turn, job.step);
     if rng.percent(trouble) && rng.percent(70) {
@@ -83,7 +84,7 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
                 });
             StepResult::Altered(altered.collect())
         }
-        PlanStep::Summarise { cap, cover, .. } => {
+        PlanStep::Summarise { cap, cover, .. } | PlanStep::Rewrite { cap, cover, .. } => {
             let most = cap.0.min(cover.original.0.saturating_sub(1));
             let size = if rng.percent(trouble / 3) {
                 cap.0 + 1 + rng.below(50) as u64
@@ -96,7 +97,13 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
                 "## Context\nso far"
             };
             let body = Body::Summary(text.into());
-            StepResult::Written(written(body, counts(rng, trouble, Count::exact(size))))
+            let anew = matches!(job.plan.step, PlanStep::Rewrite { .. });
+            let mut written = written(body, counts(rng, trouble, Count::exact(size)));
+            if !anew && rng.percent(40) {
+                written.writer = Writer::Deterministic;
+                written.degraded = true;
+            }
+            StepResult::Written(written)
         }
         PlanStep::Drop { .. } => {
             let count = Count::exact(Tokens(12).0);
@@ -105,7 +112,13 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
     };
     let answer = Input::StepDone { turn, step, result };
     let times = if rng.percent(trouble / 3) { 2 } else { 1 };
-    vec![answer; times]
+    let mut answers = vec![answer; times];
+    if rng.percent(30) {
+        let model = "fake".into();
+        let usage = Usage::free(Tokens(100), Tokens(10));
+        answers.push(Input::SummariserUsed { turn, model, usage });
+    }
+    answers
 }
 
 fn written(body: Body, counts: Counts) -> Written {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
 use unisono_context::budget::Budget;
+use unisono_context::checkpoint::{Checkpoint, Span};
+use unisono_context::compaction::{Cover, Step as PlanStep};
 use unisono_context::{
     CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
 };
@@ -54,8 +56,13 @@ impl Ledger {
                     "one open turn a branch, in order"
                 );
             }
-            Fact::CompactionPlanned { turn, .. }
-            | Fact::CompactionFailed { turn, .. }
+            Fact::CompactionPlanned { turn, plan } => {
+                no_run_is_open(after, *turn);
+                if let PlanStep::Rewrite { cover, prior, .. } = &plan.step {
+                    self.repairs(after, event, *turn, cover, prior);
+                }
+            }
+            Fact::CompactionFailed { turn, .. }
             | Fact::Altered {
                 turn: Some(turn), ..
             } => no_run_is_open(after, *turn),
@@ -67,6 +74,9 @@ impl Ledger {
                 let step = after.turn(*turn).unwrap().steps_planned;
                 let id = self.checkpoint_ids.entry((*turn, step));
                 assert_eq!(*id.or_insert(checkpoint.id), checkpoint.id);
+                if after.turn(*turn).unwrap().repaired {
+                    repaired(after, *turn, checkpoint);
+                }
             }
             Fact::Frozen { turn, snapshot, .. } => {
                 let expected = *self.snapshots.entry(*turn).or_insert(*snapshot);
@@ -102,6 +112,31 @@ impl Ledger {
             };
             self.rooms.insert((id, agent.digest()), room);
         }
+    }
+
+    /// A summary is to be written anew: one that is active and degraded, whose pause is over, of
+    /// all that no summary before it stands for.
+    fn repairs(
+        &mut self,
+        state: &State,
+        event: &Event,
+        turn: TurnId,
+        cover: &Cover,
+        prior: &[CheckpointId],
+    ) {
+        let checkpoints = state.checkpoints();
+        let old = checkpoints.get(cover.supersedes[0]).unwrap();
+        let failed = checkpoints.failed_repairs(old.id);
+        assert!(old.degraded && !failed.is_some_and(|failed| failed.waits(event.at)));
+        let turn = state.turn(turn).unwrap();
+        assert_eq!(turn.steps_planned, 1, "only where nothing was to compact");
+        let head = state.tree().head(&turn.accepted.branch).unwrap();
+        let view = state.view(head, true).unwrap();
+        assert!(view.active().iter().any(|active| active.id == old.id));
+        let prior = prior.iter().map(|id| checkpoints.get(*id).unwrap());
+        let mut read: Vec<Span> = cover.fresh.clone();
+        read.extend(prior.flat_map(|made| made.covers.clone()));
+        assert_eq!(ordinals(&read), ordinals(&old.covers), "each once");
     }
 
     pub fn committed(&mut self, events: &[Event]) {
@@ -257,6 +292,28 @@ impl Ledger {
     }
 }
 
+/// The sorted ordinals of some ranges, with what is in several of them as often.
+fn ordinals(spans: &[Span]) -> Vec<u32> {
+    let mut all: Vec<u32> = spans.iter().flat_map(|s| s.first.0..=s.last.0).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What was written anew stands for the same messages and keeps the context within the target.
+fn repaired(state: &State, turn: TurnId, made: &Checkpoint) {
+    let old = state.checkpoints().rewritten_by(made).unwrap();
+    assert!(old.degraded && !made.degraded && old.cutoff == made.cutoff);
+    let turn = state.turn(turn).unwrap();
+    let head = state.tree().head(&turn.accepted.branch).unwrap();
+    let view = state.view(head, true).unwrap();
+    let preamble = state.preamble_counts(&turn.preamble);
+    for budget in turn.budgets(preamble).unwrap().iter() {
+        let context = view.effective(budget).unwrap();
+        assert!(context.tokens <= turn.accepted.policy.target_amount(budget));
+        assert!(context.at_most <= budget.usable);
+    }
+}
+
 fn no_run_is_open(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     assert!(turn.runs.is_empty(), "no compaction during a delegation");
@@ -351,6 +408,10 @@ pub fn same(live: &State, folded: &State) {
     };
     assert_eq!(alterations(live), alterations(folded));
     assert!(live.checkpoints().iter().eq(folded.checkpoints().iter()));
+    for made in live.checkpoints().iter() {
+        let failed = |state: &State| state.checkpoints().failed_repairs(made.id);
+        assert_eq!(failed(live), failed(folded));
+    }
 }
 
 /// What must hold of a whole journal, once nothing is left to do.

@@ -4,9 +4,11 @@
 #![allow(unreachable_pub, reason = "the modules of one test binary")]
 
 mod accepting;
+mod arrivals;
 mod compacting;
 mod delegating;
 mod golden;
+mod repairing;
 mod rounds;
 mod running;
 mod shell;

@@ -186,7 +186,9 @@ pub fn compact(job: &CompactionJob) -> Input {
             });
             StepResult::Altered(altered.collect())
         }
-        PlanStep::Summarise { .. } => StepResult::Written(summary(20, &job.encodings)),
+        PlanStep::Summarise { .. } | PlanStep::Rewrite { .. } => {
+            StepResult::Written(summary(20, &job.encodings))
+        }
         PlanStep::Drop { .. } => StepResult::Written(Written {
             body: Body::Tombstone,
             ..summary(12, &job.encodings)

@@ -17,6 +17,16 @@ pub(crate) struct Plan {
     tightened: bool,
 }
 
+impl Plan {
+    /// The version that knew its step first, of those that differ in nothing else from this one.
+    pub(super) const fn since(&self) -> u16 {
+        match self.step {
+            Step::Rewrite { .. } => 3,
+            _ => 2,
+        }
+    }
+}
+
 /// What to do. The order of the variants is the format.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Step {
@@ -33,6 +43,12 @@ pub(crate) enum Step {
     },
     Drop {
         cover: Cover,
+    },
+    // Since version 3.
+    Rewrite {
+        cover: Cover,
+        prior: Vec<u128>,
+        cap_tokens: u64,
     },
 }
 
@@ -116,6 +132,11 @@ impl TryFrom<&compaction::Step> for Step {
             compaction::Step::Drop { cover } => Self::Drop {
                 cover: cover.try_into()?,
             },
+            compaction::Step::Rewrite { cover, prior, cap } => Self::Rewrite {
+                cover: cover.try_into()?,
+                prior: prior.iter().map(|id| id.as_u128()).collect(),
+                cap_tokens: cap.0,
+            },
         })
     }
 }
@@ -146,6 +167,15 @@ impl TryFrom<Step> for compaction::Step {
             },
             Step::Drop { cover } => Self::Drop {
                 cover: cover.try_into()?,
+            },
+            Step::Rewrite {
+                cover,
+                prior,
+                cap_tokens,
+            } => Self::Rewrite {
+                cover: cover.try_into()?,
+                prior: prior.into_iter().map(CheckpointId::from_u128).collect(),
+                cap: Tokens(cap_tokens),
             },
         })
     }

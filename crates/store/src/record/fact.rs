@@ -11,7 +11,7 @@ use super::agent::Definition;
 use super::checkpoint::Checkpoint;
 use super::compaction::Plan;
 use super::message::NewMessage;
-use super::run::{DelegatedCall, Ending, Late, OpenedRun, Step};
+use super::run::{DelegatedCall, Ending, Late, OpenedRun, Step, Usage};
 use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
@@ -119,13 +119,19 @@ pub(super) enum Fact {
         attempt: u32,
         late: Late,
     },
+    SummariserUsed {
+        turn: u128,
+        model: Arc<str>,
+        usage: Usage,
+    },
 }
 
 impl Fact {
     /// The version that knew it first, of those that differ in nothing else from this one.
     pub(super) const fn since(&self) -> u16 {
         match self {
-            Self::AlteredByImport { .. } | Self::CameLate { .. } => 3,
+            Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
+            Self::CompactionPlanned { plan, .. } => plan.since(),
             _ => 2,
         }
     }

@@ -53,6 +53,7 @@ facts![
     TurnEnded,
     Delegated,
     CameLate,
+    SummariserUsed,
 ];
 
 /// As the last event of an append, with two turns open.
@@ -135,7 +136,7 @@ proptest! {
     #[test]
     fn any_bytes_do_no_harm(
         at in any::<i64>(),
-        fact in 0..22u32,
+        fact in 0..23u32,
         version in 1..=VERSION,
         tail in prop::collection::vec(prop_oneof![Just(0), Just(1), any::<u8>()], 0..400),
     ) {
@@ -213,7 +214,7 @@ fn a_fault_says_what_is_wrong() {
     let mut payload = encode(&started).unwrap();
     payload[14] = 99;
     let fault = decode(&payload).unwrap_err().to_string();
-    assert!(fault.contains("variant index 0 <= i < 21"), "{fault}");
+    assert!(fault.contains("variant index 0 <= i < 22"), "{fault}");
 
     let failed = samples::event(Fact::CompactionFailed {
         turn: samples::TURN,

@@ -128,6 +128,11 @@ impl TryFrom<Fact> for event::Fact {
                 turn: TurnId::from_u128(turn),
                 outcome: outcome.into(),
             },
+            Fact::SummariserUsed { turn, model, usage } => Self::SummariserUsed {
+                turn: TurnId::from_u128(turn),
+                model,
+                usage: usage.into(),
+            },
         })
     }
 }

@@ -125,6 +125,11 @@ impl TryFrom<&event::Fact> for Fact {
                 attempt: *attempt,
                 late: late.into(),
             },
+            Decided::SummariserUsed { turn, model, usage } => Self::SummariserUsed {
+                turn: turn.as_u128(),
+                model: model.clone(),
+                usage: (*usage).into(),
+            },
         })
     }
 }

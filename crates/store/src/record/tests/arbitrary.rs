@@ -197,6 +197,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
+            "SummariserUsed",
+            (turn_id(), text(), usage())
+                .prop_map(|(turn, model, usage)| Fact::SummariserUsed { turn, model, usage })
+                .boxed(),
+        ),
+        (
             "RunRetried",
             retried
                 .prop_map(|(run, attempt, not_before, reason)| Fact::RunRetried {

@@ -198,6 +198,16 @@ fn compaction_facts() -> Vec<(&'static str, Fact)> {
         cap: Tokens(2_048),
         writer: Writer::Model,
     };
+    let rewrite = Step::Rewrite {
+        cover: cover(),
+        prior: vec![CHECKPOINT],
+        cap: Tokens(2_048),
+    };
+    let used = Fact::SummariserUsed {
+        turn: TURN,
+        model: "openai/gpt-4o-mini".into(),
+        usage: USAGE,
+    };
     let altered = |turn| Fact::Altered {
         turn,
         alterations: vec![
@@ -240,6 +250,8 @@ fn compaction_facts() -> Vec<(&'static str, Fact)> {
             "compaction_planned_drop",
             planned(Step::Drop { cover: cover() }),
         ),
+        ("compaction_planned_rewrite", planned(rewrite)),
+        ("summariser_used", used),
         ("altered", altered(Some(TURN))),
         ("altered_import", altered(None)),
         ("compacted", compacted(Some(TURN), checkpoint())),

@@ -11,14 +11,17 @@ use super::{arbitrary, samples};
 use crate::codec;
 use crate::error::Fault;
 use crate::record::{decode, fact};
+use unisono_context::compaction::Step;
 use unisono_session::event::{Event, Fact};
 
 /// Whether version 2 had such a fact.
 pub(super) fn knew(fact: &Fact) -> bool {
-    !matches!(
-        fact,
-        Fact::CameLate { .. } | Fact::Altered { turn: None, .. }
-    )
+    match fact {
+        Fact::CompactionPlanned { plan, .. } => !matches!(plan.step, Step::Rewrite { .. }),
+        Fact::CameLate { .. } | Fact::SummariserUsed { .. } => false,
+        Fact::Altered { turn, .. } => turn.is_some(),
+        _ => true,
+    }
 }
 
 /// The payload of an event as version 2 wrote it.

@@ -44,6 +44,11 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
             writer
         }),
         cover().prop_map(|cover| Step::Drop { cover }),
+        (cover(), list(checkpoint_id()), tokens()).prop_map(|(cover, prior, cap)| Step::Rewrite {
+            cover,
+            prior,
+            cap
+        }),
     ]
 }
 

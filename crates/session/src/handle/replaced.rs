@@ -1,0 +1,57 @@
+//! A text takes the place of a summary: what it must keep to.
+
+use unisono_context::TurnId;
+use unisono_context::checkpoint::Body;
+use unisono_context::compaction::{Draft, Plan, Step, Stop, accept_replacement, without};
+
+use crate::event::Work;
+use crate::machine::Written;
+use crate::state::State;
+
+/// Whether a summary may stand where the one does that the step supersedes: it is within its cap,
+/// and in every budget of the turn the context stays within the target.
+pub(super) fn check(
+    state: &State,
+    turn: TurnId,
+    plan: &Plan,
+    written: &Written,
+) -> Result<(), String> {
+    let unfit = || "the result does not fit the step".to_owned();
+    let Step::Rewrite { cover, cap, .. } = &plan.step else {
+        return Err(unfit());
+    };
+    let Body::Summary(text) = &written.body else {
+        return Err(unfit());
+    };
+    let open = state.turns.get(&turn).ok_or_else(unfit)?;
+    let pending = matches!(open.accepted.work, Work::Answer { .. });
+    let head = state.tree.head(&open.accepted.branch);
+    let view = head.and_then(|head| state.view(head, pending));
+    let view = view.ok_or_else(unfit)?;
+    let is_old = |id| cover.supersedes.first() == Some(&id);
+    let old = view.active().iter().find(|active| is_old(active.id));
+    let old = old.ok_or("the summary it was to replace is not in the context any more")?;
+    let budgets = open.budgets(state.preamble_counts(&open.preamble));
+    for budget in budgets.ok_or_else(unfit)?.iter() {
+        let count = written.counts.get(budget.encoding).unwrap_or_default();
+        let rest = without(&view, budget, old).ok_or_else(unfit)?;
+        let tokens = count.at_most;
+        let draft = Draft {
+            text,
+            stop: Stop::Complete,
+            tokens,
+        };
+        // The cap is one of the encoding that the step was planned for.
+        let cap = if budget.encoding == plan.budget.encoding {
+            *cap
+        } else {
+            tokens
+        };
+        let target = open.accepted.policy.target_amount(budget);
+        let context = rest + count;
+        accept_replacement(&draft, cap, context.tokens, target)
+            .and_then(|()| accept_replacement(&draft, cap, context.at_most, budget.usable))
+            .map_err(|rejection| rejection.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! A model writes anew what was made in place of a model's summary: once a turn, after a pause
+//! that failures double, and only where the context stays within its target.
+
+use unisono_context::Timestamp;
+use unisono_context::checkpoint::{Body, Kind, Writer};
+use unisono_context::compaction::Step;
+use unisono_context::policy::{ModelQuota, Policy};
+use unisono_context::tokens::Tokens;
+use unisono_session::brief::CompactionJob;
+use unisono_session::event::Outcome;
+use unisono_session::machine::{NewTurn, StepResult, Written};
+use unisono_session::{Fact, Input};
+
+use crate::shell::*;
+
+const MINUTE_MS: i64 = 60_000;
+
+fn degraded(tokens: u64, job: &CompactionJob) -> Written {
+    Written {
+        writer: Writer::Deterministic,
+        model: "extractive".into(),
+        degraded: true,
+        ..summary(tokens, &job.encodings)
+    }
+}
+
+/// A turn whose context needs no compaction.
+fn asked(n: u64) -> NewTurn {
+    compacting(n, team(agent("lead"), []), 500)
+}
+
+fn answered(shell: &mut Shell) {
+    let lead = shell.dispatched().remove(0);
+    shell.finish(&lead, "done");
+}
+
+fn written(shell: &mut Shell, job: &CompactionJob, written: Written) {
+    let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
+    shell.feed(Input::StepDone { turn, step, result }).unwrap();
+}
+
+fn fails(shell: &mut Shell, job: &CompactionJob) {
+    let (turn, step, reason) = (job.turn, job.step, "the model is down".into());
+    let again = true;
+    let failed = Input::StepFailed {
+        turn,
+        step,
+        reason,
+        again,
+    };
+    shell.feed(failed).unwrap();
+}
+
+/// A session whose first turn was compacted without the model that was to do it.
+fn shell() -> Shell {
+    let mut shell = Shell::with(12);
+    shell.accept(compacting(0, team(agent("lead"), []), 120));
+    let job = shell.job();
+    let made = degraded(20, &job);
+    written(&mut shell, &job, made);
+    answered(&mut shell);
+    shell
+}
+
+/// The step of the newest plan, if it was made for that turn.
+fn planned(shell: &Shell, turn: u64) -> Option<&Step> {
+    let plans = shell.facts("compaction_planned");
+    plans.into_iter().rev().find_map(|fact| match fact {
+        Fact::CompactionPlanned { turn: of, plan } if *of == turn_id(turn) => Some(&plan.step),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_later_turn_has_a_model_write_it_anew() {
+    let mut shell = shell();
+    shell.accept(asked(1));
+    let job = shell.job();
+    let Step::Rewrite { cover, prior, cap } = &job.plan.step else {
+        panic!("{}", job.plan);
+    };
+    let old = shell.state().checkpoints().iter().next().unwrap().clone();
+    assert_eq!(
+        (&cover.spans, &cover.supersedes[..]),
+        (&old.covers, &[old.id][..])
+    );
+    assert_eq!((job.kind, prior.len()), (Kind::Auto, 0));
+    let read: Vec<u32> = job.messages.iter().map(|said| said.ordinal.0).collect();
+    let covered: Vec<u32> = (1..=old.cutoff.0).collect();
+    assert_eq!(read, covered, "all that no model has read");
+    assert!(*cap > Tokens(20) && *cap < Tokens(400), "{cap}");
+    // Longer than the one it replaces, and within the target.
+    let made = summary(cap.0, &job.encodings);
+    written(&mut shell, &job, made);
+    answered(&mut shell);
+    let checkpoints = shell.state().checkpoints();
+    let new = checkpoints.iter().last().unwrap();
+    assert_eq!(
+        (new.covers.clone(), new.cutoff),
+        (old.covers.clone(), old.cutoff)
+    );
+    assert_eq!(
+        (new.number, new.writer, new.degraded),
+        (2, Writer::Model, false)
+    );
+    assert_eq!(checkpoints.rewritten_by(new).map(|c| c.id), Some(old.id));
+    assert_eq!(
+        checkpoints.model_made_since(Timestamp(0)),
+        0,
+        "it does not count"
+    );
+    let head = shell.state().tree().head("main").unwrap();
+    let active = checkpoints.active(shell.state().tree(), head);
+    assert_eq!(active.len(), 1);
+    assert_eq!(active[0].id, new.id);
+
+    shell.accept(asked(2));
+    answered(&mut shell);
+    assert!(planned(&shell, 2).is_none(), "it is as it should be");
+}
+
+#[test]
+fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
+    let mut shell = shell();
+    let mut turn = 1;
+    for pause in [1, 2, 4] {
+        shell.accept(asked(turn));
+        let job = shell.job();
+        assert!(matches!(job.plan.step, Step::Rewrite { .. }));
+        fails(&mut shell, &job);
+        answered(&mut shell);
+        assert_eq!(*shell.outcome(turn), Outcome::Answered, "the turn goes on");
+
+        shell.now = shell.now.plus_ms(pause * MINUTE_MS - 1);
+        shell.accept(asked(turn + 1));
+        answered(&mut shell);
+        assert!(planned(&shell, turn + 1).is_none(), "{pause} min");
+        shell.now = shell.now.plus_ms(1);
+        // What it waits for is in the journal.
+        shell = shell.recovered();
+        turn += 2;
+    }
+    assert_eq!(shell.state().checkpoints().iter().count(), 1);
+    let id = shell.state().checkpoints().iter().next().unwrap().id;
+    let failed = shell.state().checkpoints().failed_repairs(id).unwrap();
+    assert_eq!(failed.times, 3);
+}
+
+#[test]
+fn a_text_that_may_not_stand_there_is_a_failed_repair() {
+    let blank = |job: &CompactionJob| Written {
+        body: Body::Summary(" ".into()),
+        ..summary(5, &job.encodings)
+    };
+    let note = |job: &CompactionJob| Written {
+        body: Body::Tombstone,
+        ..summary(5, &job.encodings)
+    };
+    let long = |job: &CompactionJob| summary(390, &job.encodings);
+    let rows = [
+        "the summary is empty",
+        "the result does not fit the step",
+        "the summary has 390 tokens, over its cap of ",
+    ];
+    for (row, expected) in rows.into_iter().enumerate() {
+        let mut shell = shell();
+        shell.accept(asked(1));
+        let job = shell.job();
+        let made = [blank(&job), note(&job), long(&job)][row].clone();
+        written(&mut shell, &job, made);
+        let failed = shell.facts("compaction_failed");
+        let Some(Fact::CompactionFailed { reason, .. }) = failed.last() else {
+            panic!("not a failure");
+        };
+        assert!(reason.starts_with(expected), "{reason}");
+        answered(&mut shell);
+        assert_eq!(shell.state().checkpoints().iter().count(), 1);
+    }
+}
+
+#[test]
+fn a_repair_that_a_crash_cut_short_is_asked_for_again() {
+    let mut shell = shell();
+    shell.accept(asked(1));
+    let before = shell.job();
+    let mut shell = shell.recovered();
+    let job = shell.job();
+    assert_eq!((job.step, &job.plan), (before.step, &before.plan));
+    let made = summary(25, &job.encodings);
+    written(&mut shell, &job, made);
+    answered(&mut shell);
+    assert_eq!(shell.state().checkpoints().iter().count(), 2);
+    let shell = shell.recovered();
+    assert_eq!(shell.state().checkpoints().iter().count(), 2);
+}
+
+#[test]
+fn nobody_is_asked_where_no_model_may_write_or_there_is_no_room() {
+    let none = Policy {
+        quota: Some(ModelQuota::NONE),
+        ..asked(1).policy
+    };
+    let crowded = Policy {
+        trigger: Some(unisono_context::policy::Trigger::Tokens(Tokens(100))),
+        target: unisono_context::Ppm::percent(70),
+        ..compacting(1, team(agent("lead"), []), 120).policy
+    };
+    for policy in [none, crowded] {
+        let mut shell = shell();
+        shell.accept(NewTurn { policy, ..asked(1) });
+        answered(&mut shell);
+        let rewrites = matches!(planned(&shell, 1), Some(Step::Rewrite { .. }));
+        assert!(!rewrites, "{policy:?}");
+    }
+}
+
+#[test]
+fn what_a_summariser_used_is_recorded_also_when_its_turn_is_over() {
+    let mut shell = shell();
+    let events = shell.journal.len();
+    let used = Input::SummariserUsed {
+        turn: turn_id(0),
+        model: "test/a".into(),
+        usage: Default::default(),
+    };
+    shell.feed(used).unwrap();
+    assert_eq!(shell.journal.len(), events + 1);
+    assert_eq!(shell.facts("summariser_used").len(), 1);
+    let mut ledger = unisono_session::usage::Ledger::default();
+    shell.journal.iter().for_each(|event| ledger.take(event));
+    let rows: Vec<_> = ledger
+        .used()
+        .map(|(_, model, _)| model.to_owned())
+        .collect();
+    assert_eq!(rows, ["test/a"]);
+}
