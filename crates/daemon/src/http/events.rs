@@ -254,6 +254,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         Fact::TurnStarted { turn }
         | Fact::CompactionPlanned { turn, .. }
         | Fact::CompactionFailed { turn, .. }
+        | Fact::SummariserUsed { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
         Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } => (*turn, None),
