@@ -259,8 +259,6 @@ fn old_tool_results_are_masked_before_a_model_is_asked_and_recall_reads_them() {
     let second = requests[1].json().to_string();
     assert!(second.contains("row 299 of table 1: depot 299"), "{second}");
     // And the conversation is as it was.
-    let shown = call(&place, &["export", "latest", "back.jsonl"]);
-    shown.expect(0);
-    let back = std::fs::read_to_string(place.path("back.jsonl")).unwrap();
+    let back = call(&place, &["export", "latest"]).expect(0).stdout;
     assert!(back.contains("row 299 of table 1: depot 299"));
 }
