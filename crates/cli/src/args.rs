@@ -9,7 +9,7 @@ use unisono_daemon::config::Override;
 
 use crate::commands::{
     agents, checkpoints, compact, completions, config, context, doctor, eval, export, import, init,
-    models, resume, run, serve, sessions, usage, vacuum,
+    models, pin, resume, run, serve, sessions, usage, vacuum,
 };
 use crate::problem::{Problem, Result};
 
@@ -178,6 +178,10 @@ pub(crate) enum Command {
     Context(context::Args),
     /// Summarises the older part of a conversation now
     Compact(compact::Args),
+    /// Keeps messages verbatim, whatever is summarised; without numbers, lists those that are kept
+    Pin(pin::Args),
+    /// Lets pinned messages be summarised again
+    Unpin(pin::UnpinArgs),
     /// Stored summaries
     #[command(subcommand)]
     Checkpoints(checkpoints::Command),

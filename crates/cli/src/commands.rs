@@ -12,6 +12,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod models;
+pub(crate) mod pin;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -34,6 +35,8 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Sessions(command) => app.wait_for(sessions::run(app, command)),
         Command::Context(args) => app.wait_for(context::run(app, args)),
         Command::Compact(args) => app.wait_for(compact::run(app, args)),
+        Command::Pin(args) => app.wait_for(pin::pin(app, args)),
+        Command::Unpin(args) => app.wait_for(pin::unpin(app, args)),
         Command::Checkpoints(command) => app.wait_for(checkpoints::run(app, command)),
         Command::Agents(command) => agents::run(app, command),
         Command::Models(args) => models::run(app, args),

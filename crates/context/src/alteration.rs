@@ -109,32 +109,73 @@ fn fit_marker(length: usize, target: usize) -> Option<(String, usize)> {
     })
 }
 
-/// The altered messages of a session, by position.
+/// The altered messages of a session, by position, with all that was ever done to them.
 #[derive(Clone, Debug, Default)]
-pub struct Alterations(BTreeMap<Ordinal, Vec<Alteration>>);
+pub struct Alterations(BTreeMap<Ordinal, Vec<Made>>);
+
+/// An alteration, and when it was made.
+#[derive(Clone, Debug)]
+struct Made {
+    alteration: Alteration,
+    /// Number of the session's newest checkpoint then; 0: there was none.
+    after: u32,
+    /// Whether it was taken back with a checkpoint.
+    undone: bool,
+}
 
 impl Alterations {
-    /// Adds one, or replaces the one its message had.
-    pub fn set(&mut self, alteration: Alteration) {
+    /// Adds one, in place of the one its message had; `newest` is the number of the session's
+    /// newest checkpoint, 0 where there is none.
+    pub fn set(&mut self, alteration: Alteration, newest: u32) {
         let slot = self.0.entry(alteration.ordinal).or_default();
-        slot.retain(|a| a.message != alteration.message);
-        slot.push(alteration);
+        slot.push(Made {
+            alteration,
+            after: newest,
+            undone: false,
+        });
     }
 
     /// How the message is shortened, if it is.
     pub fn get(&self, ordinal: Ordinal, message: MessageId) -> Option<&Alteration> {
-        self.0.get(&ordinal)?.iter().find(|a| a.message == message)
+        self.0.get(&ordinal).and_then(|slot| current(slot, message))
     }
 
     /// How the message of a node is shortened, if it is.
     pub(crate) fn of(&self, node: &Node) -> Option<&Alteration> {
-        let slot = self.0.get(&node.ordinal())?;
-        slot.iter().find(|a| a.message == node.message.id)
+        self.get(node.ordinal(), node.message.id)
     }
 
     /// Those of a range of ordinals, over all branches.
     pub fn range(&self, first: Ordinal, last: Ordinal) -> impl Iterator<Item = &Alteration> {
         let range = (first <= last).then(|| self.0.range(first..=last));
-        range.into_iter().flatten().flat_map(|(_, slot)| slot)
+        let slots = range.into_iter().flatten().map(|(_, slot)| slot);
+        slots.flat_map(|slot| {
+            let newest = move |made: &&Made| {
+                let message = made.alteration.message;
+                current(slot, message).is_some_and(|now| std::ptr::eq(now, &made.alteration))
+            };
+            slot.iter().filter(newest).map(|made| &made.alteration)
+        })
     }
+
+    /// All that was ever done to a message, the newest first.
+    pub fn ever(&self, ordinal: Ordinal, message: MessageId) -> impl Iterator<Item = &Alteration> {
+        let slot = self.0.get(&ordinal).into_iter().flatten().rev();
+        let own = slot.filter(move |made| made.alteration.message == message);
+        own.map(|made| &made.alteration)
+    }
+
+    /// Takes back what was done since the checkpoint of that number was made, to the messages
+    /// that `whose` accepts; what was done to them before stands again.
+    pub(crate) fn undo_since(&mut self, number: u32, whose: impl Fn(&Alteration) -> bool) {
+        for made in self.0.values_mut().flatten() {
+            made.undone |= made.after >= number && whose(&made.alteration);
+        }
+    }
+}
+
+/// What stands of what was done to a message.
+fn current(slot: &[Made], message: MessageId) -> Option<&Alteration> {
+    let standing = |made: &&Made| !made.undone && made.alteration.message == message;
+    slot.iter().rfind(standing).map(|made| &made.alteration)
 }

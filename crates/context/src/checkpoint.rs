@@ -11,10 +11,12 @@ use crate::tree::Tree;
 
 mod facts;
 mod repairs;
+mod restore;
 mod set;
 
 pub use facts::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
 pub use repairs::FailedRepairs;
+pub use restore::{NotActive, restored};
 pub use set::Checkpoints;
 
 /// A closed range of ordinals on a branch.
@@ -45,6 +47,21 @@ impl Span {
     /// Whether the two share a message.
     pub fn overlaps(self, other: Span) -> bool {
         self.first <= other.last && other.first <= self.last
+    }
+
+    /// The same messages in ascending ranges, with neighbours joined.
+    pub fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+        spans.sort_unstable();
+        let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+        for span in spans {
+            match out.last_mut() {
+                Some(last) if span.first <= last.last.next() => {
+                    last.last = last.last.max(span.last);
+                }
+                _ => out.push(span),
+            }
+        }
+        out
     }
 
     /// Whether the message is in it.

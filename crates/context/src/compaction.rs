@@ -5,6 +5,7 @@
 //! so the loop ends; where no step would shrink the context, there is no plan.
 
 mod accept;
+mod anew;
 mod cover;
 mod keep;
 mod outcome;
@@ -27,15 +28,22 @@ use crate::view::View;
 use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
+pub use anew::{Edit, PERSON, anew, edited};
 pub use outcome::Made;
 pub use repair::{repair, rewrite, without};
 pub use unit::Unit;
+
+/// A branch that rests is compacted above this share of what is usable.
+const NEARLY_FULL: Ppm = Ppm::percent(95);
 
 /// Why the planner is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Before a snapshot: start only above the trigger.
     Check,
+    /// Before a snapshot, on a branch where a person took a summary back: start only when nearly
+    /// all that is usable is used.
+    Rest,
     /// After a step of a compaction that is under way: go on until the target is reached.
     Continue,
     /// A person asked: start at any length. Without a `keep` of their own, all before the
@@ -51,7 +59,7 @@ impl Mode {
     pub const fn kind(self) -> Kind {
         match self {
             Mode::Manual { .. } => Kind::Manual,
-            Mode::Check | Mode::Continue => Kind::Auto,
+            Mode::Check | Mode::Rest | Mode::Continue => Kind::Auto,
         }
     }
 }
@@ -209,6 +217,7 @@ fn is_due(policy: &Policy, mode: Mode, budget: &Budget, effective: Count) -> boo
     match mode {
         Mode::Manual { .. } => true,
         Mode::Continue => effective.tokens > policy.target_amount(budget),
+        Mode::Rest => effective.tokens > NEARLY_FULL.of(budget.usable),
         Mode::Check => {
             let limit = if effective.is_approximate() {
                 Ppm::percent(90).of(trigger)

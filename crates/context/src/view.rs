@@ -75,11 +75,12 @@ impl<'a> View<'a> {
     ) -> Option<View<'a>> {
         let len = tree.get(head)?.ordinal();
         let active = checkpoints.active(tree, head);
-        let uncovered = complement(&active, len);
         let on_branch = |id: &MessageId| {
             let ordinal = tree.get(*id)?.ordinal();
             (tree.at(head, ordinal)?.message.id == *id).then_some(ordinal)
         };
+        let pinned: BTreeSet<Ordinal> = pinned.iter().filter_map(on_branch).collect();
+        let uncovered = uncovered(&active, &pinned, len);
         Some(View {
             tree,
             checkpoints,
@@ -88,7 +89,7 @@ impl<'a> View<'a> {
             len,
             active,
             uncovered,
-            pinned: pinned.iter().filter_map(on_branch).collect(),
+            pinned,
             pending: pending.then_some(len),
         })
     }
@@ -123,7 +124,8 @@ impl<'a> View<'a> {
         &self.active
     }
 
-    /// The ranges that no checkpoint covers, ascending.
+    /// The ranges that stand verbatim, masked or cut, ascending: what no active checkpoint
+    /// covers, and what is pinned. A pin takes its message out of what a checkpoint stands for.
     pub fn uncovered(&self) -> &[Span] {
         &self.uncovered
     }
@@ -133,7 +135,7 @@ impl<'a> View<'a> {
         self.pending
     }
 
-    /// Whether the message may not be covered by a summary.
+    /// Whether the message always stands verbatim.
     pub fn is_pinned(&self, ordinal: Ordinal) -> bool {
         self.pinned.contains(&ordinal)
     }
@@ -150,9 +152,10 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// How the message is shortened on this branch, if it is.
+    /// How the message is shortened on this branch, if it is. One that is pinned is not.
     fn alteration(&self, node: &Node) -> Option<&'a Alteration> {
-        self.alterations.of(node)
+        let pinned = self.is_pinned(node.ordinal());
+        self.alterations.of(node).filter(|_| !pinned)
     }
 
     /// Effective tokens under a budget: active checkpoints, uncovered messages and the pending
@@ -169,7 +172,7 @@ impl<'a> View<'a> {
             blocks += u64::from(span.len());
             for alteration in self.alterations.range(span.first, span.last) {
                 let node = self.tree.at(self.head, alteration.ordinal)?;
-                if node.message.id == alteration.message {
+                if node.message.id == alteration.message && !self.is_pinned(node.ordinal()) {
                     let full = node.counts.get(encoding)?;
                     total = total.minus(full) + alteration.counts.get(encoding)?;
                 }
@@ -184,6 +187,13 @@ impl<'a> View<'a> {
                 },
         )
     }
+}
+
+/// The ranges of `1..=len` that no checkpoint covers, and what is pinned.
+fn uncovered(active: &[Arc<Checkpoint>], pinned: &BTreeSet<Ordinal>, len: Ordinal) -> Vec<Span> {
+    let mut gaps = complement(active, len);
+    gaps.extend(pinned.iter().map(|at| Span::new(*at, *at)));
+    Span::merged(gaps)
 }
 
 /// The ranges of `1..=len` that no checkpoint covers.

@@ -315,12 +315,13 @@ fn how_a_message_is_shortened_is_content() {
         Form::Cut { target_chars: 101 },
     ] {
         let mut chat = chat.clone();
-        chat.alterations.set(Alteration {
+        let alteration = Alteration {
             message,
             ordinal: Ordinal(3),
             form,
             counts: Counts::default(),
-        });
+        };
+        chat.alterations.set(alteration, 0);
         ids.push(chat.freeze().id());
     }
     let distinct: std::collections::BTreeSet<_> = ids.iter().collect();

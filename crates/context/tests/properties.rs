@@ -11,6 +11,8 @@
 #[path = "support/chat.rs"]
 mod chat;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chat::{Chain, Chat, Fallback, Summariser, call, ordinals, preamble, result, text};
@@ -20,7 +22,7 @@ use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::{Error, Mode, Plan};
 use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Ordinal, Ppm, Role, Snapshot, Tokens};
+use unisono_context::{Encoding, Ordinal, Part, Ppm, Role, Snapshot, Tokens};
 
 /// One message to come.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,8 @@ enum Event {
     Fork(u32),
     /// A person takes the newest active summary back.
     Retire,
+    /// A person pins a message, by its share of the branch in thousandths, or not any more.
+    Pin(u32, bool),
 }
 
 fn tokens() -> impl Strategy<Value = u64> {
@@ -94,6 +98,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (prop::option::of(keep()), chain()).prop_map(|(k, c)| Event::Manual(k, c)),
         1 => (0u32..1_000).prop_map(Event::Fork),
         1 => Just(Event::Retire),
+        2 => (0u32..1_000, prop::bool::weighted(0.6)).prop_map(|(at, on)| Event::Pin(at, on)),
     ]
 }
 
@@ -160,6 +165,19 @@ impl Chat {
         };
         if pin {
             self.pinned.insert(id);
+        }
+    }
+
+    fn pin(&mut self, share: u32, pinned: bool) {
+        let at = Ordinal((self.view().len().0 * share / 1_000).max(1));
+        let unit = self.tree.unit(self.head(), at);
+        let unit: Vec<_> = unit.into_iter().map(|node| node.message.id).collect();
+        for id in unit {
+            if pinned {
+                self.pinned.insert(id);
+            } else {
+                self.pinned.remove(&id);
+            }
         }
     }
 }
@@ -261,7 +279,8 @@ fn check_branch(chat: &Chat) {
         .map(|entry| entry.message().ordinal.0)
         .collect();
     for block in snapshot.blocks() {
-        seen.extend(ordinals(&block.checkpoint().covers));
+        let covers = ordinals(&block.checkpoint().covers).into_iter();
+        seen.extend(covers.filter(|at| !view.is_pinned(Ordinal(*at))));
     }
     seen.sort_unstable();
     let all: Vec<u32> = (1..=view.len().0).collect();
@@ -278,7 +297,8 @@ fn check_branch(chat: &Chat) {
         let ordinal = chat.tree.get(*id).unwrap().message.ordinal;
         let on_branch = chat.tree.at(chat.head(), ordinal);
         if on_branch.is_some_and(|node| node.message.id == *id) {
-            assert!(snapshot.entries().iter().any(|e| e.message().id == *id));
+            let shown = snapshot.entries().iter().find(|e| e.message().id == *id);
+            assert_eq!(shown.map(|entry| entry.form()), Some(None), "verbatim");
         }
     }
     let rebuilt = Snapshot::rebuild(
@@ -398,8 +418,18 @@ fn check_overflow(chat: &Chat, budgets: &Budgets, policy: &Policy, error: &Error
     assert!(!budgets.iter().all(fits), "could fit: {error}");
 }
 
-fn run(chat: &mut Chat, budgets: &Budgets, policy: &Policy, mode: Mode, chain: Chain) {
-    let watch = |chat: &Chat, plan: &Plan| check_step(chat, plan);
+fn run(
+    chat: &mut Chat,
+    budgets: &Budgets,
+    policy: &Policy,
+    mode: Mode,
+    chain: Chain,
+    earlier: &Earlier,
+) {
+    let watch = |chat: &Chat, plan: &Plan| {
+        check_step(chat, plan);
+        earlier.note(chat, plan);
+    };
     match chat.compact_watched(budgets, policy, mode, chain, watch) {
         Ok(plans) => {
             check_result(chat, budgets, policy, mode);
@@ -408,6 +438,49 @@ fn run(chat: &mut Chat, budgets: &Budgets, policy: &Policy, mode: Mode, chain: C
             }
         }
         Err(error) => check_overflow(chat, budgets, policy, &error),
+    }
+}
+
+/// The contexts before each checkpoint of this stretch of a branch, by its number.
+#[derive(Default)]
+struct Earlier(RefCell<BTreeMap<u32, Context>>);
+
+/// A context as a model sees it: summaries, then messages with their numbers.
+type Context = (Vec<Arc<str>>, Vec<(u32, Vec<Part>)>);
+
+fn context(chat: &Chat) -> Context {
+    let snapshot = chat.freeze();
+    let blocks = snapshot.blocks().iter().map(|block| block.text().clone());
+    let entries = snapshot.entries().iter();
+    let entries = entries.map(|e| (e.message().ordinal.0, e.parts().into_owned()));
+    (blocks.collect(), entries.collect())
+}
+
+impl Earlier {
+    fn note(&self, chat: &Chat, plan: &Plan) {
+        if plan.step.cover().is_some() {
+            let number = chat.checkpoints.next_number();
+            self.0.borrow_mut().insert(number, context(chat));
+        }
+    }
+
+    /// C11: after a restore the context is the one before, byte for byte, with what was said
+    /// since in full.
+    fn check_restored(&self, chat: &Chat, number: u32) {
+        let Some((blocks, entries)) = self.0.borrow().get(&number).cloned() else {
+            return;
+        };
+        let (now_blocks, now_entries) = context(chat);
+        assert_eq!(now_blocks, blocks, "the summaries before {number}");
+        let (same, since) = now_entries.split_at(entries.len());
+        assert_eq!(same, entries, "the messages before {number}");
+        let last = entries.last().map_or(0, |(at, _)| *at);
+        let said: Vec<_> = (last + 1..=chat.view().len().0)
+            .map(|at| chat.tree.at(chat.head(), Ordinal(at)).unwrap())
+            .map(|node| (node.ordinal().0, node.message.parts.clone()))
+            .collect();
+        assert_eq!(since, said, "what was said since");
+        assert!(chat.checkpoints.rests(&chat.tree, chat.head()));
     }
 }
 
@@ -429,25 +502,34 @@ proptest! {
         let mut chat = Chat { approximate, ..Chat::default() };
         chat.chars_per_token[1] = second_encoding;
         chat.hear(Say::User(50), false);
+        let mut earlier = Earlier::default();
         for event in events {
             match event {
                 Event::Say(say, pin) => chat.hear(say, pin),
                 Event::Turn(tokens, chain) => {
                     chat.hear(Say::User(tokens), false);
                     chat.pending = true;
-                    run(&mut chat, &budgets, &policy, Mode::Check, chain);
+                    run(&mut chat, &budgets, &policy, Mode::Check, chain, &earlier);
                 }
                 Event::Manual(keep, chain) => {
-                    run(&mut chat, &budgets, &policy, Mode::Manual { keep }, chain);
+                    let mode = Mode::Manual { keep };
+                    run(&mut chat, &budgets, &policy, mode, chain, &earlier);
                 }
                 Event::Fork(share) => {
                     let len = chat.view().len().0;
                     chat.fork_at((len * share / 1_000).max(1));
+                    earlier = Earlier::default();
                 }
                 Event::Retire => {
-                    if let Some(newest) = chat.view().active().last().map(|c| c.id) {
-                        chat.checkpoints.retire(newest);
+                    let newest = chat.view().active().iter().max_by_key(|c| c.number).cloned();
+                    if let Some(newest) = newest {
+                        chat.restore(newest.id);
+                        earlier.check_restored(&chat, newest.number);
                     }
+                }
+                Event::Pin(share, pinned) => {
+                    chat.pin(share, pinned);
+                    earlier = Earlier::default();
                 }
             }
             chat.now = chat.now.plus_ms(60_000);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
-use unisono_context::tokens::Ppm;
-use unisono_context::{MessageId, TurnId};
+use unisono_context::tokens::{Counts, Ppm};
+use unisono_context::{CheckpointId, MessageId, TurnId};
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
 use unisono_session::agent::Team;
@@ -33,6 +33,9 @@ pub struct Ask {
 enum What {
     Task(String),
     Compact(Option<Keep>, Option<Arc<str>>),
+    Restore(CheckpointId),
+    Regenerate(CheckpointId, Option<Arc<str>>),
+    Edit(CheckpointId, Arc<str>, Counts),
 }
 
 impl Ask {
@@ -46,6 +49,30 @@ impl Ask {
         Ask {
             agents: Some(Vec::new()),
             ..Ask::of(What::Compact(keep, instructions.map(Into::into)))
+        }
+    }
+
+    /// Asks for a checkpoint to be taken back.
+    pub fn restore(checkpoint: CheckpointId) -> Ask {
+        Ask {
+            agents: Some(Vec::new()),
+            ..Ask::of(What::Restore(checkpoint))
+        }
+    }
+
+    /// Asks for a checkpoint to be written anew.
+    pub fn regenerate(checkpoint: CheckpointId, instructions: Option<String>) -> Ask {
+        Ask {
+            agents: Some(Vec::new()),
+            ..Ask::of(What::Regenerate(checkpoint, instructions.map(Into::into)))
+        }
+    }
+
+    /// Puts a text in place of a checkpoint's; `counts` are those of its block.
+    pub fn edit(checkpoint: CheckpointId, text: impl Into<Arc<str>>, counts: Counts) -> Ask {
+        Ask {
+            agents: Some(Vec::new()),
+            ..Ask::of(What::Edit(checkpoint, text.into(), counts))
         }
     }
 
@@ -125,6 +152,18 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         What::Compact(keep, instructions) => Work::Compact {
             keep: *keep,
             instructions: instructions.clone(),
+        },
+        What::Restore(checkpoint) => Work::Restore {
+            checkpoint: *checkpoint,
+        },
+        What::Regenerate(checkpoint, instructions) => Work::Regenerate {
+            checkpoint: *checkpoint,
+            instructions: instructions.clone(),
+        },
+        What::Edit(checkpoint, text, counts) => Work::Edit {
+            checkpoint: *checkpoint,
+            text: text.clone(),
+            counts: *counts,
         },
     };
     Ok(NewTurn {

@@ -196,6 +196,8 @@ impl Shown {
     pub fn entry_tokens(&self, state: &State, entry: &Entry) -> Tokens {
         let message = entry.message();
         let altered = state.alterations().get(message.ordinal, message.id);
+        // A pinned message stands whole.
+        let altered = altered.filter(|_| entry.form().is_some());
         let altered = altered.and_then(|alteration| alteration.counts.get(self.encoding));
         let whole = || state.tree().get(message.id)?.counts.get(self.encoding);
         let count = altered.or_else(whole).unwrap_or_default();

@@ -85,12 +85,13 @@ impl Chat {
     }
 
     pub(crate) fn alter(mut self, n: u32, form: Form) -> Chat {
-        self.alterations.set(Alteration {
+        let alteration = Alteration {
             message: MessageId::from_u128(self.seed | u128::from(n)),
             ordinal: Ordinal(n),
             form,
             counts: Counts::default(),
-        });
+        };
+        self.alterations.set(alteration, 0);
         self
     }
 

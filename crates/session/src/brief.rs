@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Checkpoint, Kind};
-use unisono_context::compaction::{Plan, Step as PlanStep};
+use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
 use unisono_context::message::Part;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{
@@ -190,11 +190,12 @@ impl State {
             PlanStep::Summarise { cover, .. }
             | PlanStep::Drop { cover }
             | PlanStep::Rewrite { cover, .. } => {
-                let read = match &plan.step {
-                    PlanStep::Rewrite { prior, .. } => prior,
-                    _ => &cover.supersedes,
-                };
-                prior.extend(read.iter().filter_map(|id| self.checkpoints.get(*id)));
+                match &plan.step {
+                    PlanStep::Rewrite { prior: read, .. } => {
+                        prior.extend(read.iter().filter_map(|id| self.checkpoints.get(*id)));
+                    }
+                    _ => prior.extend(self.read_first(turn, cover)),
+                }
                 for span in &cover.fresh {
                     let nodes = self.tree.range(head, span.first..=span.last);
                     messages.extend(nodes.into_iter().map(|node| node.message.clone()));
@@ -215,9 +216,9 @@ impl State {
                 messages.push(self.tree.get(*message)?.message.clone())
             }
         }
-        let (kind, instructions) = match &turn.accepted.work {
-            Work::Compact { instructions, .. } => (Kind::Manual, instructions.clone()),
-            Work::Answer { .. } => (Kind::Auto, None),
+        let kind = match &turn.accepted.work {
+            Work::Answer { .. } => Kind::Auto,
+            _ => Kind::Manual,
         };
         let shown = messages.iter().chain(&recent);
         let altered = shown.filter_map(|said| self.alterations.get(said.ordinal, said.id));
@@ -234,8 +235,28 @@ impl State {
             messages,
             recent,
             encodings: Encoding::ALL.to_vec(),
-            instructions,
+            instructions: turn.accepted.work.instructions().cloned(),
         })
+    }
+}
+
+impl State {
+    /// The checkpoints that a summary is made of besides messages: those whose place it takes, or,
+    /// where it is written anew, those whose place the old one took.
+    fn read_first(&self, turn: &Turn, cover: &Cover) -> Vec<&Arc<Checkpoint>> {
+        let find = |ids: &[CheckpointId]| -> Vec<&Arc<Checkpoint>> {
+            ids.iter()
+                .filter_map(|id| self.checkpoints.get(*id))
+                .collect()
+        };
+        let replaced = find(&cover.supersedes);
+        match turn.accepted.work {
+            Work::Regenerate { .. } => replaced
+                .iter()
+                .flat_map(|old| find(&old.supersedes))
+                .collect(),
+            _ => replaced,
+        }
     }
 }
 
@@ -265,7 +286,7 @@ pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
                 .collect::<Vec<_>>();
             texts.join("\n").into()
         }
-        Work::Compact { .. } => "".into(),
+        _ => "".into(),
     })
 }
 

@@ -12,9 +12,10 @@ use unisono_context::compaction::Plan;
 use unisono_context::message::NewMessage;
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::snapshot::{Manifest, ToolSpec};
-use unisono_context::tokens::{Count, Ppm};
+use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::{
-    AgentId, Digest, Encoding, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
+    AgentId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, SnapshotId, Timestamp,
+    Tokens, TurnId,
 };
 
 use crate::agent::Definition;
@@ -194,6 +195,26 @@ pub enum Fact {
         /// What it used.
         usage: Usage,
     },
+    /// Messages are to stand verbatim in every context from now on, also where a summary stands
+    /// for them.
+    Pinned {
+        /// Which.
+        messages: Vec<MessageId>,
+    },
+    /// Messages are not pinned any more.
+    Unpinned {
+        /// Which.
+        messages: Vec<MessageId>,
+    },
+    /// A checkpoint was taken back: the context is what it was before, with what was said since.
+    Restored {
+        /// For this turn; none: it was imported so.
+        turn: Option<TurnId>,
+        /// Which.
+        checkpoint: CheckpointId,
+        /// Effective tokens before.
+        before: Tokens,
+    },
 }
 
 /// What comes from a run that was cancelled.
@@ -306,6 +327,49 @@ pub enum Work {
         /// What the writer of the summary is told.
         instructions: Option<Arc<str>>,
     },
+    /// Takes a checkpoint back on a person's request.
+    Restore {
+        /// Which.
+        checkpoint: CheckpointId,
+    },
+    /// Has a checkpoint written anew on a person's request.
+    Regenerate {
+        /// Which.
+        checkpoint: CheckpointId,
+        /// What the writer of the summary is told.
+        instructions: Option<Arc<str>>,
+    },
+    /// Puts a person's text in place of a checkpoint's.
+    Edit {
+        /// Which.
+        checkpoint: CheckpointId,
+        /// The text.
+        text: Arc<str>,
+        /// Tokens of its block, per encoding.
+        counts: Counts,
+    },
+}
+
+impl Work {
+    /// The checkpoint that is to be taken back or replaced.
+    pub const fn checkpoint(&self) -> Option<CheckpointId> {
+        match self {
+            Work::Restore { checkpoint }
+            | Work::Regenerate { checkpoint, .. }
+            | Work::Edit { checkpoint, .. } => Some(*checkpoint),
+            Work::Answer { .. } | Work::Compact { .. } => None,
+        }
+    }
+
+    /// What the writer of a summary is told by the person who asked for it.
+    pub fn instructions(&self) -> Option<&Arc<str>> {
+        match self {
+            Work::Compact { instructions, .. } | Work::Regenerate { instructions, .. } => {
+                instructions.as_ref()
+            }
+            Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => None,
+        }
+    }
 }
 
 /// What a run's agent was given.
@@ -369,4 +433,11 @@ pub enum Outcome {
     },
     /// Somebody cancelled it.
     Cancelled,
+    /// A checkpoint was taken back.
+    Restored {
+        /// Effective tokens before.
+        before: Tokens,
+        /// Effective tokens after.
+        after: Tokens,
+    },
 }

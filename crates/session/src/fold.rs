@@ -102,6 +102,10 @@ impl State {
                 let digest = definition.digest();
                 self.definitions.insert(digest, definition.clone());
             }
+            Fact::Pinned { messages } => self.pinned.extend(messages),
+            Fact::Unpinned { messages } => {
+                self.pinned.retain(|message| !messages.contains(message));
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -117,18 +121,25 @@ impl State {
                 if let Some(turn) = turn {
                     self.step_done(*turn)?;
                 }
+                // One that was imported stays whatever is taken back.
+                let newest = turn.map_or(0, |_| self.checkpoints.next_number() - 1);
                 for alteration in alterations {
-                    self.alterations.set(alteration.clone());
+                    self.alterations.set(alteration.clone(), newest);
                 }
                 Ok(())
             }
             Fact::Compacted { turn, checkpoint } => {
                 if let Some(turn) = turn {
-                    self.step_done(*turn)?.covered = true;
+                    self.covered(*turn)?;
                 }
                 self.checkpoints.add(checkpoint.clone());
                 Ok(())
             }
+            Fact::Restored {
+                turn,
+                checkpoint,
+                before,
+            } => self.restored(*turn, *checkpoint, *before),
             Fact::CompactionFailed { turn, .. } => self.step_failed(*turn, at),
             Fact::Frozen {
                 turn,

@@ -8,8 +8,11 @@ mod counted;
 mod delegate;
 mod fork;
 mod import;
+mod pin;
 mod rendered;
 mod replaced;
+mod restore;
+mod rewrite;
 mod run_ended;
 mod run_stepped;
 mod step_done;
@@ -36,6 +39,11 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         Input::Import(import) => import::handle(tx, import),
         Input::Accept(turn) => accept::handle(tx, *turn),
         Input::Fork { branch, at } => fork::handle(tx, branch, at),
+        Input::Pin {
+            branch,
+            messages,
+            pinned,
+        } => pin::handle(tx, &branch, &messages, pinned),
         Input::Counted(counted) => Ok(counted::handle(tx, counted)?),
         Input::StepDone { turn, step, result } => Ok(step_done::done(tx, turn, step, result)?),
         Input::StepFailed {

@@ -9,7 +9,9 @@ use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Count, Counts, Ppm};
-use unisono_context::{AgentId, Digest, Encoding, MessageId, RunId, SessionId, TurnId};
+use unisono_context::{
+    AgentId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, TurnId,
+};
 
 use crate::agent::Team;
 use crate::event::{Calibration, DelegationLimits, Work};
@@ -29,6 +31,16 @@ pub enum Input {
         branch: Arc<str>,
         /// Its head.
         at: MessageId,
+    },
+    /// Messages are to stand verbatim whatever is compacted, or not any more. The same again
+    /// changes nothing.
+    Pin {
+        /// The branch whose messages are meant.
+        branch: Arc<str>,
+        /// Which.
+        messages: Vec<MessageId>,
+        /// Whether they are pinned from now on.
+        pinned: bool,
     },
     /// [`crate::Effect::Count`] was carried out.
     Counted(Counted),
@@ -127,6 +139,10 @@ pub struct Import {
     pub checkpoints: Vec<Arc<Checkpoint>>,
     /// Messages that are masked or cut.
     pub alterations: Vec<Alteration>,
+    /// Messages that always stand verbatim.
+    pub pinned: Vec<MessageId>,
+    /// Those of the checkpoints that were taken back.
+    pub retired: Vec<CheckpointId>,
 }
 
 /// A turn to be accepted.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use unisono_context::checkpoint::NotActive;
 use unisono_context::snapshot::RebuildError;
 use unisono_context::{MessageId, RunId, Snapshot, Timestamp, TurnId, tree};
 
@@ -57,6 +58,17 @@ pub enum Refusal {
     /// A turn works on the branch.
     #[error("branch {0:?} is busy: a turn works on it")]
     BranchBusy(Arc<str>),
+    /// The message is one of another branch.
+    #[error("message {message} is not on branch {branch:?}")]
+    NotOnBranch {
+        /// The message.
+        message: MessageId,
+        /// The branch.
+        branch: Arc<str>,
+    },
+    /// The checkpoint does not stand in the context of the branch.
+    #[error(transparent)]
+    NotActive(#[from] NotActive),
     /// There is nothing to do.
     #[error("the task is empty")]
     EmptyTask,

@@ -65,10 +65,8 @@ impl State {
         for (ordinal, form) in &manifest.altered {
             let node = self.tree.at(manifest.head, *ordinal)?;
             let whole = node.counts.get(encoding)?;
-            let mut now = self.alterations.range(*ordinal, *ordinal);
-            // One that was shortened further since counts whole.
-            let as_frozen =
-                now.find(|known| known.message == node.message.id && known.form == *form);
+            let mut ever = self.alterations.ever(*ordinal, node.message.id);
+            let as_frozen = ever.find(|known| known.form == *form);
             if let Some(counted) = as_frozen.and_then(|known| known.counts.get(encoding)) {
                 cost = cost.minus(whole.at_most) + counted.at_most;
             }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use unisono_context::alteration::Alterations;
-use unisono_context::checkpoint::Checkpoints;
+use unisono_context::checkpoint::{Checkpoints, restored};
 use unisono_context::compaction::Plan;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Counts;
 use unisono_context::view::View;
-use unisono_context::{Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId};
+use unisono_context::{CheckpointId, Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId};
 
 use crate::agent::Definition;
 use crate::event::Outcome;
@@ -147,6 +147,12 @@ impl State {
             head,
             pending,
         )
+    }
+
+    /// What stands for messages once a checkpoint is taken back on the branch that ends in `head`.
+    pub fn without(&self, head: MessageId, checkpoint: CheckpointId) -> (Checkpoints, Alterations) {
+        let (all, altered) = (&self.checkpoints, &self.alterations);
+        restored(&self.tree, all, altered, head, checkpoint)
     }
 
     /// The runs of a turn, in the order in which they were opened.

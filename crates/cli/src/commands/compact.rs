@@ -22,7 +22,7 @@ use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::args::{Compaction, tokens};
 use crate::ask::confirmed;
-use crate::live::{Interrupts, Limits, Screen, Watch, conclude, follow};
+use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::sessions::Sessions;
 use crate::show;
@@ -261,18 +261,25 @@ fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
     }
 }
 
-async fn carry_out(
+/// Asks for a turn without agents and follows it to its end.
+pub(crate) async fn follow_one(
     app: &App,
     setup: Setup,
     opened: Opened,
     id: SessionId,
     ask: &Ask,
     interrupts: &mut Interrupts,
-) -> Result<()> {
+) -> Result<(Watch, End)> {
     let daemon = app.daemon(opened, setup).await?;
     let session = daemon.open(id).await?;
     let state = session.inspect(Clone::clone).await?;
-    let turn = daemon.begin(&session, ask).await?;
+    let turn = match daemon.begin(&session, ask).await {
+        Ok(turn) => turn,
+        Err(error) => {
+            stop(daemon, End::Ended).await;
+            return Err(error.into());
+        }
+    };
     let mut watch = Watch::new(state, turn);
     let mut screen = Screen::new(&app.out);
     let limits = Limits {
@@ -282,6 +289,23 @@ async fn carry_out(
     let end = follow(&daemon, &session, &mut watch, &mut screen, limits).await?;
     drop(screen);
     stop(daemon, end).await;
+    Ok((watch, end))
+}
+
+async fn carry_out(
+    app: &App,
+    setup: Setup,
+    opened: Opened,
+    id: SessionId,
+    ask: &Ask,
+    interrupts: &mut Interrupts,
+) -> Result<()> {
+    let (watch, end) = follow_one(app, setup, opened, id, ask, interrupts).await?;
+    report(app, id, &watch, end)
+}
+
+/// What came of a compaction on request, or of a summary that was written anew.
+pub(crate) fn report(app: &App, id: SessionId, watch: &Watch, end: End) -> Result<()> {
     match (&watch.outcome, watch.checkpoints.last()) {
         (Some(Outcome::Compacted { before, after }), Some(checkpoint)) => {
             tell(app, id, (*before, *after), checkpoint);
@@ -294,11 +318,17 @@ async fn carry_out(
             ));
             Ok(())
         }
-        _ => conclude(&app.out, id, &watch, end),
+        _ => conclude(&app.out, id, watch, end),
     }
 }
 
-fn tell(app: &App, id: SessionId, (before, after): (Tokens, Tokens), checkpoint: &Checkpoint) {
+/// Says what a checkpoint became, and how it begins.
+pub(crate) fn tell(
+    app: &App,
+    id: SessionId,
+    (before, after): (Tokens, Tokens),
+    checkpoint: &Checkpoint,
+) {
     let preview = match &checkpoint.body {
         Body::Summary(text) => show::line(text, PREVIEW_CHARS),
         Body::Tombstone => checkpoint.context_text(),
@@ -311,10 +341,13 @@ fn tell(app: &App, id: SessionId, (before, after): (Tokens, Tokens), checkpoint:
         }));
         return;
     }
-    let saved = show::tokens(before.minus(after));
+    let saved = match before.minus(after) {
+        Tokens::ZERO => String::new(),
+        saved => format!(", {} saved", show::tokens(saved)),
+    };
     let (before, after) = (show::tokens(before), show::tokens(after));
     app.out.data(format_args!(
-        "compacted: {before} → {after} tokens, {saved} saved; checkpoint {}\n{preview}",
+        "compacted: {before} → {after} tokens{saved}; checkpoint {}\n{preview}",
         checkpoint.number
     ));
 }

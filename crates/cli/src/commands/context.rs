@@ -21,7 +21,7 @@ without new input would freeze: equal content has an equal id, on every machine.
 JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, used_tokens,
 occupancy_percent, approximate, exact_tokens (with --exact: by the provider, persona included), system {tokens, text}, tools [{name, description}], tools_tokens,
 summaries [{checkpoint, first, last, messages, tokens, model, text}],
-messages [{ordinal, role, author, tokens, form (masked, cut or null), text}].
+messages [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}].
 
 Examples:
   unisono context latest

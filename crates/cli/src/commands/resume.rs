@@ -99,7 +99,8 @@ async fn one(
     let changed = before
         .turn(turn)
         .map(|turn| daemon.setup().roster.changed(turn));
-    let mut watch = Watch::new(before, turn);
+    let compaction = &daemon.setup().loaded.config.compaction;
+    let mut watch = Watch::new(before, turn).notifying(compaction);
     watch.changed = changed.unwrap_or_default();
     let mut screen = Screen::new(&app.out);
     let ended = watch

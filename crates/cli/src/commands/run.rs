@@ -165,11 +165,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ),
     };
     say_model(&app.out, &setup, &team);
+    let compaction = setup.loaded.config.compaction.clone();
     let daemon = app.daemon(opened, setup).await?;
     let mut screen = Screen::new(&app.out);
     let session = open(&daemon, from, &screen, &args.branch).await?;
     let (end, watch) = {
-        let mut watch = begin(&daemon, &session, &ask).await?;
+        let watch = begin(&daemon, &session, &ask).await?;
+        let mut watch = watch.notifying(&compaction);
         let timeout = Some(timeout);
         let limits = Limits {
             timeout,

@@ -130,6 +130,7 @@ fn word(watch: &Watch, end: End) -> &'static str {
         (End::TimedOut, _) => "timeout",
         (_, Some(Outcome::Failed { .. })) => "failed",
         (_, Some(Outcome::Cancelled)) => "cancelled",
+        (_, Some(Outcome::Restored { .. })) => "restored",
         (_, None) => "open",
     }
 }
@@ -226,7 +227,7 @@ pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -
         }
         (_, Some(Outcome::Failed { code, reason })) => Err(failed(code, reason)),
         (_, Some(Outcome::Cancelled)) => Err(Problem::failed("the turn was cancelled")),
-        (_, Some(Outcome::Compacted { .. }) | None) => Ok(()),
+        (_, Some(Outcome::Compacted { .. } | Outcome::Restored { .. }) | None) => Ok(()),
     }
 }
 
@@ -239,6 +240,10 @@ fn failed(code: &str, reason: &str) -> Problem {
         ),
         "compaction_failed" => problem.hint(
             "try again, take quotes with `unisono compact --summariser extractive`, or leave it",
+        ),
+        "edit_rejected" => problem.hint("write a shorter text; nothing was changed"),
+        "restore_overflow" => problem.hint(
+            "compact less instead: `unisono checkpoints edit`, or ask an agent with a larger model",
         ),
         "snapshot_mismatch" => problem.hint("run `unisono doctor`, then ask again"),
         _ => problem,

@@ -78,6 +78,9 @@ impl<'o> Screen<'o> {
             }
             News::Shortened(messages) => {
                 self.step_done();
+                if !watch.notifies {
+                    return;
+                }
                 let messages = show::many(*messages as u64, "message");
                 let text = format!("{messages} masked or cut, still there for `recall`");
                 self.headline("shortened", &text);
@@ -87,9 +90,13 @@ impl<'o> Screen<'o> {
                 rewrites,
             } => {
                 self.step_done();
-                match rewrites {
-                    Some(old) => self.headline("rewritten", &notice::rewritten(checkpoint, *old)),
-                    None => self.headline("compacted", &notice::compacted(checkpoint)),
+                if watch.notifies {
+                    match rewrites {
+                        Some(old) => {
+                            self.headline("rewritten", &notice::rewritten(checkpoint, *old));
+                        }
+                        None => self.headline("compacted", &notice::compacted(checkpoint)),
+                    }
                 }
             }
             News::StepFailed { reason, pause_ms } => {

@@ -8,6 +8,7 @@ use unisono_context::compaction::Step;
 use unisono_context::policy::ModelQuota;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
 use unisono_daemon::agents::{Change, answers_alone};
+use unisono_daemon::config::Compaction;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
@@ -32,6 +33,8 @@ pub(crate) struct Watch {
     pub(crate) answer: Option<Arc<Message>>,
     /// Its agents that are defined otherwise by now.
     pub(crate) changed: Vec<(AgentId, Change)>,
+    /// Whether it is told what was compacted by itself.
+    pub(crate) notifies: bool,
 }
 
 /// The frozen context.
@@ -97,9 +100,16 @@ impl Watch {
             outcome: None,
             answer: None,
             changed: Vec::new(),
+            notifies: true,
         };
         watch.catch_up();
         watch
+    }
+
+    /// Tells of compactions as the configuration and the session's labels say.
+    pub(crate) fn notifying(mut self, compaction: &Compaction) -> Watch {
+        self.notifies = compaction.notifies(self.state.labels());
+        self
     }
 
     /// What the runs that have finished used together.

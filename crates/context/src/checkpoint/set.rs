@@ -60,6 +60,11 @@ impl Checkpoints {
         self.retired.contains(&id)
     }
 
+    /// Whether any was.
+    pub(super) fn any_retired(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
     /// The checkpoint of that id.
     pub fn get(&self, id: CheckpointId) -> Option<&Arc<Checkpoint>> {
         self.by_id.get(&id).map(|at| &self.all[*at])
@@ -102,7 +107,7 @@ impl Checkpoints {
     }
 
     /// All of them, oldest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Checkpoint>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Checkpoint>> + DoubleEndedIterator {
         self.all.iter()
     }
 

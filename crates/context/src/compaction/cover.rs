@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{Body, Checkpoint, Span, Writer};
+use crate::ids::Ordinal;
 use crate::policy::Method;
 use crate::tokens::Tokens;
 
@@ -154,10 +155,10 @@ fn coverage(s: &Situation<'_>, start: usize, notes_too: bool) -> Option<Cover> {
         .iter()
         .filter(|unit| !unit.pinned)
         .collect();
-    let fresh = merged(leaving.iter().map(|unit| unit.span).collect());
+    let fresh = Span::merged(leaving.iter().map(|unit| unit.span).collect());
     let fresh = common(&fresh, s.view.uncovered());
     let covered = old.iter().flat_map(|c| c.covers.iter().copied());
-    let spans = merged(covered.chain(fresh.iter().copied()).collect());
+    let spans = Span::merged(covered.chain(fresh.iter().copied()).collect());
     let blocks: Tokens = old.iter().map(|c| s.block(c).tokens).sum();
     let messages: Tokens = leaving.iter().map(|unit| unit.count.tokens).sum();
     Some(Cover {
@@ -167,19 +168,6 @@ fn coverage(s: &Situation<'_>, start: usize, notes_too: bool) -> Option<Cover> {
         supersedes: old.iter().map(|c| c.id).collect(),
         original: messages + blocks,
     })
-}
-
-/// Sorted, with neighbours joined.
-fn merged(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_unstable();
-    let mut out: Vec<Span> = Vec::with_capacity(spans.len());
-    for span in spans {
-        match out.last_mut() {
-            Some(last) if span.first <= last.last.next() => last.last = last.last.max(span.last),
-            _ => out.push(span),
-        }
-    }
-    out
 }
 
 /// What is in both; each list is ascending and disjoint. A unit may reach over a covered range
@@ -194,6 +182,24 @@ pub(super) fn common(spans: &[Span], others: &[Span]) -> Vec<Span> {
         out.extend(
             touching.map(|other| Span::new(other.first.max(span.first), other.last.min(span.last))),
         );
+    }
+    out
+}
+
+/// The first without the second; each list is ascending and disjoint.
+pub(super) fn less(spans: &[Span], others: &[Span]) -> Vec<Span> {
+    let mut out = Vec::new();
+    for span in spans {
+        let mut next = span.first;
+        for other in others.iter().filter(|other| other.overlaps(*span)) {
+            if next < other.first {
+                out.push(Span::new(next, Ordinal(other.first.0 - 1)));
+            }
+            next = next.max(other.last.next());
+        }
+        if next <= span.last {
+            out.push(Span::new(next, span.last));
+        }
     }
     out
 }

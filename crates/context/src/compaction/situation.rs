@@ -50,7 +50,7 @@ impl<'a> Situation<'a> {
                 amount: Tokens::ZERO,
                 align: 0,
             }),
-            Mode::Check | Mode::Continue => policy.keep,
+            Mode::Check | Mode::Rest | Mode::Continue => policy.keep,
         };
         let open_from = open_from(view, &items);
         let newest = units.len().saturating_sub(1);

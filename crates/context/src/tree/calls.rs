@@ -1,11 +1,12 @@
 //! Which tool call a tool result answers: by position, because real transcripts reuse call ids.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ids::Ordinal;
+use crate::ids::{MessageId, Ordinal};
 use crate::message::{CallRef, Part};
 
-use super::{Error, Node};
+use super::{Error, Node, Tree};
 
 /// Unanswered calls of older messages that are remembered; those before are taken as never
 /// answered. Bounds what each message on a path carries.
@@ -29,6 +30,33 @@ pub(super) struct Pairing {
     pub(super) open: Arc<[OpenCall]>,
     /// The calls it answers, one for each of its results.
     pub(super) answers: Vec<CallRef>,
+}
+
+impl Tree {
+    /// The message at `ordinal` on the path to `head` with all that no model accepts it without:
+    /// the calls that it answers, and the results of its calls. Costs the length of the path from
+    /// the first of them on, where there are calls at all.
+    pub fn unit(&self, head: MessageId, ordinal: Ordinal) -> Vec<&Node> {
+        let (Some(own), Some(last)) = (self.at(head, ordinal), self.get(head)) else {
+            return Vec::new();
+        };
+        if own.message.answers.is_empty() && own.message.tool_calls().next().is_none() {
+            return vec![own];
+        }
+        let mut unit = BTreeSet::from([own.unit_start, ordinal]);
+        loop {
+            let (known, first) = (unit.len(), *unit.first().unwrap_or(&ordinal));
+            for node in self.range(head, first..=last.ordinal) {
+                let answered = node.message.answers.iter().map(|call| call.message);
+                if unit.contains(&node.ordinal) || answered.clone().any(|at| unit.contains(&at)) {
+                    unit.extend(answered.chain([node.ordinal]));
+                }
+            }
+            if unit.len() == known {
+                return unit.iter().filter_map(|at| self.at(head, *at)).collect();
+            }
+        }
+    }
 }
 
 /// Pairs the results among `parts` with calls, and adds its own calls.

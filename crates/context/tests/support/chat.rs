@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Alterations, altered_parts};
 use unisono_context::budget::{Budget, Budgets};
-use unisono_context::checkpoint::{Body, Checkpoint, Checkpoints, Span, Writer, block_text};
+use unisono_context::checkpoint::{
+    Body, Checkpoint, Checkpoints, Span, Writer, block_text, restored,
+};
 use unisono_context::compaction::{
     Cover, Draft, Error, Made, Mode, Plan, Rejection, Step, Stop, accept, plan, shrinks, truncated,
 };
@@ -239,6 +241,13 @@ impl Chat {
         self.pending = false;
     }
 
+    /// Takes a checkpoint back, as a session does.
+    pub(crate) fn restore(&mut self, id: CheckpointId) {
+        let head = self.head();
+        (self.checkpoints, self.alterations) =
+            restored(&self.tree, &self.checkpoints, &self.alterations, head, id);
+    }
+
     pub(crate) fn effective(&self, budget: &Budget) -> Count {
         self.view().effective(budget).expect("counted")
     }
@@ -264,12 +273,14 @@ impl Chat {
             let parts: Vec<_> = altered_parts(&node.message, form);
             let pieces: Vec<_> = parts.iter().map(|p| p.countable_text()).collect();
             let counts = self.counts_of(&pieces.join("\n"));
-            self.alterations.set(Alteration {
+            let alteration = Alteration {
                 message,
                 ordinal,
                 form,
                 counts,
-            });
+            };
+            let newest = self.checkpoints.next_number() - 1;
+            self.alterations.set(alteration, newest);
         }
         let made = match &plan.step {
             Step::Mask(_) | Step::Cut { .. } => return,
@@ -389,7 +400,7 @@ impl Chat {
             plans.push(plan);
             let again = match mode {
                 Mode::Manual { .. } => mode,
-                Mode::Check | Mode::Continue => Mode::Continue,
+                Mode::Check | Mode::Rest | Mode::Continue => Mode::Continue,
             };
             next = self.plan(budgets.clone(), policy, again)?;
         }

@@ -1,6 +1,7 @@
 //! The numbers of compaction, and the policy they make for a model.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
@@ -64,6 +65,8 @@ pub struct Numbers {
     pub safety: Option<f64>,
     /// Seconds that one compaction may take; for all models only.
     pub deadline_seconds: Option<u64>,
+    /// Whether a turn says what was compacted by itself: `on` or `off`; for all models only.
+    pub notice: Option<String>,
     /// Who writes summaries, in this order.
     pub summarisers: Option<Vec<String>>,
     /// What they are told: the name of a prompt, or the absolute path of its file.
@@ -101,7 +104,17 @@ pub(crate) struct Writers {
     pub(crate) retries: u32,
 }
 
+/// The label of a session that says nothing of what is compacted by itself, where it is `off`.
+const NOTICE_LABEL: &str = "compaction.notice";
+
 impl Compaction {
+    /// Whether a session with these labels says what was compacted by itself.
+    pub fn notifies(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+        let off = |word: &str| word == "off";
+        let label = labels.get(NOTICE_LABEL);
+        !self.all.notice.as_deref().is_some_and(off) && !label.is_some_and(|word| off(word))
+    }
+
     /// What holds for a model: each key from the model's table, else its provider's, else the
     /// one for all, else the preset. Of keys that say the same thing in different units, the
     /// nearest table that has one decides.

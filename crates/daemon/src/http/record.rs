@@ -204,7 +204,7 @@ impl Record {
                     .collect();
                 Some(texts.join("\n"))
             }
-            Work::Compact { .. } => None,
+            _ => None,
         };
         self.tasks = turn
             .delegates
@@ -328,6 +328,7 @@ impl Record {
                 "failed"
             }
             Outcome::Cancelled => "cancelled",
+            Outcome::Restored { .. } => "restored",
         }
         .to_owned();
     }

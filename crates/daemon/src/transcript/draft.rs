@@ -33,6 +33,7 @@ pub(super) struct Drafted {
     pub(super) author: Option<AgentId>,
     pub(super) at: Option<Timestamp>,
     pub(super) usage: Option<ReportedUsage>,
+    pub(super) pinned: bool,
 }
 
 impl Drafted {
@@ -46,6 +47,7 @@ impl Drafted {
             author: None,
             at: None,
             usage: None,
+            pinned: false,
         }
     }
 }
@@ -145,6 +147,9 @@ impl<'t, 'i, 'p> Draft<'t, 'i, 'p> {
         }
         if message.at.is_none() {
             self.untimed.push(self.import.messages.len());
+        }
+        if message.pinned {
+            self.import.pinned.push(id);
         }
         self.last = Some(id);
         self.import.messages.push((parent, new));

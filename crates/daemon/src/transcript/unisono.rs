@@ -4,7 +4,7 @@
 //! | line | keys |
 //! |---|---|
 //! | `session` | `unisono` (version 1), `id`, `title`, `system`, `labels` |
-//! | `message` | `id`, `parent`, `role`, `author`, `at`, `usage`, `parts` |
+//! | `message` | `id`, `parent`, `role`, `author`, `at`, `usage`, `pinned`, `parts` |
 //! | `branch` | `name`, `head` |
 //! | `checkpoint` | see [`checkpoint`] |
 //! | `masked` | `message`, `tokens` it had, `counts` it has |
@@ -123,7 +123,7 @@ fn session<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
 
 fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
     let known = [
-        "type", "id", "parent", "role", "author", "at", "usage", "parts",
+        "type", "id", "parent", "role", "author", "at", "usage", "pinned", "parts",
     ];
     warn_unknown(object, &known, draft);
     let role = object.need("role")?;
@@ -148,6 +148,11 @@ fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
         author: object.get("author").map(agent).transpose()?,
         at: object.get("at").map(time).transpose()?,
         usage: object.get("usage").map(usage).transpose()?,
+        pinned: object
+            .get("pinned")
+            .map(Value::bool)
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 

@@ -127,6 +127,8 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
     });
     let mut alterations: Vec<Alteration> = alterations.collect();
     alterations.sort_by_key(|a| a.ordinal);
+    let pinned = messages.iter().skip(1).step_by(3).map(|(_, m)| m.id);
+    let pinned = pinned.collect();
     Import {
         alterations,
         session: Some(SessionId::from_u128(77)),
@@ -135,7 +137,9 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
         labels: labels.into_iter().collect(),
         messages,
         branches,
+        retired: checkpoints.iter().skip(2).map(|c| c.id).collect(),
         checkpoints,
+        pinned,
     }
 }
 
@@ -239,6 +243,8 @@ proptest! {
         prop_assert_eq!(sorted(&again), sorted(&import));
         prop_assert_eq!(&again.checkpoints, &import.checkpoints);
         prop_assert_eq!(&again.alterations, &import.alterations);
+        prop_assert_eq!(&again.pinned, &import.pinned);
+        prop_assert_eq!(&again.retired, &import.retired);
         let back = session(&again);
         prop_assert_eq!(snapshots(&back), snapshots(&machine));
         let rewritten = transcript::write(back.state(), None, Format::Unisono).unwrap();

@@ -122,6 +122,25 @@ impl Handle {
         .await
     }
 
+    /// Pins messages of a branch, or takes their pins away: a pinned message always stands
+    /// verbatim. On disk when it returns.
+    ///
+    /// # Errors
+    /// A message is not on the branch, or the store fails.
+    pub async fn pin(
+        &self,
+        branch: &str,
+        messages: Vec<MessageId>,
+        pinned: bool,
+    ) -> Result<(), Error> {
+        self.request(Input::Pin {
+            branch: branch.into(),
+            messages,
+            pinned,
+        })
+        .await
+    }
+
     /// Waits until a turn has ended and its end is on disk.
     ///
     /// # Errors

@@ -53,6 +53,9 @@ impl Fact {
             Fact::RunEnded { .. } => "run_ended",
             Fact::TurnEnded { .. } => "turn_ended",
             Fact::CameLate { .. } => "came_late",
+            Fact::Pinned { .. } => "pinned",
+            Fact::Unpinned { .. } => "unpinned",
+            Fact::Restored { .. } => "restored",
         }
     }
 }
@@ -169,6 +172,12 @@ impl Display for Fact {
                 };
                 write!(f, "{}: {what} of attempt {attempt}", run(*id))
             }
+            Fact::Pinned { messages } | Fact::Unpinned { messages } => {
+                write!(f, "{} messages", messages.len())
+            }
+            Fact::Restored { checkpoint, .. } => {
+                write!(f, "checkpoint {}", Short(checkpoint.as_u128()))
+            }
         }
     }
 }
@@ -177,6 +186,9 @@ fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
     let work = match &accepted.work {
         Work::Answer { .. } => "answer",
         Work::Compact { .. } => "compact",
+        Work::Restore { .. } => "restore",
+        Work::Regenerate { .. } => "regenerate",
+        Work::Edit { .. } => "edit",
     };
     let (id, branch) = (turn(accepted.id), &accepted.branch);
     write!(f, "{id}: {work} on {branch}")?;
@@ -277,6 +289,9 @@ impl Display for Outcome {
             }
             Outcome::Failed { code, reason } => write!(f, "failed ({code}): {reason}"),
             Outcome::Cancelled => f.write_str("cancelled"),
+            Outcome::Restored { before, after } => {
+                write!(f, "restored from {before} to {after} tokens")
+            }
         }
     }
 }

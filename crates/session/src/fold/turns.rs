@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_context::compaction::{Plan, Step};
 use unisono_context::message::{Part, Role};
 use unisono_context::snapshot::{Manifest, Preamble};
-use unisono_context::{Digest, RunId, SnapshotId, Timestamp, TurnId};
+use unisono_context::{CheckpointId, Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
 use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, OpenedRun, Outcome, RunRole, Work};
@@ -121,6 +121,37 @@ impl State {
         let turn = self.compacting(id)?;
         turn.phase = Phase::Preparing;
         Ok(turn)
+    }
+
+    /// A step made a checkpoint, or a person's text became one.
+    pub(super) fn covered(&mut self, id: TurnId) -> Result<(), Error> {
+        let turn = self.turn_mut(id)?;
+        let turn = match turn.accepted.work {
+            Work::Edit { .. } => self.turn_in(id, "edit", |p| *p == Phase::Preparing)?,
+            _ => self.step_done(id)?,
+        };
+        turn.covered = true;
+        Ok(())
+    }
+
+    pub(super) fn restored(
+        &mut self,
+        id: Option<TurnId>,
+        checkpoint: CheckpointId,
+        before: Tokens,
+    ) -> Result<(), Error> {
+        let Some(id) = id else {
+            self.checkpoints.retire(checkpoint);
+            return Ok(());
+        };
+        let turn = self.turn_in(id, "restore", |phase| *phase == Phase::Preparing)?;
+        turn.covered = true;
+        turn.tokens_before = Some(before);
+        let branch = turn.accepted.branch.clone();
+        if let Some(head) = self.tree.head(&branch) {
+            (self.checkpoints, self.alterations) = self.without(head, checkpoint);
+        }
+        Ok(())
     }
 
     pub(super) fn frozen(

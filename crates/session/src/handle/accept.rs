@@ -11,7 +11,7 @@ use crate::ids;
 use crate::machine::{NewTurn, Refusal};
 use crate::state::MAIN;
 
-use super::Tx;
+use super::{Tx, restore};
 
 /// Idempotent: a turn that is known already changes nothing.
 pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
@@ -62,8 +62,12 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
                 return Ok(());
             }
         }
-        Work::Compact { .. } if exists => return Ok(()),
-        Work::Compact { .. } => {}
+        work if exists => {
+            return work
+                .checkpoint()
+                .map_or(Ok(()), |checkpoint| restore::check(tx, new, checkpoint));
+        }
+        _ => {}
     }
     Err(Refusal::UnknownBranch(new.branch.clone()))
 }
@@ -92,7 +96,7 @@ fn check_ids(tx: &Tx<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal>
         .values()
         .any(|turn| match &turn.accepted.work {
             Work::Answer { input: other } => other.id == input,
-            Work::Compact { .. } => false,
+            _ => false,
         });
     match taken.or(waits.then_some(input)) {
         Some(id) => Err(tree::Error::DuplicateId(id).into()),

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use unisono_context::budget::Budgets;
-use unisono_context::compaction::{self, Error, Plan};
+use unisono_context::budget::{Budget, Budgets};
+use unisono_context::compaction::{self, Error, Mode, Plan};
 use unisono_context::policy::Policy;
 use unisono_context::view::View;
 use unisono_context::{Snapshot, Timestamp, Tokens, TurnId};
@@ -12,9 +12,12 @@ use unisono_context::{Snapshot, Timestamp, Tokens, TurnId};
 use crate::due;
 use crate::event::{Fact, Outcome, Work};
 use crate::fold;
+use crate::ids;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
+use super::restore::{self, Decision};
+use super::rewrite::{self, Next};
 use super::{Tx, work};
 
 /// A compaction of more steps than this is given up; each step shrinks the context, so only a
@@ -48,6 +51,7 @@ fn step(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
                 plan: *plan,
             }),
             Prepared::Frozen(snapshot) => freeze(tx, id, *snapshot),
+            Prepared::Recorded(fact) => tx.record(*fact),
             Prepared::Done(outcome) => tx.end_turn(id, outcome),
         },
         Phase::Compacting(_) => Ok(()),
@@ -63,6 +67,8 @@ enum Prepared {
     Plan(Box<Plan>),
     /// Nothing is left to compact.
     Frozen(Box<Snapshot>),
+    /// A checkpoint is taken back, or replaced.
+    Recorded(Box<Fact>),
     /// It ends here.
     Done(Outcome),
 }
@@ -80,16 +86,33 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     let Some(view) = view(state, turn, answers) else {
         return failed("uncounted", "the branch has no messages");
     };
-    if turn.covered && !answers {
-        return compacted(turn, &view, &budgets);
+    if let Work::Restore { checkpoint } = turn.accepted.work {
+        return match restore::decide(state, turn, &view, &budgets, checkpoint) {
+            Decision::Restored(fact) => Prepared::Recorded(Box::new(fact)),
+            Decision::Ends(outcome) => Prepared::Done(outcome),
+        };
     }
-    let planned = compaction::plan(&view, &budgets, &policy(turn), turn.mode(), tx.now);
+    if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
+        return match rewrite::decide(state, turn, checkpoint, (&view, &budgets), tx.now) {
+            Ok(Next::Plan(plan)) => Prepared::Plan(Box::new(plan)),
+            Ok(Next::Record(fact)) => Prepared::Recorded(Box::new(fact)),
+            Err((code, reason)) => failed(code, reason),
+        };
+    }
+    if turn.covered && !answers {
+        return compacted(state, turn, &view, &budgets);
+    }
+    let mode = match turn.mode() {
+        Mode::Check if state.checkpoints.rests(&state.tree, view.head()) => Mode::Rest,
+        mode => mode,
+    };
+    let planned = compaction::plan(&view, &budgets, &policy(turn), mode, tx.now);
     match planned {
         Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => Prepared::Plan(Box::new(plan)),
-        Ok(_) if !answers => compacted(turn, &view, &budgets),
+        Ok(_) if !answers => compacted(state, turn, &view, &budgets),
         Ok(_) => match misfit(&view, &budgets) {
             Some(overflow) => failed("context_overflow", overflow),
-            None => match repair(turn, &view, &budgets, tx.now) {
+            None => match repair(turn, mode, (&view, &budgets), tx.now) {
                 Some(plan) => Prepared::Plan(Box::new(plan)),
                 None => {
                     let snapshot = Snapshot::freeze(&view, turn.preamble.clone());
@@ -103,9 +126,15 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     }
 }
 
-/// What a model is to write anew, in a turn that had nothing to compact.
-fn repair(turn: &Turn, view: &View<'_>, budgets: &Budgets, now: Timestamp) -> Option<Plan> {
-    if turn.steps_planned > 0 {
+/// What a model is to write anew, in a turn that had nothing to compact, on a branch that a person
+/// did not ask to be left alone.
+fn repair(
+    turn: &Turn,
+    mode: Mode,
+    (view, budgets): (&View<'_>, &Budgets),
+    now: Timestamp,
+) -> Option<Plan> {
+    if turn.steps_planned > 0 || matches!(mode, Mode::Rest) {
         return None;
     }
     compaction::repair(view, budgets, &turn.accepted.policy, now)
@@ -158,10 +187,29 @@ fn freeze(tx: &mut Tx<'_>, id: TurnId, snapshot: Snapshot) -> Result<(), fold::E
 }
 
 /// A compaction on request ends as soon as its step is committed, or when there is none.
-fn compacted(turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Prepared {
+fn compacted(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Prepared {
     let budget = turn.measured_by.or_else(|| budgets.iter().next().copied());
     let after = budget.and_then(|budget| view.effective(&budget));
     let after = after.map_or(Tokens::ZERO, |count| count.tokens);
     let before = turn.tokens_before.unwrap_or(after);
+    let before = edited_from(state, turn, budget, after).unwrap_or(before);
     Prepared::Done(Outcome::Compacted { before, after })
+}
+
+/// What the context had before a person's text was put in place of a summary.
+fn edited_from(
+    state: &State,
+    turn: &Turn,
+    budget: Option<Budget>,
+    after: Tokens,
+) -> Option<Tokens> {
+    let Work::Edit { checkpoint, .. } = turn.accepted.work else {
+        return None;
+    };
+    let made = ids::checkpoint(turn.accepted.id, 0);
+    let tokens = |id| {
+        let counts = state.checkpoints.get(id)?.counts;
+        Some(counts.get(budget?.encoding)?.tokens)
+    };
+    Some(after.minus(tokens(made)?) + tokens(checkpoint)?)
 }

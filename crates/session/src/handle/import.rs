@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::message::NewMessage;
-use unisono_context::{MessageId, Tree, tree};
+use unisono_context::{MessageId, Tokens, Tree, tree};
 
 use crate::event::Fact;
 use crate::machine::{Import, Refusal};
@@ -39,15 +39,30 @@ pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
             })?;
         }
     }
+    // Before the branches, so that these say whether it was done: a pin may be gone by now.
+    let set = |(name, _): &(Arc<str>, MessageId)| tx.state.tree.head(name).is_some();
+    if !import.pinned.is_empty() && tx.state.pinned.is_empty() && !branches.iter().all(set) {
+        let messages = import.pinned;
+        tx.record(Fact::Pinned { messages })?;
+    }
     for (branch, head) in branches {
         if tx.state.tree.head(&branch).is_none() {
             tx.record(Fact::BranchSet { branch, head })?;
         }
     }
     for checkpoint in import.checkpoints {
-        if tx.state.checkpoints.get(checkpoint.id).is_none() {
+        let id = checkpoint.id;
+        if tx.state.checkpoints.get(id).is_none() {
             let (turn, checkpoint) = (None, counted(checkpoint));
             tx.record(Fact::Compacted { turn, checkpoint })?;
+        }
+        // Nothing takes that back.
+        if import.retired.contains(&id) && !tx.state.checkpoints.is_retired(id) {
+            tx.record(Fact::Restored {
+                turn: None,
+                checkpoint: id,
+                before: Tokens::ZERO,
+            })?;
         }
     }
     let mut alterations = import.alterations;
@@ -93,7 +108,11 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
             .checkpoints
             .iter()
             .all(|checkpoint| state.checkpoints.get(checkpoint.id).is_some())
-        && import.alterations.iter().all(|a| is_altered(state, a));
+        && import.alterations.iter().all(|a| is_altered(state, a))
+        && import
+            .retired
+            .iter()
+            .all(|id| state.checkpoints.is_retired(*id));
     let untouched = state.turns.is_empty() && state.ended.is_empty() && state.tree.len() == there;
     head && !known.contains(&Some(false)) && (all || untouched)
 }
@@ -126,8 +145,10 @@ fn check(import: &Import, branches: &[(Arc<str>, MessageId)]) -> Result<(), Refu
         let node = tree.get(a.message);
         node.is_none_or(|node| node.ordinal() != a.ordinal)
     };
-    match import.alterations.iter().find(unknown) {
-        Some(alteration) => Err(tree::Error::UnknownMessage(alteration.message).into()),
+    let altered = import.alterations.iter().find(unknown);
+    let pinned = import.pinned.iter().find(|id| tree.get(**id).is_none());
+    match altered.map(|a| a.message).or(pinned.copied()) {
+        Some(message) => Err(tree::Error::UnknownMessage(message).into()),
         None => Ok(()),
     }
 }

@@ -103,7 +103,11 @@ fn carried_out(
                 alteration.counts = counted(state, alteration);
             }
             alterations.retain(|alteration| shrinks(state, plan, alteration));
-            if alterations.is_empty() {
+            let stands = |(message, ordinal, form)| {
+                let standing = state.alterations.get(ordinal, message);
+                standing.is_some_and(|standing| standing.form == form)
+            };
+            if alterations.is_empty() && !plan.step.forms().into_iter().all(stands) {
                 return Err("no message got smaller".to_owned());
             }
             Ok(StepResult::Altered(alterations))
@@ -141,8 +145,15 @@ fn complete(cover: &Cover, mut written: Written) -> Written {
     written
 }
 
-/// The counts of a shortened message, complete.
+/// The counts of a shortened message, complete. The same form of the same message has the same
+/// counts, whenever it is made: what was frozen is counted by its form.
 pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
+    let mut ever = state
+        .alterations
+        .ever(alteration.ordinal, alteration.message);
+    if let Some(known) = ever.find(|known| known.form == alteration.form) {
+        return known.counts;
+    }
     completed(alteration.counts, || {
         let node = state.tree.get(alteration.message);
         let parts = node.map(|node| altered_parts(&node.message, alteration.form));
@@ -155,12 +166,17 @@ pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
 }
 
 /// Whether the message costs less than as it stands now, which may be shortened by another
-/// branch's turn since the plan was made.
+/// branch's turn since the plan was made. What stands in that form already was done by it: what
+/// was frozen since is not to be counted anew.
 fn shrinks(state: &State, plan: &Plan, alteration: &Alteration) -> bool {
     let encoding = plan.budget.encoding;
     let standing = state
         .alterations
-        .get(alteration.ordinal, alteration.message)
+        .get(alteration.ordinal, alteration.message);
+    if standing.is_some_and(|standing| standing.form == alteration.form) {
+        return false;
+    }
+    let standing = standing
         .map(|standing| standing.counts)
         .or_else(|| Some(state.tree.get(alteration.message)?.counts));
     let before = standing.and_then(|counts| counts.get(encoding));
@@ -220,7 +236,7 @@ fn checkpoint(tx: &Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Optio
     let open = state.turns.get(&turn)?;
     let (kind, pending) = match open.accepted.work {
         Work::Answer { .. } => (Kind::Auto, true),
-        Work::Compact { .. } => (Kind::Manual, false),
+        _ => (Kind::Manual, false),
     };
     let made = Made {
         id: ids::checkpoint(turn, open.steps_planned),
@@ -235,11 +251,11 @@ fn checkpoint(tx: &Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Optio
         at: tx.now,
     };
     let view = state.view(state.tree.head(&open.accepted.branch)?, pending)?;
-    Checkpoint::from_cover(
-        plan.step.cover()?,
-        &view,
-        kind,
-        open.accepted.policy.preset,
-        made,
-    )
+    let preset = open.accepted.policy.preset;
+    let mut made = Checkpoint::from_cover(plan.step.cover()?, &view, kind, preset, made)?;
+    let replaced = open.accepted.work.checkpoint();
+    if let Some(old) = replaced.and_then(|old| state.checkpoints.get(old)) {
+        made.tier = old.tier;
+    }
+    Some(made)
 }

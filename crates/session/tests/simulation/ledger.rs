@@ -78,10 +78,20 @@ impl Ledger {
                     repaired(after, *turn, checkpoint);
                 }
             }
+            Fact::Restored {
+                turn: Some(turn),
+                checkpoint,
+                ..
+            } => {
+                no_run_is_open(after, *turn);
+                assert!(after.checkpoints().is_retired(*checkpoint));
+                restored_fits(after, *turn);
+            }
             Fact::Frozen { turn, snapshot, .. } => {
                 let expected = *self.snapshots.entry(*turn).or_insert(*snapshot);
                 assert_eq!(expected, *snapshot, "the same content, the same id");
                 fits(after, *turn);
+                shows_pins(after, *turn);
                 self.leaves_room(after, *turn);
             }
             Fact::RunOpened { run } => {
@@ -186,6 +196,9 @@ impl Ledger {
                     | Fact::Compacted { .. }
                     | Fact::BranchSet { .. }
                     | Fact::Counted { .. }
+                    | Fact::Pinned { .. }
+                    | Fact::Unpinned { .. }
+                    | Fact::Restored { .. }
             )
         };
         if lost.iter().any(|event| shapes_context(&event)) {
@@ -361,6 +374,33 @@ fn fits(state: &State, turn: TurnId) {
     }
 }
 
+/// C11: what is restored fits, and is left alone.
+fn restored_fits(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    let head = state.tree().head(&turn.accepted.branch).unwrap();
+    let view = state.view(head, false).unwrap();
+    let budgets = turn.budgets(state.preamble_counts(&turn.preamble)).unwrap();
+    for budget in budgets.iter() {
+        assert!(view.effective(budget).unwrap().at_most <= budget.usable);
+    }
+}
+
+/// C8: what is pinned is frozen as it was said.
+fn shows_pins(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    let Phase::Frozen { manifest, .. } = &turn.phase else {
+        panic!("just frozen");
+    };
+    for id in state.pinned() {
+        let at = state.tree().get(*id).unwrap().ordinal();
+        let there = state.tree().at(manifest.head, at);
+        if there.is_some_and(|node| node.message.id == *id) {
+            assert!(manifest.spans.iter().any(|span| span.contains(at)));
+            assert!(manifest.altered.iter().all(|(altered, _)| *altered != at));
+        }
+    }
+}
+
 /// Live state and fold of the journal agree on all that changes from input to input.
 pub fn same_work(live: &State, folded: &State) {
     assert_eq!(live.events(), folded.events());
@@ -412,6 +452,11 @@ pub fn same(live: &State, folded: &State) {
         let failed = |state: &State| state.checkpoints().failed_repairs(made.id);
         assert_eq!(failed(live), failed(folded));
     }
+    let retired = |state: &State| -> Vec<bool> {
+        let all = state.checkpoints().iter();
+        all.map(|c| state.checkpoints().is_retired(c.id)).collect()
+    };
+    assert_eq!(retired(live), retired(folded));
 }
 
 /// What must hold of a whole journal, once nothing is left to do.

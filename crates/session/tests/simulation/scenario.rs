@@ -22,7 +22,15 @@ pub enum Call {
     Import(Box<Import>),
     Accept(Box<NewTurn>),
     Cancel(TurnId),
-    Fork { branch: Arc<str>, at: MessageId },
+    Fork {
+        branch: Arc<str>,
+        at: MessageId,
+    },
+    Pin {
+        branch: Arc<str>,
+        message: MessageId,
+        pinned: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -206,7 +214,7 @@ impl Scenario {
         let imported: Vec<MessageId> = messages.iter().map(|(_, message)| message.id).collect();
         let mut calls = vec![import(messages)];
         let mut forked = false;
-        for n in 0..1 + rng.below(3) as u64 {
+        for n in 0..1 + rng.below(4) as u64 {
             if !imported.is_empty() && rng.percent(25) {
                 forked = true;
                 calls.push(Call::Fork {
@@ -219,9 +227,34 @@ impl Scenario {
             } else {
                 "main"
             };
+            if !imported.is_empty() && rng.percent(30) {
+                calls.push(Call::Pin {
+                    branch: branch.into(),
+                    message: imported[rng.below(imported.len())],
+                    pinned: rng.percent(70),
+                });
+            }
             let exists = n > 0 || !imported.is_empty();
             let compacts = exists && rng.percent(20);
-            calls.push(Call::Accept(Box::new(turn(rng, n, branch, compacts))));
+            let mut turn = turn(rng, n, branch, compacts);
+            if n > 0 && rng.percent(25) {
+                // Of an earlier turn, where that made one.
+                let made_by = turn_id(rng.below(n as usize) as u64);
+                let checkpoint = ids::checkpoint(made_by, 1 + rng.below(2) as u32);
+                turn.work = match rng.below(4) {
+                    0 => Work::Regenerate {
+                        checkpoint,
+                        instructions: None,
+                    },
+                    1 => Work::Edit {
+                        checkpoint,
+                        text: "## Context\nas a person has it".into(),
+                        counts: Default::default(),
+                    },
+                    _ => Work::Restore { checkpoint },
+                };
+            }
+            calls.push(Call::Accept(Box::new(turn)));
             if rng.percent(15) {
                 calls.push(Call::Cancel(turn_id(rng.below(n as usize + 1) as u64)));
             }

@@ -273,6 +273,15 @@ impl World {
             Call::Accept(turn) => Input::Accept(turn),
             Call::Cancel(turn) => Input::Cancel { turn },
             Call::Fork { branch, at } => Input::Fork { branch, at },
+            Call::Pin {
+                branch,
+                message,
+                pinned,
+            } => Input::Pin {
+                branch,
+                messages: vec![message],
+                pinned,
+            },
         };
         let before = self.journal.len();
         match self.try_feed(input) {
@@ -283,7 +292,13 @@ impl World {
                 let seq = self.journal.len();
                 self.unacknowledged.push_back((seq, call));
             }
-            Err(Refusal::BranchBusy(_) | Refusal::UnknownTurn(_) | Refusal::UnknownBranch(_)) => {}
+            Err(
+                Refusal::BranchBusy(_)
+                | Refusal::UnknownTurn(_)
+                | Refusal::UnknownBranch(_)
+                | Refusal::NotOnBranch { .. }
+                | Refusal::NotActive(_),
+            ) => {}
             Err(refusal) => panic!("refused: {refusal}"),
         }
     }

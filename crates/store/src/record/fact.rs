@@ -15,7 +15,7 @@ use super::run::{DelegatedCall, Ending, Late, OpenedRun, Step, Usage};
 use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
-use super::turn::{AcceptedTurn, Outcome};
+use super::turn::{AcceptedTurn, Outcome, Work};
 
 mod read;
 mod write;
@@ -124,6 +124,17 @@ pub(super) enum Fact {
         model: Arc<str>,
         usage: Usage,
     },
+    Pinned {
+        messages: Vec<u128>,
+    },
+    Unpinned {
+        messages: Vec<u128>,
+    },
+    Restored {
+        turn: Option<u128>,
+        checkpoint: u128,
+        before_tokens: u64,
+    },
 }
 
 impl Fact {
@@ -132,6 +143,15 @@ impl Fact {
         match self {
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),
+            Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
+            Self::TurnAccepted { turn } => match turn.work {
+                Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
+                Work::Answer { .. } | Work::Compact { .. } => 2,
+            },
+            Self::TurnEnded {
+                outcome: Outcome::Restored { .. },
+                ..
+            } => 3,
             _ => 2,
         }
     }

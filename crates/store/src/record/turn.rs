@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unisono_context::{Digest, Ppm, Tokens, TurnId};
+use unisono_context::{CheckpointId, Digest, Ppm, Tokens, TurnId};
 use unisono_session::event;
 
+use super::Invalid;
 use super::message::NewMessage;
 use super::policy::{Keep, Policy};
 use super::snapshot::ToolSpec;
+use super::tokens::Counts;
 
 /// What a turn is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,6 +53,18 @@ pub(crate) enum Work {
         keep: Option<Keep>,
         instructions: Option<Arc<str>>,
     },
+    Restore {
+        checkpoint: u128,
+    },
+    Regenerate {
+        checkpoint: u128,
+        instructions: Option<Arc<str>>,
+    },
+    Edit {
+        checkpoint: u128,
+        text: Arc<str>,
+        counts: Counts,
+    },
 }
 
 /// How a turn ended. The order of the variants is the format.
@@ -66,6 +80,10 @@ pub(crate) enum Outcome {
         reason: Arc<str>,
     },
     Cancelled,
+    Restored {
+        before_tokens: u64,
+        after_tokens: u64,
+    },
 }
 
 impl From<&event::AcceptedTurn> for AcceptedTurn {
@@ -93,12 +111,14 @@ impl From<&event::AcceptedTurn> for AcceptedTurn {
     }
 }
 
-impl From<AcceptedTurn> for event::AcceptedTurn {
-    fn from(turn: AcceptedTurn) -> Self {
-        Self {
+impl TryFrom<AcceptedTurn> for event::AcceptedTurn {
+    type Error = Invalid;
+
+    fn try_from(turn: AcceptedTurn) -> Result<Self, Invalid> {
+        Ok(Self {
             id: TurnId::from_u128(turn.id),
             branch: turn.branch,
-            work: turn.work.into(),
+            work: turn.work.try_into()?,
             policy: turn.policy.into(),
             safety: Ppm(turn.safety_ppm),
             lead: Digest(turn.lead),
@@ -114,7 +134,7 @@ impl From<AcceptedTurn> for event::AcceptedTurn {
                 depth: turn.delegation.depth,
                 live_runs: turn.delegation.live_runs,
             },
-        }
+        })
     }
 }
 
@@ -148,13 +168,34 @@ impl From<&event::Work> for Work {
                 keep: keep.map(Into::into),
                 instructions: instructions.clone(),
             },
+            event::Work::Restore { checkpoint } => Self::Restore {
+                checkpoint: checkpoint.as_u128(),
+            },
+            event::Work::Regenerate {
+                checkpoint,
+                instructions,
+            } => Self::Regenerate {
+                checkpoint: checkpoint.as_u128(),
+                instructions: instructions.clone(),
+            },
+            event::Work::Edit {
+                checkpoint,
+                text,
+                counts,
+            } => Self::Edit {
+                checkpoint: checkpoint.as_u128(),
+                text: text.clone(),
+                counts: counts.into(),
+            },
         }
     }
 }
 
-impl From<Work> for event::Work {
-    fn from(work: Work) -> Self {
-        match work {
+impl TryFrom<Work> for event::Work {
+    type Error = Invalid;
+
+    fn try_from(work: Work) -> Result<Self, Invalid> {
+        Ok(match work {
             Work::Answer { input } => Self::Answer {
                 input: input.into(),
             },
@@ -162,7 +203,26 @@ impl From<Work> for event::Work {
                 keep: keep.map(Into::into),
                 instructions,
             },
-        }
+            Work::Restore { checkpoint } => Self::Restore {
+                checkpoint: CheckpointId::from_u128(checkpoint),
+            },
+            Work::Regenerate {
+                checkpoint,
+                instructions,
+            } => Self::Regenerate {
+                checkpoint: CheckpointId::from_u128(checkpoint),
+                instructions,
+            },
+            Work::Edit {
+                checkpoint,
+                text,
+                counts,
+            } => Self::Edit {
+                checkpoint: CheckpointId::from_u128(checkpoint),
+                text,
+                counts: counts.try_into()?,
+            },
+        })
     }
 }
 
@@ -179,6 +239,10 @@ impl From<&event::Outcome> for Outcome {
                 reason: reason.clone(),
             },
             event::Outcome::Cancelled => Self::Cancelled,
+            event::Outcome::Restored { before, after } => Self::Restored {
+                before_tokens: before.0,
+                after_tokens: after.0,
+            },
         }
     }
 }
@@ -196,6 +260,13 @@ impl From<Outcome> for event::Outcome {
             },
             Outcome::Failed { code, reason } => Self::Failed { code, reason },
             Outcome::Cancelled => Self::Cancelled,
+            Outcome::Restored {
+                before_tokens,
+                after_tokens,
+            } => Self::Restored {
+                before: Tokens(before_tokens),
+                after: Tokens(after_tokens),
+            },
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::show;
 const HELP: &str = "\
 A checkpoint is active where it stands in the context of a branch; the others are kept.
 JSON: a list of {id, number, first, last, messages, kind (auto, manual), preset, model,
-tokens_before, tokens_after, active, at}.";
+tokens_before, tokens_after, active, retired (taken back), at}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -31,12 +31,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let active = active(&state);
     let all = state.checkpoints().iter();
     if app.out.json {
-        let all = all.map(|checkpoint| json(checkpoint, active.contains(&checkpoint.id)));
+        let all = all.map(|checkpoint| json(checkpoint, &state, active.contains(&checkpoint.id)));
         app.out.json(&all.collect::<Vec<_>>());
     } else if all.len() == 0 {
         app.out.say("no checkpoints: nothing was summarised yet");
     } else {
-        let rows = all.map(|checkpoint| row(checkpoint, active.contains(&checkpoint.id)));
+        let rows = all.map(|checkpoint| row(checkpoint, &state, active.contains(&checkpoint.id)));
         let header = [
             "NUMBER", "MESSAGES", "TOKENS", "KIND", "PRESET", "MODEL", "STATE", "AT (UTC)",
         ];
@@ -59,7 +59,7 @@ pub(super) fn kind(checkpoint: &Checkpoint) -> &'static str {
     }
 }
 
-fn row(c: &Checkpoint, active: bool) -> Vec<String> {
+fn row(c: &Checkpoint, all: &State, active: bool) -> Vec<String> {
     let (before, after) = (
         show::tokens(c.original),
         show::tokens(show::block_tokens(c)),
@@ -67,6 +67,7 @@ fn row(c: &Checkpoint, active: bool) -> Vec<String> {
     let state = match (active, &c.body) {
         (true, Body::Tombstone) => "active note",
         (true, _) => "active",
+        (false, _) if all.checkpoints().is_retired(c.id) => "taken back",
         (false, _) => "superseded",
     };
     vec![
@@ -81,7 +82,7 @@ fn row(c: &Checkpoint, active: bool) -> Vec<String> {
     ]
 }
 
-pub(super) fn json(c: &Checkpoint, active: bool) -> Value {
+pub(super) fn json(c: &Checkpoint, all: &State, active: bool) -> Value {
     json!({
         "id": c.id.to_string(),
         "number": c.number,
@@ -94,6 +95,7 @@ pub(super) fn json(c: &Checkpoint, active: bool) -> Value {
         "tokens_before": c.original.0,
         "tokens_after": show::block_tokens(c).0,
         "active": active,
+        "retired": all.checkpoints().is_retired(c.id),
         "at": show::instant(c.at),
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use unisono_context::checkpoint::Checkpoint;
+use unisono_context::checkpoint::{Body, Checkpoint};
 
 use super::list::{active, json, kind};
 use crate::app::App;
@@ -21,6 +21,9 @@ pub(crate) struct Args {
     session: String,
     /// The checkpoint's number; without it, the newest
     number: Option<u32>,
+    /// Only the text of its summary, as `edit` takes it
+    #[arg(long, conflicts_with = "json")]
+    summary: bool,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -33,8 +36,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         None => all.last(),
     };
     let checkpoint = found.ok_or_else(|| missing(args.number, state.checkpoints().iter().len()))?;
-    if app.out.json {
-        let mut value = json(checkpoint, active(&state).contains(&checkpoint.id));
+    if let (true, Body::Summary(text)) = (args.summary, &checkpoint.body) {
+        app.out.data(text);
+    } else if app.out.json {
+        let mut value = json(checkpoint, &state, active(&state).contains(&checkpoint.id));
         let facts = checkpoint.key_facts.iter();
         let facts = facts.map(|fact| json!({"text": fact.text, "ordinal": fact.ordinal.0}));
         value["text"] = checkpoint.context_text().into();
@@ -50,7 +55,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     sessions.close().await
 }
 
-fn missing(number: Option<u32>, known: usize) -> Problem {
+pub(super) fn missing(number: Option<u32>, known: usize) -> Problem {
     let problem = match number {
         Some(number) => Problem::usage(format!("the session has no checkpoint {number}")),
         None => Problem::usage("the session has no checkpoint"),

@@ -27,6 +27,7 @@ pub(super) fn json(shown: &Shown, state: &State) -> Value {
             "role": message.role.name(),
             "author": message.author.as_ref().map(ToString::to_string),
             "tokens": shown.context.entry_tokens(state, entry).0,
+            "pinned": state.pinned().contains(&message.id),
             "form": match entry.form() {
                 Some(Form::Masked { .. }) => Some("masked"),
                 Some(Form::Cut { .. }) => Some("cut"),

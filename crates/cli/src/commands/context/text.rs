@@ -142,6 +142,12 @@ fn line(shown: &Shown, state: &State, entry: &Entry, paint: Paint, full: bool) -
         Some(Form::Cut { .. }) => paint.yellow("cut "),
         None => String::new(),
     };
+    let pin = if state.pinned().contains(&message.id) {
+        paint.cyan("pinned ")
+    } else {
+        String::new()
+    };
+    let mark = format!("{pin}{mark}");
     let text = entry_text(entry);
     let tokens = show::tokens(shown.context.entry_tokens(state, entry));
     let ordinal = message.ordinal.to_string();

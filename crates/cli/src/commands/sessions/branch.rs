@@ -38,7 +38,7 @@ pub(crate) struct Args {
 }
 
 /// `42` or `#42`.
-fn ordinal(text: &str) -> std::result::Result<u32, String> {
+pub(crate) fn ordinal(text: &str) -> std::result::Result<u32, String> {
     let number = text
         .trim_start_matches('#')
         .parse::<u32>()

@@ -1,4 +1,4 @@
-//! The line of a checkpoint: every field of [`Checkpoint`].
+//! The line of a checkpoint: every field of [`Checkpoint`], and `retired` where it was taken back.
 //!
 //! `covers` is a list of `[first, last]` ordinals; `summary` is null for a tombstone; `counts`
 //! has `{"tokens", "at_most"}` per encoding.
@@ -25,7 +25,7 @@ pub(in crate::transcript) const WRITERS: [(&str, Writer); 2] = [
     ("deterministic", Writer::Deterministic),
 ];
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "type",
     "id",
     "number",
@@ -47,6 +47,7 @@ const KEYS: [&str; 21] = [
     "cost_micros",
     "duration_ms",
     "degraded",
+    "retired",
 ];
 
 pub(super) fn read<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
@@ -71,6 +72,14 @@ pub(super) fn read<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Re
     if !checkpoint.applies_to(&draft.tree, checkpoint.parent) {
         let reason = "the checkpoint does not belong to these messages: their digest at its cutoff is another one";
         return Err(object.need("cutoff_digest")?.wrong(reason));
+    }
+    if object
+        .get("retired")
+        .map(Value::bool)
+        .transpose()?
+        .unwrap_or_default()
+    {
+        draft.import.retired.push(checkpoint.id);
     }
     draft.import.checkpoints.push(Arc::new(checkpoint));
     Ok(())

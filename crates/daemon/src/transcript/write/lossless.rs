@@ -22,13 +22,13 @@ use shortened::ShortenedLine;
 pub(super) fn session(state: &State) -> Result<String, WriteError> {
     let mut out = head_line(state)?;
     for node in state.tree().iter() {
-        line(&mut out, &MessageLine::of(&node.message))?;
+        line(&mut out, &MessageLine::of(&node.message, state))?;
     }
     for (name, head) in state.tree().branches() {
         line(&mut out, &BranchLine::of(name, head))?;
     }
     for checkpoint in state.checkpoints().iter() {
-        line(&mut out, &CheckpointLine::of(checkpoint))?;
+        line(&mut out, &CheckpointLine::of(checkpoint, state))?;
     }
     for shortened in all_shortened(state) {
         line(&mut out, &ShortenedLine::of(shortened))?;
@@ -49,7 +49,7 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
         .get(head)
         .map_or(Ordinal(0), |node| node.message.ordinal);
     for node in tree.range(head, Ordinal::FIRST..=last) {
-        line(&mut out, &MessageLine::of(&node.message))?;
+        line(&mut out, &MessageLine::of(&node.message, state))?;
     }
     line(&mut out, &BranchLine::of(name, head))?;
     let on_branch = |id: MessageId| {
@@ -60,7 +60,7 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
     };
     let checkpoints = state.checkpoints().iter();
     for checkpoint in checkpoints.filter(|c| c.applies_to(tree, head)) {
-        let mut line_of = CheckpointLine::of(checkpoint);
+        let mut line_of = CheckpointLine::of(checkpoint, state);
         if !on_branch(checkpoint.parent) {
             // Made on a sibling: on this branch, at the cutoff they share.
             let cutoff = tree.at(head, checkpoint.cutoff).map(|node| node.message.id);
@@ -109,11 +109,13 @@ struct MessageLine<'m> {
     at: Time,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pinned: bool,
     parts: Vec<PartLine<'m>>,
 }
 
 impl<'m> MessageLine<'m> {
-    fn of(message: &'m Message) -> MessageLine<'m> {
+    fn of(message: &'m Message, state: &State) -> MessageLine<'m> {
         MessageLine {
             r#type: "message",
             id: message.id.to_string(),
@@ -125,6 +127,7 @@ impl<'m> MessageLine<'m> {
                 input: usage.input.0,
                 output: usage.output.0,
             }),
+            pinned: state.pinned().contains(&message.id),
             parts: message.parts.iter().map(PartLine::of).collect(),
         }
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use unisono_context::{
-    Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, TurnId, alteration,
+    CheckpointId, Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
+    alteration,
 };
 use unisono_session::event;
 
@@ -60,7 +61,7 @@ impl TryFrom<Fact> for event::Fact {
                 definition: Arc::new((*definition).try_into()?),
             },
             Fact::TurnAccepted { turn } => Self::TurnAccepted {
-                turn: Box::new((*turn).into()),
+                turn: Box::new((*turn).try_into()?),
             },
             Fact::TurnStarted { turn } => Self::TurnStarted {
                 turn: TurnId::from_u128(turn),
@@ -133,10 +134,29 @@ impl TryFrom<Fact> for event::Fact {
                 model,
                 usage: usage.into(),
             },
+            Fact::Pinned { messages } => Self::Pinned {
+                messages: message_ids(messages),
+            },
+            Fact::Unpinned { messages } => Self::Unpinned {
+                messages: message_ids(messages),
+            },
+            Fact::Restored {
+                turn,
+                checkpoint,
+                before_tokens,
+            } => Self::Restored {
+                turn: turn.map(TurnId::from_u128),
+                checkpoint: CheckpointId::from_u128(checkpoint),
+                before: Tokens(before_tokens),
+            },
         })
     }
 }
 
 fn altered(alterations: Vec<Alteration>) -> Result<Vec<alteration::Alteration>, Invalid> {
     alterations.into_iter().map(TryInto::try_into).collect()
+}
+
+fn message_ids(ids: Vec<u128>) -> Vec<MessageId> {
+    ids.into_iter().map(MessageId::from_u128).collect()
 }

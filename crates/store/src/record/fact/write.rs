@@ -130,6 +130,25 @@ impl TryFrom<&event::Fact> for Fact {
                 model: model.clone(),
                 usage: (*usage).into(),
             },
+            Decided::Pinned { messages } => Self::Pinned {
+                messages: message_ids(messages),
+            },
+            Decided::Unpinned { messages } => Self::Unpinned {
+                messages: message_ids(messages),
+            },
+            Decided::Restored {
+                turn,
+                checkpoint,
+                before,
+            } => Self::Restored {
+                turn: turn.map(TurnId::as_u128),
+                checkpoint: checkpoint.as_u128(),
+                before_tokens: before.0,
+            },
         })
     }
+}
+
+fn message_ids(ids: &[MessageId]) -> Vec<u128> {
+    ids.iter().map(|id| id.as_u128()).collect()
 }

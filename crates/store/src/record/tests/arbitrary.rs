@@ -69,6 +69,28 @@ fn session_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
+            "Pinned",
+            list(message_id())
+                .prop_map(|messages| Fact::Pinned { messages })
+                .boxed(),
+        ),
+        (
+            "Restored",
+            (option::of(turn_id()), checkpoint_id(), tokens())
+                .prop_map(|(turn, checkpoint, before)| Fact::Restored {
+                    turn,
+                    checkpoint,
+                    before,
+                })
+                .boxed(),
+        ),
+        (
+            "Unpinned",
+            list(message_id())
+                .prop_map(|messages| Fact::Unpinned { messages })
+                .boxed(),
+        ),
+        (
             "Appended",
             appended
                 .prop_map(|(branch, parent, message)| Fact::Appended {

@@ -114,6 +114,26 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ),
         ("counted", counted),
         ("preamble_counted", preamble_counted),
+        (
+            "pinned",
+            Fact::Pinned {
+                messages: vec![MESSAGE],
+            },
+        ),
+        (
+            "restored",
+            Fact::Restored {
+                turn: Some(TURN),
+                checkpoint: CHECKPOINT,
+                before: Tokens(30_000),
+            },
+        ),
+        (
+            "unpinned",
+            Fact::Unpinned {
+                messages: vec![MESSAGE],
+            },
+        ),
         ("defined_llm", defined(agent::Kind::Llm)),
         ("defined_command", defined(agent::Kind::Command(command()))),
         (
@@ -161,6 +181,45 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         (
             "turn_accepted_compact_plainly",
             accepted(compact_plainly, shares),
+        ),
+        (
+            "turn_accepted_restore",
+            accepted(
+                Work::Restore {
+                    checkpoint: CHECKPOINT,
+                },
+                shares,
+            ),
+        ),
+        (
+            "turn_accepted_regenerate",
+            accepted(
+                Work::Regenerate {
+                    checkpoint: CHECKPOINT,
+                    instructions: Some("Keep the names.".into()),
+                },
+                shares,
+            ),
+        ),
+        (
+            "turn_accepted_edit",
+            accepted(
+                Work::Edit {
+                    checkpoint: CHECKPOINT,
+                    text: "## Context\nShort.".into(),
+                    counts: [(Encoding::Cl100kBase, Count::exact(9))]
+                        .into_iter()
+                        .collect(),
+                },
+                shares,
+            ),
+        ),
+        (
+            "turn_ended_restored",
+            ended(Outcome::Restored {
+                before: Tokens(30_000),
+                after: Tokens(90_000),
+            }),
         ),
         ("turn_started", Fact::TurnStarted { turn: TURN }),
         ("turn_ended_answered", ended(Outcome::Answered)),

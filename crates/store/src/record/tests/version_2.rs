@@ -12,13 +12,22 @@ use crate::codec;
 use crate::error::Fault;
 use crate::record::{decode, fact};
 use unisono_context::compaction::Step;
-use unisono_session::event::{Event, Fact};
+use unisono_session::event::{Event, Fact, Outcome};
 
 /// Whether version 2 had such a fact.
 pub(super) fn knew(fact: &Fact) -> bool {
     match fact {
         Fact::CompactionPlanned { plan, .. } => !matches!(plan.step, Step::Rewrite { .. }),
-        Fact::CameLate { .. } | Fact::SummariserUsed { .. } => false,
+        Fact::CameLate { .. }
+        | Fact::SummariserUsed { .. }
+        | Fact::Pinned { .. }
+        | Fact::Unpinned { .. }
+        | Fact::Restored { .. }
+        | Fact::TurnEnded {
+            outcome: Outcome::Restored { .. },
+            ..
+        } => false,
+        Fact::TurnAccepted { turn } => turn.work.checkpoint().is_none(),
         Fact::Altered { turn, .. } => turn.is_some(),
         _ => true,
     }

@@ -97,6 +97,9 @@ impl From<v2::Fact> for Fact {
             v2::Fact::TurnEnded { turn, outcome } => Self::TurnEnded { turn, outcome },
             v2::Fact::Delegated { .. }
             | v2::Fact::AlteredByImport { .. }
+            | v2::Fact::Pinned { .. }
+            | v2::Fact::Unpinned { .. }
+            | v2::Fact::Restored { .. }
             | v2::Fact::CameLate { .. }
             | v2::Fact::SummariserUsed { .. } => panic!("version 1 knew no such fact"),
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::tokens::Counts;
+use unisono_session::State;
 
 use super::Time;
 use crate::transcript::unisono::checkpoint::{KINDS, TIERS, WRITERS};
@@ -32,6 +33,8 @@ pub(super) struct CheckpointLine<'c> {
     cost_micros: Option<u64>,
     duration_ms: u64,
     degraded: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    retired: bool,
     at: Time,
 }
 
@@ -51,7 +54,7 @@ struct KeyFactLine<'c> {
 }
 
 impl<'c> CheckpointLine<'c> {
-    pub(super) fn of(c: &'c Checkpoint) -> CheckpointLine<'c> {
+    pub(super) fn of(c: &'c Checkpoint, state: &State) -> CheckpointLine<'c> {
         let key_facts = c.key_facts.iter().map(|fact| KeyFactLine {
             text: &fact.text,
             ordinal: fact.ordinal.0,
@@ -85,6 +88,7 @@ impl<'c> CheckpointLine<'c> {
             cost_micros: c.cost_micros,
             duration_ms: c.duration_ms,
             degraded: c.degraded,
+            retired: state.checkpoints().is_retired(c.id),
             at: Time::of(c.at),
         }
     }

@@ -168,6 +168,18 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         message().prop_map(|input| Work::Answer { input }),
         (option::of(keep()), option::of(text()))
             .prop_map(|(keep, instructions)| Work::Compact { keep, instructions }),
+        checkpoint_id().prop_map(|checkpoint| Work::Restore { checkpoint }),
+        (checkpoint_id(), option::of(text())).prop_map(|(checkpoint, instructions)| {
+            Work::Regenerate {
+                checkpoint,
+                instructions,
+            }
+        }),
+        (checkpoint_id(), text(), counts()).prop_map(|(checkpoint, text, counts)| Work::Edit {
+            checkpoint,
+            text,
+            counts,
+        }),
     ];
     let tool = (text(), text(), text()).prop_map(|(name, description, input_schema)| ToolSpec {
         name,
@@ -213,5 +225,6 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
         (tokens(), tokens()).prop_map(|(before, after)| Outcome::Compacted { before, after }),
         (text(), text()).prop_map(|(code, reason)| Outcome::Failed { code, reason }),
         Just(Outcome::Cancelled),
+        (tokens(), tokens()).prop_map(|(before, after)| Outcome::Restored { before, after }),
     ]
 }

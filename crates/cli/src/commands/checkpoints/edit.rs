@@ -1,0 +1,128 @@
+//! `unisono checkpoints edit`: a person's text in place of a summary's.
+
+use std::io::IsTerminal;
+use std::process::Command;
+
+use unisono_context::Encoding;
+use unisono_context::checkpoint::{Body, Checkpoint, block_text};
+use unisono_context::tokens::Counts;
+use unisono_daemon::ask::Ask;
+use unisono_model::Tokenizer;
+use unisono_model::redact::redact;
+use unisono_session::state::MAIN;
+
+use crate::app::App;
+use crate::commands::compact::{follow_one, report};
+use crate::conversation;
+use crate::live::Interrupts;
+use crate::problem::{Problem, Result};
+use crate::sessions::Sessions;
+
+use super::restore::standing;
+
+const HELP: &str = "\
+The text may have as many tokens as a summary of the preset (2,048 unless configured), and leave the
+context within its target. The old summary is kept, and `checkpoints restore` brings it back. Key
+facts stay as they are.
+
+Examples:
+  unisono checkpoints edit latest                    in $VISUAL or $EDITOR
+  unisono checkpoints edit latest 3 --text better.md
+  unisono checkpoints show latest 3 --summary | sed s/MySQL/MariaDB/ \\
+      | unisono checkpoints edit latest 3 --text -
+
+JSON: as of `compact`.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    session: String,
+    /// The checkpoint's number; without it, the newest one in the context
+    number: Option<u32>,
+    /// The branch
+    #[arg(long, default_value = MAIN)]
+    branch: String,
+    /// A file with the new text, or `-` for standard input; without it, an editor is opened
+    #[arg(long, value_name = "FILE")]
+    text: Option<String>,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let mut interrupts = Interrupts::listen()?;
+    let opened = app.store(&setup).await?;
+    let sessions = Sessions::new(opened.journal.clone());
+    let id = sessions.find(&args.session).await?;
+    let state = sessions.state(id).await?;
+    let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
+    let old = match &checkpoint.body {
+        Body::Summary(text) => text,
+        Body::Tombstone => "",
+    };
+    let text = match &args.text {
+        Some(file) => String::from_utf8(conversation::open(file)?.bytes)
+            .map_err(|_| Problem::usage(format!("{file} is not UTF-8 text")))?,
+        None => written(app, old)?,
+    };
+    let text = redact(text.trim()).into_owned();
+    if text == old.trim() {
+        app.out.say("nothing was changed: the text is the same");
+        return sessions.close().await;
+    }
+    let counts = counts(&checkpoint, &text)?;
+    let ask = Ask::edit(checkpoint.id, text, counts).branch(args.branch.as_str());
+    let (watch, end) = follow_one(app, setup, opened, id, &ask, &mut interrupts).await?;
+    report(app, id, &watch, end)
+}
+
+/// What the block of the text costs, in every encoding.
+fn counts(checkpoint: &Checkpoint, text: &str) -> Result<Counts> {
+    let body = Body::Summary(text.into());
+    let block = block_text(&checkpoint.covers, &body, &checkpoint.key_facts);
+    let counted = Encoding::ALL.into_iter().map(|encoding| {
+        let tokenizer = Tokenizer::load(encoding).map_err(Problem::failed)?;
+        Ok((encoding, tokenizer.count(&block)))
+    });
+    counted.collect()
+}
+
+/// The text as it comes back from a person's editor.
+fn written(app: &App, old: &str) -> Result<String> {
+    if !std::io::stdin().is_terminal() || !app.out.watched {
+        let problem = Problem::usage("there is no terminal to open an editor on");
+        return Err(problem.hint("hand the text in with --text FILE, or --text -"));
+    }
+    let set = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|value| !value.trim().is_empty())
+    };
+    let editor = set("VISUAL")
+        .or_else(|| set("EDITOR"))
+        .unwrap_or_else(|| "vi".to_owned());
+    let file = std::env::temp_dir().join(format!(
+        "unisono-{:032x}.md",
+        unisono_runtime::clock::new_id()
+    ));
+    let failed = |what: &str, error: std::io::Error| {
+        Problem::failed(format!("{what} {}: {error}", file.display()))
+    };
+    std::fs::write(&file, old).map_err(|error| failed("cannot write", error))?;
+    let mut words = editor.split_whitespace();
+    let program = words.next().unwrap_or("vi");
+    let done = Command::new(program).args(words).arg(&file).status();
+    let text = std::fs::read_to_string(&file).map_err(|error| failed("cannot read", error));
+    // What stays behind is a copy of what is in the store.
+    let _ = std::fs::remove_file(&file);
+    match done {
+        Ok(status) if status.success() => text,
+        Ok(status) => Err(Problem::failed(format!(
+            "`{editor}` ended with {status}: nothing was changed"
+        ))),
+        Err(error) => Err(
+            Problem::failed(format!("`{editor}` cannot be started: {error}"))
+                .hint("set $EDITOR, or hand the text in with --text FILE"),
+        ),
+    }
+}

@@ -1,0 +1,69 @@
+//! `unisono checkpoints regenerate`: a summary is written anew.
+
+use unisono_daemon::ask::Ask;
+use unisono_daemon::config::Override;
+use unisono_session::state::MAIN;
+
+use crate::app::App;
+use crate::ask::confirmed;
+use crate::commands::compact::{follow_one, report};
+use crate::live::Interrupts;
+use crate::problem::Result;
+use crate::sessions::Sessions;
+
+use super::restore::standing;
+
+const HELP: &str = "\
+The summary is made again of what it was made of: the summary before it, and the messages it stands
+for. The old one is kept, and `checkpoints restore` brings it back. Where none can be made, nothing
+changes.
+
+Examples:
+  unisono checkpoints regenerate latest --instructions \"Keep every figure.\"
+  unisono checkpoints regenerate latest 3 --summariser openai/gpt-4.1-mini --yes
+
+JSON: as of `compact`.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    session: String,
+    /// The checkpoint's number; without it, the newest one in the context
+    number: Option<u32>,
+    /// The branch
+    #[arg(long, default_value = MAIN)]
+    branch: String,
+    /// What the writer of the summary is told
+    #[arg(long, value_name = "TEXT")]
+    instructions: Option<String>,
+    /// Who writes it, in place of the configured ones: a model as provider/model, or
+    /// `extractive`, which takes quotes
+    #[arg(long, value_name = "MODEL")]
+    summariser: Option<String>,
+    /// Does not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let writer = args.summariser.iter();
+    let writer = writer.map(|name| Override::new("--summariser", "compaction.summarisers", name));
+    let setup = app.setup(writer.collect())?;
+    let mut interrupts = Interrupts::listen()?;
+    let opened = app.store(&setup).await?;
+    let sessions = Sessions::new(opened.journal.clone());
+    let id = sessions.find(&args.session).await?;
+    let state = sessions.state(id).await?;
+    let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
+    let (number, model) = (checkpoint.number, &checkpoint.model);
+    let question = format!("Write checkpoint {number} (by {model}) anew?");
+    if !args.yes && !confirmed(&app.out, &question)? {
+        app.out.say("nothing was changed");
+        return sessions.close().await;
+    }
+    let ask = Ask::regenerate(checkpoint.id, args.instructions);
+    let ask = ask.branch(args.branch.as_str());
+    let (watch, end) = follow_one(app, setup, opened, id, &ask, &mut interrupts).await?;
+    report(app, id, &watch, end)
+}

@@ -1,0 +1,163 @@
+//! Summaries that a person takes back.
+
+use crate::support::{Place, example};
+
+fn place() -> Place {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    place.call(&["import", &example()]).expect(0);
+    place
+}
+
+#[test]
+fn a_restore_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
+    let place = place();
+    let before = place.json(&["context", "latest"]);
+    place.call(&["compact", "--yes"]).expect(0);
+    let done = place.json(&["checkpoints", "restore", "latest", "--yes"]);
+    assert_eq!(
+        (&done["status"], &done["checkpoint"]),
+        (&"restored".into(), &1.into())
+    );
+    assert_eq!(done["tokens_after"], before["used_tokens"]);
+    assert_eq!(
+        place.json(&["context", "latest"])["snapshot"],
+        before["snapshot"]
+    );
+    let listed = place.json(&["checkpoints", "list"]);
+    assert_eq!(
+        (&listed[0]["active"], &listed[0]["retired"]),
+        (&false.into(), &true.into())
+    );
+
+    let run = [
+        "run",
+        "--session",
+        "latest",
+        "--task",
+        "What is left?",
+        "--compact-above",
+        "2k",
+    ];
+    place.call(&run).expect(0);
+    assert_eq!(
+        place
+            .json(&["checkpoints", "list"])
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    place
+        .call(&["export", "latest", "--output", "all.jsonl"])
+        .expect(0);
+    let text = std::fs::read_to_string(place.path("all.jsonl")).unwrap();
+    assert_eq!(text.matches("\"retired\":true").count(), 1);
+}
+
+#[test]
+fn a_restore_that_cannot_be_says_why_and_what_to_do() {
+    let place = place();
+    let restore = |number: &str| place.call(&["checkpoints", "restore", "latest", number, "--yes"]);
+    restore("1")
+        .expect(2)
+        .says(&["no checkpoint 1", "`unisono compact` makes one"]);
+    place.call(&["compact", "--yes", "--keep", "20"]).expect(0);
+    place.call(&["compact", "--yes"]).expect(0);
+    restore("1").expect(2).says(&[
+        "checkpoint 1 was superseded by checkpoint 2",
+        "take checkpoint 2 back first",
+    ]);
+    place
+        .call(&["sessions", "branch", "latest", "early", "--at", "3"])
+        .expect(0);
+    let early = [
+        "checkpoints",
+        "restore",
+        "latest",
+        "2",
+        "--yes",
+        "--branch",
+        "early",
+    ];
+    place
+        .call(&early)
+        .expect(2)
+        .says(&["of another branch", "--branch main"]);
+    let asked = ["checkpoints", "restore", "latest", "2"];
+    place
+        .call(&asked)
+        .expect(2)
+        .says(&["no terminal to ask on", "--yes"]);
+    let small = [
+        "checkpoints",
+        "restore",
+        "latest",
+        "2",
+        "--yes",
+        "--set",
+        "compaction.safety=0.9999",
+    ];
+    let refused = place.call(&small);
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    restore("2").expect(0);
+    restore("2").expect(2).says(&["was taken back before"]);
+    restore("1").expect(0);
+}
+
+#[test]
+fn a_summary_is_edited_and_written_anew_and_each_can_be_taken_back() {
+    let place = place();
+    place.call(&["compact", "--yes"]).expect(0);
+    let shown = |number: &str| place.json(&["checkpoints", "show", "latest", number]);
+    let text = |number: &str| {
+        let args = ["checkpoints", "show", "latest", number, "--summary"];
+        place.call(&args).expect(0).stdout
+    };
+    let first = text("1");
+    let edited = first.replacen("## ", "## Context\nA person wrote this.\n\n## ", 1);
+    let edit = ["checkpoints", "edit", "latest", "--text", "-", "--json"];
+    let done = place.call_with(&edited, &edit).expect(0).json();
+    assert_eq!(
+        (&done["status"], &done["checkpoint"]),
+        (&"compacted".into(), &2.into())
+    );
+    assert_eq!(shown("2")["model"], "person");
+    assert_eq!(shown("2")["key_facts"], shown("1")["key_facts"]);
+    assert!(text("2").contains("A person wrote this."));
+    place
+        .call_with(&edited, &edit)
+        .expect(0)
+        .says(&["the text is the same"]);
+
+    let anew = ["checkpoints", "regenerate", "latest", "--yes", "--json"];
+    let done = place.call(&anew).expect(0).json();
+    assert_eq!(done["checkpoint"], 3);
+    assert_eq!(text("3"), first, "quotes are the same each time");
+    for number in ["3", "2", "1"] {
+        let restore = ["checkpoints", "restore", "latest", "--yes", "--json"];
+        let done = place.call(&restore).expect(0).json();
+        assert_eq!(done["checkpoint"].to_string(), number);
+    }
+}
+
+#[test]
+fn an_edit_that_cannot_be_says_why() {
+    let place = place();
+    place.call(&["compact", "--yes"]).expect(0);
+    let edit = ["checkpoints", "edit", "latest", "--text", "-"];
+    let long = "word ".repeat(6_000);
+    place
+        .call_with(&long, &edit)
+        .expect(1)
+        .says(&["over its cap of 2048", "shorter"]);
+    place
+        .call_with(" \n", &edit)
+        .expect(1)
+        .says(&["the summary is empty"]);
+    place
+        .call(&["checkpoints", "edit", "latest"])
+        .expect(2)
+        .says(&["no terminal", "--text"]);
+    let listed = place.json(&["checkpoints", "list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+}

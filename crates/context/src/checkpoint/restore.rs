@@ -1,0 +1,132 @@
+//! Taking a checkpoint back: the context is what it was before, with what was said since.
+
+use std::sync::Arc;
+
+use crate::alteration::{Alteration, Alterations};
+use crate::ids::{CheckpointId, MessageId, Ordinal};
+use crate::tree::Tree;
+
+use super::{Checkpoint, Checkpoints};
+
+/// Why a checkpoint does not stand in the context of a branch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotActive {
+    /// There is none of that id.
+    #[error("the session has no such checkpoint")]
+    Unknown,
+    /// A person took it back before.
+    #[error("checkpoint {number} was taken back before: nothing of it is in the context")]
+    Retired {
+        /// Its number.
+        number: u32,
+    },
+    /// Another one took its content over.
+    #[error("checkpoint {number} was superseded by checkpoint {by}: restore {by} first")]
+    Superseded {
+        /// Its number.
+        number: u32,
+        /// The one that stands now.
+        by: u32,
+    },
+    /// The branch says something else at its cutoff.
+    #[error("checkpoint {number} stands for messages up to {cutoff} of another branch")]
+    Elsewhere {
+        /// Its number.
+        number: u32,
+        /// Its last message.
+        cutoff: Ordinal,
+    },
+    /// Another one that stands for some of its messages goes before it.
+    #[error(
+        "checkpoint {number} gives way to checkpoint {to}, which stands for some of the same messages: restore {to} first"
+    )]
+    GivesWay {
+        /// Its number.
+        number: u32,
+        /// The one that stands.
+        to: u32,
+    },
+}
+
+impl Checkpoints {
+    /// The checkpoint, if it stands in the context of the branch that ends in `head`.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn standing(
+        &self,
+        tree: &Tree,
+        head: MessageId,
+        id: CheckpointId,
+    ) -> Result<&Arc<Checkpoint>, NotActive> {
+        let found = self.get(id).ok_or(NotActive::Unknown)?;
+        let number = found.number;
+        if self.is_retired(id) {
+            return Err(NotActive::Retired { number });
+        }
+        if !found.applies_to(tree, head) {
+            let cutoff = found.cutoff;
+            return Err(NotActive::Elsewhere { number, cutoff });
+        }
+        let active = self.active(tree, head);
+        if active.iter().any(|checkpoint| checkpoint.id == id) {
+            return Ok(found);
+        }
+        if let Some(by) = active.iter().find(|c| self.took_over(c, id)) {
+            let by = by.number;
+            return Err(NotActive::Superseded { number, by });
+        }
+        let overlapping = active.iter().find(|c| c.overlaps(found));
+        let to = overlapping.map_or(number, |c| c.number);
+        Err(NotActive::GivesWay { number, to })
+    }
+
+    /// Whether a checkpoint took the content of another over, itself or through others.
+    fn took_over(&self, checkpoint: &Checkpoint, id: CheckpointId) -> bool {
+        let mut open = checkpoint.supersedes.clone();
+        while let Some(older) = open.pop() {
+            if older == id {
+                return true;
+            }
+            open.extend(self.get(older).iter().flat_map(|c| &c.supersedes));
+        }
+        false
+    }
+
+    /// Whether the newest thing that was done to the branch is that a person took a checkpoint
+    /// back: it is then left alone until it is nearly full.
+    pub fn rests(&self, tree: &Tree, head: MessageId) -> bool {
+        if !self.any_retired() {
+            return false;
+        }
+        let newest = self.iter().rev().find(|c| c.applies_to(tree, head));
+        newest.is_some_and(|checkpoint| self.is_retired(checkpoint.id))
+    }
+}
+
+/// What stands for messages once a checkpoint is taken back on the branch that ends in `head`.
+/// Where it was the newest one of the branch, messages that were masked or cut since are whole
+/// again: the context is what it was before, with what was said since.
+pub fn restored(
+    tree: &Tree,
+    checkpoints: &Checkpoints,
+    alterations: &Alterations,
+    head: MessageId,
+    id: CheckpointId,
+) -> (Checkpoints, Alterations) {
+    let (mut checkpoints, mut alterations) = (checkpoints.clone(), alterations.clone());
+    let Some(number) = checkpoints.get(id).map(|checkpoint| checkpoint.number) else {
+        return (checkpoints, alterations);
+    };
+    let applies = |c: &&Arc<Checkpoint>| !checkpoints.is_retired(c.id) && c.applies_to(tree, head);
+    let newest = checkpoints.iter().rev().find(applies).map(|c| c.id);
+    checkpoints.retire(id);
+    if newest == Some(id) {
+        let on_branch = |alteration: &Alteration| {
+            let there = tree.at(head, alteration.ordinal);
+            there.is_some_and(|node| node.message.id == alteration.message)
+        };
+        alterations.undo_since(number, on_branch);
+    }
+    (checkpoints, alterations)
+}

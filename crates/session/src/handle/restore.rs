@@ -1,0 +1,93 @@
+//! A checkpoint is taken back on a person's request.
+
+use unisono_context::CheckpointId;
+use unisono_context::budget::Budgets;
+use unisono_context::checkpoint::NotActive;
+use unisono_context::view::View;
+
+use crate::event::{Fact, Outcome};
+use crate::machine::{NewTurn, Refusal};
+use crate::state::State;
+use crate::turn::Turn;
+
+use super::Tx;
+
+/// Refuses what cannot be restored, before it has to wait. What an earlier turn of the branch may
+/// still change is left to [`decide`].
+pub(super) fn check(tx: &Tx<'_>, new: &NewTurn, checkpoint: CheckpointId) -> Result<(), Refusal> {
+    let state = &*tx.state;
+    let Some(head) = state.tree.head(&new.branch) else {
+        return Err(Refusal::UnknownBranch(new.branch.clone()));
+    };
+    let standing = state.checkpoints.standing(&state.tree, head, checkpoint);
+    match standing {
+        Err(NotActive::Superseded { .. } | NotActive::GivesWay { .. })
+            if state.queues.contains_key(&new.branch) =>
+        {
+            Ok(())
+        }
+        Err(why) => Err(why.into()),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// What comes of a restore, once everything is counted.
+pub(super) enum Decision {
+    /// This is to be recorded.
+    Restored(Fact),
+    /// The turn ends so.
+    Ends(Outcome),
+}
+
+/// Takes the checkpoint back where what it stood for fits, with what was said since.
+pub(super) fn decide(
+    state: &State,
+    turn: &Turn,
+    view: &View<'_>,
+    budgets: &Budgets,
+    checkpoint: CheckpointId,
+) -> Decision {
+    let first = budgets.iter().next();
+    let tokens = |view: &View<'_>| {
+        let count = first.and_then(|budget| view.effective(budget));
+        count.unwrap_or_default().tokens
+    };
+    // Recorded, and cut short before the end of its turn was.
+    if let Some(before) = turn.tokens_before.filter(|_| turn.covered) {
+        let after = tokens(view);
+        return Decision::Ends(Outcome::Restored { before, after });
+    }
+    let head = view.head();
+    let found = match state.checkpoints.standing(&state.tree, head, checkpoint) {
+        Ok(found) => found,
+        Err(why) => return failed("not_active", why.to_string()),
+    };
+    let (checkpoints, alterations) = state.without(head, checkpoint);
+    let pinned = &state.pinned;
+    let after = View::new(&state.tree, &checkpoints, &alterations, pinned, head, false);
+    let overflow = budgets.iter().find_map(|budget| {
+        let needed = after.as_ref()?.effective(budget)?.at_most;
+        (needed > budget.usable).then(|| {
+            format!(
+                "without checkpoint {} the context has {needed} tokens, but only {} are usable \
+                 of a window of {}",
+                found.number, budget.usable, budget.window
+            )
+        })
+    });
+    match overflow {
+        Some(overflow) => failed("restore_overflow", overflow),
+        None => Decision::Restored(Fact::Restored {
+            turn: Some(turn.accepted.id),
+            checkpoint,
+            before: tokens(view),
+        }),
+    }
+}
+
+fn failed(code: &str, reason: String) -> Decision {
+    Decision::Ends(Outcome::Failed {
+        code: code.into(),
+        reason: reason.into(),
+    })
+}

@@ -1,0 +1,60 @@
+//! A checkpoint is written anew on a person's request: by a summariser, or by the person.
+
+use std::sync::Arc;
+
+use unisono_context::budget::Budgets;
+use unisono_context::checkpoint::{Body, block_text};
+use unisono_context::compaction::{self, Edit, Plan};
+use unisono_context::view::View;
+use unisono_context::{CheckpointId, Timestamp};
+
+use crate::event::{Fact, Work};
+use crate::ids;
+use crate::state::State;
+use crate::turn::Turn;
+
+use super::completed;
+
+/// What comes next of a turn that writes a checkpoint anew.
+pub(super) enum Next {
+    /// A summariser is to be asked.
+    Plan(Plan),
+    /// This is to be recorded.
+    Record(Fact),
+}
+
+/// Decides with the code and the reason of a failure where it cannot be done.
+pub(super) fn decide(
+    state: &State,
+    turn: &Turn,
+    checkpoint: CheckpointId,
+    (view, budgets): (&View<'_>, &Budgets),
+    now: Timestamp,
+) -> Result<Next, (&'static str, String)> {
+    let accepted = &turn.accepted;
+    let standing = state
+        .checkpoints
+        .standing(&state.tree, view.head(), checkpoint);
+    let old = standing.map_err(|why| ("not_active", why.to_string()))?;
+    let Work::Edit { text, counts, .. } = &accepted.work else {
+        let plan = compaction::anew(view, budgets, &accepted.policy, old);
+        return plan
+            .map(Next::Plan)
+            .map_err(|why| ("compaction_failed", why.to_string()));
+    };
+    let body = Body::Summary(text.clone());
+    let edit = Edit {
+        id: ids::checkpoint(accepted.id, 0),
+        text,
+        counts: completed(*counts, || {
+            block_text(&old.covers, &body, &old.key_facts).len()
+        }),
+        at: now,
+    };
+    let made = compaction::edited(view, budgets, &accepted.policy, old, edit);
+    let made = made.map_err(|why| ("edit_rejected", why.to_string()))?;
+    Ok(Next::Record(Fact::Compacted {
+        turn: Some(accepted.id),
+        checkpoint: Arc::new(made),
+    }))
+}

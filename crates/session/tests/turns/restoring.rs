@@ -1,0 +1,219 @@
+//! Taking a checkpoint back: refused with a reason, done once, and left alone afterwards.
+
+use unisono_context::budget::Limits;
+use unisono_context::checkpoint::NotActive;
+use unisono_context::{Encoding, SnapshotId, Tokens};
+use unisono_session::agent::Definition;
+use unisono_session::event::{Outcome, Work};
+use unisono_session::machine::{Import, NewTurn};
+use unisono_session::{Fact, Input, Machine, Refusal, ids};
+
+use crate::shell::*;
+
+fn restore(n: u64, of: u64) -> NewTurn {
+    let checkpoint = ids::checkpoint(turn_id(of), 1);
+    NewTurn {
+        work: Work::Restore { checkpoint },
+        ..compacting(n, team(agent("lead"), []), 60)
+    }
+}
+
+fn refused(shell: &mut Shell, turn: NewTurn) -> NotActive {
+    match shell.feed(Input::Accept(Box::new(turn))) {
+        Err(Refusal::NotActive(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Answers a turn; gives what it was frozen as.
+fn answer(shell: &mut Shell, turn: NewTurn) -> SnapshotId {
+    shell.accept(turn);
+    let briefs = shell.dispatched();
+    shell.finish(
+        &briefs[0],
+        "an answer that is long enough to be compacted later",
+    );
+    briefs[0].snapshot.as_ref().unwrap().id()
+}
+
+/// What the branch looks like now.
+fn now(shell: &Shell) -> SnapshotId {
+    let state = shell.state();
+    let view = state
+        .view(state.tree().head("main").unwrap(), false)
+        .unwrap();
+    let preamble = unisono_context::snapshot::Preamble::new("", Vec::new());
+    unisono_context::Snapshot::freeze(&view, preamble).id()
+}
+
+#[test]
+fn a_restore_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    shell.prepare();
+    shell.accept(restore(1, 0));
+    shell.prepare();
+    let Outcome::Restored { before, after } = shell.outcome(1) else {
+        panic!("{}", shell.outcome(1));
+    };
+    assert!(before < after, "{before} {after}");
+    let whole = now(&Shell::with(12));
+    assert_eq!(now(&shell), whole);
+    // Far over its trigger of 60 tokens, far below what is usable.
+    answer(&mut shell, compacting(2, team(agent("lead"), []), 60));
+    assert_eq!(shell.facts("compaction_planned").len(), 1);
+    // A person may still compact; then all is as ever.
+    shell.accept(manual(3));
+    shell.prepare();
+    answer(&mut shell, compacting(4, team(agent("lead"), []), 40));
+    assert!(shell.facts("compaction_planned").len() > 2);
+    let recovered = shell.recovered();
+    assert!(
+        recovered
+            .state()
+            .checkpoints()
+            .is_retired(ids::checkpoint(turn_id(0), 1))
+    );
+}
+
+#[test]
+fn what_is_not_in_the_context_is_refused_with_the_reason() {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    shell.prepare();
+    assert_eq!(refused(&mut shell, restore(1, 7)), NotActive::Unknown);
+    let at = message_id(1);
+    let branch = "short".into();
+    shell.feed(Input::Fork { branch, at }).unwrap();
+    let elsewhere = NewTurn {
+        branch: "short".into(),
+        ..restore(1, 0)
+    };
+    assert!(matches!(
+        refused(&mut shell, elsewhere),
+        NotActive::Elsewhere { number: 1, .. }
+    ));
+    answer(&mut shell, turn(2, team(agent("lead"), [])));
+    shell.accept(manual(3));
+    shell.prepare();
+    let why = refused(&mut shell, restore(4, 0));
+    assert_eq!(why, NotActive::Superseded { number: 1, by: 2 });
+    assert_eq!(
+        why.to_string(),
+        "checkpoint 1 was superseded by checkpoint 2: restore 2 first"
+    );
+    shell.accept(restore(5, 3));
+    shell.prepare();
+    assert_eq!(
+        refused(&mut shell, restore(6, 3)),
+        NotActive::Retired { number: 2 }
+    );
+    shell.accept(restore(7, 0));
+    shell.prepare();
+    assert!(matches!(shell.outcome(7), Outcome::Restored { .. }));
+}
+
+#[test]
+fn what_would_not_fit_is_refused_with_the_numbers_and_nothing_changes() {
+    let mut shell = Shell::with(40);
+    shell.accept(manual(0));
+    shell.prepare();
+    let before = now(&shell);
+    let small = Definition {
+        limits: Limits {
+            window: Tokens(500),
+            encoding: Encoding::O200kBase,
+            ..agent("small").limits
+        },
+        ..agent("small")
+    };
+    shell.accept(NewTurn {
+        team: team(small, []),
+        ..restore(1, 0)
+    });
+    shell.prepare();
+    let Outcome::Failed { code, reason } = shell.outcome(1) else {
+        panic!("{}", shell.outcome(1));
+    };
+    assert_eq!(&**code, "restore_overflow");
+    assert!(
+        reason.contains("without checkpoint 1 the context has"),
+        "{reason}"
+    );
+    assert!(reason.contains("usable of a window of 500"), "{reason}");
+    assert_eq!(now(&shell), before);
+}
+
+#[test]
+fn a_restore_waits_for_the_turn_before_it_and_looks_again_then() {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    shell.prepare();
+    shell.accept(compacting(1, team(agent("lead"), []), 60));
+    let briefs = shell.dispatched();
+    shell.accept(restore(2, 0));
+    shell.prepare();
+    assert!(shell.state().ended(turn_id(2)).is_none(), "it waits");
+    shell.finish(&briefs[0], "an answer");
+    shell.prepare();
+    // Either the earlier turn compacted again, or not: it says which.
+    match shell.outcome(2) {
+        Outcome::Restored { .. } => assert_eq!(shell.facts("compacted").len(), 1),
+        Outcome::Failed { code, reason } => {
+            assert_eq!(&**code, "not_active");
+            assert!(reason.contains("superseded by checkpoint 2"), "{reason}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_crash_between_the_restore_and_the_end_of_its_turn_is_no_second_restore() {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    shell.prepare();
+    shell.accept(restore(1, 0));
+    shell.prepare();
+    let outcome = shell.outcome(1).clone();
+    assert_eq!(
+        shell.journal.pop().map(|event| event.fact.name()),
+        Some("turn_ended")
+    );
+    let mut shell = shell.recovered();
+    shell.prepare();
+    assert_eq!(*shell.outcome(1), outcome);
+    assert_eq!(shell.facts("restored").len(), 1);
+}
+
+#[test]
+fn an_imported_checkpoint_that_was_taken_back_stays_so() {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    shell.prepare();
+    let made: Vec<_> = shell.state().checkpoints().iter().cloned().collect();
+    let import = Import {
+        retired: vec![made[0].id],
+        checkpoints: made,
+        ..conversation(12)
+    };
+    let mut machine = Machine::new();
+    let again = |machine: &mut Machine| {
+        let input = Input::Import(import.clone());
+        machine.handle(input, shell.now).unwrap().events
+    };
+    let events = again(&mut machine);
+    assert!(matches!(
+        events.last().unwrap().fact,
+        Fact::Restored { turn: None, .. }
+    ));
+    let head = machine.state().tree().head("main").unwrap();
+    assert!(
+        machine
+            .state()
+            .view(head, false)
+            .unwrap()
+            .active()
+            .is_empty()
+    );
+    assert!(again(&mut machine).is_empty());
+}

@@ -1,0 +1,197 @@
+//! A checkpoint is written anew: by a summariser, or by a person.
+
+use std::sync::Arc;
+
+use unisono_context::checkpoint::{Body, Kind, NotActive, Span, Writer};
+use unisono_context::compaction::Step;
+use unisono_context::tokens::{Count, Counts};
+use unisono_context::{Encoding, Ordinal};
+use unisono_session::event::{Outcome, Work};
+use unisono_session::machine::NewTurn;
+use unisono_session::{Fact, Input, Refusal, ids};
+
+use crate::shell::*;
+
+fn anew(n: u64, work: Work) -> NewTurn {
+    NewTurn {
+        work,
+        ..compacting(n, team(agent("lead"), []), 600)
+    }
+}
+
+fn regenerate(n: u64, of: u64) -> NewTurn {
+    let checkpoint = ids::checkpoint(turn_id(of), 1);
+    let instructions = Some("keep the figures".into());
+    anew(
+        n,
+        Work::Regenerate {
+            checkpoint,
+            instructions,
+        },
+    )
+}
+
+fn edit(n: u64, of: u64, text: &str, tokens: u64) -> NewTurn {
+    let counts: Counts = [(Encoding::O200kBase, Count::exact(tokens))]
+        .into_iter()
+        .collect();
+    anew(
+        n,
+        Work::Edit {
+            checkpoint: ids::checkpoint(turn_id(of), 1),
+            text: text.into(),
+            counts,
+        },
+    )
+}
+
+/// A session of twelve messages, compacted twice.
+fn compacted_twice() -> Shell {
+    let mut shell = Shell::with(12);
+    shell.accept(manual(0));
+    shell.prepare();
+    shell.accept(turn(1, team(agent("lead"), [])));
+    let briefs = shell.dispatched();
+    shell.finish(&briefs[0], "an answer");
+    shell.accept(manual(2));
+    shell.prepare();
+    shell
+}
+
+fn active(shell: &Shell) -> Vec<u32> {
+    let state = shell.state();
+    let view = state
+        .view(state.tree().head("main").unwrap(), false)
+        .unwrap();
+    view.active().iter().map(|c| c.number).collect()
+}
+
+fn failed<'s>(shell: &'s Shell, turn: u64) -> (&'s str, &'s str) {
+    match shell.outcome(turn) {
+        Outcome::Failed { code, reason } => (code, reason),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_summary_is_made_again_of_what_it_was_made_of() {
+    let mut shell = compacted_twice();
+    assert_eq!(active(&shell), [2]);
+    shell.accept(regenerate(3, 2));
+    let job = shell.job();
+    assert_eq!(
+        (job.kind, job.instructions.as_deref()),
+        (Kind::Manual, Some("keep the figures"))
+    );
+    let prior: Vec<u32> = job.prior.iter().map(|c| c.number).collect();
+    assert_eq!(prior, [1]);
+    // The first one stands for all before the newest user message of then, number 11.
+    let first = job.messages.first().map(|message| message.ordinal);
+    assert_eq!(first, Some(Ordinal(11)));
+    let Step::Summarise { cover, .. } = &job.plan.step else {
+        panic!("{}", job.plan);
+    };
+    assert_eq!(cover.spans[0].first, Ordinal(1));
+    shell.feed(compact(&job)).unwrap();
+    shell.prepare();
+    assert!(
+        matches!(shell.outcome(3), Outcome::Compacted { .. }),
+        "{}",
+        shell.outcome(3)
+    );
+    assert_eq!(active(&shell), [3]);
+    let made = shell.state().checkpoints().iter().last().unwrap();
+    assert_eq!((made.kind, &made.covers), (Kind::Manual, &cover.spans));
+
+    let checkpoint = ids::checkpoint(turn_id(3), 1);
+    shell.accept(anew(4, Work::Restore { checkpoint }));
+    shell.prepare();
+    assert_eq!(active(&shell), [2], "the one before is back");
+}
+
+#[test]
+fn a_summary_that_cannot_be_made_again_stays_as_it_is() {
+    let mut shell = compacted_twice();
+    shell.accept(regenerate(3, 2));
+    let job = shell.job();
+    let (turn, step) = (job.turn, job.step);
+    let reason: Arc<str> = "the model is out of reach".into();
+    shell
+        .feed(Input::StepFailed {
+            turn,
+            step,
+            reason,
+            again: false,
+        })
+        .unwrap();
+    shell.prepare();
+    assert_eq!(
+        failed(&shell, 3),
+        ("compaction_failed", "the model is out of reach")
+    );
+    assert_eq!(active(&shell), [2]);
+}
+
+#[test]
+fn a_persons_text_stands_where_the_summary_stood() {
+    let mut shell = compacted_twice();
+    let covers: Vec<Span> = shell
+        .state()
+        .checkpoints()
+        .iter()
+        .last()
+        .unwrap()
+        .covers
+        .clone();
+    shell.accept(edit(3, 2, "what matters, in my words", 30));
+    shell.prepare();
+    let Outcome::Compacted { before, after } = shell.outcome(3) else {
+        panic!("{}", shell.outcome(3));
+    };
+    assert_eq!(after.0, before.0 + 10, "20 tokens became 30");
+    let made = shell.state().checkpoints().iter().last().unwrap();
+    assert_eq!(
+        (&*made.model, made.writer),
+        ("person", Writer::Deterministic)
+    );
+    assert_eq!(made.covers, covers);
+    assert_eq!(made.body, Body::Summary("what matters, in my words".into()));
+    // Counted by its bytes where nobody counted it.
+    assert!(made.counts.get(Encoding::Cl100kBase).is_some());
+    assert_eq!(active(&shell), [3]);
+    let outcome = shell.outcome(3).clone();
+    shell.journal.pop();
+    let mut shell = shell.recovered();
+    shell.prepare();
+    assert_eq!(*shell.outcome(3), outcome, "after a crash before its end");
+    assert_eq!(shell.facts("compacted").len(), 3);
+}
+
+#[test]
+fn a_text_that_is_too_long_or_empty_or_for_another_checkpoint_is_refused() {
+    let mut shell = compacted_twice();
+    let rows = [
+        (edit(3, 2, "long", 2_049), "over its cap of 2048"),
+        (edit(4, 2, " ", 3), "the summary is empty"),
+        (edit(5, 2, "large", 700), "over its target of"),
+    ];
+    for (n, (turn, reason)) in (3..).zip(rows) {
+        shell.accept(turn);
+        shell.prepare();
+        let (code, told) = failed(&shell, n);
+        assert_eq!(code, "edit_rejected");
+        assert!(told.contains(reason), "{told}");
+    }
+    assert_eq!(active(&shell), [2]);
+    let superseded = shell.feed(Input::Accept(Box::new(edit(6, 0, "short", 9))));
+    let why = NotActive::Superseded { number: 1, by: 2 };
+    assert_eq!(superseded, Err(Refusal::NotActive(why)));
+    let ended = shell.facts("turn_ended").len();
+    assert_eq!(ended, 6);
+    assert!(
+        !shell
+            .journal
+            .iter()
+            .any(|e| matches!(&e.fact, Fact::TurnAccepted { turn } if turn.id == turn_id(6)))
+    );
+}
