@@ -5,6 +5,7 @@
 mod crash;
 mod delegation;
 mod fan_out;
+mod pins;
 mod supervision;
 mod tidy;
 mod turn;

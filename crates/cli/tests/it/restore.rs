@@ -161,3 +161,26 @@ fn an_edit_that_cannot_be_says_why() {
     let listed = place.json(&["checkpoints", "list"]);
     assert_eq!(listed.as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn what_is_compacted_by_itself_is_said_unless_it_is_switched_off() {
+    let place = place();
+    let run = |flags: &[&str]| {
+        let args = [
+            "run",
+            "--session",
+            "latest",
+            "--task",
+            "What is left?",
+            "--compact-above",
+        ];
+        let done = place.call(&[&args[..], flags].concat()).expect(0);
+        done.stderr
+            .lines()
+            .any(|line| line.starts_with("compacted "))
+    };
+    assert!(run(&["8k"]));
+    assert!(!run(&["2k", "--set", "compaction.notice=off"]));
+    let made = place.json(&["checkpoints", "list"]);
+    assert!(made.as_array().unwrap().len() > 1, "{made}");
+}

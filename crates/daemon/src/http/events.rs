@@ -257,9 +257,9 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::SummariserUsed { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
-        Fact::Altered { turn, .. }
-        | Fact::Compacted { turn, .. }
-        | Fact::Restored { turn, .. } => (*turn, None),
+        Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Restored { turn, .. } => {
+            (*turn, None)
+        }
         Fact::RunOpened {
             run: OpenedRun { id, turn, .. },
         } => (Some(*turn), Some(*id)),
