@@ -151,16 +151,7 @@ async fn create(
 pub(super) fn import(new: NewSession) -> Result<Import, Fault> {
     let title = new.title.filter(|title| !title.trim().is_empty());
     let mut import = if new.messages.is_empty() {
-        Import {
-            session: None,
-            title: "".into(),
-            system: "".into(),
-            labels: BTreeMap::new(),
-            messages: Vec::new(),
-            branches: Vec::new(),
-            checkpoints: Vec::new(),
-            alterations: Vec::new(),
-        }
+        Import::default()
     } else {
         conversation(new.messages)?
     };
