@@ -57,11 +57,11 @@ pub(crate) fn list(state: &State) -> Vec<Value> {
     runs.collect()
 }
 
-/// A compaction on request has no agents.
+/// What is done to summaries on request has no agents.
 fn at_work(state: &State, turn: &Turn) -> Vec<Watched> {
     match turn.accepted.work {
         Work::Answer { .. } => members(state, turn),
-        Work::Compact { .. } => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
