@@ -9,7 +9,7 @@ use unisono_daemon::config::Override;
 
 use crate::commands::{
     agents, checkpoints, compact, completions, config, context, doctor, eval, export, import, init,
-    models, pin, resume, run, serve, sessions, usage, vacuum,
+    models, pin, replay, resume, run, runs, serve, sessions, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -174,6 +174,13 @@ pub(crate) enum Command {
     /// Conversations of the store
     #[command(subcommand)]
     Sessions(sessions::Command),
+    /// What agents were given to do, and what became of it
+    #[command(subcommand)]
+    Runs(runs::Command),
+    /// The exact bytes an agent was sent, and the chain of causes
+    Why(why::Args),
+    /// Rebuilds every request of a turn from the journal and checks every digest
+    Replay(replay::Args),
     /// What the model sees of a conversation, and how full its window is
     Context(context::Args),
     /// Summarises the older part of a conversation now

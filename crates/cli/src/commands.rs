@@ -13,12 +13,15 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod models;
 pub(crate) mod pin;
+pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod usage;
 pub(crate) mod vacuum;
+pub(crate) mod why;
 
 use crate::app::App;
 use crate::args::Command;
@@ -33,6 +36,9 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Import(args) => app.wait_for(import::run(app, args)),
         Command::Export(args) => app.wait_for(export::run(app, args)),
         Command::Sessions(command) => app.wait_for(sessions::run(app, command)),
+        Command::Runs(command) => app.wait_for(runs::run(app, command)),
+        Command::Why(args) => app.wait_for(why::run(app, args)),
+        Command::Replay(args) => app.wait_for(replay::run(app, args)),
         Command::Context(args) => app.wait_for(context::run(app, args)),
         Command::Compact(args) => app.wait_for(compact::run(app, args)),
         Command::Pin(args) => app.wait_for(pin::pin(app, args)),

@@ -74,7 +74,7 @@ impl Sessions {
         Ok(None)
     }
 
-    /// The session a person means: an id, a unique start of one, or `latest`.
+    /// The session a person means: an id, a unique start or end of one, or `latest`.
     pub(crate) async fn find(&self, name: &str) -> Result<SessionId> {
         let all = self.ids().await?;
         if name == "latest" {
@@ -89,23 +89,38 @@ impl Sessions {
         choose(name, all.into_iter().map(|(id, _)| id))
     }
 
-    /// The state of a session, as its journal has it.
-    pub(crate) async fn state(&self, id: SessionId) -> Result<State> {
-        let mut state = State::default();
+    /// Reads a session's events from the first on, until `take` wants no more.
+    pub(crate) async fn read(
+        &self,
+        id: SessionId,
+        mut take: impl FnMut(&Event) -> Result<bool>,
+    ) -> Result<()> {
+        let mut next = 1;
         loop {
-            let page = self.journal.read(id, state.events() + 1, PAGE).await?;
-            if page.is_empty() {
-                return Ok(state);
+            let page = self.journal.read(id, next, PAGE).await?;
+            for (seq, event) in &page {
+                if !take(event)? {
+                    return Ok(());
+                }
+                next = seq + 1;
             }
-            for (_, event) in &page {
-                apply(&mut state, id, event)?;
+            if page.is_empty() {
+                return Ok(());
             }
         }
     }
 
-    /// Events of a session from that one on, as many as are read at a time.
-    pub(crate) async fn page(&self, id: SessionId, from: u64) -> Result<Vec<(u64, Event)>> {
-        Ok(self.journal.read(id, from, PAGE).await?)
+    /// The state of a session, as its journal has it.
+    pub(crate) async fn state(&self, id: SessionId) -> Result<State> {
+        let mut state = State::default();
+        self.read(id, |event| {
+            let seq = state.events() + 1;
+            let applied = state.apply(event);
+            applied.map_err(|error| unfit(id, seq, &error))?;
+            Ok(true)
+        })
+        .await?;
+        Ok(state)
     }
 
     /// Closes the store.
@@ -118,29 +133,41 @@ impl Sessions {
     }
 }
 
-fn apply(state: &mut State, id: SessionId, event: &Event) -> Result<()> {
-    state.apply(event).map_err(|error| {
-        let seq = state.events() + 1;
-        let problem = Problem::failed(format!("event {seq} of session {id} does not fit: {error}"));
-        problem.hint("run `unisono doctor` to see the extent")
+/// An event that does not follow from those before it.
+pub(crate) fn unfit(id: SessionId, seq: u64, error: &impl std::fmt::Display) -> Problem {
+    let problem = Problem::failed(format!("event {seq} of session {id} does not fit: {error}"));
+    problem.hint("run `unisono doctor` to see the extent")
+}
+
+/// Of ids that do not tell themselves apart by their start, the end may be written; so much of it.
+const LEAST_END: usize = 4;
+
+/// Whether an id is the one a person means: it starts or ends so, hyphens aside.
+pub(crate) fn is_meant(name: &str, id: &impl ToString) -> bool {
+    let plain = |text: &str| text.replace('-', "").to_lowercase();
+    let (name, id) = (plain(name), plain(&id.to_string()));
+    let end = name.len() >= LEAST_END && id.ends_with(&name);
+    !name.is_empty() && (id.starts_with(&name) || end)
+}
+
+/// The session a person means by a part of its id.
+fn choose(name: &str, all: impl Iterator<Item = SessionId>) -> Result<SessionId> {
+    let found: Vec<SessionId> = all.filter(|id| is_meant(name, id)).collect();
+    only(name, "session", &found).map_err(|problem| match found.len() {
+        0 => problem.hint("`unisono sessions list` shows those there are"),
+        _ => problem.hint("write more of the id, or `latest`"),
     })
 }
 
-/// The session whose id starts so, hyphens aside.
-fn choose(name: &str, all: impl Iterator<Item = SessionId>) -> Result<SessionId> {
-    let plain = |text: &str| text.replace('-', "").to_lowercase();
-    let start = plain(name);
-    let found: Vec<SessionId> = all
-        .filter(|id| !start.is_empty() && plain(&id.to_string()).starts_with(&start))
-        .collect();
-    let list = "`unisono sessions list` shows those there are";
-    match found[..] {
-        [id] => Ok(id),
-        [] => Err(Problem::usage(format!("no session `{name}` in this store")).hint(list)),
-        _ => {
-            let problem = format!("`{name}` is the start of {} session ids", found.len());
-            Err(Problem::usage(problem).hint("write more of the id, or `latest`"))
-        }
+/// The only one that was found.
+pub(crate) fn only<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
+    match found {
+        [one] => Ok(one.clone()),
+        [] => Err(Problem::usage(format!("no {what} `{name}` in this store"))),
+        _ => Err(Problem::usage(format!(
+            "`{name}` is a part of {} {what} ids",
+            found.len()
+        ))),
     }
 }
 
@@ -154,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_found_by_a_unique_start_of_its_id() {
+    fn a_session_is_found_by_a_unique_part_of_its_id() {
         let ids = [
             0x0192_0000_0000_7000_8000_0000_0000_0001,
             0x0192_1111_0000_7000_8000_0000_0000_0002,
@@ -163,6 +190,8 @@ mod tests {
         let choose = |name| choose(name, ids.into_iter());
         assert_eq!(choose("01920").unwrap(), ids[0]);
         assert_eq!(choose("01921111-00").unwrap(), ids[1]);
+        assert_eq!(choose("0002").unwrap(), ids[1]);
+        assert!(choose("002").is_err(), "too little of an end");
         assert!(
             choose("0192")
                 .unwrap_err()

@@ -100,6 +100,13 @@ pub(crate) fn step(step: &Step) -> String {
     writer.map_or(text.clone(), str::to_owned)
 }
 
+/// Adds the fields of one JSON object to another.
+pub(crate) fn merge(to: &mut serde_json::Value, from: serde_json::Value) {
+    if let (Some(to), serde_json::Value::Object(from)) = (to.as_object_mut(), from) {
+        to.extend(from);
+    }
+}
+
 /// A text on one line, cut to so many characters.
 pub(crate) fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -12,6 +12,7 @@ use unisono_context::{Ppm, Snapshot, Tokens};
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
 use unisono_model::client::Client;
+use unisono_model::language::remote::Nowhere;
 use unisono_model::language::{
     Extractive, Fallback, LanguageModel, Listener, Models, Remote, Request,
 };
@@ -175,10 +176,38 @@ pub async fn count(
         temperature_milli: agent.temperature_milli,
         cache_warm: CacheWarm::Off,
         peers: 1,
+        place: 0,
         listener: Listener::NONE,
     };
     let counted = model.count(request).await;
     counted.map_err(|error| error.to_string())
+}
+
+/// The models of these agents as they render and word their requests, with no way to ask
+/// anybody: no key is looked at and no client is made. Those that the catalogue does not know any
+/// more are left out.
+pub fn on_paper<'d>(
+    setup: &Setup,
+    definitions: impl IntoIterator<Item = &'d Arc<Definition>>,
+) -> Models {
+    let catalogue = Arc::new(setup.loaded.catalogue.clone());
+    let mut names: Vec<&Arc<str>> = definitions.into_iter().map(|agent| &agent.model).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().fold(Models::default(), |all, name| {
+        let entry = catalogue.get(None, name).ok();
+        let Some(entry) = entry.filter(|entry| entry.model.provider != EXTRACTIVE) else {
+            return all;
+        };
+        let provider = setup.loaded.providers.get(&entry.model.provider);
+        match entry.dialect.or(provider.map(|access| access.dialect)) {
+            Some(dialect) => {
+                let model = Remote::new(entry, Nowhere(dialect), catalogue.clone());
+                all.with(name.clone(), model)
+            }
+            None => all,
+        }
+    })
 }
 
 /// What was learnt of models' tokens by those who used that store.

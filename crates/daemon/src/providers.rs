@@ -24,6 +24,8 @@ pub struct Providers(BTreeMap<String, Access>);
 pub struct Access {
     /// What it is like.
     pub kind: Kind,
+    /// What its requests look like, whether or not it can be asked.
+    pub dialect: Dialect,
     /// How it is asked, or what it lacks.
     pub settings: Result<Settings, Lacks>,
     /// The model of agents that name none, when this provider is chosen.
@@ -74,6 +76,7 @@ impl Providers {
             let default = default.or_else(|| catalogue.default_model(name));
             let access = Access {
                 kind,
+                dialect: spoken(kind, own),
                 settings: reader.settings(name, kind, own, variables),
                 default_model: default.map(|model| qualified(name, model)),
             };
@@ -280,8 +283,7 @@ impl Reader<'_> {
                 self.fault(name, "api", problem);
                 return Err(Lacks::Settings);
             }
-            Some(Api::Responses) => settings.dialect = Dialect::OpenAiResponses,
-            Some(Api::Chat) | None => {}
+            Some(_) | None => settings.dialect = spoken(settings.kind, own),
         }
         if let Some(version) = &own.api_version {
             settings.address.api_version = Some(version.clone());
@@ -306,6 +308,14 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The dialect of a provider of that kind.
+fn spoken(kind: Kind, own: &Provider) -> Dialect {
+    match (kind.dialect(), own.api) {
+        (Dialect::OpenAiChat, Some(Api::Responses)) => Dialect::OpenAiResponses,
+        (dialect, _) => dialect,
     }
 }
 

@@ -179,6 +179,7 @@ pub(crate) fn request() -> Request {
         temperature_milli: None,
         cache_warm: CacheWarm::Off,
         peers: 1,
+        place: 0,
         listener: Listener::NONE,
     }
 }

@@ -19,6 +19,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use unisono_context::Tokens;
 
 use crate::catalogue::EXTRACTIVE;
@@ -47,6 +48,12 @@ pub trait LanguageModel: Send + Sync {
 
     /// Answers a request, whose prefix this model has rendered.
     fn complete(&self, request: Request) -> Completion<'_>;
+
+    /// The body that a request is sent as, its two pieces one after the other: what
+    /// [`LanguageModel::complete`] sends, byte for byte. None for a model that sends nothing.
+    fn body(&self, _request: &Request) -> Option<[Bytes; 2]> {
+        None
+    }
 
     /// Asks the provider how many tokens a request has; none where it cannot say.
     fn count(&self, _request: Request) -> Counting<'_> {

@@ -61,6 +61,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         temperature_milli: None,
         cache_warm: CacheWarm::Off,
         peers: 1,
+        place: 0,
         listener: Listener::NONE,
     }
 }

@@ -10,6 +10,7 @@ mod failure;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod llm;
+pub(crate) mod request;
 #[cfg(test)]
 mod tests;
 

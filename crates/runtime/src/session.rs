@@ -11,8 +11,9 @@ mod commit;
 mod effects;
 mod events;
 mod handle;
-mod render;
+pub(crate) mod render;
 mod rounds;
+mod settle;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::tokenizer;
 
 pub use events::Events;
 pub use handle::{Handle, Progress};
+pub use settle::settle;
 
 pub(crate) use handle::Entry;
 

@@ -63,18 +63,22 @@ impl Handle {
 /// The actor.
 pub(crate) struct TokenizerActor;
 
+/// Counts texts in an encoding, in order, on this thread.
+pub(crate) fn count(texts: &[String], encoding: Encoding) -> Vec<Count> {
+    match Tokenizer::load(encoding) {
+        Ok(tokenizer) => tokenizer.count_many(texts),
+        Err(error) => {
+            tracing::error!(%error, "tokens are estimated from bytes");
+            let estimate = |text: &String| Count::approximate(text.len() as u64);
+            texts.iter().map(estimate).collect()
+        }
+    }
+}
+
 fn on_count(texts: Vec<String>, encoding: Encoding, reply: oneshot::Sender<Vec<Count>>) {
     // A panic drops the reply, and the request is made again.
     tokio::task::spawn_blocking(move || {
-        let counts = match Tokenizer::load(encoding) {
-            Ok(tokenizer) => tokenizer.count_many(&texts),
-            Err(error) => {
-                tracing::error!(%error, "tokens are estimated from bytes");
-                let estimate = |text: &String| Count::approximate(text.len() as u64);
-                texts.iter().map(estimate).collect()
-            }
-        };
-        let _ = reply.send(counts);
+        let _ = reply.send(count(&texts, encoding));
     });
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Checkpoint, Kind};
 use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
-use unisono_context::message::Part;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId, Snapshot,
@@ -61,6 +60,8 @@ pub struct Brief {
     pub tools: Arc<[ToolSpec]>,
     /// Open runs of the turn whose prompt begins with the same bytes, this one included.
     pub peers: u32,
+    /// Its place among the runs that were given their tasks together, from 0.
+    pub place: u32,
 }
 
 /// What a delegate came back with.
@@ -136,6 +137,10 @@ impl State {
             definition_digest: run.definition,
             tools: turn.preamble.tools().clone(),
             peers: self.peers(turn, run),
+            place: match run.role {
+                RunRole::Lead => 0,
+                RunRole::Delegate { index } | RunRole::Child { index, .. } => index,
+            },
         })
     }
 
@@ -277,17 +282,8 @@ pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
             .get(index as usize)
             .and_then(|delegate| delegate.task.clone()),
     };
-    own.unwrap_or_else(|| match &turn.accepted.work {
-        Work::Answer { input } => {
-            let texts = input
-                .parts
-                .iter()
-                .map(Part::countable_text)
-                .collect::<Vec<_>>();
-            texts.join("\n").into()
-        }
-        _ => "".into(),
-    })
+    own.or_else(|| turn.accepted.work.input_text())
+        .unwrap_or_default()
 }
 
 /// The id of the call of a lead's round on the branch. Models' own ids may be used twice.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::Plan;
-use unisono_context::message::NewMessage;
+use unisono_context::message::{NewMessage, Part};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::snapshot::{Manifest, ToolSpec};
 use unisono_context::tokens::{Count, Counts, Ppm};
@@ -369,6 +369,17 @@ impl Work {
             }
             Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => None,
         }
+    }
+}
+
+impl Work {
+    /// The text of the input; none where nothing is answered.
+    pub fn input_text(&self) -> Option<Arc<str>> {
+        let Work::Answer { input } = self else {
+            return None;
+        };
+        let texts = input.parts.iter().map(Part::countable_text);
+        Some(texts.collect::<Vec<_>>().join("\n").into())
     }
 }
 

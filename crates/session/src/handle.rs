@@ -70,6 +70,7 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         } => Ok(delegate::handle(tx, run, attempt, round, calls)?),
         Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
         Input::Cancel { turn } => cancel::handle(tx, turn),
+        Input::CancelRun { run } => cancel::run(tx, run),
         Input::Tick => Ok(()),
     }
 }

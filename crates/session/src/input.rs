@@ -116,6 +116,11 @@ pub enum Input {
         /// The turn.
         turn: TurnId,
     },
+    /// Stop a run and what it gave to others; that of a lead stops its turn.
+    CancelRun {
+        /// The run.
+        run: RunId,
+    },
     /// Time passed.
     Tick,
 }

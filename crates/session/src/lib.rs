@@ -24,9 +24,11 @@ pub mod ids;
 mod input;
 pub mod machine;
 pub mod outbox;
+pub mod replay;
 mod room;
 pub mod run;
 pub mod state;
+pub mod trace;
 pub mod turn;
 pub mod usage;
 
@@ -35,4 +37,6 @@ pub use due::Effect;
 pub use event::{Event, Fact};
 pub use machine::{Input, Machine, Reaction, Refusal};
 pub use outbox::Outbox;
+pub use replay::Replay;
 pub use state::State;
+pub use trace::Trace;

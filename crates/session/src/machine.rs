@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::checkpoint::NotActive;
-use unisono_context::snapshot::RebuildError;
-use unisono_context::{MessageId, RunId, Snapshot, Timestamp, TurnId, tree};
+use unisono_context::{MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::due::{self, Effect, Key};
 use crate::event::{Event, Fact, Late};
 use crate::handle::Reach;
 use crate::run::Step;
 use crate::state::State;
-use crate::turn::Phase;
 use crate::{fold, handle};
 
 pub use crate::input::{
@@ -78,6 +76,9 @@ pub enum Refusal {
     /// The turn is not open.
     #[error("turn {0} is not open")]
     UnknownTurn(TurnId),
+    /// The run is not open.
+    #[error("run {0} is not open")]
+    UnknownRun(RunId),
     /// An event that was just decided does not fold: a defect of this program. The machine must
     /// not be used further; recover it from its journal.
     #[error("internal: a decided event does not fold: {0}")]
@@ -115,7 +116,7 @@ impl Machine {
         };
         let mut broken = Vec::new();
         for turn in machine.state.turns.keys().copied().collect::<Vec<_>>() {
-            if let Err(error) = machine.rebuild_snapshot(turn) {
+            if let Err(error) = machine.state.rebuild_snapshot(turn) {
                 broken.push((turn, error));
             }
         }
@@ -150,6 +151,8 @@ impl Machine {
             input,
             Input::Tick | Input::Rendered { .. } | Input::Counted(_)
         );
+        // Whoever works on what is cancelled is to be told.
+        let stirs = stirs || matches!(input, Input::CancelRun { .. });
         self.settle(&input);
         let late = self.late(&input);
         let mut tx = handle::Tx::new(&mut self.state, now);
@@ -253,27 +256,5 @@ impl Machine {
         let new = due.filter(|key| self.asked.insert(*key));
         let effect = new.and_then(|key| due::effect(&self.state, key));
         effect.into_iter().collect()
-    }
-
-    fn rebuild_snapshot(&mut self, id: TurnId) -> Result<(), RebuildError> {
-        let state = &mut self.state;
-        let Some(turn) = state.turns.get_mut(&id) else {
-            return Ok(());
-        };
-        let Phase::Frozen {
-            snapshot, manifest, ..
-        } = &turn.phase
-        else {
-            return Ok(());
-        };
-        let rebuilt = Snapshot::rebuild(
-            manifest,
-            *snapshot,
-            &state.tree,
-            &state.checkpoints,
-            turn.preamble.clone(),
-        )?;
-        turn.snapshot.0 = Some(Arc::new(rebuilt));
-        Ok(())
     }
 }

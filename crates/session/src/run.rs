@@ -9,10 +9,12 @@ use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, TurnId};
 use crate::event::{OpenedRun, RunRole};
 
 mod next;
+mod retrace;
 mod round;
 pub mod tail;
 
 pub use next::{Bounds, Next, next};
+pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
 pub use unisono_context::call::{Reply, Stop, ToolCall, ToolResult, Usage};

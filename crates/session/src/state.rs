@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::alteration::Alterations;
 use unisono_context::checkpoint::{Checkpoints, restored};
 use unisono_context::compaction::Plan;
-use unisono_context::snapshot::Preamble;
+use unisono_context::snapshot::{Preamble, RebuildError};
 use unisono_context::tokens::Counts;
 use unisono_context::view::View;
 use unisono_context::{CheckpointId, Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId};
@@ -185,5 +185,28 @@ impl State {
     /// The frozen context of a turn; rebuilt by the machine after a restart.
     pub fn snapshot(&self, turn: TurnId) -> Option<&Arc<Snapshot>> {
         self.turns.get(&turn)?.snapshot.0.as_ref()
+    }
+
+    /// Rebuilds the frozen context of a turn from its manifest and checks that it is the recorded
+    /// one. Nothing happens where none is frozen.
+    pub(crate) fn rebuild_snapshot(&mut self, id: TurnId) -> Result<(), RebuildError> {
+        let Some(turn) = self.turns.get_mut(&id) else {
+            return Ok(());
+        };
+        let Phase::Frozen {
+            snapshot, manifest, ..
+        } = &turn.phase
+        else {
+            return Ok(());
+        };
+        let rebuilt = Snapshot::rebuild(
+            manifest,
+            *snapshot,
+            &self.tree,
+            &self.checkpoints,
+            turn.preamble.clone(),
+        )?;
+        turn.snapshot.0 = Some(Arc::new(rebuilt));
+        Ok(())
     }
 }

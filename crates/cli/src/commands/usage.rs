@@ -1,13 +1,11 @@
 //! `unisono usage`: what model calls used, by agent and model.
 
 use serde_json::{Value, json};
-use unisono_context::SessionId;
 use unisono_context::call::Usage;
 use unisono_session::usage::{Asker, Ledger, Used};
 
 use crate::app::App;
 use crate::problem::Result;
-use crate::sessions::Sessions;
 use crate::show;
 
 const HELP: &str = "\
@@ -38,7 +36,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let mut ledger = Ledger::default();
     for id in ids {
-        read(&sessions, id, &mut ledger).await?;
+        sessions
+            .read(id, |event| {
+                ledger.take(event);
+                Ok(true)
+            })
+            .await?;
     }
     if app.out.json {
         let rows: Vec<Value> = ledger.used().map(|(a, m, u)| row_json(a, m, u)).collect();
@@ -56,18 +59,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             .data(show::table(&header, &[2, 3, 4, 5, 6, 7], rows));
     }
     sessions.close().await
-}
-
-async fn read(sessions: &Sessions, id: SessionId, ledger: &mut Ledger) -> Result<()> {
-    let mut next = 1;
-    loop {
-        let page = sessions.page(id, next).await?;
-        let Some((last, _)) = page.last() else {
-            return Ok(());
-        };
-        next = last + 1;
-        page.iter().for_each(|(_, event)| ledger.take(event));
-    }
 }
 
 fn asker(asker: &Asker) -> &str {

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use unisono_context::Digest;
 
 use super::recent::Recent;
@@ -95,6 +96,11 @@ impl LanguageModel for Fallback {
 
     fn complete(&self, request: Request) -> Completion<'_> {
         Box::pin(self.ask(request))
+    }
+
+    /// The first model's body: a stand-in has one of its own.
+    fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
+        self.first.1.body(request)
     }
 
     /// The first model's count: the others may never be asked.

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio::time::Instant;
 use unisono_context::digest::Hasher;
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Digest, Tokens};
@@ -30,10 +29,10 @@ use crate::client::{Call, OnFirstEvent};
 use crate::dialect::{Dialect, Head, Mode, Sending};
 use crate::prompt::{Persona, Prefix, Shared};
 use crate::warm::{Asking, Key, Warmth};
-use routes::{Routes, cache_key};
+use routes::{cache_key, shard};
 use sizes::Sizes;
 
-pub use transport::Transport;
+pub use transport::{Nowhere, Transport};
 
 /// Counts of the provider that are remembered.
 const COUNTS: usize = 64;
@@ -55,8 +54,6 @@ pub struct Remote<T> {
     calibrations: Calibrations,
     warmth: Warmth,
     sizes: Sizes,
-    started: Instant,
-    routes: Mutex<Routes>,
     counts: Mutex<Recent<Digest, Tokens>>,
     replies: AtomicU32,
 }
@@ -83,8 +80,6 @@ impl<T: Transport> Remote<T> {
             catalogue,
             calibrations: Calibrations::default(),
             warmth: Warmth::default(),
-            started: Instant::now(),
-            routes: Mutex::default(),
             counts: Mutex::new(Recent::new(COUNTS)),
             replies: AtomicU32::new(0),
         }
@@ -106,8 +101,7 @@ impl<T: Transport> Remote<T> {
     }
 
     async fn ask(&self, request: Request) -> Result<Reply, Error> {
-        let mut outgoing = self.prepare(&request).await;
-        outgoing.key.shard = self.route(&outgoing);
+        let outgoing = self.prepare(&request).await;
         let mut lead = self.warmth.enter(&outgoing.key, &outgoing.asking).await;
         let mut before = Usage::NONE;
         if lead.is_some() && request.cache_warm == CacheWarm::Prewarm {
@@ -139,7 +133,11 @@ impl<T: Transport> Remote<T> {
         let key = Key {
             model: self.name.clone(),
             prefix: request.prefix.digest(),
-            shard: 0,
+            shard: if self.routes_by_key() {
+                shard(request.place)
+            } else {
+                0
+            },
         };
         Outgoing {
             request,
@@ -149,23 +147,28 @@ impl<T: Transport> Remote<T> {
         }
     }
 
-    /// The shard of the provider's cache that the request is sent to.
-    fn route(&self, outgoing: &Outgoing<'_>) -> u32 {
-        if !self.routes_by_key(&outgoing.asking) {
-            return 0;
-        }
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        routes.take(outgoing.key.prefix, self.started.elapsed())
-    }
-
     /// Whether the provider routes requests by a key. A server that is not known to cache may
     /// not know the field.
-    fn routes_by_key(&self, asking: &Asking) -> bool {
+    fn routes_by_key(&self) -> bool {
         let has_key = match self.transport.dialect() {
             Dialect::OpenAiChat | Dialect::OpenAiResponses => true,
             Dialect::Anthropic | Dialect::Gemini => false,
         };
-        has_key && asking.is_cacheable()
+        has_key && self.entry.cache_minimum.is_some()
+    }
+
+    /// What follows the head of a request. It depends on the request and the catalogue alone:
+    /// not on time, on what was learnt, or on other requests.
+    fn tail(&self, request: &Request, mode: Mode) -> Bytes {
+        let routed = self.routes_by_key() && mode != Mode::Count;
+        let cache_key = routed.then(|| cache_key(request.prefix.digest(), shard(request.place)));
+        let sending = Sending {
+            mode,
+            model: &self.model,
+            cache_key: cache_key.as_deref(),
+            reasoning: self.entry.reasoning,
+        };
+        self.transport.dialect().tail(request, &sending).into()
     }
 
     /// Sends a request and completes the usage of its reply.
@@ -225,15 +228,7 @@ impl<T: Transport> Remote<T> {
     /// The call of a request, and the guessed length of its tail.
     fn call(&self, outgoing: &Outgoing<'_>, mode: Mode) -> (Call, Count) {
         let request = outgoing.request;
-        let routed = self.routes_by_key(&outgoing.asking) && mode != Mode::Count;
-        let cache_key = routed.then(|| cache_key(outgoing.key.prefix, outgoing.key.shard));
-        let sending = Sending {
-            mode,
-            model: &self.model,
-            cache_key: cache_key.as_deref(),
-            reasoning: self.entry.reasoning,
-        };
-        let tail: Bytes = self.transport.dialect().tail(request, &sending).into();
+        let tail = self.tail(request, mode);
         let guess = Sizes::guess(&tail);
         let calibration = self.calibrations.of(&self.name);
         let input = calibration.adjust(outgoing.prefix + guess).tokens;
@@ -320,6 +315,13 @@ impl<T: Transport> LanguageModel for Remote<T> {
 
     fn complete(&self, request: Request) -> Completion<'_> {
         Box::pin(self.ask(request))
+    }
+
+    fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
+        Some([
+            request.prefix.bytes().clone(),
+            self.tail(request, Mode::Stream),
+        ])
     }
 
     fn count(&self, request: Request) -> Counting<'_> {

@@ -44,6 +44,8 @@ pub struct Request {
     pub cache_warm: CacheWarm,
     /// Runs of the turn that share the prefix, this one included.
     pub peers: u32,
+    /// Its run's place among those that were given their tasks together, from 0.
+    pub place: u32,
     /// Told of the reply while it comes in.
     pub listener: Listener,
 }

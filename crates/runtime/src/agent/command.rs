@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use unisono_model::prompt::{Delegated, Tail};
 use unisono_session::agent::Command;
 use unisono_session::run::Cause;
 
-use super::llm::delegated;
-use super::{Agent, Answer, Ctx, Failure, Task, group, persona};
+use super::{Agent, Answer, Ctx, Failure, Task, request};
 use crate::process::{self, Error, Finished, Job};
 
 /// The most a program may write to standard output.
@@ -33,24 +31,12 @@ impl CommandAgent {
 }
 
 impl Agent for CommandAgent {
-    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         ctx.check_prefix()?;
-        let definition = ctx.definition();
-        let results: Vec<Delegated> = task.results.iter().map(delegated).collect();
-        let tail = Tail {
-            persona: &persona(definition),
-            task: &task.text,
-            results: &results,
-            run: ctx.run(),
-            attempt: ctx.attempt(),
-        };
         let job = Job {
             command: &self.command,
             withheld: &self.withheld,
-            input: [
-                ctx.prefix().bytes().clone(),
-                tail.render(&group(definition)),
-            ],
+            input: request::document(ctx.brief(), ctx.prefix()),
             max_output: MAX_OUTPUT_BYTES,
         };
         ctx.progress(format!("running {}", self.command.program));

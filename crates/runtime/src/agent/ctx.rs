@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot, Tokens};
-use unisono_model::language::{self, Colleague, LanguageModel, Listener, Models, Reply, Request};
+use unisono_model::language::{self, LanguageModel, Listener, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
 use unisono_session::machine::DelegateCall;
 use unisono_session::run::{Cause, Step, ToolCall, ToolResult};
 
-use super::{Failure, failure, group, persona};
+use super::{Failure, failure, request};
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::pool::Place;
@@ -169,50 +169,18 @@ impl Ctx {
 
     /// A request for a task on the frozen context, as the definition has it.
     pub(crate) fn request(&self, task: Arc<str>) -> Request {
-        let definition = self.definition();
         Request {
-            prefix: self.prefix().clone(),
-            group: group(definition),
-            snapshot: self.snapshot().cloned(),
-            tools: self.brief().tools.clone(),
-            output_schema: definition.output_schema.clone(),
-            persona: persona(definition),
-            allowed: self.allowed(),
-            colleagues: self.colleagues(),
-            task,
-            results: Arc::from([]),
-            exchange: Vec::new(),
-            wrap_up: None,
-            max_output: definition.limits.max_output,
-            temperature_milli: definition.temperature_milli,
-            cache_warm: definition.cache_warm,
-            peers: self.brief().peers,
             listener: self.listener(),
+            ..request::of(self.brief(), self.prefix().clone(), task)
         }
     }
 
-    /// The tools the model is told it may call: nobody is told to delegate who has nobody to
-    /// delegate to.
-    fn allowed(&self) -> Arc<[Arc<str>]> {
-        let alone = self.brief().colleagues.is_empty();
-        let tools = self.definition().tools.iter();
-        tools
-            .filter(|tool| !alone || ***tool != *tools::DELEGATE)
-            .cloned()
-            .collect()
-    }
-
-    /// Whom the model is told it may delegate to.
-    fn colleagues(&self) -> Arc<[Colleague]> {
-        let mut tools = self.definition().tools.iter();
-        if !tools.any(|tool| **tool == *tools::DELEGATE) {
-            return Arc::from([]);
+    /// The first request of a model-driven run.
+    pub(crate) fn first_request(&self) -> Request {
+        Request {
+            listener: self.listener(),
+            ..request::first(self.brief(), self.prefix().clone())
         }
-        let colleagues = self.brief().colleagues.iter().map(|agent| Colleague {
-            agent: agent.id.clone(),
-            description: agent.description.clone(),
-        });
-        colleagues.collect()
     }
 
     /// Passes a reply on as it comes, and tells of its growth now and then.

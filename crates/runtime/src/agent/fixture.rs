@@ -199,6 +199,7 @@ impl Attempt {
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
             tools: crate::tools::specs().into(),
             peers: 1,
+            place: 0,
         };
         let sent = if self.tamper {
             Prefix::new("{\"unisono\":1")

@@ -7,15 +7,14 @@
 
 use std::sync::Arc;
 
-use unisono_model::language::{self, Class, Exchange, Request};
-use unisono_model::prompt::{Delegated, Outcome};
-use unisono_session::brief::Delivered;
-use unisono_session::run::tail::{self, Masked};
-use unisono_session::run::{self, Cause, Ending, Next, Reply, Step, Stop, Usage};
+use unisono_model::language::{self, Class, Request};
+use unisono_session::run::tail::Masked;
+use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, Usage};
 
-mod scales;
+pub(crate) mod scales;
 
 use super::failure::failed;
+use super::request::exchange;
 use super::{Agent, Answer, Ctx, Failure, Task};
 use crate::tools;
 use scales::Scales;
@@ -25,12 +24,9 @@ use scales::Scales;
 pub(crate) struct LlmAgent;
 
 impl Agent for LlmAgent {
-    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         let max_turns = ctx.definition().max_turns;
-        let first = Request {
-            results: task.results.iter().map(delegated).collect(),
-            ..ctx.request(task.text.clone())
-        };
+        let first = ctx.first_request();
         let mut steps = ctx.brief().steps.clone();
         let mut scales = Scales::new(&first);
         let mut narrowed: Option<Narrowed> = None;
@@ -149,48 +145,6 @@ fn refusal(reply: &Reply, ctx: &Ctx) -> String {
         "" => format!("model {model} declined to answer"),
         text => format!("model {model} declined to answer: {text}"),
     }
-}
-
-/// A delegate's result as a model is told of it.
-pub(super) fn delegated(delivered: &Delivered) -> Delegated {
-    let outcome = match &*delivered.ending {
-        Ending::Finished {
-            text,
-            partial: None,
-            ..
-        } => Outcome::Complete(text.clone()),
-        Ending::Finished {
-            text,
-            partial: Some(why),
-            ..
-        } => Outcome::Partial {
-            text: text.clone(),
-            missing: why.clone(),
-        },
-        Ending::Failed { cause, reason, .. } => {
-            Outcome::Failed(format!("{}: {reason}", cause.code()).into())
-        }
-        Ending::Cancelled => Outcome::Failed("cancelled".into()),
-    };
-    Delegated {
-        agent: delivered.agent.clone(),
-        task: delivered.task.clone(),
-        outcome,
-    }
-}
-
-/// The recorded steps as the model said or was told them, but for what is left out. Named steps
-/// are an author's own.
-fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
-    let exchange = steps
-        .iter()
-        .enumerate()
-        .filter_map(|(at, step)| match &**step {
-            Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
-            Step::Tools(results) => Some(Exchange::Results(tail::shown(at, results, masked))),
-            Step::Named { .. } => None,
-        });
-    exchange.collect()
 }
 
 /// How many replies the run has had.

@@ -110,6 +110,15 @@ impl Handle {
         self.request(Input::Cancel { turn }).await
     }
 
+    /// Stops a run and what it gave to others; the turn goes on without it, unless it is the
+    /// lead's. On disk when it returns.
+    ///
+    /// # Errors
+    /// The run is not open, or the store fails.
+    pub async fn cancel_run(&self, run: RunId) -> Result<(), Error> {
+        self.request(Input::CancelRun { run }).await
+    }
+
     /// Starts a branch at a message, or sets it there.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use unisono_session::due::RenderRequest;
 use crate::agent;
 
 /// One rendering per audience; its agents share the bytes.
-pub(super) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest, Prefix> {
+pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest, Prefix> {
     let mut rendered: Vec<(Audience, Prefix)> = Vec::new();
     let mut prefixes = HashMap::new();
     for (digest, definition) in &request.definitions {

@@ -8,6 +8,7 @@ mod watch;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use unisono_context::{Cost, Role, Snapshot};
 
 use super::*;
@@ -64,6 +65,7 @@ async fn fan_out(remote: &Arc<Remote<Provider>>, request: &Request, count: u32) 
         let remote = remote.clone();
         let request = Request {
             task: format!("task {n}").into(),
+            place: n,
             ..request.clone()
         };
         runs.spawn(async move {
@@ -339,6 +341,41 @@ async fn replies_teach_how_long_requests_are() {
     assert!(off[0] > 0.1, "the first estimate is {} off", off[0]);
     assert!(off[3..].iter().all(|off| *off <= 0.05), "{off:?}");
     assert_eq!(remote.calibrations.of(ANTHROPIC).samples(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_has_the_same_bytes_whenever_it_is_sent_and_wherever_it_is_rebuilt() {
+    for reference in [ANTHROPIC, OPENAI] {
+        let dialect = if reference == OPENAI {
+            Dialect::OpenAiChat
+        } else {
+            Dialect::Anthropic
+        };
+        let provider = Provider::new(dialect);
+        let remote = remote(reference, &provider);
+        let asked = Request {
+            place: 17,
+            ..request(&remote, 40, CacheWarm::Leader)
+        };
+        // What was learnt, how busy a key was and how often it was asked does not matter.
+        for _ in 0..40 {
+            remote.complete(asked.clone()).await.unwrap();
+        }
+        let elsewhere = Remote::new(
+            remote.entry.clone(),
+            Nowhere(dialect),
+            remote.catalogue.clone(),
+        );
+        let [head, tail] = elsewhere.body(&asked).unwrap();
+        assert_eq!(elsewhere.render(&asked.shared()), asked.prefix);
+        let sent = provider.sent();
+        assert_eq!(sent.len(), 40);
+        for sent in sent {
+            assert_eq!((&sent.head, sent.tail.as_bytes()), (&head, &tail[..]));
+        }
+        let refused = elsewhere.complete(asked.clone()).await.unwrap_err();
+        assert!(refused.to_string().contains("nothing is sent from here"));
+    }
 }
 
 #[test]

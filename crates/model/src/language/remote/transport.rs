@@ -8,7 +8,7 @@ use unisono_context::call::Reply;
 
 use crate::client::{Call, Client};
 use crate::dialect::Dialect;
-use crate::language::Error;
+use crate::language::{Class, Error};
 
 /// The way to a provider. [`Client`] is the one over HTTP.
 pub trait Transport: Send + Sync + 'static {
@@ -48,5 +48,35 @@ impl<T: Transport> Transport for Arc<T> {
 
     fn count(&self, call: Call) -> impl Future<Output = Result<Tokens, Error>> + Send {
         T::count(self, call)
+    }
+}
+
+/// No way at all: for rebuilding what was sent without sending it. It holds nothing that could
+/// reach a provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Nowhere(pub Dialect);
+
+impl Nowhere {
+    fn refusal() -> Error {
+        Error {
+            model: "".into(),
+            class: Class::Internal,
+            reason: "nothing is sent from here".into(),
+            request_id: None,
+        }
+    }
+}
+
+impl Transport for Nowhere {
+    fn dialect(&self) -> Dialect {
+        self.0
+    }
+
+    async fn reply(&self, _: Call) -> Result<Reply, Error> {
+        Err(Nowhere::refusal())
+    }
+
+    async fn count(&self, _: Call) -> Result<Tokens, Error> {
+        Err(Nowhere::refusal())
     }
 }

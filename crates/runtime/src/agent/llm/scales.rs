@@ -8,6 +8,7 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 use unisono_model::language::Request;
 use unisono_model::prompt::{Delegated, Outcome};
+use unisono_session::brief::Brief;
 use unisono_session::run::tail::{self, Masked, Room, Weight};
 use unisono_session::run::{Bounds, Cause, Step};
 
@@ -29,9 +30,10 @@ pub(super) struct Scales {
 impl Scales {
     /// Scales for the exchange that follows a first request.
     pub(super) fn new(first: &Request) -> Scales {
+        let (assignment, messages) = assignment(first);
         Scales {
-            assignment: assignment(first),
-            messages: ASSIGNMENT_MESSAGES + first.results.len() as u64,
+            assignment,
+            messages,
             room: None,
             weights: Vec::new(),
         }
@@ -114,19 +116,10 @@ impl Scales {
 
     /// Finds the room that the assignment leaves.
     async fn measure(&mut self, ctx: &Ctx) -> Result<(), Failure> {
-        let (limits, room) = (ctx.definition().limits, ctx.brief().room);
         let counted = ctx.count(vec![self.assignment.clone()]).await;
-        let needed = counted.into_iter().sum::<Tokens>() + limits.per_message.times(self.messages);
-        if needed > room {
-            let (window, model) = (limits.window, &ctx.definition().model);
-            let reason = format!(
-                "context_overflow: its task and what it was handed need {needed} tokens; the \
-                 context leaves {room} of the {window} of model {model}"
-            );
-            return Err(Failure::new(Cause::Overflow, reason));
-        }
-        let room = room.minus(needed);
-        self.room = Some(Room::new(room, limits.max_output, limits.per_message));
+        let needed = counted.into_iter().sum::<Tokens>();
+        let room = room(ctx.brief(), self.messages, needed);
+        self.room = Some(room.map_err(|reason| Failure::new(Cause::Overflow, reason))?);
         Ok(())
     }
 
@@ -139,8 +132,23 @@ impl Scales {
     }
 }
 
-/// What an agent is told besides the context and its own exchange.
-fn assignment(request: &Request) -> String {
+/// The room that an assignment of so many tokens leaves, or why it does not fit.
+pub(crate) fn room(brief: &Brief, messages: u64, assignment: Tokens) -> Result<Room, String> {
+    let (limits, room) = (brief.definition.limits, brief.room);
+    let needed = assignment + limits.per_message.times(messages);
+    if needed > room {
+        let (window, model) = (limits.window, &brief.definition.model);
+        return Err(format!(
+            "context_overflow: its task and what it was handed need {needed} tokens; the \
+             context leaves {room} of the {window} of model {model}"
+        ));
+    }
+    let room = room.minus(needed);
+    Ok(Room::new(room, limits.max_output, limits.per_message))
+}
+
+/// What an agent is told besides the context and its own exchange, and as how many messages.
+pub(crate) fn assignment(request: &Request) -> (String, u64) {
     let persona = &request.persona;
     let mut out = format!(
         "{}\n{}\n{}\n{}\n{}",
@@ -165,5 +173,5 @@ fn assignment(request: &Request) -> String {
             Outcome::Partial { text, missing } => write!(out, "{text}\n{missing}"),
         };
     }
-    out
+    (out, ASSIGNMENT_MESSAGES + request.results.len() as u64)
 }

@@ -1,0 +1,28 @@
+//! `unisono runs`: what agents were given to do, and what became of it.
+
+mod cancel;
+pub(crate) mod list;
+mod show;
+
+use clap::Subcommand;
+
+use crate::app::App;
+use crate::problem::Result;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists runs, the newest last
+    List(list::Args),
+    /// Shows one run: its task, its steps, what it used and how it ended
+    Show(show::Args),
+    /// Stops an open run or turn that no process works on
+    Cancel(cancel::Args),
+}
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
+    match command {
+        Command::List(args) => list::run(app, args).await,
+        Command::Show(args) => show::run(app, args).await,
+        Command::Cancel(args) => cancel::run(app, args).await,
+    }
+}

@@ -1,0 +1,114 @@
+//! Why a run exists: from the input of its turn to its own opening.
+
+use serde_json::{Value, json};
+use unisono_context::RunId;
+use unisono_session::Trace;
+use unisono_session::event::RunRole;
+use unisono_session::trace::{Moment, RunTrace};
+
+use crate::show;
+use crate::traces::end;
+
+/// Characters of an input or a task that are shown.
+const SHOWN: usize = 80;
+
+/// One link of the chain.
+#[derive(Debug)]
+pub(super) struct Cause {
+    pub(super) moment: Moment,
+    /// `input`, `start`, `plan`, `freeze`, `run`, `attempt`, `end`.
+    pub(super) name: &'static str,
+    pub(super) text: String,
+}
+
+impl Cause {
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "event": self.moment.seq,
+            "at": show::instant(self.moment.at),
+            "cause": self.name,
+            "text": self.text,
+        })
+    }
+}
+
+/// The chain, in the order of the journal.
+pub(super) fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut add = |moment, name, text| {
+        causes.push(Cause { moment, name, text });
+    };
+    let Some(of) = trace.run(run) else {
+        return causes;
+    };
+    if let Some(turn) = trace.turn(of.opened.1.turn) {
+        let (moment, accepted) = &turn.accepted;
+        let input = accepted.work.input_text().unwrap_or_default();
+        let input = show::line(&input, SHOWN);
+        let text = format!(
+            "turn {} on branch {}: {input}",
+            end(&accepted.id),
+            accepted.branch
+        );
+        add(*moment, "input", text);
+        if let Some(moment) = turn.started {
+            add(moment, "start", "its branch was free".to_owned());
+        }
+        for (moment, plan) in &turn.plans {
+            add(
+                *moment,
+                "plan",
+                format!("compaction: {}", show::step(&plan.step)),
+            );
+        }
+        if let Some((moment, snapshot)) = turn.frozen {
+            let text = format!("context frozen as snapshot {}", snapshot.short());
+            add(moment, "freeze", text);
+        }
+    }
+    for (id, run) in above(trace, run) {
+        add(run.opened.0, "run", opened(trace, id, run));
+    }
+    add(of.opened.0, "run", opened(trace, run, of));
+    for (moment, attempt, reason) in &of.retries {
+        let text = format!(
+            "attempt {attempt} was decided: {}",
+            show::line(reason, SHOWN)
+        );
+        add(*moment, "attempt", text);
+    }
+    if let Some((moment, _)) = &of.ended {
+        let text = format!("it ended: {}", of.status().name());
+        add(*moment, "end", text);
+    }
+    causes
+}
+
+/// The runs it was given its task by, the outermost first.
+fn above(trace: &Trace, run: RunId) -> Vec<(RunId, &RunTrace)> {
+    let mut above = Vec::new();
+    let mut at = trace.run(run);
+    while let Some(RunRole::Child { parent, .. }) = at.map(|run| run.opened.1.role) {
+        at = trace.run(parent);
+        above.extend(at.map(|run| (parent, run)));
+    }
+    above.reverse();
+    above
+}
+
+fn opened(trace: &Trace, id: RunId, run: &RunTrace) -> String {
+    let given = &run.opened.1;
+    let task = trace.task(id).unwrap_or_default();
+    let context = match given.snapshot {
+        Some(snapshot) => format!("snapshot {}", snapshot.short()),
+        None => "its task only".to_owned(),
+    };
+    format!(
+        "run {} of {} ({}), {context}, definition {}: {}",
+        end(&id),
+        given.agent,
+        crate::traces::role(run),
+        given.definition.short(),
+        show::line(&task, SHOWN)
+    )
+}

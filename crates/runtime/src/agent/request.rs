@@ -1,0 +1,127 @@
+//! What an agent's brief makes of a model's request or a program's input: from values alone, so
+//! that what was sent can be made again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use unisono_model::language::{Colleague, Exchange, Listener, Request};
+use unisono_model::prompt::{Delegated, Outcome, Prefix, Tail};
+use unisono_session::brief::{Brief, Delivered};
+use unisono_session::run::tail::{self, Masked};
+use unisono_session::run::{Ending, Step};
+
+use super::{group, persona};
+use crate::tools;
+
+/// A request for a task on the frozen context, as the definition has it.
+pub(crate) fn of(brief: &Brief, prefix: Prefix, task: Arc<str>) -> Request {
+    let definition = &brief.definition;
+    Request {
+        prefix,
+        group: group(definition),
+        snapshot: brief.snapshot.clone(),
+        tools: brief.tools.clone(),
+        output_schema: definition.output_schema.clone(),
+        persona: persona(definition),
+        allowed: allowed(brief),
+        colleagues: colleagues(brief),
+        task,
+        results: Arc::from([]),
+        exchange: Vec::new(),
+        wrap_up: None,
+        max_output: definition.limits.max_output,
+        temperature_milli: definition.temperature_milli,
+        cache_warm: definition.cache_warm,
+        peers: brief.peers,
+        place: brief.place,
+        listener: Listener::NONE,
+    }
+}
+
+/// The first request of a model-driven run, with what its delegates came back with.
+pub(crate) fn first(brief: &Brief, prefix: Prefix) -> Request {
+    Request {
+        results: brief.results.iter().map(delegated).collect(),
+        ..of(brief, prefix, brief.task.clone())
+    }
+}
+
+/// What a program is given: the shared prefix and what closes it, one JSON document.
+pub(crate) fn document(brief: &Brief, prefix: &Prefix) -> [Bytes; 2] {
+    let definition = &brief.definition;
+    let results: Vec<Delegated> = brief.results.iter().map(delegated).collect();
+    let tail = Tail {
+        persona: &persona(definition),
+        task: &brief.task,
+        results: &results,
+        run: brief.run,
+        attempt: brief.attempt,
+    };
+    [prefix.bytes().clone(), tail.render(&group(definition))]
+}
+
+/// The recorded steps as the model said or was told them, but for what is left out. Named steps
+/// are an author's own.
+pub(crate) fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
+    let exchange = steps
+        .iter()
+        .enumerate()
+        .filter_map(|(at, step)| match &**step {
+            Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
+            Step::Tools(results) => Some(Exchange::Results(tail::shown(at, results, masked))),
+            Step::Named { .. } => None,
+        });
+    exchange.collect()
+}
+
+/// The tools the model is told it may call: nobody is told to delegate who has nobody to
+/// delegate to.
+fn allowed(brief: &Brief) -> Arc<[Arc<str>]> {
+    let alone = brief.colleagues.is_empty();
+    let tools = brief.definition.tools.iter();
+    tools
+        .filter(|tool| !alone || ***tool != *tools::DELEGATE)
+        .cloned()
+        .collect()
+}
+
+/// Whom the model is told it may delegate to.
+fn colleagues(brief: &Brief) -> Arc<[Colleague]> {
+    let mut tools = brief.definition.tools.iter();
+    if !tools.any(|tool| **tool == *tools::DELEGATE) {
+        return Arc::from([]);
+    }
+    let colleagues = brief.colleagues.iter().map(|agent| Colleague {
+        agent: agent.id.clone(),
+        description: agent.description.clone(),
+    });
+    colleagues.collect()
+}
+
+/// A delegate's result as a model is told of it.
+fn delegated(delivered: &Delivered) -> Delegated {
+    let outcome = match &*delivered.ending {
+        Ending::Finished {
+            text,
+            partial: None,
+            ..
+        } => Outcome::Complete(text.clone()),
+        Ending::Finished {
+            text,
+            partial: Some(why),
+            ..
+        } => Outcome::Partial {
+            text: text.clone(),
+            missing: why.clone(),
+        },
+        Ending::Failed { cause, reason, .. } => {
+            Outcome::Failed(format!("{}: {reason}", cause.code()).into())
+        }
+        Ending::Cancelled => Outcome::Failed("cancelled".into()),
+    };
+    Delegated {
+        agent: delivered.agent.clone(),
+        task: delivered.task.clone(),
+        outcome,
+    }
+}

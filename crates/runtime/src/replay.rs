@@ -1,0 +1,333 @@
+//! A turn's requests once more, from the journal and nothing else: rebuilt, hashed, and compared
+//! with what was recorded when they were sent.
+//!
+//! Nothing here reaches anybody: the models only render, no program is started, no actor runs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use unisono_context::{AgentId, Digest, RunId, Tokens};
+use unisono_model::language::{LanguageModel, Models, Request};
+use unisono_model::prompt::Prefix;
+use unisono_session::Replay;
+use unisono_session::agent::Kind;
+use unisono_session::brief::Brief;
+use unisono_session::due::RenderRequest;
+use unisono_session::run::tail::{self, Weight};
+use unisono_session::run::{self, Asked, Bounds, Delegation, Run, Step, ToolResult};
+use unisono_session::turn::Phase;
+
+use crate::agent::llm::scales;
+use crate::agent::request;
+use crate::session::render;
+
+/// A request, or a program's input, as it was sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// What reads it: a model as definitions write it, or a program.
+    pub to: Arc<str>,
+    /// Its two pieces, one after the other: what siblings share, and its own.
+    pub body: [Bytes; 2],
+    /// BLAKE3 of the whole.
+    pub digest: Digest,
+    /// How many steps of its run were known by then.
+    pub known: usize,
+    /// Tool results that stood as a note.
+    pub masked: usize,
+    /// Why it was the last of its run.
+    pub wrap_up: Option<Arc<str>>,
+    /// The step with its reply, from 0; none: it ended its run, or was not answered.
+    pub reply: Option<usize>,
+    /// For a program: the attempt that was given it.
+    pub attempt: Option<u32>,
+}
+
+/// What a run was sent.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    /// The run.
+    pub run: RunId,
+    /// Its agent.
+    pub agent: AgentId,
+    /// Oldest first.
+    pub sent: Vec<Sent>,
+    /// Why they cannot be told, or not all of them.
+    pub unknown: Option<String>,
+}
+
+/// Something that was recorded, compared with what it is when it is made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What: `snapshot`, `definition`, `prefix`, `steps`, `results`.
+    pub what: &'static str,
+    /// Whose; none: the turn's.
+    pub run: Option<RunId>,
+    /// What the journal says.
+    pub recorded: String,
+    /// What it is now.
+    pub rebuilt: String,
+}
+
+impl Check {
+    /// Whether it is as it was.
+    pub fn holds(&self) -> bool {
+        self.recorded == self.rebuilt
+    }
+}
+
+/// A turn, rebuilt.
+#[derive(Clone, Debug, Default)]
+pub struct Rebuilt {
+    /// Its runs, in the order in which they were opened.
+    pub runs: Vec<Requests>,
+    /// All that was compared.
+    pub checks: Vec<Check>,
+}
+
+impl Rebuilt {
+    /// What is not as it was.
+    pub fn mismatches(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| !check.holds())
+    }
+}
+
+/// Rebuilds every request of every run of a turn. `models` need not be able to ask anybody.
+pub fn rebuild(replay: &Replay, models: &Models) -> Rebuilt {
+    let mut rebuilt = Rebuilt::default();
+    let Some(turn) = replay.turn() else {
+        return rebuilt;
+    };
+    if let Phase::Frozen { snapshot, .. } = &turn.phase {
+        rebuilt.checks.push(Check {
+            what: "snapshot",
+            run: None,
+            recorded: snapshot.to_string(),
+            rebuilt: match (replay.snapshot_error(), &turn.snapshot.0) {
+                (Some(error), _) => error.to_string(),
+                (None, Some(snapshot)) => snapshot.id().to_string(),
+                (None, None) => "nothing".to_owned(),
+            },
+        });
+    }
+    let Some(snapshot) = turn.snapshot.0.clone() else {
+        return rebuilt;
+    };
+    let prefixes = render::groups(
+        &RenderRequest {
+            turn: turn.accepted.id,
+            snapshot,
+            definitions: turn.distinct_definitions(),
+        },
+        models,
+    );
+    for run in replay.runs() {
+        let prefix = prefixes.get(&run.definition);
+        let (requests, checks) = one(replay, run, prefix, models);
+        rebuilt.runs.push(requests);
+        rebuilt.checks.extend(checks);
+    }
+    rebuilt
+}
+
+fn one(
+    replay: &Replay,
+    run: &Run,
+    prefix: Option<&Prefix>,
+    models: &Models,
+) -> (Requests, Vec<Check>) {
+    let mut checks = Vec::new();
+    let mut check = |what, recorded: String, rebuilt: String| {
+        let run = Some(run.id);
+        checks.push(Check {
+            what,
+            run,
+            recorded,
+            rebuilt,
+        });
+    };
+    let mut requests = Requests {
+        run: run.id,
+        agent: run.agent.clone(),
+        sent: Vec::new(),
+        unknown: None,
+    };
+    let digest = |digest: Digest| digest.to_string();
+    let Some(brief) = replay.brief(run.id) else {
+        requests.unknown = Some("what it was given is not in the journal".to_owned());
+        return (requests, checks);
+    };
+    check(
+        "definition",
+        digest(run.definition),
+        digest(brief.definition.digest()),
+    );
+    let nothing = || "nothing: it was not rendered".to_owned();
+    let rendered = prefix.map_or_else(nothing, |prefix| digest(prefix.digest()));
+    check("prefix", digest(run.prefix), rendered);
+    let Some(prefix) = prefix else {
+        requests.unknown = Some("its prompt cannot be rendered".to_owned());
+        return (requests, checks);
+    };
+    match &brief.definition.kind {
+        Kind::Command(command) => {
+            requests.sent = documents(&brief, prefix, &command.program);
+        }
+        Kind::Custom(kind) => {
+            let code = format!("the code of kind `{kind}` decides what it asks its model");
+            requests.unknown = Some(code);
+        }
+        Kind::Llm => match models.get(&brief.definition.model) {
+            Ok(model) => {
+                let conversation = Conversation::of(&brief, prefix, &*model);
+                requests.sent = conversation.sent;
+                for (what, recorded, rebuilt) in conversation.checks {
+                    check(what, recorded, rebuilt);
+                }
+            }
+            Err(error) => requests.unknown = Some(error.to_string()),
+        },
+    }
+    for (recorded, rebuilt) in rounds(replay, run) {
+        check("results", recorded, rebuilt);
+    }
+    (requests, checks)
+}
+
+/// What a program was given in each of its attempts.
+fn documents(brief: &Brief, prefix: &Prefix, program: &Arc<str>) -> Vec<Sent> {
+    let attempts = 1..=brief.attempt;
+    let documents = attempts.map(|attempt| {
+        let brief = Brief {
+            attempt,
+            ..brief.clone()
+        };
+        let body = request::document(&brief, prefix);
+        Sent {
+            to: program.clone(),
+            digest: digest_of(&body),
+            body,
+            known: 0,
+            masked: 0,
+            wrap_up: None,
+            reply: None,
+            attempt: Some(attempt),
+        }
+    });
+    documents.collect()
+}
+
+/// What was said to a model, and how it compares with the recorded steps.
+struct Conversation {
+    sent: Vec<Sent>,
+    checks: Vec<(&'static str, String, String)>,
+}
+
+impl Conversation {
+    fn of(brief: &Brief, prefix: &Prefix, model: &dyn LanguageModel) -> Conversation {
+        let first = request::first(brief, prefix.clone());
+        let weights = weights(brief);
+        let Ok(bounds) = bounds(brief, &first) else {
+            // It ended before its model was asked.
+            return Conversation {
+                sent: Vec::new(),
+                checks: Vec::new(),
+            };
+        };
+        let retraced = run::retrace(&brief.steps, &weights, bounds);
+        let sent = retraced.asked.iter().map(|asked| {
+            let request = Request {
+                exchange: request::exchange(
+                    brief.steps.get(..asked.known).unwrap_or_default(),
+                    &asked.masked,
+                ),
+                wrap_up: asked.wrap_up.clone(),
+                ..first.clone()
+            };
+            // The embedded model is asked in this process: it reads what a program would.
+            let body = model.body(&request);
+            let body = body.unwrap_or_else(|| request::document(brief, prefix));
+            sent(brief, asked, body)
+        });
+        let sent = sent.collect();
+        let follow = || "each follows from those before it".to_owned();
+        let steps = retraced.diverged.map_or_else(follow, |at| at.to_string());
+        Conversation {
+            sent,
+            checks: vec![("steps", follow(), steps)],
+        }
+    }
+}
+
+fn sent(brief: &Brief, asked: &Asked, body: [Bytes; 2]) -> Sent {
+    Sent {
+        to: brief.definition.model.clone(),
+        digest: digest_of(&body),
+        body,
+        known: asked.known,
+        masked: asked.masked.len(),
+        wrap_up: asked.wrap_up.clone(),
+        reply: asked.reply,
+        attempt: None,
+    }
+}
+
+/// What a run must keep; none where its assignment alone does not fit.
+fn bounds(brief: &Brief, first: &Request) -> Result<Bounds, String> {
+    let (text, messages) = scales::assignment(first);
+    let needed = count(brief, &[text]).into_iter().sum();
+    Ok(Bounds {
+        max_turns: brief.definition.max_turns,
+        room: scales::room(brief, messages, needed)?,
+    })
+}
+
+fn weights(brief: &Brief) -> Vec<Weight> {
+    let per_message = brief.definition.limits.per_message;
+    let weights = brief.steps.iter().map(|step| {
+        let texts = count(brief, &tail::countable(step));
+        Weight::of(step, &texts, per_message)
+    });
+    weights.collect()
+}
+
+/// Counts texts as the definition's model does, each at most.
+fn count(brief: &Brief, texts: &[String]) -> Vec<Tokens> {
+    let counts = crate::tokenizer::count(texts, brief.definition.limits.encoding);
+    counts.into_iter().map(|count| count.at_most).collect()
+}
+
+/// What each round of tasks came back with, as its run recorded it, and as the runs of the round
+/// say.
+fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
+    let mut compared = Vec::new();
+    let mut replies = 0;
+    for (at, step) in run.steps.iter().enumerate() {
+        if matches!(**step, Step::Model(_)) {
+            replies += 1;
+        }
+        let Step::Tools(recorded) = &**step else {
+            continue;
+        };
+        let Delegation::Ended(results) = replay.state().delegation(run.id, replies) else {
+            continue;
+        };
+        for result in results {
+            // Models use ids twice: any result of that call will do.
+            let same = |known: &&ToolResult| known.call_id == result.call_id;
+            let known: Vec<&ToolResult> = recorded.iter().filter(same).collect();
+            let equal = known.iter().find(|known| known.content == result.content);
+            let said = match equal.or(known.first()) {
+                Some(known) => Digest::of_bytes(known.content.as_bytes()).short(),
+                None => "nothing".to_owned(),
+            };
+            let name = |digest: &str| format!("step {}: {digest}", at + 1);
+            let rebuilt = Digest::of_bytes(result.content.as_bytes()).short();
+            compared.push((name(&said), name(&rebuilt)));
+        }
+    }
+    compared
+}
+
+fn digest_of(body: &[Bytes; 2]) -> Digest {
+    Digest::of_bytes(&body.concat())
+}

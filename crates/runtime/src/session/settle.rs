@@ -1,0 +1,28 @@
+//! Stopping work of a session that nobody works on: it is only journaled, nothing is started.
+
+use unisono_context::SessionId;
+use unisono_session::Input;
+use unisono_store::Journal;
+
+use crate::clock;
+use crate::runtime::Error;
+
+use super::commit;
+
+/// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, with all
+/// that follows from it. What is open besides stays so and goes on when the session is opened.
+/// The journal must be this process's alone: whoever else works on the session is fenced.
+///
+/// # Errors
+/// It is not open, or the journal cannot be read or written.
+pub async fn settle(journal: &Journal, session: SessionId, cancel: Input) -> Result<(), Error> {
+    if !journal.exists(session).await? {
+        return Err(Error::UnknownSession(session));
+    }
+    let (mut live, recovered) = commit::load(journal, session).await?;
+    let decided = live.machine.handle(cancel, clock::now())?;
+    let events = [recovered.events, decided.events].concat();
+    let (epoch, durable) = (live.epoch, live.outbox.durable());
+    journal.append(session, epoch, durable, &events).await?;
+    Ok(())
+}

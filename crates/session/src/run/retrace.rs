@@ -1,0 +1,238 @@
+//! Which model calls a run has made, from its recorded steps: [`next()`] once more, with each
+//! decision compared with what was recorded after it.
+
+use std::sync::Arc;
+
+use super::tail::{Masked, Weight};
+use super::{Bounds, Next, Step, next};
+
+/// A model call that was made, or is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// How many steps were known by then.
+    pub known: usize,
+    /// The tool results that stood as a note.
+    pub masked: Vec<Masked>,
+    /// Set for the last call of the run: why it had to answer.
+    pub wrap_up: Option<Arc<str>>,
+    /// The step with its reply; none: it ended the run, or was not answered.
+    pub reply: Option<usize>,
+}
+
+/// All that the steps say of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retraced {
+    /// Its model calls, oldest first.
+    pub asked: Vec<Asked>,
+    /// The answer that follows from the steps alone: that of a run which was stopped.
+    pub answer: Option<(Arc<str>, Option<Arc<str>>)>,
+    /// Where the recorded steps are not those that follow from the ones before them.
+    pub diverged: Option<Diverged>,
+}
+
+/// A recorded step that does not follow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("step {step} does not follow from those before it: {reason}")]
+pub struct Diverged {
+    /// The step, from 1.
+    pub step: usize,
+    /// What was expected.
+    pub reason: String,
+}
+
+/// Goes through the steps of a model-driven run. `weights` are those of the steps, one each.
+pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retraced {
+    let mut retraced = Retraced::default();
+    let mut known = 0;
+    loop {
+        let weighed = weights.get(..known).unwrap_or(weights);
+        let so_far = steps.get(..known).unwrap_or(steps);
+        let recorded = (known..steps.len()).find(|at| !is_aside(&steps[*at]));
+        let follows = match next(so_far, weighed, bounds) {
+            Next::CallModel { masked, wrap_up } => {
+                retraced.asked.push(Asked {
+                    known,
+                    masked,
+                    wrap_up,
+                    reply: recorded.filter(|at| matches!(*steps[*at], Step::Model(_))),
+                });
+                recorded.map(|at| (at, asked_for_reply(&steps[at])))
+            }
+            Next::CallTools(calls) => recorded.map(|at| {
+                let ids = calls.iter().map(|call| &call.id);
+                (at, answered(&steps[at], ids))
+            }),
+            Next::Done { text, partial } => {
+                retraced.answer = Some((text, partial));
+                recorded.map(|at| (at, Err("the run was done".to_owned())))
+            }
+            Next::Overflow { reason } => recorded.map(|at| (at, Err(reason.to_string()))),
+        };
+        match follows {
+            Some((at, Ok(()))) => known = at + 1,
+            Some((at, Err(reason))) => {
+                let step = at + 1;
+                retraced.diverged = Some(Diverged { step, reason });
+                return retraced;
+            }
+            None => return retraced,
+        }
+    }
+}
+
+/// Named steps are an author's own: they are between the others anywhere.
+fn is_aside(step: &Step) -> bool {
+    matches!(step, Step::Named { .. })
+}
+
+fn asked_for_reply(step: &Step) -> Result<(), String> {
+    match step {
+        Step::Tools(_) => Err("the model was to be asked, and tools were".to_owned()),
+        Step::Model(_) | Step::Named { .. } => Ok(()),
+    }
+}
+
+/// Whether tools answered exactly these calls, in their order.
+fn answered<'c>(step: &Step, ids: impl Iterator<Item = &'c Arc<str>>) -> Result<(), String> {
+    match step {
+        Step::Tools(results) if ids.eq(results.iter().map(|result| &result.call_id)) => Ok(()),
+        Step::Tools(_) => Err("tools answered other calls than the model made".to_owned()),
+        Step::Model(_) | Step::Named { .. } => {
+            Err("tools were to be called, and the model was asked".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Model calls from recorded steps.
+
+    use unisono_context::Tokens;
+
+    use super::*;
+    use crate::run::tail::Room;
+    use crate::run::{Reply, ToolCall, ToolResult};
+
+    fn model(calls: &[&str]) -> Arc<Step> {
+        let call = |id: &&str| ToolCall {
+            id: (*id).into(),
+            name: "recall".into(),
+            arguments: "{}".into(),
+        };
+        Arc::new(Step::Model(Reply {
+            text: "so far".into(),
+            calls: calls.iter().map(call).collect(),
+            ..Reply::default()
+        }))
+    }
+
+    fn tools(ids: &[&str]) -> Arc<Step> {
+        let result = |id: &&str| ToolResult {
+            call_id: (*id).into(),
+            content: "found".into(),
+            is_error: false,
+        };
+        Arc::new(Step::Tools(ids.iter().map(result).collect()))
+    }
+
+    fn named() -> Arc<Step> {
+        Arc::new(Step::Named {
+            name: "look".into(),
+            result: "1".into(),
+        })
+    }
+
+    fn shown(steps: &[Arc<Step>], max_turns: u32) -> String {
+        let bounds = Bounds {
+            max_turns,
+            room: Room::UNBOUNDED,
+        };
+        let retraced = retrace(steps, &[], bounds);
+        let asked = retraced.asked.iter().map(|asked| {
+            let wrap_up = if asked.wrap_up.is_some() { "!" } else { "" };
+            let reply = asked.reply.map_or("-".to_owned(), |at| at.to_string());
+            format!("{}{wrap_up}>{reply}", asked.known)
+        });
+        let mut out = asked.collect::<Vec<_>>().join(" ");
+        if let Some((text, partial)) = retraced.answer {
+            out += &format!(" = {text} ({})", partial.unwrap_or_default());
+        }
+        if let Some(diverged) = retraced.diverged {
+            out += &format!(" # {diverged}");
+        }
+        out
+    }
+
+    #[test]
+    fn calls_follow_from_the_recorded_steps() {
+        let cases = [
+            (vec![], 9, "0>-"),
+            (vec![named()], 9, "0>-"),
+            (vec![model(&["a"])], 9, "0>0"),
+            (vec![model(&["a"]), tools(&["a"])], 9, "0>0 2>-"),
+            (
+                vec![named(), model(&["a"]), named(), tools(&["a"]), named()],
+                9,
+                "0>1 4>-",
+            ),
+            (vec![model(&["a"]), tools(&["a"])], 2, "0>0 2!>-"),
+            (
+                vec![model(&["a"]), tools(&["a"]), model(&["b"])],
+                2,
+                "0>0 2!>2 = so far (stopped after 2 model calls)",
+            ),
+            (
+                vec![tools(&["a"])],
+                9,
+                "0>- # step 1 does not follow from those before it: the model was to be asked, \
+                 and tools were",
+            ),
+            (
+                vec![model(&["a", "b"]), tools(&["b", "a"])],
+                9,
+                "0>0 # step 2 does not follow from those before it: tools answered other calls \
+                 than the model made",
+            ),
+            (
+                vec![model(&["a"]), model(&["a"])],
+                9,
+                "0>0 # step 2 does not follow from those before it: tools were to be called, and \
+                 the model was asked",
+            ),
+            (
+                vec![model(&["a"]), tools(&["a"])],
+                1,
+                "0!>0 = so far (stopped after 1 model calls) # step 2 does not follow from those \
+                 before it: the run was done",
+            ),
+        ];
+        for (steps, max_turns, expected) in cases {
+            assert_eq!(shown(&steps, max_turns), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn results_that_had_left_are_out_of_the_same_calls_again() {
+        let steps = [model(&["a"]), tools(&["a"]), model(&["b"]), tools(&["b"])];
+        let weights = [
+            Weight::Reply(Tokens(10)),
+            Weight::Results(vec![Tokens(500)]),
+            Weight::Reply(Tokens(10)),
+            Weight::Results(vec![Tokens(400)]),
+        ];
+        let bounds = Bounds {
+            max_turns: 9,
+            room: Room {
+                tokens: Tokens(1_000),
+                reply: Tokens(200),
+                note: Tokens(20),
+            },
+        };
+        let out: Vec<usize> = retrace(&steps, &weights, bounds)
+            .asked
+            .iter()
+            .map(|asked| asked.masked.len())
+            .collect();
+        assert_eq!(out, [0, 0, 1]);
+    }
+}

@@ -1,0 +1,268 @@
+//! What a journal tells of turns and their runs, those that have ended included: folded from its
+//! events, for people who look back. A live session keeps only what is open.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::compaction::Plan;
+use unisono_context::{Digest, RunId, SnapshotId, Timestamp, TurnId};
+
+use crate::agent::Definition;
+use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, OpenedRun, Outcome, RunRole};
+use crate::run::{Ending, Step, Usage};
+
+/// When something was recorded, and as which event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The number of the event in its session, from 1.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A turn from its acceptance to its end.
+#[derive(Clone, Debug)]
+pub struct TurnTrace {
+    /// What was accepted.
+    pub accepted: (Moment, AcceptedTurn),
+    /// When its input was appended.
+    pub started: Option<Moment>,
+    /// The compaction steps that were decided.
+    pub plans: Vec<(Moment, Plan)>,
+    /// The frozen context.
+    pub frozen: Option<(Moment, SnapshotId)>,
+    /// Its runs in the order in which they were opened.
+    pub runs: Vec<RunId>,
+    /// How it ended.
+    pub ended: Option<(Moment, Outcome)>,
+}
+
+/// A run from its opening to its end.
+#[derive(Clone, Debug)]
+pub struct RunTrace {
+    /// What its agent was given.
+    pub opened: (Moment, OpenedRun),
+    /// Its definition.
+    pub definition: Option<Arc<Definition>>,
+    /// Its finished steps.
+    pub steps: Vec<(Moment, Arc<Step>)>,
+    /// Its later attempts: which, and why the one before failed.
+    pub retries: Vec<(Moment, u32, Arc<str>)>,
+    /// How it ended.
+    pub ended: Option<(Moment, Arc<Ending>)>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// It is to be worked on.
+    Open,
+    /// It has an answer.
+    Done,
+    /// It has a part of one.
+    Partial,
+    /// It has none.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Status; 5] = [
+        Status::Open,
+        Status::Done,
+        Status::Partial,
+        Status::Failed,
+        Status::Cancelled,
+    ];
+
+    /// The stable word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Open => "open",
+            Status::Done => "done",
+            Status::Partial => "partial",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl RunTrace {
+    /// How far it has come.
+    pub fn status(&self) -> Status {
+        match self.ended.as_ref().map(|(_, ending)| &**ending) {
+            None => Status::Open,
+            Some(Ending::Finished { partial: None, .. }) => Status::Done,
+            Some(Ending::Finished { .. }) => Status::Partial,
+            Some(Ending::Failed { .. }) => Status::Failed,
+            Some(Ending::Cancelled) => Status::Cancelled,
+        }
+    }
+
+    /// What it used: as its ending says, else what its recorded steps say.
+    pub fn usage(&self) -> Usage {
+        if let Some((_, ending)) = &self.ended
+            && let Ending::Finished { usage, .. } = **ending
+        {
+            return usage;
+        }
+        let replies = self.steps.iter().filter_map(|(_, step)| match &**step {
+            Step::Model(reply) => Some(reply.usage),
+            Step::Tools(_) | Step::Named { .. } => None,
+        });
+        replies.fold(Usage::NONE, |sum, usage| sum + usage)
+    }
+
+    /// The attempt that is, or was the last, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.retries.last().map_or(1, |(_, attempt, _)| *attempt)
+    }
+}
+
+/// The turns and runs of a session.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    seq: u64,
+    definitions: BTreeMap<Digest, Arc<Definition>>,
+    turns: BTreeMap<TurnId, TurnTrace>,
+    runs: BTreeMap<RunId, RunTrace>,
+    /// Tasks that agents gave to others, by run and round.
+    rounds: BTreeMap<(RunId, u32), Vec<DelegatedCall>>,
+}
+
+impl Trace {
+    /// Takes the next event of the session.
+    pub fn take(&mut self, event: &Event) {
+        self.seq += 1;
+        let now = Moment {
+            seq: self.seq,
+            at: event.at,
+        };
+        match &event.fact {
+            Fact::Defined { definition } => {
+                let digest = definition.digest();
+                self.definitions.insert(digest, definition.clone());
+            }
+            Fact::Delegated { run, round, calls } => {
+                self.rounds.insert((*run, *round), calls.clone());
+            }
+            fact => {
+                self.of_turn(fact, now);
+                self.of_run(fact, now);
+            }
+        }
+    }
+
+    fn of_turn(&mut self, fact: &Fact, now: Moment) {
+        if let Fact::TurnAccepted { turn } = fact {
+            let accepted = TurnTrace {
+                accepted: (now, (**turn).clone()),
+                started: None,
+                plans: Vec::new(),
+                frozen: None,
+                runs: Vec::new(),
+                ended: None,
+            };
+            self.turns.insert(turn.id, accepted);
+            return;
+        }
+        let (Fact::TurnStarted { turn }
+        | Fact::CompactionPlanned { turn, .. }
+        | Fact::Frozen { turn, .. }
+        | Fact::TurnEnded { turn, .. }) = fact
+        else {
+            return;
+        };
+        let Some(turn) = self.turns.get_mut(turn) else {
+            return;
+        };
+        match fact {
+            Fact::TurnStarted { .. } => turn.started = Some(now),
+            Fact::CompactionPlanned { plan, .. } => turn.plans.push((now, plan.clone())),
+            Fact::Frozen { snapshot, .. } => turn.frozen = Some((now, *snapshot)),
+            Fact::TurnEnded { outcome, .. } => turn.ended = Some((now, outcome.clone())),
+            _ => {}
+        }
+    }
+
+    fn of_run(&mut self, fact: &Fact, now: Moment) {
+        match fact {
+            Fact::RunOpened { run } => {
+                if let Some(turn) = self.turns.get_mut(&run.turn) {
+                    turn.runs.push(run.id);
+                }
+                let opened = RunTrace {
+                    opened: (now, run.clone()),
+                    definition: self.definitions.get(&run.definition).cloned(),
+                    steps: Vec::new(),
+                    retries: Vec::new(),
+                    ended: None,
+                };
+                self.runs.insert(run.id, opened);
+            }
+            Fact::RunStepped { run, step } => {
+                if let Some(run) = self.runs.get_mut(run) {
+                    run.steps.push((now, step.clone()));
+                }
+            }
+            Fact::RunRetried {
+                run,
+                attempt,
+                reason,
+                ..
+            } => {
+                if let Some(run) = self.runs.get_mut(run) {
+                    run.retries.push((now, *attempt, reason.clone()));
+                }
+            }
+            Fact::RunEnded { run, ending } => {
+                if let Some(run) = self.runs.get_mut(run) {
+                    run.ended = Some((now, ending.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Its turns, oldest first.
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = (TurnId, &TurnTrace)> {
+        self.turns.iter().map(|(id, turn)| (*id, turn))
+    }
+
+    /// A turn.
+    pub fn turn(&self, id: TurnId) -> Option<&TurnTrace> {
+        self.turns.get(&id)
+    }
+
+    /// A run.
+    pub fn run(&self, id: RunId) -> Option<&RunTrace> {
+        self.runs.get(&id)
+    }
+
+    /// The runs of all turns, by turn and in the order in which they were opened.
+    pub fn runs(&self) -> impl Iterator<Item = (RunId, &RunTrace)> {
+        let ids = self.turns.values().flat_map(|turn| &turn.runs);
+        ids.filter_map(|id| Some((*id, self.runs.get(id)?)))
+    }
+
+    /// What a run's agent was to do.
+    pub fn task(&self, run: RunId) -> Option<Arc<str>> {
+        let (_, opened) = &self.runs.get(&run)?.opened;
+        let (_, turn) = &self.turns.get(&opened.turn)?.accepted;
+        let own = match opened.role {
+            RunRole::Lead => None,
+            RunRole::Delegate { index } => turn.delegates.get(index as usize)?.1.clone(),
+            RunRole::Child {
+                parent,
+                round,
+                index,
+            } => {
+                let calls = self.rounds.get(&(parent, round))?;
+                Some(calls.get(index as usize)?.task.clone())
+            }
+        };
+        own.or_else(|| turn.work.input_text())
+    }
+}
