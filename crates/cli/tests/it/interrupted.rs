@@ -205,4 +205,71 @@ fn a_session_without_open_turns_is_not_read_to_see_that() {
         .expect(0)
         .says(&["nothing to resume"]);
     place.call(&["resume", "latest"]).expect(1);
+
+fn an_open_run_is_cancelled_without_anything_being_started() {
+    let scene = Scene::new();
+    let (going, _) = scene.run(&[]);
+    let held = format!("is held by pid {}", going.id());
+    let place = &scene.place;
+    place
+        .call(&["runs", "cancel", "latest"])
+        .expect(1)
+        .says(&[&held]);
+    going.signal("INT");
+    let turn = going.finish().expect(130).json()["turn"].clone();
+
+    let open = place.json(&["runs", "list", "--state", "open"]);
+    let [run] = &open.as_array().unwrap()[..] else {
+        panic!("one is open: {open:#}");
+    };
+    assert_eq!((&run["agent"], &run["turn"]), (&"waits".into(), &turn));
+    let id = run["run"].as_str().unwrap();
+    let short = id.rsplit('-').next().unwrap();
+    let cancelled = place.json(&["runs", "cancel", short]);
+    assert_eq!(cancelled["cancelled"], serde_json::json!([id]));
+    assert_eq!(cancelled["turn_ended"], false);
+    place
+        .call(&["runs", "cancel", short])
+        .expect(2)
+        .says(&["is not open"]);
+    let shown = place.call(&["runs", "show", short]).expect(0).stdout;
+    for words in ["waits", "cancelled", "Which word?", "delegate 2"] {
+        assert!(shown.contains(words), "{words:?}: {shown}");
+    }
+
+    // The rest goes on; the one that was cancelled would wait for its word for ever.
+    let report = place.call(&["resume", "--json"]).expect(4).json();
+    assert_eq!(report["outcome"], "answered", "{report:#}");
+    let states = place.json(&["runs", "list"]);
+    let states: Vec<&str> = states
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, ["done", "cancelled", "done"]);
+    assert_eq!(scene.marks(), 1);
+    assert_eq!(place.json(&["replay"])["mismatches"], 0);
+}
+
+#[test]
+fn an_open_turn_is_cancelled_with_all_its_runs() {
+    let scene = Scene::new();
+    let (going, _) = scene.run(&[]);
+    going.signal("INT");
+    let turn = going.finish().expect(130).json()["turn"].clone();
+    let turn = turn.as_str().unwrap();
+    let cancelled = scene.place.json(&["runs", "cancel", turn]);
+    assert_eq!(cancelled["turn_ended"], true);
+    assert_eq!(cancelled["cancelled"].as_array().unwrap().len(), 1);
+    scene
+        .place
+        .call(&["resume"])
+        .expect(0)
+        .says(&["nothing to resume"]);
+    scene
+        .place
+        .call(&["runs", "cancel", turn])
+        .expect(2)
+        .says(&["is not open"]);
 }

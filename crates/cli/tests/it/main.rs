@@ -25,4 +25,5 @@ mod serve_page;
 mod settings;
 mod summaries;
 mod support;
+mod trace;
 mod verbs;

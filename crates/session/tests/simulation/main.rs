@@ -14,6 +14,7 @@ mod branch;
 mod fakes;
 mod journal;
 mod ledger;
+mod replaying;
 mod rng;
 mod scenario;
 mod world;

@@ -1,0 +1,121 @@
+//! A turn whose agents work at once, replayed: whatever order they ended in, the same requests and
+//! the same answer follow from the journal.
+
+use std::collections::BTreeMap;
+
+use unisono_context::TurnId;
+use unisono_session::event::Event;
+use unisono_session::run::tail::Room;
+use unisono_session::run::{Bounds, Ending, retrace};
+use unisono_session::{Fact, Replay};
+
+use crate::rng::Rng;
+use crate::scenario::Scenario;
+use crate::world::{Crash, Order, World};
+
+/// Random schedules of each scenario.
+const SCHEDULES: u64 = 1_000;
+
+/// All that a turn's requests are made of, run by run, and its answer.
+#[derive(Debug, PartialEq)]
+struct Rebuilt {
+    runs: BTreeMap<u128, String>,
+    answer: Option<String>,
+}
+
+fn journal(scenario: &Scenario, seed: u64) -> Vec<Event> {
+    let order = Order::Random;
+    let mut world = World::new(scenario.clone(), Rng::new(seed), order, Crash::Never);
+    world.run();
+    world.journal.events().to_vec()
+}
+
+fn turn_of(events: &[Event]) -> TurnId {
+    let mut accepted = events.iter().filter_map(|event| match &event.fact {
+        Fact::TurnAccepted { turn } => Some(turn.id),
+        _ => None,
+    });
+    accepted.next().unwrap()
+}
+
+fn rebuilt(events: &[Event]) -> Rebuilt {
+    let mut replay = Replay::of(turn_of(events));
+    for event in events {
+        if !replay.take(event).unwrap() {
+            break;
+        }
+    }
+    assert_eq!(replay.snapshot_error(), None);
+    let bounds = Bounds {
+        max_turns: 9,
+        room: Room::UNBOUNDED,
+    };
+    let runs = replay.runs().map(|run| {
+        let brief = replay.brief(run.id).unwrap();
+        let retraced = retrace(&brief.steps, &[], bounds);
+        assert_eq!(retraced.diverged, None, "{:?}", brief.steps);
+        let given = format!(
+            "{:?} {:?} {} {:?} {:?} {} {} {:?} {:?} {:?}",
+            brief.role,
+            brief.snapshot.map(|snapshot| snapshot.id()),
+            brief.definition.digest(),
+            brief.task,
+            brief.results,
+            brief.place,
+            brief.room,
+            brief
+                .colleagues
+                .iter()
+                .map(|agent| agent.digest())
+                .collect::<Vec<_>>(),
+            brief.steps,
+            retraced.asked,
+        );
+        // How long it took is not told to anybody.
+        (run.id.as_u128(), without_times(&given))
+    });
+    let lead = replay.runs().last().and_then(|run| run.ending.as_deref());
+    Rebuilt {
+        runs: runs.collect(),
+        answer: lead.map(|ending| match ending {
+            Ending::Finished { text, .. } => text.to_string(),
+            other => format!("{other:?}"),
+        }),
+    }
+}
+
+fn without_times(text: &str) -> String {
+    let mut pieces = text.split("duration_ms: ");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let rest = pieces.map(|piece| piece.trim_start_matches(|c: char| c.is_ascii_digit()));
+    rest.fold(first, |text, piece| text + piece)
+}
+
+#[test]
+fn every_schedule_of_a_turn_is_replayed_to_the_same_requests_and_answer() {
+    let scenarios = [
+        // What a summary costs is drawn by the schedule: those of a turn that compacts are others.
+        Scenario::fan_out(8, 0, false),
+        Scenario::fan_out(3, 10, false),
+        Scenario::rounds(1),
+        Scenario::rounds(2),
+    ];
+    for (n, scenario) in scenarios.iter().enumerate() {
+        let first = journal(scenario, 0);
+        let expected = rebuilt(&first);
+        assert!(
+            expected.runs.len() > 1 && expected.answer.is_some(),
+            "scenario {n}"
+        );
+        let mut orders = 0;
+        for seed in 1..SCHEDULES {
+            let events = journal(scenario, seed);
+            assert_eq!(rebuilt(&events), expected, "scenario {n}, seed {seed}");
+            let names = |events: &[Event]| -> Vec<String> {
+                events.iter().map(|event| event.fact.to_string()).collect()
+            };
+            orders += usize::from(names(&events) != names(&first));
+        }
+        assert!(orders > 500, "scenario {n}: {orders} other orders");
+    }
+}
