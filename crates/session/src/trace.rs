@@ -8,7 +8,7 @@ use unisono_context::compaction::Plan;
 use unisono_context::{Digest, RunId, SnapshotId, Timestamp, TurnId};
 
 use crate::agent::Definition;
-use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, OpenedRun, Outcome, RunRole};
+use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, Late, OpenedRun, Outcome, RunRole};
 use crate::run::{Ending, Step, Usage};
 
 /// When something was recorded, and as which event.
@@ -50,6 +50,8 @@ pub struct RunTrace {
     pub retries: Vec<(Moment, u32, Arc<str>)>,
     /// How it ended.
     pub ended: Option<(Moment, Arc<Ending>)>,
+    /// What came of it after it was cancelled.
+    pub late: Vec<(Moment, Late)>,
 }
 
 /// How far a run has come.
@@ -101,18 +103,27 @@ impl RunTrace {
         }
     }
 
-    /// What it used: as its ending says, else what its recorded steps say.
+    /// What it used: as its answer says, late or not, else what its recorded replies say.
     pub fn usage(&self) -> Usage {
         if let Some((_, ending)) = &self.ended
             && let Ending::Finished { usage, .. } = **ending
         {
             return usage;
         }
-        let replies = self.steps.iter().filter_map(|(_, step)| match &**step {
+        let answered = self.late.iter().find_map(|(_, late)| match late {
+            Late::Answer { usage, .. } => Some(*usage),
+            Late::Reply(_) => None,
+        });
+        let steps = self.steps.iter().filter_map(|(_, step)| match &**step {
             Step::Model(reply) => Some(reply.usage),
             Step::Tools(_) | Step::Named { .. } => None,
         });
-        replies.fold(Usage::NONE, |sum, usage| sum + usage)
+        let late = self.late.iter().filter_map(|(_, late)| match late {
+            Late::Reply(reply) => Some(reply.usage),
+            Late::Answer { .. } => None,
+        });
+        let replied = steps.chain(late);
+        answered.unwrap_or_else(|| replied.fold(Usage::NONE, |sum, usage| sum + usage))
     }
 
     /// The attempt that is, or was the last, from 1.
@@ -199,6 +210,7 @@ impl Trace {
                     steps: Vec::new(),
                     retries: Vec::new(),
                     ended: None,
+                    late: Vec::new(),
                 };
                 self.runs.insert(run.id, opened);
             }
@@ -220,6 +232,11 @@ impl Trace {
             Fact::RunEnded { run, ending } => {
                 if let Some(run) = self.runs.get_mut(run) {
                     run.ended = Some((now, ending.clone()));
+                }
+            }
+            Fact::CameLate { run, late, .. } => {
+                if let Some(run) = self.runs.get_mut(run) {
+                    run.late.push((now, late.clone()));
                 }
             }
             _ => {}

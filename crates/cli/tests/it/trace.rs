@@ -232,7 +232,7 @@ fn copied(
         let journal = store.journal;
         let claim = journal.claim(scratch).await.unwrap();
         journal
-            .append(scratch, claim.epoch, 0, &events)
+            .append(scratch, claim.epoch, 0, &events, 0)
             .await
             .unwrap();
         let engine = journal.engine();

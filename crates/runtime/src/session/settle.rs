@@ -23,6 +23,9 @@ pub async fn settle(journal: &Journal, session: SessionId, cancel: Input) -> Res
     let decided = live.machine.handle(cancel, clock::now())?;
     let events = [recovered.events, decided.events].concat();
     let (epoch, durable) = (live.epoch, live.outbox.durable());
-    journal.append(session, epoch, durable, &events).await?;
+    let open = live.machine.state().open_turns().count();
+    journal
+        .append(session, epoch, durable, &events, open)
+        .await?;
     Ok(())
 }

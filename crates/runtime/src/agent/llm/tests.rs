@@ -2,7 +2,7 @@
 
 use unisono_context::Tokens;
 use unisono_model::language::scripted::{Act, Scripted};
-use unisono_model::language::{Class, Models};
+use unisono_model::language::{Class, Exchange, Models};
 use unisono_session::agent::{ContextMode, Kind};
 use unisono_session::machine::DelegateCall;
 
