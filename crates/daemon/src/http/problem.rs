@@ -68,9 +68,10 @@ impl From<RuntimeError> for Fault {
             RuntimeError::Store(_) | RuntimeError::Broken { .. } => Code::Failed,
             RuntimeError::Refused(refusal) => match refusal {
                 Refusal::AlreadyCreated | Refusal::BranchBusy(_) => Code::Conflict,
-                Refusal::NotCreated | Refusal::UnknownBranch(_) | Refusal::UnknownTurn(_) => {
-                    Code::NotFound
-                }
+                Refusal::NotCreated
+                | Refusal::UnknownBranch(_)
+                | Refusal::UnknownTurn(_)
+                | Refusal::UnknownRun(_) => Code::NotFound,
                 Refusal::Fold(_) => Code::Failed,
                 _ => Code::Refused,
             },
