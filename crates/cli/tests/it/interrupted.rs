@@ -205,7 +205,9 @@ fn a_session_without_open_turns_is_not_read_to_see_that() {
         .expect(0)
         .says(&["nothing to resume"]);
     place.call(&["resume", "latest"]).expect(1);
+}
 
+#[test]
 fn an_open_run_is_cancelled_without_anything_being_started() {
     let scene = Scene::new();
     let (going, _) = scene.run(&[]);

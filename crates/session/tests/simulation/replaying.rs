@@ -11,7 +11,7 @@ use unisono_session::{Fact, Replay};
 
 use crate::rng::Rng;
 use crate::scenario::Scenario;
-use crate::world::{Crash, Order, World};
+use crate::world::{Order, World};
 
 /// Random schedules of each scenario.
 const SCHEDULES: u64 = 1_000;
@@ -24,8 +24,7 @@ struct Rebuilt {
 }
 
 fn journal(scenario: &Scenario, seed: u64) -> Vec<Event> {
-    let order = Order::Random;
-    let mut world = World::new(scenario.clone(), Rng::new(seed), order, Crash::Never);
+    let mut world = World::new(scenario.clone(), Rng::new(seed), Order::Random);
     world.run();
     world.journal.events().to_vec()
 }
