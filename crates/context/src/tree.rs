@@ -15,6 +15,9 @@ use crate::message::{Message, NewMessage, Role};
 use crate::tokens::{Count, Counts, Encoding};
 
 mod calls;
+mod strands;
+
+pub use strands::Strand;
 
 use calls::OpenCall;
 
@@ -61,6 +64,7 @@ pub struct Node {
     parent: Option<u32>,
     jump: u32,
     open_calls: Arc<[OpenCall]>,
+    strand: Strand,
     // Copies of what the message says, so that planning over a long path stays in one array.
     ordinal: Ordinal,
     role: Role,
@@ -71,6 +75,11 @@ impl Node {
     /// The message's position on every branch that contains it.
     pub fn ordinal(&self) -> Ordinal {
         self.ordinal
+    }
+
+    /// The strand it is on.
+    pub fn strand(&self) -> Strand {
+        self.strand
     }
 
     /// Who speaks.
@@ -90,6 +99,7 @@ pub struct Tree {
     nodes: Vec<Node>,
     by_id: HashMap<MessageId, u32>,
     branches: BTreeMap<String, MessageId>,
+    strands: Vec<strands::Begun>,
 }
 
 impl Tree {
@@ -124,6 +134,7 @@ impl Tree {
         let parent_node = parent.map(|ix| &self.nodes[ix as usize]);
         let calls = calls::pair(&new.parts, parent_node)?;
         let message = Message::place(new, parent_node.map(|n| &*n.message), calls.answers);
+        let strand = strands::extend(&mut self.strands, parent_node);
         let ix = self.nodes.len() as u32;
         self.by_id.insert(message.id, ix);
         self.nodes.push(Node {
@@ -133,6 +144,7 @@ impl Tree {
             parent,
             jump: self.jump_for(parent, ix),
             open_calls: calls.open,
+            strand,
             ordinal: message.ordinal,
             role: message.role,
             is_tool_result: message.is_tool_result(),

@@ -35,6 +35,17 @@ pub struct Item<'a> {
     pub alteration: Option<&'a Alteration>,
 }
 
+/// How a message of a branch stands in its context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// As it was said.
+    Verbatim,
+    /// Masked or cut.
+    Shortened(Form),
+    /// By the summary that covers it, or a note that it was dropped.
+    Covered(Arc<Checkpoint>),
+}
+
 impl Item<'_> {
     /// Its position.
     pub fn ordinal(&self) -> Ordinal {
@@ -150,6 +161,18 @@ impl<'a> View<'a> {
                 alteration: self.alteration(node),
             })
             .collect()
+    }
+
+    /// How the message at that position stands in the context; none beyond the tip.
+    pub fn standing(&self, ordinal: Ordinal) -> Option<Standing> {
+        let node = self.tree.at(self.head, ordinal)?;
+        let covers = |c: &&Arc<Checkpoint>| c.covers.iter().any(|span| span.contains(ordinal));
+        let covering = self.active.iter().find(covers);
+        if let Some(checkpoint) = covering.filter(|_| !self.is_pinned(ordinal)) {
+            return Some(Standing::Covered(checkpoint.clone()));
+        }
+        let alteration = self.alteration(node);
+        Some(alteration.map_or(Standing::Verbatim, |a| Standing::Shortened(a.form)))
     }
 
     /// How the message is shortened on this branch, if it is. One that is pinned is not.

@@ -1,0 +1,147 @@
+//! Catching up with the journal: sessions whose cursor is behind are folded and taken in.
+
+use std::collections::HashSet;
+
+use unisono_context::SessionId;
+use unisono_session::State;
+use unisono_store::SessionInfo;
+
+use crate::error::{Error, Result};
+use crate::follow::Follower;
+use crate::index::Cursor;
+use crate::writer::Placed;
+
+/// Events and sessions read at a time.
+const PAGE: usize = 1_024;
+/// Messages taken in at a time.
+const CHUNK: usize = 512;
+/// Messages between two commits while a long session is taken in: what a kill costs at most.
+const COMMIT_EVERY: usize = 16 * CHUNK;
+
+impl Follower {
+    /// Takes in all that is behind, and forgets the sessions that are gone. A session that cannot
+    /// be read is left as it is: the store tells of it.
+    pub(crate) async fn sweep(&mut self) -> Result<()> {
+        let sessions = self.writer.as_ref().map(|writer| writer.sessions());
+        let mut gone: HashSet<SessionId> = sessions.unwrap_or_default().into_iter().collect();
+        let mut after = None;
+        loop {
+            let page = self.journal.sessions(after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.session.into());
+            for info in page {
+                gone.remove(&info.session.into());
+                self.take_in(info).await?;
+            }
+        }
+        for session in gone {
+            self.write(move |writer| writer.remove(session)).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what is behind of one session.
+    pub(crate) async fn one(&mut self, session: SessionId) -> Result<()> {
+        match self.info(session).await? {
+            Some(info) => self.take_in(info).await,
+            None => self.write(move |writer| writer.remove(session)).await,
+        }
+    }
+
+    /// What the store knows of a session; none where there is none.
+    pub(crate) async fn info(&self, session: SessionId) -> Result<Option<SessionInfo>> {
+        Ok(self.journal.engine().session(session.into()).await?)
+    }
+
+    async fn take_in(&mut self, info: SessionInfo) -> Result<()> {
+        let session = SessionId::from(info.session);
+        let cursor = self.cursor(session);
+        let known = cursor.filter(|cursor| cursor.born == info.created_unix_ms);
+        if known.is_some_and(|cursor| cursor.seq == info.last_seq) || info.last_seq == 0 {
+            return Ok(());
+        }
+        let state = match self.fold(session).await {
+            Ok(state) => state,
+            Err(error) => {
+                tracing::warn!(%session, %error, "a session cannot be searched");
+                return Ok(());
+            }
+        };
+        let messages: Vec<Placed> = state.tree().iter().map(Placed::from).collect();
+        let start = match known.filter(|cursor| fits(cursor, &messages)) {
+            Some(cursor) => cursor,
+            None => {
+                if cursor.is_some() {
+                    self.write(move |writer| writer.remove(session)).await?;
+                }
+                Cursor::start(info.created_unix_ms)
+            }
+        };
+        // Until all is taken in, the cursor says that there is more.
+        self.add(session, Cursor { seq: 0, ..start }, messages).await?;
+        let Some(cursor) = self.cursor(session) else {
+            return Err(Error::Closed);
+        };
+        let seq = state.events();
+        self.write(move |writer| {
+            writer.set(session, Cursor { seq, ..cursor });
+            Ok(())
+        })
+        .await
+    }
+
+    async fn add(
+        &mut self,
+        session: SessionId,
+        start: Cursor,
+        mut messages: Vec<Placed>,
+    ) -> Result<()> {
+        messages.drain(..usize::try_from(start.messages).unwrap_or(usize::MAX));
+        let (mut cursor, mut uncommitted) = (start, 0);
+        self.write(move |writer| writer.add(session, start, &[]))
+            .await?;
+        let mut rest = messages.into_iter().peekable();
+        while rest.peek().is_some() {
+            let chunk: Vec<Placed> = rest.by_ref().take(CHUNK).collect();
+            uncommitted += chunk.len();
+            self.write(move |writer| writer.add(session, cursor, &chunk))
+                .await?;
+            cursor = self.cursor(session).unwrap_or(cursor);
+            if uncommitted >= COMMIT_EVERY {
+                uncommitted = 0;
+                self.commit().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The session as its journal has it.
+    async fn fold(&self, session: SessionId) -> Result<State, String> {
+        let mut state = State::default();
+        loop {
+            let from = state.events() + 1;
+            let page = self.journal.read(session, from, PAGE).await;
+            let page = page.map_err(|error| error.to_string())?;
+            if page.is_empty() {
+                return Ok(state);
+            }
+            for (seq, event) in &page {
+                state
+                    .apply(event)
+                    .map_err(|error| format!("event {seq} does not fit: {error}"))?;
+            }
+        }
+    }
+}
+
+/// Whether the messages that were taken in are the first of these.
+fn fits(cursor: &Cursor, messages: &[Placed]) -> bool {
+    let taken = usize::try_from(cursor.messages).unwrap_or(usize::MAX);
+    match taken.checked_sub(1) {
+        None => true,
+        Some(last) => {
+            let last = messages.get(last).map(|placed| placed.message.id);
+            last.is_some() && last == cursor.last
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A person's search: over one session or all, the best first.
+//!
+//! BM25 (S. Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009)
+//! with k1 = 1.2 and b = 0.75, as tantivy has it.
+
+use std::ops::Bound;
+
+use tantivy::collector::TopDocs;
+use tantivy::query::{
+    AllQuery, BooleanQuery, ConstScoreQuery, Occur, PhraseQuery, Query as Matching, RangeQuery,
+    TermQuery,
+};
+use tantivy::schema::{IndexRecordOption, TantivyDocument, Value};
+use tantivy::{DocAddress, Order, Searcher, Term};
+use unisono_context::{MessageId, Ordinal, SessionId};
+
+use crate::error::{Error, Result, guarded};
+use crate::index::{Fields, Index, Place};
+use crate::query::{Clause, Filters, Need, Query};
+
+/// A message that was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// Its session.
+    pub session: SessionId,
+    /// The message.
+    pub message: MessageId,
+    /// Its position on every branch that contains it.
+    pub ordinal: Ordinal,
+    /// How well it fits: higher is better, zero where nothing was asked for but filters.
+    pub score: f32,
+}
+
+/// The best `limit` messages, those of these sessions only where there are any named.
+pub(crate) fn find(
+    index: &Index,
+    query: &Query,
+    sessions: &[SessionId],
+    limit: usize,
+) -> Result<Vec<Found>> {
+    let searcher = index.searcher();
+    let wanted = query.clauses.iter().any(|c| c.need != Need::Excluded);
+    let matching = matching(index.fields, query, sessions, wanted);
+    let limit = limit.max(1);
+    let best: Vec<(f32, DocAddress)> = guarded("read", || {
+        if wanted {
+            let collector = TopDocs::with_limit(limit).order_by_score();
+            return searcher.search(&*matching, &collector);
+        }
+        let newest = TopDocs::with_limit(limit).order_by_fast_field::<i64>("at", Order::Desc);
+        let newest = searcher.search(&*matching, &newest)?.into_iter();
+        Ok(newest.map(|(_, address)| (0.0, address)).collect())
+    })?;
+    let found = best
+        .into_iter()
+        .map(|(score, address)| found(index.fields, &searcher, score, address));
+    found.collect()
+}
+
+fn found(fields: Fields, searcher: &Searcher, score: f32, address: DocAddress) -> Result<Found> {
+    let document: TantivyDocument = guarded("read", || searcher.doc(address))?;
+    let place = document.get_first(fields.place);
+    let place = place.and_then(|value| value.as_bytes()).and_then(Place::read);
+    let Some(place) = place else {
+        let reason = "a message without its place was found".to_owned();
+        return Err(Error::Damaged { reason });
+    };
+    Ok(Found {
+        session: place.session,
+        message: place.message,
+        ordinal: place.ordinal,
+        score,
+    })
+}
+
+/// What matches the query, as the search engine has it.
+fn matching(
+    fields: Fields,
+    query: &Query,
+    sessions: &[SessionId],
+    wanted: bool,
+) -> Box<dyn Matching> {
+    let mut all = filters(fields, &query.filters, sessions);
+    let of = |need: Need| query.clauses.iter().filter(move |c| c.need == need);
+    for clause in of(Need::Excluded) {
+        all.push((Occur::MustNot, clause_query(fields, clause)));
+    }
+    let required: Vec<_> = of(Need::Required)
+        .map(|clause| (Occur::Must, clause_query(fields, clause)))
+        .collect();
+    let optional: Vec<_> = of(Need::Wanted)
+        .map(|clause| (Occur::Should, clause_query(fields, clause)))
+        .collect();
+    match (required.is_empty(), all.is_empty()) {
+        // Only the best of these need be looked at.
+        (true, true) if wanted => return Box::new(BooleanQuery::new(optional)),
+        (true, false) if wanted => {
+            all.push((Occur::Must, Box::new(BooleanQuery::new(optional))));
+        }
+        _ => {
+            all.extend(required);
+            all.extend(optional);
+        }
+    }
+    if !wanted {
+        // All there is but what is no message.
+        all.push((Occur::Must, Box::new(AllQuery)));
+        all.push((Occur::MustNot, of_term(fields.cursors())));
+    }
+    Box::new(BooleanQuery::new(all))
+}
+
+fn filters(
+    fields: Fields,
+    filters: &Filters,
+    sessions: &[SessionId],
+) -> Vec<(Occur, Box<dyn Matching>)> {
+    let roles = filters.roles.iter();
+    let roles = roles.map(|role| Term::from_field_text(fields.role, role.name()));
+    let agents = filters.agents.iter();
+    let agents = agents.map(|agent| Term::from_field_text(fields.agent, agent.as_str()));
+    let sessions = sessions.iter().map(|session| fields.of_session(*session));
+    let mut all = Vec::new();
+    for terms in [roles.collect::<Vec<_>>(), agents.collect(), sessions.collect()] {
+        if !terms.is_empty() {
+            let any = terms.into_iter().map(of_term).collect();
+            all.push(unscored(Box::new(BooleanQuery::union(any))));
+        }
+    }
+    if filters.since.is_some() || filters.until.is_some() {
+        let at = |at: unisono_context::Timestamp| Term::from_field_i64(fields.at, at.0);
+        let since = filters.since.map_or(Bound::Unbounded, |s| Bound::Included(at(s)));
+        let until = filters.until.map_or(Bound::Unbounded, |u| Bound::Excluded(at(u)));
+        all.push(unscored(Box::new(RangeQuery::new(since, until))));
+    }
+    all
+}
+
+fn unscored(query: Box<dyn Matching>) -> (Occur, Box<dyn Matching>) {
+    (Occur::Must, Box::new(ConstScoreQuery::new(query, 0.0)))
+}
+
+fn of_term(term: Term) -> Box<dyn Matching> {
+    Box::new(TermQuery::new(term, IndexRecordOption::Basic))
+}
+
+/// The words of a clause, one after the other.
+pub(crate) fn clause_query(fields: Fields, clause: &Clause) -> Box<dyn Matching> {
+    let mut terms: Vec<Term> = clause
+        .stems
+        .iter()
+        .map(|stem| Term::from_field_text(fields.text, stem))
+        .collect();
+    match (terms.len(), terms.pop()) {
+        (1, Some(term)) => Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs)),
+        (_, last) => {
+            terms.extend(last);
+            Box::new(PhraseQuery::new(terms))
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The follower: a task that takes in what sessions commit, and commits the index now and then.
+//!
+//! Its queue is bounded and nobody waits for a place in it: what does not fit is dropped, and the
+//! journal is read instead. Whatever fails here fails no append and no turn; the index is put right
+//! later, or made anew.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use unisono_context::SessionId;
+use unisono_store::Journal;
+
+use crate::error::{Error, Result};
+use crate::index::{self, Cursor, Index};
+use crate::service::Shared;
+use crate::writer::{Placed, Writer};
+
+/// What was taken in can be found after this at most. Each commit costs the disk some syncs.
+const COMMIT_AFTER: Duration = Duration::from_millis(500);
+/// After a failure of the disk, the next try is not made before this.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// New messages of a session, which are on disk.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The session.
+    pub session: SessionId,
+    /// The last event that is on disk.
+    pub seq: u64,
+    /// How many messages of the session's tree come before these.
+    pub from: usize,
+    /// The messages, in the order of the tree.
+    pub messages: Vec<Placed>,
+}
+
+/// What the follower is sent.
+pub(crate) enum Command {
+    Committed(Committed),
+    Removed(SessionId),
+    /// Take in what there is, of that session at least, and let searches see it.
+    Settle {
+        session: Option<SessionId>,
+        reply: oneshot::Sender<Result<()>>,
+    },
+    /// Make it anew: a search found that it is damaged.
+    Distrust(String),
+    Close(oneshot::Sender<()>),
+}
+
+/// The only one who writes to the index.
+pub(crate) struct Follower {
+    pub(crate) journal: Journal,
+    /// Where it is; none: in memory, and then it is made when it is first asked for.
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) writer: Option<Writer>,
+    /// When what was taken in has to be committed.
+    pub(crate) due: Option<Instant>,
+    /// Not before this is another try made.
+    pub(crate) rest_until: Option<Instant>,
+}
+
+impl Follower {
+    /// Works until it is closed, or nobody can send to it any more.
+    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        if self.directory.is_some() {
+            let opened = self.settle(None).await;
+            self.note(opened).await;
+        }
+        loop {
+            let command = match self.due {
+                Some(due) => tokio::time::timeout_at(due, commands.recv()).await,
+                None => Ok(commands.recv().await),
+            };
+            let done = match command {
+                Err(_) => self.commit().await,
+                Ok(None) => break,
+                Ok(Some(Command::Close(reply))) => {
+                    let committed = self.commit().await;
+                    self.note(committed).await;
+                    self.let_go().await;
+                    // Whoever closed it may have gone.
+                    let _ = reply.send(());
+                    return;
+                }
+                Ok(Some(Command::Committed(committed))) => self.committed(committed).await,
+                Ok(Some(Command::Removed(session))) => self.removed(session).await,
+                Ok(Some(Command::Distrust(reason))) => Err(Error::Damaged { reason }),
+                Ok(Some(Command::Settle { session, reply })) => {
+                    let settled = self.settle(session).await;
+                    let (told, noted) = match settled {
+                        Ok(()) => (Ok(()), Ok(())),
+                        Err(error) => (Err(error.again()), Err(error)),
+                    };
+                    let _ = reply.send(told);
+                    noted
+                }
+            };
+            self.note(done).await;
+        }
+        let committed = self.commit().await;
+        self.note(committed).await;
+        self.let_go().await;
+    }
+
+    /// After damage the index is made anew; after any other failure it is tried again later, and
+    /// what was not committed is read from the journal then.
+    async fn note(&mut self, done: Result<()>) {
+        let Err(error) = done else { return };
+        tracing::warn!(%error, "the search index does not follow");
+        self.shared.behind.store(true, Ordering::Release);
+        self.due = None;
+        self.let_go().await;
+        self.shared.publish(None);
+        if matches!(error, Error::Damaged { .. })
+            && let Some(directory) = self.directory.clone()
+        {
+            self.shared.remade(error.to_string());
+            if let Ok(Err(error)) = off_thread(move || index::remove(&directory)).await {
+                tracing::warn!(%error, "the damaged search index is in the way");
+            }
+        }
+        self.rest_until = Some(Instant::now() + TRY_AGAIN_AFTER);
+    }
+
+    async fn let_go(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            // Ends threads, which may take a moment.
+            let _ = off_thread(move || drop(writer)).await;
+        }
+    }
+
+    /// Takes in what is not, and commits: all of it, or for an index in memory that one session.
+    async fn settle(&mut self, session: Option<SessionId>) -> Result<()> {
+        self.open().await?;
+        let follows = self.directory.is_some();
+        match session {
+            Some(session) if !follows => self.one(session).await?,
+            _ if !follows || self.shared.behind.swap(false, Ordering::AcqRel) => {
+                self.sweep().await?;
+            }
+            _ => {}
+        }
+        self.commit().await
+    }
+
+    /// Opens the index, unless it is open. What is behind is not known then.
+    async fn open(&mut self) -> Result<()> {
+        if self.writer.is_some() {
+            return Ok(());
+        }
+        let directory = self.directory.clone();
+        let opened = off_thread(move || -> Result<_> {
+            let (index, remade) = match &directory {
+                Some(directory) => Index::open(directory)?,
+                None => (Index::in_memory()?, None),
+            };
+            Ok((index.clone(), Writer::open(index)?, remade))
+        });
+        let (index, writer, remade) = opened.await??;
+        if let Some(reason) = remade {
+            self.shared.remade(reason);
+        }
+        self.writer = Some(writer);
+        self.shared.publish(Some(index));
+        self.shared.behind.store(true, Ordering::Release);
+        self.rest_until = None;
+        Ok(())
+    }
+
+    /// Takes in what a session has committed, where it follows what is known of it.
+    async fn committed(&mut self, committed: Committed) -> Result<()> {
+        let Committed {
+            session,
+            seq,
+            from,
+            mut messages,
+        } = committed;
+        let resting = self.rest_until.is_some_and(|until| Instant::now() < until);
+        if self.writer.is_none() {
+            return match resting {
+                true => Ok(()),
+                false => self.settle(None).await,
+            };
+        }
+        let cursor = match self.cursor(session) {
+            Some(cursor) => cursor,
+            None if from == 0 => match self.info(session).await? {
+                Some(info) => Cursor::start(info.created_unix_ms),
+                // Deleted meanwhile.
+                None => return Ok(()),
+            },
+            None => return self.one(session).await,
+        };
+        let Some(known) = cursor.messages.checked_sub(from as u64) else {
+            return self.one(session).await;
+        };
+        messages.drain(..messages.len().min(usize::try_from(known).unwrap_or(usize::MAX)));
+        let cursor = Cursor {
+            seq: seq.max(cursor.seq),
+            ..cursor
+        };
+        if messages.is_empty() {
+            // No reason to bother the disk: it goes with the next commit.
+            if let Some(writer) = &mut self.writer {
+                writer.set(session, cursor);
+            }
+            return Ok(());
+        }
+        self.write(move |writer| writer.add(session, cursor, &messages))
+            .await?;
+        self.due.get_or_insert_with(|| Instant::now() + COMMIT_AFTER);
+        Ok(())
+    }
+
+    async fn removed(&mut self, session: SessionId) -> Result<()> {
+        if self.writer.is_some() {
+            self.write(move |writer| writer.remove(session)).await?;
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cursor(&self, session: SessionId) -> Option<Cursor> {
+        self.writer.as_ref()?.cursor(session)
+    }
+
+    pub(crate) async fn commit(&mut self) -> Result<()> {
+        self.due = None;
+        if self.writer.is_none() {
+            return Ok(());
+        }
+        self.write(Writer::commit).await
+    }
+
+    /// Has the writer work on a thread. One that failed is let go, and takes back what it did not
+    /// commit.
+    pub(crate) async fn write(
+        &mut self,
+        work: impl FnOnce(&mut Writer) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let Some(mut writer) = self.writer.take() else {
+            return Err(Error::Closed);
+        };
+        let working = off_thread(move || {
+            let done = work(&mut writer);
+            (done.is_ok().then_some(writer), done)
+        });
+        let (writer, done) = working.await?;
+        self.writer = writer;
+        done
+    }
+}
+
+/// Does what may block on a thread for it.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::Damaged {
+        reason: error.to_string(),
+    })
+}

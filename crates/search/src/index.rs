@@ -1,0 +1,335 @@
+//! The index on disk: its fields, how it is opened, and what it has of each session.
+//!
+//! One document per message, and one per session, its cursor, that says how far the journal is
+//! taken in. Both are committed together, so after a kill at any instant the cursor is true. The
+//! text is not kept: whoever shows a message reads it from the journal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tantivy::collector::DocSetCollector;
+use tantivy::query::TermQuery;
+use tantivy::schema::{
+    BytesOptions, Field, IndexRecordOption, NumericOptions, STORED, Schema, TantivyDocument,
+    TextFieldIndexing, TextOptions, Value,
+};
+use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, Term};
+use crate::writer::Placed;
+use unisono_context::{MessageId, Ordinal, SessionId};
+
+use crate::error::{Error, Result, guarded};
+use crate::words::{ANALYSIS, analyzer};
+
+/// What every cursor is found by.
+const ALL: &str = "all";
+
+/// What is indexed of a message, and of a session's cursor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields {
+    /// All that was said, tool calls and results and names of attachments included.
+    pub(crate) text: Field,
+    /// The session, of messages only.
+    pub(crate) session: Field,
+    pub(crate) role: Field,
+    pub(crate) agent: Field,
+    /// When it was said, in milliseconds since 1970 UTC.
+    pub(crate) at: Field,
+    pub(crate) ordinal: Field,
+    /// The strand of the session's tree that it is on.
+    pub(crate) strand: Field,
+    /// Where a message is found again: a [`Place`].
+    pub(crate) place: Field,
+    /// The session, of its cursor only.
+    pub(crate) cursor_of: Field,
+    /// A [`Cursor`].
+    pub(crate) cursor: Field,
+}
+
+impl Fields {
+    fn schema() -> (Schema, Fields) {
+        let mut schema = Schema::builder();
+        let text = TextFieldIndexing::default()
+            .set_tokenizer(ANALYSIS)
+            .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+        let name = TextFieldIndexing::default()
+            .set_tokenizer("raw")
+            .set_fieldnorms(false)
+            .set_index_option(IndexRecordOption::Basic);
+        let name = TextOptions::default().set_indexing_options(name);
+        let number = NumericOptions::default().set_fast();
+        let fields = Fields {
+            text: schema.add_text_field("text", TextOptions::default().set_indexing_options(text)),
+            session: schema.add_text_field("session", name.clone()),
+            role: schema.add_text_field("role", name.clone()),
+            agent: schema.add_text_field("agent", name.clone()),
+            at: schema.add_i64_field("at", number.clone()),
+            ordinal: schema.add_u64_field("ordinal", number.clone()),
+            strand: schema.add_u64_field("strand", number),
+            place: schema.add_bytes_field("place", BytesOptions::from(STORED)),
+            cursor_of: schema.add_text_field("cursor_of", name),
+            cursor: schema.add_bytes_field("cursor", BytesOptions::from(STORED)),
+        };
+        (schema.build(), fields)
+    }
+
+    /// The messages of a session.
+    pub(crate) fn of_session(self, session: SessionId) -> Term {
+        Term::from_field_text(self.session, &key(session))
+    }
+
+    /// The cursors of all sessions.
+    pub(crate) fn cursors(self) -> Term {
+        Term::from_field_text(self.cursor_of, ALL)
+    }
+
+    /// The cursor of a session.
+    pub(crate) fn cursor_of(self, session: SessionId) -> Term {
+        Term::from_field_text(self.cursor_of, &key(session))
+    }
+
+    pub(crate) fn message(self, session: SessionId, placed: &Placed) -> TantivyDocument {
+        let message = &placed.message;
+        let place = Place {
+            session,
+            message: message.id,
+            ordinal: message.ordinal,
+        };
+        let mut document = TantivyDocument::new();
+        document.add_text(self.text, message.countable_text());
+        document.add_text(self.session, key(session));
+        document.add_text(self.role, message.role.name());
+        if let Some(author) = &message.author {
+            document.add_text(self.agent, author.as_str());
+        }
+        document.add_i64(self.at, message.at.0);
+        document.add_u64(self.ordinal, u64::from(message.ordinal.0));
+        document.add_u64(self.strand, u64::from(placed.strand.0));
+        document.add_bytes(self.place, &place.to_bytes());
+        document
+    }
+
+    pub(crate) fn cursor(self, session: SessionId, cursor: &Cursor) -> TantivyDocument {
+        let mut document = TantivyDocument::new();
+        document.add_text(self.cursor_of, key(session));
+        document.add_text(self.cursor_of, ALL);
+        document.add_bytes(self.cursor, &cursor.to_bytes(session));
+        document
+    }
+}
+
+fn key(session: SessionId) -> String {
+    format!("{:032x}", session.as_u128())
+}
+
+/// Where a message is found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) session: SessionId,
+    pub(crate) message: MessageId,
+    pub(crate) ordinal: Ordinal,
+}
+
+impl Place {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.session.as_u128().to_be_bytes().to_vec();
+        bytes.extend(self.message.as_u128().to_be_bytes());
+        bytes.extend(self.ordinal.0.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn read(mut bytes: &[u8]) -> Option<Place> {
+        Some(Place {
+            session: SessionId::from_u128(u128::from_be_bytes(take(&mut bytes)?)),
+            message: MessageId::from_u128(u128::from_be_bytes(take(&mut bytes)?)),
+            ordinal: Ordinal(u32::from_be_bytes(take(&mut bytes)?)),
+        })
+    }
+}
+
+/// How far a session's journal is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// When the session was first claimed, in milliseconds since 1970 UTC: one that was deleted and
+    /// made again is another one.
+    pub(crate) born: u64,
+    /// The last event looked at.
+    pub(crate) seq: u64,
+    /// Messages taken in: the first so many of the session's tree.
+    pub(crate) messages: u64,
+    /// The last of these.
+    pub(crate) last: Option<MessageId>,
+}
+
+impl Cursor {
+    /// Before the first event of a session.
+    pub(crate) fn start(born: u64) -> Cursor {
+        Cursor {
+            born,
+            seq: 0,
+            messages: 0,
+            last: None,
+        }
+    }
+
+    fn to_bytes(self, session: SessionId) -> Vec<u8> {
+        let mut bytes = session.as_u128().to_be_bytes().to_vec();
+        for number in [self.born, self.seq, self.messages] {
+            bytes.extend(number.to_be_bytes());
+        }
+        let last = self.last.map(MessageId::as_u128);
+        bytes.extend(last.unwrap_or_default().to_be_bytes());
+        bytes
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<(SessionId, Cursor)> {
+        let session = SessionId::from_u128(u128::from_be_bytes(take(&mut bytes)?));
+        let [born, seq, messages] = [take(&mut bytes)?, take(&mut bytes)?, take(&mut bytes)?];
+        let last = u128::from_be_bytes(take(&mut bytes)?);
+        let cursor = Cursor {
+            born: u64::from_be_bytes(born),
+            seq: u64::from_be_bytes(seq),
+            messages: u64::from_be_bytes(messages),
+            last: (last != 0).then(|| MessageId::from_u128(last)),
+        };
+        Some((session, cursor))
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+/// An open index. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Index {
+    pub(crate) fields: Fields,
+    pub(crate) index: tantivy::Index,
+    reader: IndexReader,
+}
+
+impl std::fmt::Debug for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Index").finish_non_exhaustive()
+    }
+}
+
+impl Index {
+    /// An index that forgets.
+    pub(crate) fn in_memory() -> Result<Index> {
+        guarded("made", || Index::on(builder().create_in_ram()?))
+    }
+
+    /// Opens the index in a directory, or makes one, and checks every file of it. What is damaged,
+    /// or of another version, is removed and made anew; then says why. Blocking.
+    pub(crate) fn open(dir: &Path) -> Result<(Index, Option<String>)> {
+        if !dir.exists() {
+            return Ok((Index::make(dir)?, None));
+        }
+        match Index::open_whole(dir) {
+            Ok(index) => Ok((index, None)),
+            Err(error) => {
+                let reason = error.to_string();
+                tracing::warn!(index = %dir.display(), reason, "the search index is made anew");
+                remove(dir)?;
+                Ok((Index::make(dir)?, Some(reason)))
+            }
+        }
+    }
+
+    fn open_whole(dir: &Path) -> Result<Index> {
+        let index = guarded("read", || tantivy::Index::open_in_dir(dir))?;
+        let (schema, _) = Fields::schema();
+        if index.schema() != schema {
+            let reason = "another version of unisono made it".to_owned();
+            return Err(Error::Damaged { reason });
+        }
+        let damaged = guarded("read", || index.validate_checksum())?;
+        if let Some(file) = damaged.iter().next() {
+            let reason = format!("{} is not what was written", file.display());
+            return Err(Error::Damaged { reason });
+        }
+        let opened = guarded("read", || Index::on(index))?;
+        opened.cursors()?;
+        Ok(opened)
+    }
+
+    fn make(dir: &Path) -> Result<Index> {
+        let failed = |source| Error::Directory {
+            doing: "made",
+            path: dir.to_owned(),
+            source,
+        };
+        fs::create_dir_all(dir).map_err(failed)?;
+        guarded("made", || Index::on(builder().create_in_dir(dir)?))
+    }
+
+    fn on(index: tantivy::Index) -> tantivy::Result<Index> {
+        index.tokenizers().register(ANALYSIS, analyzer());
+        let reader = index.reader_builder();
+        let reader = reader.reload_policy(ReloadPolicy::Manual).try_into()?;
+        let (_, fields) = Fields::schema();
+        Ok(Index {
+            fields,
+            index,
+            reader,
+        })
+    }
+
+    /// What was committed, as of the last [`Self::refresh`].
+    pub(crate) fn searcher(&self) -> Searcher {
+        self.reader.searcher()
+    }
+
+    /// Lets searches see the last commit.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        guarded("read", || self.reader.reload())
+    }
+
+    /// How far each session is taken in.
+    pub(crate) fn cursors(&self) -> Result<Vec<(SessionId, Cursor)>> {
+        let searcher = self.searcher();
+        guarded("read", || {
+            let mut cursors = Vec::new();
+            let query = TermQuery::new(self.fields.cursors(), IndexRecordOption::Basic);
+            for address in searcher.search(&query, &DocSetCollector)? {
+                let document: TantivyDocument = searcher.doc(address)?;
+                let bytes = document.get_first(self.fields.cursor);
+                let cursor = bytes.and_then(|value| value.as_bytes()).and_then(Cursor::read);
+                cursors.extend(cursor);
+            }
+            Ok(cursors)
+        })
+    }
+}
+
+fn builder() -> IndexBuilder {
+    let (schema, _) = Fields::schema();
+    let settings = IndexSettings {
+        // What is stored is not worth a thread.
+        docstore_compress_dedicated_thread: false,
+        ..IndexSettings::default()
+    };
+    tantivy::Index::builder().schema(schema).settings(settings)
+}
+
+/// Removes the index of a directory, and nothing else: it is made again from the journal.
+///
+/// # Errors
+/// The directory cannot be removed.
+pub fn remove(dir: &Path) -> Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::Directory {
+            doing: "removed",
+            path: dir.to_owned(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Where the index of a store is.
+pub fn directory(store: &Path) -> PathBuf {
+    store.join("search")
+}

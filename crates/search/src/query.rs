@@ -1,0 +1,339 @@
+//! What a person asks for, read leniently: nothing they write is an error.
+//!
+//! ```text
+//! kestrel migration          either word; both rank higher
+//! "rate limit"               these words in this order, required
+//! +kestrel -draft            required, excluded
+//! role:user agent:risks      who said it
+//! since:2026-03-01 until:7d  when; a date, an instant, or how long ago
+//! session:0192ab             in which conversation
+//! ```
+//!
+//! A filter that cannot be understood is left out and explained in [`Query::notes`].
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use unisono_context::{AgentId, Role, Timestamp};
+
+use crate::words::words;
+
+/// What is searched for, and among what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// What is to be found in the text. Without any, the newest messages are.
+    pub clauses: Vec<Clause>,
+    /// Which messages count at all.
+    pub filters: Filters,
+    /// The session as it was written, to be resolved by who knows them.
+    pub session: Option<String>,
+    /// What was left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// A word, or words that follow one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause {
+    /// As it was written.
+    pub text: String,
+    /// Whether it has to be there.
+    pub need: Need,
+    /// Its words as the index has them; never empty.
+    pub(crate) stems: Vec<String>,
+}
+
+/// Whether a clause has to match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It ranks higher what has it.
+    Wanted,
+    /// Only what has it is found.
+    Required,
+    /// What has it is not found.
+    Excluded,
+}
+
+/// Which messages are searched. What is empty or none lets all through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    /// Who speaks: one of these.
+    pub roles: Vec<Role>,
+    /// The agent that wrote it: one of these.
+    pub agents: Vec<AgentId>,
+    /// Said at this instant or later.
+    pub since: Option<Timestamp>,
+    /// Said before this instant.
+    pub until: Option<Timestamp>,
+}
+
+impl Query {
+    /// Reads what a person wrote.
+    pub fn parse(text: &str, now: Timestamp) -> Query {
+        let mut query = Query::default();
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            rest = query.take(rest, now).trim_start();
+        }
+        query
+    }
+
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.clauses.is_empty() && self.filters == Filters::default()
+    }
+
+    /// Takes one piece off the front of the text and gives the rest.
+    fn take<'t>(&mut self, text: &'t str, now: Timestamp) -> &'t str {
+        let (need, text) = match text.as_bytes() {
+            [b'+', next, ..] if !next.is_ascii_whitespace() => (Some(Need::Required), &text[1..]),
+            [b'-', next, ..] if !next.is_ascii_whitespace() && *next != b'-' => {
+                (Some(Need::Excluded), &text[1..])
+            }
+            _ => (None, text),
+        };
+        if need.is_none()
+            && let Some((key, value)) = text.split_once(':')
+            && let Some(key) = Key::of(key)
+        {
+            let (value, _, rest) = piece(value);
+            self.filter(key, value, now);
+            return rest;
+        }
+        let (clause, quoted, rest) = piece(text);
+        let default = if quoted { Need::Required } else { Need::Wanted };
+        self.clause(clause, need.unwrap_or(default));
+        rest
+    }
+
+    fn clause(&mut self, text: &str, need: Need) {
+        let stems: Vec<String> = words(text).into_iter().map(|word| word.stem).collect();
+        if stems.is_empty() {
+            if !text.is_empty() {
+                let why = "has no letter or digit to search for; it is left out";
+                self.notes.push(format!("`{text}` {why}"));
+            }
+            return;
+        }
+        self.clauses.push(Clause {
+            text: text.to_owned(),
+            need,
+            stems,
+        });
+    }
+
+    fn filter(&mut self, key: Key, value: &str, now: Timestamp) {
+        let filters = &mut self.filters;
+        let done = match key {
+            Key::Role => role(value).map(|role| filters.roles.push(role)),
+            Key::Agent if value.is_empty() => Err("an agent is named, as in agent:risks".into()),
+            Key::Agent => {
+                filters.agents.push(AgentId::from(value));
+                Ok(())
+            }
+            Key::Since => instant(value, now, Bound::Since).map(|at| filters.since = Some(at)),
+            Key::Until => instant(value, now, Bound::Until).map(|at| filters.until = Some(at)),
+            Key::Session if value.is_empty() => Err("a session is named by its id".into()),
+            Key::Session => {
+                self.session = Some(value.to_owned());
+                Ok(())
+            }
+        };
+        if let Err(why) = done {
+            let why: String = why;
+            self.notes
+                .push(format!("{}:{value} is left out: {why}", key.name()));
+        }
+    }
+}
+
+/// What can be filtered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Role,
+    Agent,
+    Since,
+    Until,
+    Session,
+}
+
+impl Key {
+    const ALL: [Key; 5] = [Key::Role, Key::Agent, Key::Since, Key::Until, Key::Session];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Key::Role => "role",
+            Key::Agent => "agent",
+            Key::Since => "since",
+            Key::Until => "until",
+            Key::Session => "session",
+        }
+    }
+
+    fn of(name: &str) -> Option<Key> {
+        Key::ALL
+            .into_iter()
+            .find(|key| key.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// The piece a text begins with, whether it is quoted, and what follows it. A quote that is not
+/// closed ends with the text.
+fn piece(text: &str) -> (&str, bool, &str) {
+    match text.strip_prefix('"') {
+        Some(quoted) => {
+            let (inner, rest) = quoted.split_once('"').unwrap_or((quoted, ""));
+            (inner, true, rest)
+        }
+        None => {
+            let end = text
+                .find(|c: char| c.is_whitespace() || c == '"')
+                .unwrap_or(text.len());
+            (&text[..end], false, &text[end..])
+        }
+    }
+}
+
+/// The role a person means.
+///
+/// # Errors
+/// There is none of that name; says which there are.
+pub fn role(name: &str) -> Result<Role, String> {
+    let known = Role::from_name(&name.to_lowercase());
+    known.ok_or_else(|| "a role is system, user, assistant or tool".to_owned())
+}
+
+/// Which end of a time range an instant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Its beginning: a date means its first moment.
+    Since,
+    /// Its end: a date means its last moment.
+    Until,
+}
+
+/// The instant a person means: `2026-03-02`, `2026-03-02T09:14:00Z`, or how long ago: `30m`, `12h`,
+/// `7d`, `2w`. Dates are in UTC.
+///
+/// # Errors
+/// It is none of these; says so.
+pub fn instant(text: &str, now: Timestamp, bound: Bound) -> Result<Timestamp, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let minutes = match unit {
+        "m" | "min" => Some(1),
+        "h" => Some(60),
+        "d" => Some(60 * 24),
+        "w" => Some(60 * 24 * 7),
+        _ => None,
+    };
+    if let (Ok(number), Some(minutes)) = (number.parse::<i64>(), minutes) {
+        let ago = number.saturating_mul(minutes).saturating_mul(60_000);
+        return Ok(now.plus_ms(ago.saturating_neg()));
+    }
+    if let Ok(date) = text.parse::<Date>()
+        && text.len() <= "2026-03-02".len()
+    {
+        let day = match bound {
+            Bound::Since => Ok(date),
+            Bound::Until => date.tomorrow(),
+        };
+        let start = day.and_then(|day| day.to_zoned(TimeZone::UTC));
+        if let Ok(start) = start {
+            return Ok(Timestamp(start.timestamp().as_millisecond()));
+        }
+    }
+    match text.parse::<jiff::Timestamp>() {
+        Ok(at) => Ok(Timestamp(at.as_millisecond())),
+        Err(_) => Err(
+            "a time is a date such as 2026-03-02, an instant such as 2026-03-02T09:14:00Z, or how long ago such as 12h or 7d"
+                .to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_772_445_600_000); // 2026-03-02T10:00:00Z
+
+    fn parse(text: &str) -> Query {
+        Query::parse(text, NOW)
+    }
+
+    fn clauses(text: &str) -> Vec<(String, Need)> {
+        let clauses = parse(text).clauses.into_iter();
+        clauses.map(|clause| (clause.text, clause.need)).collect()
+    }
+
+    #[test]
+    fn words_phrases_and_signs() {
+        use Need::{Excluded, Required, Wanted};
+        let of = |list: &[(&str, Need)]| -> Vec<(String, Need)> {
+            list.iter().map(|(t, n)| ((*t).to_owned(), *n)).collect()
+        };
+        for (text, expected) in [
+            (
+                "kestrel  plan",
+                of(&[("kestrel", Wanted), ("plan", Wanted)]),
+            ),
+            ("\"rate limit\"", of(&[("rate limit", Required)])),
+            (
+                "a -\"b c\" +d",
+                of(&[("a", Wanted), ("b c", Excluded), ("d", Required)]),
+            ),
+            ("\"never closed", of(&[("never closed", Required)])),
+            ("x\"y z\"", of(&[("x", Wanted), ("y z", Required)])),
+            ("--json - +", of(&[("--json", Wanted)])),
+            ("http://a.b/c", of(&[("http://a.b/c", Wanted)])),
+            ("std::fmt", of(&[("std::fmt", Wanted)])),
+            ("(a AND b", of(&[("(a", Wanted), ("AND", Wanted), ("b", Wanted)])),
+            ("", of(&[])),
+        ] {
+            assert_eq!(clauses(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn filters() {
+        let query = parse("plan role:user Role:TOOL agent:risks since:2026-03-01 until:2026-03-01 session:0192");
+        assert_eq!(query.filters.roles, [Role::User, Role::Tool]);
+        assert_eq!(query.filters.agents, [AgentId::from("risks")]);
+        let day = 86_400_000;
+        assert_eq!(query.filters.since, Some(Timestamp(NOW.0 - 34 * 3_600_000)));
+        assert_eq!(
+            query.filters.until,
+            query.filters.since.map(|at| at.plus_ms(day))
+        );
+        assert_eq!(query.session.as_deref(), Some("0192"));
+        assert_eq!((query.clauses.len(), query.notes.len()), (1, 0));
+        let ago = parse("since:7d until:\"90m\"").filters;
+        assert_eq!(ago.since, Some(Timestamp(NOW.0 - 7 * day)));
+        assert_eq!(ago.until, Some(Timestamp(NOW.0 - 90 * 60_000)));
+        let exact = parse("since:2026-03-02T09:59:59.5Z").filters.since;
+        assert_eq!(exact, Some(Timestamp(NOW.0 - 500)));
+    }
+
+    #[test]
+    fn a_wrong_filter_is_explained_and_left_out() {
+        for (text, says) in [
+            ("role:bot", "role:bot is left out: a role is system, user"),
+            ("since:yesterday", "since:yesterday is left out: a time is a date"),
+            ("until:2026-13-40", "until:2026-13-40 is left out"),
+            ("since:99999999999999999999d", "is left out"),
+            ("agent:", "agent: is left out"),
+            ("???", "`???` has no letter or digit"),
+        ] {
+            let query = parse(text);
+            assert!(query.is_empty(), "{text}");
+            assert!(query.notes[0].contains(says), "{:?}", query.notes);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_a_person_writes_is_too_much(text in "\\PC{0,40}|[-+\":a-z 0-9é検]{0,60}") {
+            let query = parse(&text);
+            proptest::prop_assert!(query.clauses.iter().all(|clause| !clause.stems.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What others hold of the index: it is told what was committed, and asked.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use unisono_context::SessionId;
+use unisono_store::Journal;
+
+use crate::error::{Error, Result};
+use crate::find::{self, Found};
+use crate::follow::{Command, Committed, Follower, off_thread};
+use crate::index::Index;
+use crate::query::Query;
+use crate::recall::{self, Recalled};
+use crate::within::Branch;
+use crate::writer::Writer;
+
+/// Commits that may wait to be taken in. Beyond it they are read from the journal later.
+const QUEUE: usize = 1_024;
+/// How long a search waits for what is still being taken in.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The index of a journal, shared by all who hold it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Search {
+    commands: mpsc::Sender<Command>,
+    shared: Arc<Shared>,
+    follows: bool,
+}
+
+/// What the follower and the searches share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    index: Mutex<Option<Index>>,
+    /// Whether something was not taken in that the journal has.
+    pub(crate) behind: AtomicBool,
+    /// Why it was last made anew.
+    remade: Mutex<Option<String>>,
+}
+
+/// The result of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What was found, the best first.
+    pub found: Vec<Found>,
+    /// Whether all that is on disk was searched; else the newest or much more may be missing, and
+    /// is still being taken in.
+    pub complete: bool,
+}
+
+/// How an index is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Sessions in it.
+    pub sessions: u64,
+    /// Messages in it.
+    pub messages: u64,
+    /// Why it had to be made anew since it was opened; none: it was whole.
+    pub remade: Option<String>,
+}
+
+impl Shared {
+    pub(crate) fn publish(&self, index: Option<Index>) {
+        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = index;
+    }
+
+    pub(crate) fn remade(&self, reason: String) {
+        *self.remade.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+
+    fn index(&self) -> Option<Index> {
+        let index = self.index.lock();
+        index.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Search {
+    /// The index in this directory, which nobody else may use; it is opened, checked and brought
+    /// up to the journal in the background. Must be called on an async runtime.
+    pub fn on_disk(journal: Journal, directory: PathBuf) -> Search {
+        Search::start(journal, Some(directory))
+    }
+
+    /// An index in memory, made of what is asked for when it is asked for. Must be called on an
+    /// async runtime.
+    pub fn in_memory(journal: Journal) -> Search {
+        Search::start(journal, None)
+    }
+
+    fn start(journal: Journal, directory: Option<PathBuf>) -> Search {
+        let (commands, queue) = mpsc::channel(QUEUE);
+        let shared = Arc::new(Shared::default());
+        let follows = directory.is_some();
+        let follower = Follower {
+            journal,
+            directory,
+            shared: shared.clone(),
+            writer: None,
+            due: None,
+            rest_until: None,
+        };
+        tokio::spawn(follower.run(queue));
+        Search {
+            commands,
+            shared,
+            follows,
+        }
+    }
+
+    /// Whether it wants to be told of commits.
+    pub fn follows(&self) -> bool {
+        self.follows
+    }
+
+    /// Tells of a commit. Never waits and never fails.
+    pub fn committed(&self, committed: Committed) {
+        if self.follows && self.commands.try_send(Command::Committed(committed)).is_err() {
+            self.shared.behind.store(true, Ordering::Release);
+        }
+    }
+
+    /// Tells that a session was deleted. Never waits and never fails.
+    pub fn removed(&self, session: SessionId) {
+        if self.commands.try_send(Command::Removed(session)).is_err() {
+            self.shared.behind.store(true, Ordering::Release);
+        }
+    }
+
+    /// Waits until all that is on disk can be found; of an index in memory, of that session.
+    ///
+    /// # Errors
+    /// The index cannot be written, or is closed.
+    pub async fn settle(&self, session: Option<SessionId>) -> Result<()> {
+        let (reply, settled) = oneshot::channel();
+        let command = Command::Settle { session, reply };
+        self.commands.send(command).await.map_err(|_| Error::Closed)?;
+        settled.await.map_err(|_| Error::Closed)?
+    }
+
+    /// The best `limit` messages, those of these sessions only where there are any named.
+    ///
+    /// # Errors
+    /// The index cannot be read, or is closed.
+    pub async fn find(
+        &self,
+        query: &Query,
+        sessions: &[SessionId],
+        limit: usize,
+    ) -> Result<Answer> {
+        let (query, sessions) = (query.clone(), sessions.to_vec());
+        let search = move |index: &Index| find::find(index, &query, &sessions, limit);
+        let (found, complete) = self.ask(None, search).await?;
+        Ok(Answer { found, complete })
+    }
+
+    /// The best `limit` messages of a branch, up to its head, for an agent's question.
+    ///
+    /// # Errors
+    /// The index cannot be read, is closed, or is not yet up to the journal.
+    pub async fn recall(&self, branch: &Branch, text: &str, limit: usize) -> Result<Recalled> {
+        let session = branch.session;
+        let (branch, text) = (branch.clone(), text.to_owned());
+        let search = move |index: &Index| recall::recall(index, &branch, &text, limit);
+        match self.ask(Some(session), search).await? {
+            (recalled, true) => Ok(recalled),
+            (_, false) => Err(Error::Behind),
+        }
+    }
+
+    /// How it is, once it is up to the journal.
+    ///
+    /// # Errors
+    /// The index cannot be read or written, or is closed.
+    pub async fn condition(&self) -> Result<Condition> {
+        self.settle(None).await?;
+        let index = self.shared.index().ok_or(Error::Closed)?;
+        let remade = self.shared.remade.lock();
+        let remade = remade.unwrap_or_else(PoisonError::into_inner).clone();
+        off_thread(move || {
+            let sessions = index.cursors()?.len() as u64;
+            Ok(Condition {
+                sessions,
+                messages: index.searcher().num_docs().saturating_sub(sessions),
+                remade,
+            })
+        })
+        .await?
+    }
+
+    /// Commits what was taken in and lets go of the directory.
+    pub async fn close(&self) {
+        let (reply, closed) = oneshot::channel();
+        if self.commands.send(Command::Close(reply)).await.is_ok() {
+            // What was not committed in time is taken in again later.
+            let _ = tokio::time::timeout(PATIENCE, closed).await;
+        }
+    }
+
+    /// Searches once all is taken in, or says that it is not. An index that turns out to be damaged
+    /// is made anew and asked again.
+    async fn ask<T: Send + 'static>(
+        &self,
+        session: Option<SessionId>,
+        search: impl Fn(&Index) -> Result<T> + Clone + Send + 'static,
+    ) -> Result<(T, bool)> {
+        for again in [true, false] {
+            let complete = match tokio::time::timeout(PATIENCE, self.settle(session)).await {
+                Ok(settled) => settled.map(|()| true)?,
+                Err(_) => false,
+            };
+            let index = self.shared.index().ok_or(Error::Behind)?;
+            let search = search.clone();
+            match off_thread(move || search(&index)).await? {
+                Err(Error::Damaged { reason }) if again => {
+                    let distrust = Command::Distrust(reason);
+                    self.commands.send(distrust).await.map_err(|_| Error::Closed)?;
+                }
+                done => return Ok((done?, complete)),
+            }
+        }
+        Err(Error::Behind)
+    }
+}
+
+/// Gives the space of what was removed from an index back. Blocking; nobody else may use it.
+///
+/// # Errors
+/// It cannot be read or written.
+pub fn compact(directory: &Path) -> Result<()> {
+    if !directory.exists() {
+        return Ok(());
+    }
+    let (index, _) = Index::open(directory)?;
+    Writer::open(index)?.compact()
+}

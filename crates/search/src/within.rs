@@ -1,0 +1,213 @@
+//! A search within one path of a session's tree, up to its head.
+//!
+//! What it gives depends on the messages of that path and on the words, and on nothing else: not on
+//! other sessions or branches, on what was said later, or on how the index lies on disk. So an agent
+//! that asks again is told the same, whatever others have written meanwhile. For that the statistics
+//! of BM25 are taken over the path, and scores are added up in the order of the words.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+use unisono_context::checkpoint::Span;
+use unisono_context::tree::Strand;
+use unisono_context::{MessageId, Ordinal, SessionId, Tree};
+
+use crate::error::{Result, guarded};
+use crate::find::clause_query;
+use crate::index::{Fields, Index};
+use crate::query::Clause;
+
+/// The messages from a root to a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// The session.
+    pub session: SessionId,
+    /// The stretches that make up the path, as [`Tree::strands`] gives them.
+    pub strands: Vec<(Strand, Span)>,
+}
+
+impl Branch {
+    /// The path of a session's tree that ends in `head`.
+    pub fn new(session: SessionId, tree: &Tree, head: MessageId) -> Branch {
+        Branch {
+            session,
+            strands: tree.strands(head),
+        }
+    }
+
+    fn contains(&self, strand: u64, ordinal: u64) -> bool {
+        let strands = self.strands.iter();
+        let mut strands = strands.filter(|(of, _)| u64::from(of.0) == strand);
+        strands.any(|(_, span)| (u64::from(span.first.0)..=u64::from(span.last.0)).contains(&ordinal))
+    }
+}
+
+/// What was found on a path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ranked {
+    /// The best first; of equal ones, the newer first.
+    pub(crate) hits: Vec<Hit>,
+    /// For each clause, how many messages have it.
+    pub(crate) found: Vec<u64>,
+}
+
+/// A message that has at least one of the clauses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Hit {
+    pub(crate) ordinal: Ordinal,
+    pub(crate) score: f32,
+    /// How many of the clauses it has.
+    pub(crate) clauses: usize,
+}
+
+/// Ranks all messages of a path that have at least one of the clauses.
+pub(crate) fn rank(index: &Index, branch: &Branch, clauses: &[Clause]) -> Result<Ranked> {
+    let searcher = index.searcher();
+    guarded("read", || {
+        let path = OnPath::of(index.fields, &searcher, branch, clauses)?;
+        path.rank(clauses)
+    })
+}
+
+/// The documents of a path, and what BM25 wants to know of them.
+struct OnPath<'a> {
+    fields: Fields,
+    searcher: &'a Searcher,
+    /// Per segment, the ordinal of each document on the path; zero for all others.
+    ordinals: Vec<Vec<u32>>,
+    documents: u64,
+    tokens: u64,
+    frequencies: HashMap<Term, u64>,
+}
+
+impl<'a> OnPath<'a> {
+    fn of(
+        fields: Fields,
+        searcher: &'a Searcher,
+        branch: &Branch,
+        clauses: &[Clause],
+    ) -> tantivy::Result<OnPath<'a>> {
+        let mut path = OnPath {
+            fields,
+            searcher,
+            ordinals: Vec::new(),
+            documents: 0,
+            tokens: 0,
+            frequencies: HashMap::new(),
+        };
+        for segment in searcher.segment_readers() {
+            let ordinals = path.select(segment, branch)?;
+            path.ordinals.push(ordinals);
+        }
+        for stem in clauses.iter().flat_map(|clause| &clause.stems) {
+            let term = Term::from_field_text(fields.text, stem);
+            if !path.frequencies.contains_key(&term) {
+                let frequency = path.frequency(&term)?;
+                path.frequencies.insert(term, frequency);
+            }
+        }
+        Ok(path)
+    }
+
+    fn select(&mut self, segment: &SegmentReader, branch: &Branch) -> tantivy::Result<Vec<u32>> {
+        let mut ordinals = vec![0; segment.max_doc() as usize];
+        let fast = segment.fast_fields();
+        let (ordinal, strand) = (fast.u64("ordinal")?, fast.u64("strand")?);
+        let lengths = segment.get_fieldnorms_reader(self.fields.text)?;
+        let session = self.fields.of_session(branch.session);
+        each(segment, &session, &mut |document| {
+            let (Some(ordinal), Some(strand)) = (ordinal.first(document), strand.first(document))
+            else {
+                return;
+            };
+            if branch.contains(strand, ordinal)
+                && let Some(place) = ordinals.get_mut(document as usize)
+            {
+                *place = u32::try_from(ordinal).unwrap_or(0);
+                self.documents += 1;
+                self.tokens += u64::from(lengths.fieldnorm(document));
+            }
+        })?;
+        Ok(ordinals)
+    }
+
+    fn frequency(&self, term: &Term) -> tantivy::Result<u64> {
+        let mut frequency = 0;
+        for (segment, ordinals) in self.segments() {
+            each(segment, term, &mut |document| {
+                frequency += u64::from(ordinals.get(document as usize).is_some_and(|n| *n > 0));
+            })?;
+        }
+        Ok(frequency)
+    }
+
+    fn segments(&self) -> impl Iterator<Item = (&'a SegmentReader, &Vec<u32>)> {
+        self.searcher.segment_readers().iter().zip(&self.ordinals)
+    }
+
+    fn rank(&self, clauses: &[Clause]) -> tantivy::Result<Ranked> {
+        let mut hits: BTreeMap<u32, (f32, usize)> = BTreeMap::new();
+        let mut found = Vec::with_capacity(clauses.len());
+        for clause in clauses {
+            let mut times = 0;
+            let query = clause_query(self.fields, clause);
+            let scoring = EnableScoring::enabled_from_statistics_provider(self, self.searcher);
+            let weight = query.weight(scoring)?;
+            for (segment, ordinals) in self.segments() {
+                weight.for_each(segment, &mut |document, score| {
+                    let ordinal = ordinals.get(document as usize).copied().unwrap_or(0);
+                    if ordinal > 0 {
+                        let hit = hits.entry(ordinal).or_default();
+                        *hit = (hit.0 + score, hit.1 + 1);
+                        times += 1;
+                    }
+                })?;
+            }
+            found.push(times);
+        }
+        let hits = hits.into_iter().map(|(ordinal, (score, clauses))| Hit {
+            ordinal: Ordinal(ordinal),
+            score,
+            clauses,
+        });
+        let mut hits: Vec<Hit> = hits.collect();
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.ordinal.cmp(&a.ordinal)));
+        Ok(Ranked { hits, found })
+    }
+}
+
+/// Every document with a term that was not removed.
+fn each(
+    segment: &SegmentReader,
+    term: &Term,
+    f: &mut dyn FnMut(DocId),
+) -> tantivy::Result<()> {
+    let terms = segment.inverted_index(term.field())?;
+    let Some(mut postings) = terms.read_postings(term, IndexRecordOption::Basic)? else {
+        return Ok(());
+    };
+    let mut document = postings.doc();
+    while document != TERMINATED {
+        if !segment.is_deleted(document) {
+            f(document);
+        }
+        document = postings.advance();
+    }
+    Ok(())
+}
+
+impl Bm25StatisticsProvider for OnPath<'_> {
+    fn total_num_tokens(&self, _: Field) -> tantivy::Result<u64> {
+        Ok(self.tokens)
+    }
+
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        Ok(self.documents)
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        Ok(self.frequencies.get(term).copied().unwrap_or(0))
+    }
+}

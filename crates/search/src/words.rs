@@ -1,0 +1,176 @@
+//! Text as the index has it: words in lower case, without accents, stemmed as English.
+//!
+//! A word is a run of letters and digits, so `parse_config` is two that follow one another and is
+//! found as a phrase. Scripts that put no space between words (Han, kana, Thai …) are taken apart
+//! into single characters, and a run of them is a phrase in the same way.
+
+use std::ops::Range;
+use std::str::CharIndices;
+
+use tantivy::tokenizer::{
+    AsciiFoldingFilter, LowerCaser, RemoveLongFilter, Stemmer, TextAnalyzer, Token, TokenStream,
+    Tokenizer,
+};
+
+/// The analysis in the index's schema. A change of it needs another name: an index of the old one
+/// is then made anew.
+pub(crate) const ANALYSIS: &str = "unisono_words_1";
+
+/// A longer run of letters and digits is data, not a word; a SHA-512 in hexadecimal still is one.
+const LONGEST_BYTES: usize = 129;
+
+/// The analysis: what an index and a query do to text.
+pub(crate) fn analyzer() -> TextAnalyzer {
+    TextAnalyzer::builder(Words::default())
+        .filter(RemoveLongFilter::limit(LONGEST_BYTES))
+        .filter(LowerCaser)
+        .filter(AsciiFoldingFilter)
+        .filter(Stemmer::default())
+        .build()
+}
+
+/// A word of a text, as the index has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) stem: String,
+    /// Where it stands, in bytes.
+    pub(crate) at: Range<usize>,
+}
+
+/// The words of a text in order.
+pub(crate) fn words(text: &str) -> Vec<Word> {
+    let mut analyzer = analyzer();
+    let mut stream = analyzer.token_stream(text);
+    let mut words = Vec::new();
+    stream.process(&mut |token| {
+        words.push(Word {
+            stem: token.text.clone(),
+            at: token.offset_from..token.offset_to,
+        });
+    });
+    words
+}
+
+/// Words that say little in a question. They are searched for only where a query has no others.
+pub(crate) fn is_common(word: &str) -> bool {
+    const COMMON: &[&str] = &[
+        "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been",
+        "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have",
+        "he", "her", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "me",
+        "my", "no", "not", "of", "on", "or", "our", "she", "should", "so", "some", "tell", "than",
+        "that", "the", "their", "them", "then", "there", "they", "this", "to", "us", "was", "we",
+        "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you",
+        "your",
+    ];
+    COMMON.binary_search(&word).is_ok()
+}
+
+#[derive(Clone, Default)]
+struct Words {
+    token: Token,
+}
+
+struct Stream<'a> {
+    text: &'a str,
+    chars: CharIndices<'a>,
+    token: &'a mut Token,
+}
+
+impl Tokenizer for Words {
+    type TokenStream<'a> = Stream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> Stream<'a> {
+        self.token.reset();
+        Stream {
+            text,
+            chars: text.char_indices(),
+            token: &mut self.token,
+        }
+    }
+}
+
+impl TokenStream for Stream<'_> {
+    fn advance(&mut self) -> bool {
+        let Some((from, first)) = self.chars.find(|(_, c)| c.is_alphanumeric()) else {
+            return false;
+        };
+        let mut to = from + first.len_utf8();
+        if !stands_alone(first) {
+            let rest = self.text[to..].char_indices();
+            let end = rest
+                .clone()
+                .find(|(_, c)| !c.is_alphanumeric() || stands_alone(*c));
+            to = end.map_or(self.text.len(), |(offset, _)| to + offset);
+            // The iterator goes on behind the word.
+            while self.chars.offset() < to {
+                self.chars.next();
+            }
+        }
+        self.token.position = self.token.position.wrapping_add(1);
+        (self.token.offset_from, self.token.offset_to) = (from, to);
+        self.token.text.clear();
+        self.token.text.push_str(&self.text[from..to]);
+        true
+    }
+
+    fn token(&self) -> &Token {
+        self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        self.token
+    }
+}
+
+/// Whether the character is of a script that is written without spaces.
+fn stands_alone(c: char) -> bool {
+    matches!(u32::from(c),
+        0x0E00..=0x0EFF // Thai, Lao
+        | 0x1000..=0x109F // Myanmar
+        | 0x1780..=0x17FF // Khmer
+        | 0x3040..=0x30FF // kana
+        | 0x31F0..=0x31FF
+        | 0x3400..=0x4DBF // Han
+        | 0x4E00..=0x9FFF
+        | 0xF900..=0xFAFF
+        | 0x20000..=0x3134F)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stems(text: &str) -> Vec<String> {
+        words(text).into_iter().map(|word| word.stem).collect()
+    }
+
+    #[test]
+    fn words_are_stemmed_and_names_taken_apart() {
+        assert_eq!(stems("The migrations failed"), ["the", "migrat", "fail"]);
+        assert_eq!(stems("parse_config()"), ["pars", "config"]);
+        assert_eq!(
+            stems("src/main.rs E-4032"),
+            ["src", "main", "rs", "e", "4032"]
+        );
+        assert_eq!(stems("Café ÉCOLE"), ["cafe", "ecol"]);
+        assert_eq!(stems("検索する the 次"), ["検", "索", "す", "る", "the", "次"]);
+        assert_eq!(stems("v2検索x"), ["v2", "検", "索", "x"]);
+        assert_eq!(stems("… ?! —"), [""; 0]);
+        let digest = "a1".repeat(64);
+        assert_eq!(stems(&digest), [digest]);
+        assert_eq!(stems(&"z".repeat(5_000)), [""; 0]);
+    }
+
+    #[test]
+    fn a_word_says_where_it_stands() {
+        let text = "é: naïve 検索";
+        let at = words(text).into_iter().map(|word| &text[word.at]);
+        assert_eq!(at.collect::<Vec<_>>(), ["é", "naïve", "検", "索"]);
+    }
+
+    #[test]
+    fn common_words_are_sorted_and_in_lower_case() {
+        assert!(is_common("the") && is_common("a") && is_common("your"));
+        assert!(!is_common("migrat") && !is_common(""));
+    }
+}

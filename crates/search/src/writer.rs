@@ -1,0 +1,144 @@
+//! The only writer of an index. Blocking: for threads that may wait for the disk.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tantivy::IndexWriter;
+use tantivy::indexer::IndexWriterOptions;
+use unisono_context::tree::Node;
+use unisono_context::{Message, SessionId};
+
+use crate::error::{Result, guarded};
+use crate::index::{Cursor, Index};
+
+/// Memory for what is not written yet.
+const BUFFER_BYTES: usize = 32 << 20;
+
+/// Writes documents and cursors; both are there, or neither is, after a commit.
+pub(crate) struct Writer {
+    index: Index,
+    writer: IndexWriter,
+    cursors: HashMap<SessionId, Cursor>,
+    /// Sessions whose cursor was moved since the last commit.
+    moved: HashSet<SessionId>,
+}
+
+/// A message with its place in its session's tree.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The message.
+    pub message: Arc<Message>,
+    /// The strand of the tree it is on.
+    pub strand: unisono_context::tree::Strand,
+}
+
+impl From<&Node> for Placed {
+    fn from(node: &Node) -> Placed {
+        Placed {
+            message: node.message.clone(),
+            strand: node.strand(),
+        }
+    }
+}
+
+impl Writer {
+    /// Takes the index to write to it.
+    pub(crate) fn open(index: Index) -> Result<Writer> {
+        let options = IndexWriterOptions::builder()
+            .memory_budget_per_thread(BUFFER_BYTES)
+            .num_worker_threads(1)
+            .num_merge_threads(1)
+            .build();
+        let writer = guarded("written", || index.index.writer_with_options(options))?;
+        let cursors = index.cursors()?.into_iter().collect();
+        Ok(Writer {
+            index,
+            writer,
+            cursors,
+            moved: HashSet::new(),
+        })
+    }
+
+    /// How far a session is taken in.
+    pub(crate) fn cursor(&self, session: SessionId) -> Option<Cursor> {
+        self.cursors.get(&session).copied()
+    }
+
+    /// The sessions that are in the index.
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        self.cursors.keys().copied().collect()
+    }
+
+    /// Takes messages in that follow those taken in so far.
+    pub(crate) fn add(
+        &mut self,
+        session: SessionId,
+        from: Cursor,
+        messages: &[Placed],
+    ) -> Result<()> {
+        for placed in messages {
+            let document = self.index.fields.message(session, placed);
+            guarded("written", || self.writer.add_document(document))?;
+        }
+        let cursor = Cursor {
+            messages: from.messages + messages.len() as u64,
+            last: messages.last().map_or(from.last, |placed| Some(placed.message.id)),
+            ..from
+        };
+        self.set(session, cursor);
+        Ok(())
+    }
+
+    /// Says how far a session is looked at.
+    pub(crate) fn set(&mut self, session: SessionId, cursor: Cursor) {
+        if self.cursors.insert(session, cursor) != Some(cursor) {
+            self.moved.insert(session);
+        }
+    }
+
+    /// Forgets a session.
+    pub(crate) fn remove(&mut self, session: SessionId) -> Result<()> {
+        let fields = self.index.fields;
+        guarded("written", || {
+            self.writer.delete_term(fields.of_session(session));
+            self.writer.delete_term(fields.cursor_of(session));
+            Ok(())
+        })?;
+        self.cursors.remove(&session);
+        self.moved.insert(session);
+        Ok(())
+    }
+
+    /// Makes durable what was written, and lets searches see it. Without changes it does nothing.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        if self.moved.is_empty() {
+            return Ok(());
+        }
+        let fields = self.index.fields;
+        for session in self.moved.drain() {
+            let cursor = self.cursors.get(&session);
+            guarded("written", || {
+                self.writer.delete_term(fields.cursor_of(session));
+                if let Some(cursor) = cursor {
+                    self.writer.add_document(fields.cursor(session, cursor))?;
+                }
+                Ok(())
+            })?;
+        }
+        guarded("written", || self.writer.commit())?;
+        self.index.refresh()
+    }
+
+    /// Gives the space of what was removed back: one segment of all there is.
+    pub(crate) fn compact(mut self) -> Result<()> {
+        self.commit()?;
+        let segments = guarded("read", || self.index.index.searchable_segment_ids())?;
+        if !segments.is_empty() {
+            guarded("written", || self.writer.merge(&segments).wait())?;
+        }
+        guarded("written", || {
+            self.writer.garbage_collect_files().wait()?;
+            self.writer.wait_merging_threads()
+        })
+    }
+}

@@ -1,0 +1,12 @@
+//! The index against naive searches, and through kills and damage, in real directories.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod damage;
+mod naive;
+mod support;
