@@ -10,6 +10,7 @@ use unisono_daemon::daemon::{self, Opened};
 use unisono_daemon::setup::Setup;
 use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
+use unisono_search::Search;
 use unisono_store::{Journal, Memory, Salvage};
 
 use crate::args::Global;
@@ -66,6 +67,18 @@ impl App {
             return Ok(Sessions::new(self.store(setup).await?.journal));
         }
         Ok(Sessions::new(Journal::new(Arc::new(Memory::new()))))
+    }
+
+    /// Opens the store to search it. One that does not exist is empty, and is not made.
+    pub(crate) async fn search(&self, setup: &Setup) -> Result<(Sessions, Search)> {
+        if setup.loaded.config.store.path.exists() {
+            let opened = self.store(setup).await?;
+            let search = opened.search(setup)?;
+            return Ok((Sessions::new(opened.journal), search));
+        }
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let search = Search::in_memory(journal.clone());
+        Ok((Sessions::new(journal), search))
     }
 
     /// The store's directory, which must be there.

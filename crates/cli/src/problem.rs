@@ -96,6 +96,15 @@ impl From<StoreError> for Problem {
     }
 }
 
+impl From<unisono_search::Error> for Problem {
+    fn from(error: unisono_search::Error) -> Problem {
+        match error {
+            unisono_search::Error::Store(error) => error.into(),
+            error => Problem::with_hint_of(Exit::Failed, &error.to_string()),
+        }
+    }
+}
+
 impl From<unisono_runtime::Error> for Problem {
     fn from(error: unisono_runtime::Error) -> Problem {
         use unisono_runtime::Error;
@@ -136,6 +145,7 @@ impl From<daemon::Error> for Problem {
         match error {
             daemon::Error::Setup(found) => found.into(),
             daemon::Error::Store(error) => error.into(),
+            daemon::Error::Search(error) => error.into(),
             daemon::Error::Runtime(error) => error.into(),
             daemon::Error::Agents(error) => error.into(),
             daemon::Error::Model(error) => error.into(),

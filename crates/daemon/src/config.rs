@@ -73,6 +73,18 @@ pub struct Config {
 pub struct Store {
     /// Directory of the journal, absolute.
     pub path: PathBuf,
+    /// Where the full-text index is.
+    pub search_index: SearchIndex,
+}
+
+/// Where the full-text index of all sessions is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchIndex {
+    /// Beside the journal, which it follows.
+    Disk,
+    /// In memory, made of what is asked for when it is asked for.
+    Memory,
 }
 
 /// Models.

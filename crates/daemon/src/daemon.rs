@@ -15,6 +15,7 @@ use std::time::Duration;
 use unisono_context::{AgentId, SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
+use unisono_search::Search;
 use unisono_session::event::Work;
 use unisono_session::machine::Import;
 use unisono_store::{Disk, Journal, Memory, Salvage};
@@ -22,7 +23,7 @@ use uuid::Uuid;
 
 use crate::agents::{self, Change};
 use crate::ask::{self, Ask, Finished};
-use crate::config::{Override, Sources};
+use crate::config::{Override, SearchIndex, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::models::{self, Learnt};
 use crate::providers;
@@ -38,6 +39,9 @@ pub enum Error {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] unisono_store::Error),
+    /// The search index cannot be used.
+    #[error(transparent)]
+    Search(#[from] unisono_search::Error),
     /// The runtime refused, or failed.
     #[error(transparent)]
     Runtime(#[from] unisono_runtime::Error),
@@ -61,6 +65,31 @@ pub struct Opened {
     pub directory: Option<PathBuf>,
     /// What was saved and lost; none if the store was whole.
     pub salvage: Option<Salvage>,
+}
+
+impl Opened {
+    /// Where its search index is; none: it is made in memory when it is asked for. After a repair
+    /// it is made anew, because what it has may not be what was saved.
+    fn search_index(&self, setup: &Setup) -> Result<Option<PathBuf>, unisono_search::Error> {
+        let directory = self.directory.as_deref().map(unisono_search::directory);
+        if let (Some(directory), Some(_)) = (&directory, &self.salvage) {
+            unisono_search::remove(directory)?;
+        }
+        let kept = setup.loaded.config.store.search_index == SearchIndex::Disk;
+        Ok(directory.filter(|_| kept))
+    }
+
+    /// The search index of its sessions, without starting anything else.
+    ///
+    /// # Errors
+    /// One that does not fit the store any more cannot be removed.
+    pub fn search(&self, setup: &Setup) -> Result<Search, unisono_search::Error> {
+        let journal = self.journal.clone();
+        Ok(match self.search_index(setup)? {
+            Some(directory) => Search::on_disk(journal, directory),
+            None => Search::in_memory(journal),
+        })
+    }
 }
 
 /// Opens the store in a directory, or makes one, off the async threads.
@@ -197,12 +226,16 @@ impl Daemon {
     /// The runtime cannot be started.
     pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
         let learnt = Learnt::open(opened.directory.as_deref());
+        let search_index = opened.search_index(&setup)?;
         let models = models::build(&setup, &learnt.calibrations);
         let runtime = Runtime::start(
             opened.journal,
             kinds,
             models,
-            options(&setup, &learnt.calibrations),
+            Options {
+                search_index,
+                ..options(&setup, &learnt.calibrations)
+            },
         )
         .await?;
         Ok(Daemon {

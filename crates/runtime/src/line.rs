@@ -1,5 +1,5 @@
-//! An agent's line to its session: steps to be journaled, tasks for others, messages to be read,
-//! texts to be counted, progress.
+//! An agent's line to its session: steps to be journaled, tasks for others, messages to be read
+//! and found, texts to be counted, progress.
 
 use std::fmt;
 use std::future::Future;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
+use unisono_search::Recalled;
 use unisono_session::machine::DelegateCall;
 use unisono_session::run::{Step, ToolResult};
 
@@ -40,6 +41,15 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         head: MessageId,
         ordinal: Ordinal,
     ) -> Later<'_, Result<Option<Arc<Message>>, Failure>>;
+
+    /// The messages of the branch that ends in `head` that fit a text best; or why it cannot be
+    /// searched.
+    fn recall(
+        &self,
+        head: MessageId,
+        text: String,
+        limit: usize,
+    ) -> Later<'_, Result<Result<Recalled, String>, Failure>>;
 
     /// Passes on what an agent says it is doing.
     fn progress(&self, run: RunId, text: Arc<str>);

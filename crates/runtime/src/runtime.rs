@@ -1,6 +1,7 @@
 //! The runtime's face: start it on a journal, create and open sessions, shut it down.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use unisono_context::SessionId;
 use unisono_model::language::Models;
+use unisono_search::Search;
 use unisono_session::Refusal;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal};
@@ -44,6 +46,9 @@ pub struct Options {
     pub passivate_after: Duration,
     /// How often a failed actor is started again.
     pub intensity: Intensity,
+    /// Directory of the search index, which nobody else uses; none: what is searched is indexed in
+    /// memory when it is asked for.
+    pub search_index: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -59,6 +64,7 @@ impl Default for Options {
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
             intensity: Intensity::default(),
+            search_index: None,
         }
     }
 }
@@ -101,6 +107,7 @@ impl From<unisono_store::Error> for Error {
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) journal: Journal,
+    pub(crate) search: Search,
     pub(crate) kinds: Kinds,
     pub(crate) models: Models,
     pub(crate) options: Options,
@@ -127,8 +134,13 @@ impl Runtime {
         models: Models,
         options: Options,
     ) -> Result<Runtime, Error> {
+        let search = match &options.search_index {
+            Some(directory) => Search::on_disk(journal.clone(), directory.clone()),
+            None => Search::in_memory(journal.clone()),
+        };
         let env = Arc::new(Env {
             journal,
+            search,
             kinds,
             models,
             options,
@@ -178,6 +190,11 @@ impl Runtime {
         &self.env.journal
     }
 
+    /// The index of all that was said.
+    pub fn search(&self) -> &Search {
+        &self.env.search
+    }
+
     /// Whether the store still takes writes.
     pub fn health(&self) -> Health {
         self.env.journal.health()
@@ -199,6 +216,7 @@ impl Runtime {
         if self.tree.await.is_err() {
             tracing::warn!("the supervisor did not stop cleanly");
         }
+        self.env.search.close().await;
     }
 
     async fn handle(&self, id: SessionId) -> Result<Handle, Error> {

@@ -14,6 +14,7 @@ mod handle;
 pub(crate) mod render;
 mod rounds;
 mod settle;
+mod told;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -131,6 +132,8 @@ pub(crate) struct Live {
     /// Cancels the compaction step of a turn in the same way.
     compactions: HashMap<TurnId, DropGuard>,
     active_at: Timestamp,
+    /// What the search index is told of.
+    told: told::Told,
 }
 
 impl State {
@@ -256,6 +259,7 @@ impl State {
         let first = live.pending.is_empty();
         live.held = reaction.computes() && (live.held || first);
         live.pending.extend(reaction.events);
+        live.told.decided(live.decided, live.machine.state().tree());
         if live.held && first && !live.pending.is_empty() {
             flush_later(myself);
         }

@@ -1,5 +1,6 @@
 //! The tools agents call: `read_message` and `recall` give back what was said, whole, whether
-//! or not it is still in the context; `delegate` gives a task to another agent.
+//! or not it is still in the context; `recall` also finds it by words; `delegate` gives a task to
+//! another agent.
 //!
 //! Every agent of a turn is told of the same tools; which of them it may call is enforced here.
 //! What a model gets wrong is answered to the model, as an error it can act on.
@@ -15,10 +16,10 @@ use unisono_session::run::{ToolCall, ToolResult};
 
 use crate::agent::{Ctx, Failure};
 
+mod recall;
+
 /// The most characters one result has, the note about the rest aside.
 const MAX_CHARS: usize = 16_000;
-/// The most messages one call of `recall` gives.
-const MAX_MESSAGES: u32 = 50;
 
 /// The tool by which an agent gives a task to another one. Only agents that name it have it.
 pub const DELEGATE: &str = "delegate";
@@ -45,8 +46,8 @@ pub fn specs() -> Vec<ToolSpec> {
         ),
         spec(
             RECALL,
-            "Brings back messages that were summarised, masked or cut: one by its number, or a range.",
-            r#"{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"The number of one message: 12 for #12."},"from":{"type":"integer","minimum":1,"description":"The first message of a range."},"to":{"type":"integer","minimum":1,"description":"The last message of the range."}},"additionalProperties":false}"#,
+            "Searches the whole conversation for what was said, summarised, masked and cut messages included, or brings messages back by number: one, or a range.",
+            r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to search for; \"in quotes\" they must follow one another. Give names, numbers and terms, not a sentence."},"n":{"type":"integer","minimum":1,"description":"The number of one message: 12 for #12."},"from":{"type":"integer","minimum":1,"description":"The first message of a range."},"to":{"type":"integer","minimum":1,"description":"The last message of the range."}},"additionalProperties":false}"#,
         ),
     ]
 }
@@ -127,7 +128,7 @@ fn sorted_out(calls: &[ToolCall], ctx: &Ctx) -> (Vec<DelegateCall>, Vec<Option<O
 async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
     match &*call.name {
         READ_MESSAGE => read_message(&call.arguments, ctx).await,
-        _ => recall(&call.arguments, ctx).await,
+        _ => recall::recall(&call.arguments, ctx).await,
     }
 }
 
@@ -179,36 +180,6 @@ async fn read_message(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Recall {
-    n: Option<u32>,
-    from: Option<u32>,
-    to: Option<u32>,
-}
-
-async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
-    match parse(RECALL, arguments) {
-        Ok(Recall {
-            n: Some(n),
-            from: None,
-            to: None,
-        }) => {
-            let message = ctx.read_message(Ordinal(n)).await?;
-            Ok(message.map_or_else(|| Err(no_message(n)), |message| one(&message, 0)))
-        }
-        Ok(Recall {
-            n: None,
-            from: Some(from),
-            to: Some(to),
-        }) if from <= to => range(from, to, ctx).await,
-        Ok(_) => Ok(Err(format!(
-            r#"{RECALL} takes either {{"n":12}} or {{"from":1,"to":9}} with `from` not after `to`"#
-        ))),
-        Err(wrong) => Ok(Err(wrong)),
-    }
-}
-
 /// One message, or as much of it as fits.
 fn one(message: &Message, skip: usize) -> Outcome {
     let text = shown(message);
@@ -231,62 +202,16 @@ fn one(message: &Message, skip: usize) -> Outcome {
     Ok(out)
 }
 
-/// Whole messages from `from` on, as many as fit; the first may be cut.
-async fn range(from: u32, to: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
-    let last = to.min(from.saturating_add(MAX_MESSAGES - 1));
-    let (mut out, mut room) = (String::new(), MAX_CHARS);
-    for n in from..=last {
-        let Some(message) = ctx.read_message(Ordinal(n)).await? else {
-            if n == from {
-                return Ok(Err(no_message(n)));
-            }
-            let _ = write!(out, "\n\n[{} is the last message]", Ordinal(n - 1));
-            return Ok(Ok(out));
-        };
-        if n == from {
-            out = match one(&message, 0) {
-                Ok(text) => text,
-                wrong => return Ok(wrong),
-            };
-            room = room.saturating_sub(out.chars().count());
-            continue;
-        }
-        let text = shown(&message);
-        let chars = text.chars().count();
-        if chars > room {
-            return Ok(Ok(with_rest(out, n, to)));
-        }
-        room -= chars;
-        out.push_str("\n\n");
-        out.push_str(&text);
-    }
-    Ok(Ok(if last < to {
-        with_rest(out, last + 1, to)
-    } else {
-        out
-    }))
-}
-
-fn with_rest(mut out: String, next: u32, to: u32) -> String {
-    let rest = format!("{RECALL} {{\"from\":{next},\"to\":{to}}} reads on");
-    let _ = write!(
-        out,
-        "\n\n[stopped before {}, to stay within bounds; {rest}]",
-        Ordinal(next)
-    );
-    out
-}
-
 /// A message as a model reads it: who, then what.
 fn shown(message: &Message) -> String {
+    format!("{}:\n{}", heading(message), message.countable_text())
+}
+
+/// Who said which message.
+fn heading(message: &Message) -> String {
     let author = message.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();
-    format!(
-        "{} {}{author}:\n{}",
-        message.ordinal,
-        message.role,
-        message.countable_text()
-    )
+    format!("{} {}{author}", message.ordinal, message.role)
 }
 
 fn no_message(n: u32) -> String {

@@ -1,6 +1,7 @@
 //! Catching up with the journal: sessions whose cursor is behind are folded and taken in.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use unisono_context::SessionId;
 use unisono_session::State;
@@ -30,6 +31,10 @@ impl Follower {
             let Some(last) = page.last() else { break };
             after = Some(last.session.into());
             for info in page {
+                if self.is_closing() {
+                    self.shared.behind.store(true, Ordering::Release);
+                    return Ok(());
+                }
                 gone.remove(&info.session.into());
                 self.take_in(info).await?;
             }
@@ -46,6 +51,10 @@ impl Follower {
             Some(info) => self.take_in(info).await,
             None => self.write(move |writer| writer.remove(session)).await,
         }
+    }
+
+    fn is_closing(&self) -> bool {
+        self.shared.closing.load(Ordering::Acquire)
     }
 
     /// What the store knows of a session; none where there is none.
@@ -78,10 +87,13 @@ impl Follower {
             }
         };
         // Until all is taken in, the cursor says that there is more.
-        self.add(session, Cursor { seq: 0, ..start }, messages).await?;
-        let Some(cursor) = self.cursor(session) else {
-            return Err(Error::Closed);
-        };
+        let all = messages.len() as u64;
+        self.add(session, Cursor { seq: 0, ..start }, messages)
+            .await?;
+        let cursor = self.cursor(session).ok_or(Error::Closed)?;
+        if cursor.messages < all {
+            return Ok(());
+        }
         let seq = state.events();
         self.write(move |writer| {
             writer.set(session, Cursor { seq, ..cursor });
@@ -101,7 +113,7 @@ impl Follower {
         self.write(move |writer| writer.add(session, start, &[]))
             .await?;
         let mut rest = messages.into_iter().peekable();
-        while rest.peek().is_some() {
+        while rest.peek().is_some() && !self.is_closing() {
             let chunk: Vec<Placed> = rest.by_ref().take(CHUNK).collect();
             uncommitted += chunk.len();
             self.write(move |writer| writer.add(session, cursor, &chunk))

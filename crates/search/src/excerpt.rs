@@ -85,7 +85,9 @@ fn back(text: &str, from: usize, chars: usize) -> usize {
     let Some((start, _)) = before.nth(chars - 1) else {
         return 0;
     };
-    let word = text[start..from].char_indices().find(|(_, c)| c.is_whitespace());
+    let word = text[start..from]
+        .char_indices()
+        .find(|(_, c)| c.is_whitespace());
     word.map_or(start, |(offset, _)| start + offset)
 }
 

@@ -60,7 +60,9 @@ pub(crate) fn find(
 fn found(fields: Fields, searcher: &Searcher, score: f32, address: DocAddress) -> Result<Found> {
     let document: TantivyDocument = guarded("read", || searcher.doc(address))?;
     let place = document.get_first(fields.place);
-    let place = place.and_then(|value| value.as_bytes()).and_then(Place::read);
+    let place = place
+        .and_then(|value| value.as_bytes())
+        .and_then(Place::read);
     let Some(place) = place else {
         let reason = "a message without its place was found".to_owned();
         return Err(Error::Damaged { reason });
@@ -121,7 +123,11 @@ fn filters(
     let agents = agents.map(|agent| Term::from_field_text(fields.agent, agent.as_str()));
     let sessions = sessions.iter().map(|session| fields.of_session(*session));
     let mut all = Vec::new();
-    for terms in [roles.collect::<Vec<_>>(), agents.collect(), sessions.collect()] {
+    for terms in [
+        roles.collect::<Vec<_>>(),
+        agents.collect(),
+        sessions.collect(),
+    ] {
         if !terms.is_empty() {
             let any = terms.into_iter().map(of_term).collect();
             all.push(unscored(Box::new(BooleanQuery::union(any))));
@@ -129,8 +135,12 @@ fn filters(
     }
     if filters.since.is_some() || filters.until.is_some() {
         let at = |at: unisono_context::Timestamp| Term::from_field_i64(fields.at, at.0);
-        let since = filters.since.map_or(Bound::Unbounded, |s| Bound::Included(at(s)));
-        let until = filters.until.map_or(Bound::Unbounded, |u| Bound::Excluded(at(u)));
+        let since = filters
+            .since
+            .map_or(Bound::Unbounded, |s| Bound::Included(at(s)));
+        let until = filters
+            .until
+            .map_or(Bound::Unbounded, |u| Bound::Excluded(at(u)));
         all.push(unscored(Box::new(RangeQuery::new(since, until))));
     }
     all

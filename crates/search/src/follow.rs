@@ -199,7 +199,11 @@ impl Follower {
         let Some(known) = cursor.messages.checked_sub(from as u64) else {
             return self.one(session).await;
         };
-        messages.drain(..messages.len().min(usize::try_from(known).unwrap_or(usize::MAX)));
+        messages.drain(
+            ..messages
+                .len()
+                .min(usize::try_from(known).unwrap_or(usize::MAX)),
+        );
         let cursor = Cursor {
             seq: seq.max(cursor.seq),
             ..cursor
@@ -213,7 +217,8 @@ impl Follower {
         }
         self.write(move |writer| writer.add(session, cursor, &messages))
             .await?;
-        self.due.get_or_insert_with(|| Instant::now() + COMMIT_AFTER);
+        self.due
+            .get_or_insert_with(|| Instant::now() + COMMIT_AFTER);
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::writer::Placed;
 use tantivy::collector::DocSetCollector;
 use tantivy::query::TermQuery;
 use tantivy::schema::{
@@ -14,7 +15,6 @@ use tantivy::schema::{
     TextFieldIndexing, TextOptions, Value,
 };
 use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, Term};
-use crate::writer::Placed;
 use unisono_context::{MessageId, Ordinal, SessionId};
 
 use crate::error::{Error, Result, guarded};
@@ -296,7 +296,9 @@ impl Index {
             for address in searcher.search(&query, &DocSetCollector)? {
                 let document: TantivyDocument = searcher.doc(address)?;
                 let bytes = document.get_first(self.fields.cursor);
-                let cursor = bytes.and_then(|value| value.as_bytes()).and_then(Cursor::read);
+                let cursor = bytes
+                    .and_then(|value| value.as_bytes())
+                    .and_then(Cursor::read);
                 cursors.extend(cursor);
             }
             Ok(cursors)

@@ -81,6 +81,13 @@ impl Query {
         self.clauses.is_empty() && self.filters == Filters::default()
     }
 
+    /// The words that are looked for, as the index has them: for [`crate::excerpt()`].
+    pub fn stems(&self) -> Vec<String> {
+        let clauses = self.clauses.iter();
+        let looked_for = clauses.filter(|clause| clause.need != Need::Excluded);
+        looked_for.flat_map(|clause| clause.stems.clone()).collect()
+    }
+
     /// Takes one piece off the front of the text and gives the rest.
     fn take<'t>(&mut self, text: &'t str, now: Timestamp) -> &'t str {
         let (need, text) = match text.as_bytes() {
@@ -286,7 +293,10 @@ mod tests {
             ("--json - +", of(&[("--json", Wanted)])),
             ("http://a.b/c", of(&[("http://a.b/c", Wanted)])),
             ("std::fmt", of(&[("std::fmt", Wanted)])),
-            ("(a AND b", of(&[("(a", Wanted), ("AND", Wanted), ("b", Wanted)])),
+            (
+                "(a AND b",
+                of(&[("(a", Wanted), ("AND", Wanted), ("b", Wanted)]),
+            ),
             ("", of(&[])),
         ] {
             assert_eq!(clauses(text), expected, "{text}");
@@ -295,7 +305,9 @@ mod tests {
 
     #[test]
     fn filters() {
-        let query = parse("plan role:user Role:TOOL agent:risks since:2026-03-01 until:2026-03-01 session:0192");
+        let query = parse(
+            "plan role:user Role:TOOL agent:risks since:2026-03-01 until:2026-03-01 session:0192",
+        );
         assert_eq!(query.filters.roles, [Role::User, Role::Tool]);
         assert_eq!(query.filters.agents, [AgentId::from("risks")]);
         let day = 86_400_000;
@@ -317,7 +329,10 @@ mod tests {
     fn a_wrong_filter_is_explained_and_left_out() {
         for (text, says) in [
             ("role:bot", "role:bot is left out: a role is system, user"),
-            ("since:yesterday", "since:yesterday is left out: a time is a date"),
+            (
+                "since:yesterday",
+                "since:yesterday is left out: a time is a date",
+            ),
             ("until:2026-13-40", "until:2026-13-40 is left out"),
             ("since:99999999999999999999d", "is left out"),
             ("agent:", "agent: is left out"),

@@ -3,12 +3,13 @@
 //! First all of its words are asked for together. When too few messages have them all, its rare
 //! words are asked for, any of them: those that few messages have say most about what is meant.
 
+use unisono_context::{Ordinal, Timestamp};
+
 use crate::error::Result;
 use crate::index::Index;
 use crate::query::{Clause, Need, Query};
 use crate::within::{Branch, Hit, rank};
 use crate::words::is_common;
-use unisono_context::{Ordinal, Timestamp};
 
 /// An answer of fewer messages is thin.
 const ENOUGH: usize = 3;
@@ -31,16 +32,14 @@ pub struct Recalled {
 }
 
 /// The best `limit` messages of a path.
-pub(crate) fn recall(
-    index: &Index,
-    branch: &Branch,
-    text: &str,
-    limit: usize,
-) -> Result<Recalled> {
+pub(crate) fn recall(index: &Index, branch: &Branch, text: &str, limit: usize) -> Result<Recalled> {
     let clauses = asked(text);
     let ranked = rank(index, branch, &clauses)?;
     let of = |hit: &Hit| hit.ordinal;
-    let all = ranked.hits.iter().filter(|hit| hit.clauses == clauses.len());
+    let all = ranked
+        .hits
+        .iter()
+        .filter(|hit| hit.clauses == clauses.len());
     let mut messages: Vec<Ordinal> = all.map(of).take(limit).collect();
     let with_all = messages.len();
     let mut known: Vec<(u64, &Clause)> = ranked.found.iter().copied().zip(&clauses).collect();
@@ -53,7 +52,10 @@ pub(crate) fn recall(
         known.sort_by_key(|(found, _)| *found);
         known.truncate(RARE);
         again = known.iter().map(|(_, clause)| text(clause)).collect();
-        let rare: Vec<Clause> = known.into_iter().map(|(_, clause)| clause.clone()).collect();
+        let rare: Vec<Clause> = known
+            .into_iter()
+            .map(|(_, clause)| clause.clone())
+            .collect();
         let others = rank(index, branch, &rare)?.hits;
         let others = others.iter().map(of).filter(|n| !messages.contains(n));
         let room = limit.saturating_sub(with_all);
@@ -65,14 +67,17 @@ pub(crate) fn recall(
         with_all,
         again,
         nowhere,
-        stems: clauses.into_iter().flat_map(|clause| clause.stems).collect(),
+        stems: clauses
+            .into_iter()
+            .flat_map(|clause| clause.stems)
+            .collect(),
     })
 }
 
 /// What an agent's text asks for: its phrases, and its words but the common ones. Filters and signs
 /// are for people; here they are text.
 fn asked(text: &str) -> Vec<Clause> {
-    let plain: String = text.replace(':', " ");
+    let plain = text.replace([':', '?', '!', ',', ';', '(', ')'], " ");
     let mut clauses: Vec<Clause> = Vec::new();
     for clause in Query::parse(&plain, Timestamp(0)).clauses {
         if !clauses.iter().any(|known| known.stems == clause.stems) {
@@ -103,10 +108,13 @@ mod tests {
         };
         assert_eq!(
             texts("What did we decide about the Kestrel migration? The migrations!"),
-            ["decide", "Kestrel", "migration?"]
+            ["decide", "Kestrel", "migration"]
         );
         assert_eq!(texts("who is it"), ["who", "is", "it"]);
-        assert_eq!(texts("role:user \"rate limit\""), ["role", "user", "rate limit"]);
+        assert_eq!(
+            texts("role:user \"rate limit\""),
+            ["role", "user", "rate limit"]
+        );
         assert_eq!(texts("?!"), [""; 0]);
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     index: Mutex<Option<Index>>,
     /// Whether something was not taken in that the journal has.
     pub(crate) behind: AtomicBool,
+    /// Whether it is to be let go of: what is under way ends at the next good place.
+    pub(crate) closing: AtomicBool,
     /// Why it was last made anew.
     remade: Mutex<Option<String>>,
 }
@@ -117,7 +119,12 @@ impl Search {
 
     /// Tells of a commit. Never waits and never fails.
     pub fn committed(&self, committed: Committed) {
-        if self.follows && self.commands.try_send(Command::Committed(committed)).is_err() {
+        if self.follows
+            && self
+                .commands
+                .try_send(Command::Committed(committed))
+                .is_err()
+        {
             self.shared.behind.store(true, Ordering::Release);
         }
     }
@@ -136,7 +143,10 @@ impl Search {
     pub async fn settle(&self, session: Option<SessionId>) -> Result<()> {
         let (reply, settled) = oneshot::channel();
         let command = Command::Settle { session, reply };
-        self.commands.send(command).await.map_err(|_| Error::Closed)?;
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| Error::Closed)?;
         settled.await.map_err(|_| Error::Closed)?
     }
 
@@ -190,8 +200,10 @@ impl Search {
         .await?
     }
 
-    /// Commits what was taken in and lets go of the directory.
+    /// Commits what was taken in and lets go of the directory. What is still to be taken in is
+    /// when it is next opened.
     pub async fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
         let (reply, closed) = oneshot::channel();
         if self.commands.send(Command::Close(reply)).await.is_ok() {
             // What was not committed in time is taken in again later.
@@ -216,7 +228,10 @@ impl Search {
             match off_thread(move || search(&index)).await? {
                 Err(Error::Damaged { reason }) if again => {
                     let distrust = Command::Distrust(reason);
-                    self.commands.send(distrust).await.map_err(|_| Error::Closed)?;
+                    self.commands
+                        .send(distrust)
+                        .await
+                        .map_err(|_| Error::Closed)?;
                 }
                 done => return Ok((done?, complete)),
             }

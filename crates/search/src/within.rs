@@ -40,7 +40,8 @@ impl Branch {
     fn contains(&self, strand: u64, ordinal: u64) -> bool {
         let strands = self.strands.iter();
         let mut strands = strands.filter(|(of, _)| u64::from(of.0) == strand);
-        strands.any(|(_, span)| (u64::from(span.first.0)..=u64::from(span.last.0)).contains(&ordinal))
+        strands
+            .any(|(_, span)| (u64::from(span.first.0)..=u64::from(span.last.0)).contains(&ordinal))
     }
 }
 
@@ -179,11 +180,7 @@ impl<'a> OnPath<'a> {
 }
 
 /// Every document with a term that was not removed.
-fn each(
-    segment: &SegmentReader,
-    term: &Term,
-    f: &mut dyn FnMut(DocId),
-) -> tantivy::Result<()> {
+fn each(segment: &SegmentReader, term: &Term, f: &mut dyn FnMut(DocId)) -> tantivy::Result<()> {
     let terms = segment.inverted_index(term.field())?;
     let Some(mut postings) = terms.read_postings(term, IndexRecordOption::Basic)? else {
         return Ok(());

@@ -153,7 +153,10 @@ mod tests {
             ["src", "main", "rs", "e", "4032"]
         );
         assert_eq!(stems("Café ÉCOLE"), ["cafe", "ecol"]);
-        assert_eq!(stems("検索する the 次"), ["検", "索", "す", "る", "the", "次"]);
+        assert_eq!(
+            stems("検索する the 次"),
+            ["検", "索", "す", "る", "the", "次"]
+        );
         assert_eq!(stems("v2検索x"), ["v2", "検", "索", "x"]);
         assert_eq!(stems("… ?! —"), [""; 0]);
         let digest = "a1".repeat(64);

@@ -82,7 +82,9 @@ impl Writer {
         }
         let cursor = Cursor {
             messages: from.messages + messages.len() as u64,
-            last: messages.last().map_or(from.last, |placed| Some(placed.message.id)),
+            last: messages
+                .last()
+                .map_or(from.last, |placed| Some(placed.message.id)),
             ..from
         };
         self.set(session, cursor);

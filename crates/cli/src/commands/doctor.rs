@@ -1,8 +1,11 @@
-//! `unisono doctor`: which providers can be asked, and every record of the store checked.
+//! `unisono doctor`: which providers can be asked, every record of the store checked, and the search
+//! index made right.
 
 use serde_json::{Value, json};
+use unisono_daemon::config::SearchIndex;
 use unisono_daemon::providers::Access;
 use unisono_daemon::setup::Setup;
+use unisono_search::Condition;
 use unisono_store::{Checkup, Salvage};
 
 use crate::app::App;
@@ -11,9 +14,11 @@ use crate::show;
 
 const HELP: &str = "\
 A store that does not open, or that lost something acknowledged, is repaired when it is opened;
-damaged files are kept beside it. Exits with 1 if something is wrong and was not repaired, or lost.
+damaged files are kept beside it. The search index is checked, brought up to the journal, and made
+anew where it is damaged. Exits with 1 if something is wrong and was not repaired, or lost.
 JSON: store, sessions, events, checkpoints, findings [{record, fault}],
 salvage {reason, quarantine, sessions, events, lost} or null,
+search {sessions, messages, remade (why, or null)} or null where no index is kept,
 providers [{provider, usable, lacks, address, key (where it came from)}].";
 
 #[derive(Debug, clap::Args)]
@@ -36,12 +41,30 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         unisono_store::doctor(store)
     };
     let checkup = checkup?;
+    let search = app.wait_for(index(app, &setup, checkup.salvage.is_some()))?;
     if app.out.json {
         let mut report = json(&store.display().to_string(), &checkup);
+        report["search"] = search.as_ref().map(condition).into();
         report["providers"] = setup.loaded.providers.iter().map(provider).collect();
         app.out.json(&report);
     } else {
         text(app, &store.display().to_string(), &checkup);
+        if let Some(Condition {
+            sessions,
+            messages,
+            remade,
+        }) = search
+        {
+            let (messages, sessions) = (
+                show::many(messages, "message"),
+                show::many(sessions, "session"),
+            );
+            let remade = remade.map(|why| format!("; made anew, because {why}"));
+            let remade = remade.unwrap_or_default();
+            app.out.data(format_args!(
+                "search index: {messages} of {sessions}{remade}"
+            ));
+        }
     }
     let lost = checkup
         .salvage
@@ -52,6 +75,27 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
     }
+}
+
+/// The search index as it is once it is up to the journal; none where none is kept. One of a store
+/// that was repaired is made anew.
+async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condition>> {
+    let store = &setup.loaded.config.store;
+    if store.search_index == SearchIndex::Memory {
+        return Ok(None);
+    }
+    if repaired {
+        unisono_search::remove(&unisono_search::directory(&store.path))?;
+    }
+    let (sessions, search) = app.search(setup).await?;
+    let condition = search.condition().await;
+    search.close().await;
+    sessions.close().await?;
+    Ok(Some(condition?))
+}
+
+fn condition(of: &Condition) -> Value {
+    json!({"sessions": of.sessions, "messages": of.messages, "remade": of.remade})
 }
 
 /// Which providers can be asked, and what the others lack. A key is never shown.

@@ -3,6 +3,7 @@
 pub(crate) mod branch;
 mod delete;
 mod list;
+mod search;
 mod show;
 mod tree;
 
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Tree(tree::Args),
     /// Starts a branch at a message; copies nothing
     Branch(branch::Args),
+    /// Searches all that was said, the best first
+    Search(search::Args),
     /// Deletes a session for good
     Delete(delete::Args),
 }
@@ -31,6 +34,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
         Command::Show(args) => show::run(app, args).await,
         Command::Tree(args) => tree::run(app, args).await,
         Command::Branch(args) => branch::run(app, args).await,
+        Command::Search(args) => search::run(app, args).await,
         Command::Delete(args) => delete::run(app, args).await,
     }
 }

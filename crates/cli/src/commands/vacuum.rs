@@ -1,6 +1,9 @@
 //! `unisono vacuum`: the store without what was deleted or is outdated.
 
+use std::path::Path;
+
 use serde_json::json;
+use unisono_store::Disk;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -8,7 +11,7 @@ use crate::show;
 
 const HELP: &str = "\
 Needs room for a second copy of what is live. If it is interrupted, the old or the new store is
-there, whole. JSON: store, before_bytes, after_bytes, sessions, events.";
+there, whole. The search index is shrunk as well. JSON: store, before_bytes, after_bytes, sessions, events.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -18,6 +21,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let store = app.store_path(&setup)?;
     let done = unisono_store::vacuum(store)?;
+    compact_index(app, store)?;
     if app.out.json {
         app.out.json(&json!({
             "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
@@ -30,6 +34,16 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
             "{}: {before} → {after}, {sessions}",
             store.display()
         ));
+    }
+    Ok(())
+}
+
+/// Shrinks the search index while nobody else has the store. It can be made anew, so a failure is
+/// no failure of the vacuum.
+fn compact_index(app: &App, store: &Path) -> Result<()> {
+    let _held = Disk::open(store)?;
+    if let Err(error) = unisono_search::compact(&unisono_search::directory(store)) {
+        app.out.warn(error);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ mod providers;
 mod restore;
 mod rounds;
 mod run;
+mod search;
 mod serve;
 mod serve_attacks;
 mod serve_page;

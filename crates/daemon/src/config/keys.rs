@@ -9,7 +9,7 @@ const SECONDS: Kind = Kind::Whole(1, 31_536_000);
 
 /// The keys at the top.
 pub(crate) const ALL: &[Key] = &[
-    key("store", Kind::Section(&[key("path", Kind::Path)])),
+    key("store", Kind::Section(STORE)),
     key("models", Kind::Section(MODELS)),
     key("providers", Kind::Named(PROVIDER)),
     key("compaction", Kind::Section(COMPACTION)),
@@ -20,6 +20,11 @@ pub(crate) const ALL: &[Key] = &[
     key("runtime", Kind::Section(RUNTIME)),
     key("server", Kind::Section(SERVER)),
     key("log", Kind::Section(LOG)),
+];
+
+const STORE: &[Key] = &[
+    key("path", Kind::Path),
+    key("search_index", Kind::Choice(&["disk", "memory"])),
 ];
 
 const MODELS: &[Key] = &[

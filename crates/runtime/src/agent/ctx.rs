@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot, Tokens};
 use unisono_model::language::{self, LanguageModel, Listener, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
+use unisono_search::Recalled;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
 use unisono_session::machine::DelegateCall;
@@ -145,6 +146,22 @@ impl Ctx {
         match self.inner.brief.head {
             Some(head) => self.inner.line.read_message(head, ordinal).await,
             None => Ok(None),
+        }
+    }
+
+    /// The messages of the conversation, up to where its context was frozen, that fit a text best.
+    /// What was said since, or on other branches, changes nothing. Or why it cannot be searched.
+    ///
+    /// # Errors
+    /// The session is gone.
+    pub(crate) async fn recall(
+        &self,
+        text: &str,
+        limit: usize,
+    ) -> Result<Result<Recalled, String>, Failure> {
+        match self.inner.brief.head {
+            Some(head) => self.inner.line.recall(head, text.to_owned(), limit).await,
+            None => Ok(Ok(Recalled::default())),
         }
     }
 

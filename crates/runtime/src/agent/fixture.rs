@@ -17,16 +17,20 @@ use unisono_context::{
 };
 use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
-use unisono_session::Definition;
+use unisono_search::{Branch, Recalled, Search};
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
 use unisono_session::brief::Brief;
 use unisono_session::event::RunRole;
 use unisono_session::machine::DelegateCall;
 use unisono_session::run::{Step, ToolResult};
+use unisono_session::{Definition, Event, Fact};
+use unisono_store::{Journal, Memory};
 
 use super::{Ctx, Failure, Task, Waiting, group};
 use crate::limit::Limit;
 use crate::line::{Exchange, Later, Line};
+
+const SESSION: SessionId = SessionId::from_u128(1);
 
 /// What an attempt is made of; change what a test is about.
 #[derive(Clone)]
@@ -128,11 +132,53 @@ impl Exchange for Session {
         Box::pin(async { Ok(found) })
     }
 
+    fn recall(
+        &self,
+        head: MessageId,
+        text: String,
+        limit: usize,
+    ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
+        let messages = self.0.messages.lock().unwrap().clone();
+        Box::pin(async move {
+            let (journal, tree) = journaled(&messages).await;
+            let branch = Branch::new(SESSION, &tree, head);
+            let search = Search::in_memory(journal);
+            let found = search.recall(&branch, &text, limit).await;
+            Ok(found.map_err(|error| error.to_string()))
+        })
+    }
+
     fn progress(&self, _: RunId, text: Arc<str>) {
         self.0.progress.lock().unwrap().push(text);
     }
 
     fn piece(&self, _: RunId, _: &str) {}
+}
+
+/// A session of these messages, and its tree.
+async fn journaled(messages: &[Arc<Message>]) -> (Journal, Tree) {
+    let (journal, mut tree) = (Journal::new(Arc::new(Memory::new())), Tree::default());
+    let event = |fact| Event {
+        at: Timestamp(0),
+        fact,
+    };
+    let mut events = vec![event(Fact::Created {
+        session: SESSION,
+        title: "".into(),
+        system: "".into(),
+        labels: BTreeMap::new(),
+    })];
+    for message in messages {
+        tree.append(message.parent, message.to_new()).unwrap();
+        events.push(event(Fact::Appended {
+            branch: Some("main".into()),
+            parent: message.parent,
+            message: message.to_new(),
+        }));
+    }
+    let epoch = journal.claim(SESSION).await.unwrap().epoch;
+    journal.append(SESSION, epoch, 0, &events).await.unwrap();
+    (journal, tree)
 }
 
 impl Attempt {
@@ -183,7 +229,7 @@ impl Attempt {
         *self.session.0.messages.lock().unwrap() = messages.collect();
         let brief = Brief {
             definition_digest: self.definition.digest(),
-            session: SessionId::from_u128(1),
+            session: SESSION,
             turn: TurnId::from_u128(2),
             run: RunId::from_u128(3),
             attempt: 1,

@@ -55,6 +55,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         runs: HashMap::new(),
         compactions: HashMap::new(),
         active_at: now,
+        told: super::told::Told::default(),
     };
     Ok((live, reaction))
 }
@@ -105,6 +106,9 @@ impl State {
             Ok(seq) => {
                 let committed = std::mem::take(&mut live.in_flight);
                 self.args.durable.send_replace(seq);
+                let tree = live.machine.state().tree();
+                live.told
+                    .committed(&self.args.env.search, self.args.id, seq, tree);
                 let ready = live.outbox.committed(seq);
                 live.acknowledge();
                 live.tell_ended(&committed);

@@ -8,7 +8,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, Timestamp, TurnId};
+use unisono_context::{
+    Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId,
+};
+use unisono_search::{Branch, Recalled, Search};
 use unisono_session::brief::{Brief, CompactionJob};
 use unisono_session::due::{CountRequest, RenderRequest};
 use unisono_session::machine::{AttemptEnd, Counted, DelegateCall};
@@ -171,7 +174,9 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) 
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());
     let line = SessionLine {
+        id: args.id,
         session: myself,
+        search: args.env.search.clone(),
         tokenizer: args.tokenizer.clone(),
         progress: args.progress.clone(),
     };
@@ -205,7 +210,9 @@ fn wake(myself: &ActorRef<Msg>, at: Timestamp) {
 
 /// An agent's line to the session that dispatched it.
 struct SessionLine {
+    id: SessionId,
     session: ActorRef<Msg>,
+    search: Search,
     tokenizer: tokenizer::Handle,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
@@ -266,6 +273,27 @@ impl Exchange for SessionLine {
             sent.map_err(|_| gone())?;
             let message = found.await.map_err(|_| gone())?;
             message.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+        })
+    }
+
+    fn recall(
+        &self,
+        head: MessageId,
+        text: String,
+        limit: usize,
+    ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
+        let (reply, path) = oneshot::channel();
+        let id = self.id;
+        let look = Msg::Inspect(Box::new(move |state| {
+            let _ = reply.send(state.map(|state| Branch::new(id, state.tree(), head)));
+        }));
+        let sent = self.session.send_message(look);
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            let branch = path.await.map_err(|_| gone())?;
+            let branch = branch.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
+            let found = self.search.recall(&branch, &text, limit).await;
+            Ok(found.map_err(|error| error.to_string()))
         })
     }
 

@@ -36,6 +36,7 @@ async fn reads_messages_by_number() {
         ("read_message", r#"{"n":2}"#, "#2 assistant:\ntwo"),
         ("read_message", r#"{"n":1,"skip":9}"#, "one"),
         ("recall", r#"{"n":3}"#, "#3 user:\nthree"),
+        ("recall", r##"{"query":" #3 "}"##, "#3 user:\nthree"),
         (
             "recall",
             r#"{"from":1,"to":2}"#,
@@ -71,8 +72,10 @@ async fn what_the_model_gets_wrong_is_told_to_the_model() {
             r#"{"n":2,"skip":99}"#,
             "none are left after 99",
         ),
-        ("recall", r#"{}"#, "takes either"),
-        ("recall", r#"{"n":1,"to":2}"#, "takes either"),
+        ("recall", r#"{}"#, "takes one of"),
+        ("recall", r#"{"n":1,"to":2}"#, "takes one of"),
+        ("recall", r#"{"n":1,"query":"one"}"#, "takes one of"),
+        ("recall", r##"{"query":"#7"}"##, "no message #7"),
         ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
         ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
         (
@@ -152,5 +155,71 @@ async fn a_range_is_bounded_and_says_how_to_go_on() {
     assert!(
         many.content
             .ends_with(r#"recall {"from":51,"to":4000000000} reads on]"#)
+    );
+}
+
+#[tokio::test]
+async fn words_find_cited_excerpts_with_their_neighbours() {
+    let attempt = attempt(&[
+        "Where do we stand with kestrel?",
+        "The rollout of kestrel is on Friday.",
+        "Good. And the budget?",
+        "40,000 at most.",
+    ]);
+    let found = ask(
+        &attempt,
+        "recall",
+        r#"{"query":"When is the kestrel rollout?"}"#,
+    )
+    .await;
+    assert!(!found.is_error);
+    insta::assert_snapshot!(found.content, @r##"
+    [1 with all of these words first, then with any of rollout, kestrel]
+
+    #2 assistant:
+    The rollout of kestrel is on Friday.
+    (after: #3 user: Good. And the budget?)
+
+    #1 user:
+    Where do we stand with kestrel?
+
+    [read_message {"n":2} reads #2 whole]
+    "##);
+    let found = ask(&attempt, "recall", r#"{"query":"kestrel unicorn"}"#).await;
+    assert!(
+        found.content.starts_with(
+            "[no message has all of these words; found with any of kestrel; nowhere: unicorn]"
+        ),
+        "{}",
+        found.content
+    );
+    for (query, says) in [
+        ("unicorn", "nothing found: no message has any of unicorn"),
+        ("?!", "there is no word to search for"),
+    ] {
+        let arguments = serde_json::json!({ "query": query }).to_string();
+        let nothing = ask(&attempt, "recall", &arguments).await;
+        assert!(
+            !nothing.is_error && nothing.content.starts_with(says),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_search_gives_is_bounded_in_tokens() {
+    let text = format!("kestrel {}", "lorem ipsum ".repeat(2_000));
+    let found = ask(&attempt(&[&*text; 30]), "recall", r#"{"query":"kestrel"}"#).await;
+    // The fixture counts a token a byte.
+    assert!(found.content.len() < 2_300, "{}", found.content.len());
+    assert!(
+        found.content.contains("found as well: #"),
+        "{}",
+        found.content
+    );
+    let tail = found.content.rsplit_once("found as well: ").unwrap().1;
+    assert_eq!(
+        found.content.matches("\n#").count() + tail.matches('#').count(),
+        8
     );
 }

@@ -33,7 +33,12 @@ async fn it_follows_from_where_it_was() {
     journal.delete(session(1)).await.unwrap();
     journal.delete(session(2)).await.unwrap();
     let other = |n| Said::new(n, format!("kestrel number{}", n + 40));
-    write(&journal, session(2), &(0..10).map(other).collect::<Vec<_>>()).await;
+    write(
+        &journal,
+        session(2),
+        &(0..10).map(other).collect::<Vec<_>>(),
+    )
+    .await;
     let search = Search::on_disk(journal.clone(), at);
     assert_eq!(found(&search, "kestrel").await.len(), 10);
     assert_eq!(found(&search, "number2").await, []);
@@ -85,7 +90,12 @@ async fn more_than_the_queue_holds_is_read_from_the_journal() {
     let search = Search::on_disk(journal.clone(), dir.path().join("search"));
     // Nobody else runs on this thread until there is something to wait for.
     for n in 1..3_000 {
-        let committed = Committed { session: session(n), seq: 1, from: 0, messages: Vec::new() };
+        let committed = Committed {
+            session: session(n),
+            seq: 1,
+            from: 0,
+            messages: Vec::new(),
+        };
         search.committed(committed);
     }
     assert_eq!(find(&search, "kestrel").await.len(), 1);
@@ -118,10 +128,15 @@ async fn a_damaged_index_is_noticed_and_made_anew() {
             assert_eq!(find(&search, "kestrel").await.len(), 20);
             assert_eq!(found(&search, "number7").await, [(session(1), 8)]);
             search.close().await;
-            let mut files: Vec<_> = fs::read_dir(&at).unwrap().map(|e| e.unwrap().path()).collect();
+            let mut files: Vec<_> = fs::read_dir(&at)
+                .unwrap()
+                .map(|e| e.unwrap().path())
+                .collect();
             files.retain(|path| !path.to_string_lossy().ends_with(".lock"));
             files.sort_by_key(|path| path.extension().map(ToOwned::to_owned));
-            let Some(file) = files.get(damaged) else { break };
+            let Some(file) = files.get(damaged) else {
+                break;
+            };
             damage(file);
             damaged += 1;
         }

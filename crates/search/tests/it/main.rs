@@ -8,5 +8,6 @@
 )]
 
 mod damage;
+mod kill;
 mod naive;
 mod support;

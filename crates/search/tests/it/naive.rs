@@ -49,14 +49,20 @@ fn people_find_words_phrases_and_by_filter() {
             ("limit rate", vec![(one, 1), (one, 2)]),
             ("+limit -migrate", vec![(one, 2)]),
             ("migration role:tool", vec![(one, 3)]),
-            ("role:user role:assistant migration", vec![(one, 1), (two, 1)]),
+            (
+                "role:user role:assistant migration",
+                vec![(one, 1), (two, 1)],
+            ),
             ("orders/plan.rs", vec![(one, 3)]),
             ("検索", vec![(one, 5)]),
             ("索検", vec![]),
             ("agent:risks", vec![(one, 4)]),
             ("until:2026-03-01", vec![]),
             ("since:2026-03-02T10:00:03Z", vec![(one, 4), (one, 5)]),
-            ("migration since:2026-03-02 until:2026-03-02", vec![(one, 1), (one, 3), (two, 1)]),
+            (
+                "migration since:2026-03-02 until:2026-03-02",
+                vec![(one, 1), (one, 3), (two, 1)],
+            ),
             ("-migration -limit", vec![(one, 4), (one, 5)]),
             ("absent", vec![]),
         ] {
@@ -85,13 +91,20 @@ fn an_agent_is_given_what_fits_best_and_asks_again_with_rare_words() {
         write(&journal, session(1), &said).await;
         let branch = Branch::new(session(1), &tree(&journal, session(1)).await, id(39));
         let search = Search::in_memory(journal);
-        let recalled = search.recall(&branch, "what is the plan for kestrel?", 5).await.unwrap();
+        let recalled = search
+            .recall(&branch, "what is the plan for kestrel?", 5)
+            .await
+            .unwrap();
         assert_eq!(recalled.messages[..2], [Ordinal(10), Ordinal(8)]);
         assert_eq!((recalled.with_all, recalled.messages.len()), (1, 5));
         assert_eq!(recalled.again, ["kestrel", "plan"]);
         let recalled = search.recall(&branch, "plan week", 5).await.unwrap();
         assert_eq!((recalled.with_all, recalled.again.len()), (5, 0));
-        assert_eq!(recalled.messages[0], Ordinal(40), "of equal ones the newest");
+        assert_eq!(
+            recalled.messages[0],
+            Ordinal(40),
+            "of equal ones the newest"
+        );
         let recalled = search.recall(&branch, "zebra unicorn", 5).await.unwrap();
         assert_eq!(recalled.messages, [Ordinal(31)]);
         assert_eq!(recalled.nowhere, ["unicorn"]);
@@ -114,7 +127,9 @@ fn what_is_said_later_or_elsewhere_changes_nothing_for_an_agent() {
         let before = search.recall(&branch, question, 50).await.unwrap();
         assert!(before.messages.iter().all(|n| n.0 <= 50));
         // A sibling with early numbers, the same branch later, and another session.
-        let mut later: Vec<Said> = (60..90).map(|n| Said::new(n, "kestrel plan plan")).collect();
+        let mut later: Vec<Said> = (60..90)
+            .map(|n| Said::new(n, "kestrel plan plan"))
+            .collect();
         later[10].parent = Some(3);
         go_on(&journal, session(1), &later).await;
         write(&journal, session(2), &said).await;
@@ -134,11 +149,19 @@ fn conversations() -> impl Strategy<Value = Vec<(Vec<usize>, usize)>> {
 }
 
 fn said(conversation: &[(Vec<usize>, usize)]) -> Vec<Said> {
-    let text = |words: &[usize]| words.iter().map(|w| WORDS[*w]).collect::<Vec<_>>().join(" ");
+    let text = |words: &[usize]| {
+        words
+            .iter()
+            .map(|w| WORDS[*w])
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     let all = conversation.iter().enumerate();
     all.map(|(n, (words, back))| Said {
         // Mostly the message before, sometimes an older one: a fork.
-        parent: n.checked_sub(1).map(|last| last.saturating_sub(if *back == 3 { 4 } else { 0 })),
+        parent: n
+            .checked_sub(1)
+            .map(|last| last.saturating_sub(if *back == 3 { 4 } else { 0 })),
         ..Said::new(n, text(words))
     })
     .collect()

@@ -40,7 +40,11 @@ impl Said {
         Said {
             n,
             parent: n.checked_sub(1),
-            role: if n.is_multiple_of(2) { Role::User } else { Role::Assistant },
+            role: if n.is_multiple_of(2) {
+                Role::User
+            } else {
+                Role::Assistant
+            },
             author: None,
             text: text.into(),
         }
@@ -101,7 +105,11 @@ pub(crate) async fn find(search: &Search, text: &str) -> Vec<(SessionId, u32)> {
     assert_eq!(query.notes, [""; 0], "{text}");
     let answer = search.find(&query, &[], 1_000).await.unwrap();
     assert!(answer.complete);
-    answer.found.iter().map(|f| (f.session, f.ordinal.0)).collect()
+    answer
+        .found
+        .iter()
+        .map(|f| (f.session, f.ordinal.0))
+        .collect()
 }
 
 /// The same in the order of the sessions.

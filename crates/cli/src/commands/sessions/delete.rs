@@ -1,10 +1,14 @@
 //! `unisono sessions delete`.
 
 use serde_json::json;
+use unisono_context::SessionId;
+use unisono_daemon::setup::Setup;
+use unisono_search::Search;
 
 use crate::app::App;
 use crate::ask::confirmed;
 use crate::problem::Result;
+use crate::sessions::Sessions;
 use crate::show;
 
 #[derive(Debug, clap::Args)]
@@ -34,6 +38,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return sessions.close().await;
     }
     let deleted = sessions.journal().delete(id).await?;
+    forget(&setup, &sessions, id).await?;
     if app.out.json {
         app.out
             .json(&json!({"session": id.to_string(), "deleted": deleted}));
@@ -42,4 +47,17 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             .say(format_args!("deleted session {id} with {messages}"));
     }
     sessions.close().await
+}
+
+/// Takes it out of the search index as well, if there is one.
+async fn forget(setup: &Setup, sessions: &Sessions, id: SessionId) -> Result<()> {
+    let index = unisono_search::directory(&setup.loaded.config.store.path);
+    if index.exists() {
+        let search = Search::on_disk(sessions.journal().clone(), index);
+        search.removed(id);
+        let settled = search.settle(None).await;
+        search.close().await;
+        settled?;
+    }
+    Ok(())
 }

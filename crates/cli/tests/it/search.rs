@@ -1,0 +1,187 @@
+//! `unisono sessions search`, the search index, and the tool `recall` over HTTP.
+
+use std::fs;
+
+use serde_json::Value;
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script, block_on};
+
+use crate::support::{Place, example, finish};
+
+fn hits(place: &Place, args: &[&str]) -> Vec<Value> {
+    let args = [&["sessions", "search"], args].concat();
+    let answer = place.json(&args);
+    assert_eq!(answer["complete"], true);
+    answer["hits"].as_array().unwrap().clone()
+}
+
+fn imported() -> Place {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    place.json(&["import", &example()]);
+    place
+}
+
+#[test]
+fn what_was_said_is_found_and_told_whether_the_model_sees_it() {
+    let place = imported();
+    let found = hits(&place, &["ferryman", "reverse", "--limit", "5"]);
+    assert_eq!(found.len(), 5);
+    for hit in &found {
+        assert_eq!(
+            (&hit["active"], &hit["standing"]),
+            (&true.into(), &"verbatim".into())
+        );
+        let (text, marks) = (
+            hit["excerpt"].as_str().unwrap(),
+            hit["marks"].as_array().unwrap(),
+        );
+        let at = |n: usize| usize::try_from(marks[0][n].as_u64().unwrap()).unwrap();
+        let word = text[at(0)..at(1)].to_lowercase();
+        assert!(
+            word.starts_with("ferryman") || word.starts_with("revers"),
+            "{word}"
+        );
+    }
+    place.json(&["compact", "--yes"]);
+    let after = hits(&place, &["ferryman", "reverse", "--limit", "5"]);
+    let covered: Vec<&Value> = after
+        .iter()
+        .filter(|hit| hit["standing"] == "covered")
+        .collect();
+    assert!(!covered.is_empty());
+    assert!(
+        covered
+            .iter()
+            .all(|hit| hit["checkpoint"] == 1 && hit["active"] == false)
+    );
+    let text = place
+        .call(&["sessions", "search", "ferryman"])
+        .expect(0)
+        .stdout;
+    assert!(
+        text.contains("[not in the context: summary 1 has it]"),
+        "{text}"
+    );
+}
+
+#[test]
+fn phrases_filters_and_what_is_wrong_with_them() {
+    let place = imported();
+    let roles = |query: &str| -> Vec<String> {
+        let found = hits(&place, &[query, "--limit", "100"]);
+        found
+            .iter()
+            .map(|hit| hit["role"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(!roles("\"dual writes\"").is_empty());
+    assert!(roles("\"writes dual\"").is_empty());
+    assert!(roles("cutover role:tool").iter().all(|role| role == "tool"));
+    assert!(hits(&place, &["cutover", "--until", "2026-03-01"]).is_empty());
+    let wrong = place
+        .call(&["sessions", "search", "cutover role:robot"])
+        .expect(0);
+    wrong.says(&["role:robot is left out: a role is system, user, assistant or tool"]);
+    for (args, says) in [
+        (vec!["??"], "nothing to search for"),
+        (vec!["cutover", "--role", "robot"], "a role is system"),
+        (
+            vec!["cutover", "--since", "yesterday"],
+            "--since yesterday: a time is a date",
+        ),
+        (
+            vec!["cutover", "--since", "1d", "--until", "2d"],
+            "nothing is both since",
+        ),
+        (vec!["cutover", "--session", "ffff"], "no session `ffff`"),
+    ] {
+        let args = [&["sessions", "search"][..], &args].concat();
+        place.call(&args).expect(2).says(&[says]);
+    }
+    let none = place.call(&["sessions", "search", "xylophone"]).expect(0);
+    none.says(&["nothing found"]);
+}
+
+#[test]
+fn the_index_is_made_anew_where_it_is_damaged_and_forgets_what_was_deleted() {
+    let place = imported();
+    let before = hits(&place, &["ferryman"]);
+    let store = place.path("data/unisono/search");
+    let meta = store.join("meta.json");
+    assert!(meta.exists());
+    fs::write(&meta, "{").unwrap();
+    let report = place.json(&["doctor"]);
+    assert_eq!(
+        (&report["search"]["messages"], &report["search"]["sessions"]),
+        (&159.into(), &1.into())
+    );
+    assert!(
+        report["search"]["remade"]
+            .as_str()
+            .unwrap()
+            .contains("damaged"),
+        "{report}"
+    );
+    assert_eq!(place.json(&["doctor"])["search"]["remade"], Value::Null);
+    assert_eq!(hits(&place, &["ferryman"]), before);
+    fs::remove_dir_all(&store).unwrap();
+    assert_eq!(hits(&place, &["ferryman"]), before);
+    let memory = ["ferryman", "--set", "store.search_index=memory"];
+    assert_eq!(hits(&place, &memory), before);
+    place
+        .call(&["sessions", "delete", "latest", "--yes"])
+        .expect(0);
+    place.call(&["vacuum"]).expect(0);
+    assert_eq!(place.json(&["doctor"])["search"]["messages"], 0);
+    for file in fs::read_dir(&store).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(6).any(|window| window == b"ferrym"));
+    }
+}
+
+/// The answering model searches first, in each dialect, and answers with what came back.
+#[test]
+fn an_agent_recalls_what_was_compacted_in_each_dialect() {
+    let file = example();
+    for (kind, model) in [
+        ("openai", "openai/gpt-4o"),
+        ("openai", "openai/gpt-5-mini"),
+        ("anthropic", "anthropic/claude-sonnet-4-5"),
+        ("gemini", "gemini/gemini-2.5-flash"),
+    ] {
+        let script = Script::by(|request| {
+            let text = String::from_utf8_lossy(&request.body).into_owned();
+            Act::answer(
+                match text.contains("the best first") || text.contains("of these words") {
+                    true => Answer::text("recalled"),
+                    false => Answer::call("recall", r#"{"query":"ferryman reverse applier"}"#),
+                },
+            )
+        });
+        let provider = FakeProvider::builder().script(script).start_on_thread();
+        let base = provider.url();
+        let version = if kind == "openai" { "/v1" } else { "" };
+        let place = Place::with_config(&format!(
+            "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
+             attempts = 1\n[run]\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n"
+        ));
+        let args = [
+            "run",
+            &file,
+            "--compact-above",
+            "8k",
+            "--model",
+            model,
+            "--json",
+        ];
+        let mut command = place.command(&args);
+        command.env("TEST_KEY", "sk-test-4c1f9a77e2d04b61");
+        let report = finish(command.spawn().unwrap(), &args).expect(0).json();
+        assert_eq!(report["answer"], "recalled", "{model}");
+        let requests = block_on(provider.wait_for(2));
+        let second = String::from_utf8_lossy(&requests[1].body).into_owned();
+        assert!(second.contains("ferryman"), "{model}");
+        assert!(second.contains("(before: #"), "{model}: {second}");
+        // It followed while the turn ran.
+        assert!(place.path("data/unisono/search/meta.json").exists());
+    }
+}
