@@ -6,6 +6,7 @@ mod crash;
 mod delegation;
 mod fan_out;
 mod pins;
+mod recall;
 mod supervision;
 mod tidy;
 mod turn;

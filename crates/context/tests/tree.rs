@@ -250,6 +250,10 @@ fn marked(short: &str, length: usize) -> Option<(&str, &str)> {
     })
 }
 
+fn at_path(path: &[usize], ordinal: Ordinal) -> Option<MessageId> {
+    path.get(ordinal.0 as usize - 1).map(|n| id(*n))
+}
+
 fn check_path(tree: &Tree, head: usize, path: &[usize], counts: &[Option<u64>]) {
     let len = path.len() as u32;
     let head = id(head);
@@ -257,6 +261,16 @@ fn check_path(tree: &Tree, head: usize, path: &[usize], counts: &[Option<u64>]) 
     assert_eq!(tree.at(head, Ordinal(len + 1)).map(|n| n.message.id), None);
     for (index, n) in path.iter().enumerate() {
         assert_eq!(at(tree, head, index as u32 + 1).message.id, id(*n));
+    }
+    let strands = tree.strands(head);
+    let lengths: u32 = strands.iter().map(|(_, span)| span.len()).sum();
+    assert_eq!(lengths, len);
+    for node in tree.iter() {
+        let (strand, ordinal) = (node.strand(), node.ordinal());
+        let mut strands = strands.iter().filter(|(of, _)| *of == strand);
+        let found = strands.any(|(_, span)| span.contains(ordinal));
+        let on_path = at_path(path, ordinal) == Some(node.message.id);
+        assert_eq!(found, on_path, "{strand:?} {ordinal}");
     }
     let first_gap = path.iter().position(|n| counts[*n].is_none());
     let counted = first_gap.unwrap_or(path.len());

@@ -220,6 +220,7 @@ impl Search {
     ) -> Result<(T, bool)> {
         for again in [true, false] {
             let complete = match tokio::time::timeout(PATIENCE, self.settle(session)).await {
+                Ok(Err(Error::Behind)) if again => continue,
                 Ok(settled) => settled.map(|()| true)?,
                 Err(_) => false,
             };

@@ -1,0 +1,106 @@
+//! An agent searches its conversation while others speak: it is told the same as before.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use unisono_context::{AgentId, Ordinal, Timestamp};
+use unisono_runtime::{Agent, Answer, Ctx, Failure, Options, Task};
+use unisono_search::Query;
+use unisono_session::agent::Definition;
+use unisono_session::event::Outcome;
+use unisono_tests::agents::{Echo, Tally};
+use unisono_tests::scenario;
+use unisono_tests::scenario::{definition, new_session, new_turn, wait};
+
+const ASKED: &str = r#"{"query":"what about the supplier of part 3?"}"#;
+
+/// Searches, waits until somebody has spoken, and searches again.
+struct Twice {
+    searched: Arc<Notify>,
+    spoken: Arc<Notify>,
+}
+
+impl Agent for Twice {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let first = ctx.call_tool("recall", ASKED).await?;
+        assert!(!first.is_error, "{}", first.content);
+        self.searched.notify_one();
+        self.spoken.notified().await;
+        let second = ctx.call_tool("recall", ASKED).await?;
+        assert_eq!(first, second);
+        Ok(Answer::text(&*second.content))
+    }
+}
+
+fn may_recall(id: &str) -> Definition {
+    Definition {
+        tools: vec!["recall".into()],
+        ..definition(id)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_say_meanwhile_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for index in [Some(dir.path().join("search")), None] {
+        let (searched, spoken) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let twice = Twice {
+            searched: searched.clone(),
+            spoken: spoken.clone(),
+        };
+        let plan = scenario()
+            .messages(30)
+            .lead(may_recall("twice"), twice)
+            .available(definition("echo"), Echo(Tally::default()))
+            .options(Options {
+                search_index: index,
+                ..Options::default()
+            });
+        let store = tempfile::tempdir().unwrap();
+        let world = plan.start(&store.path().join("store")).await;
+        let session = world
+            .runtime
+            .create(plan.import(new_session()))
+            .await
+            .unwrap();
+        let (turn, other) = (new_turn(), new_turn());
+        session
+            .accept(plan.turn(turn, "Look it up."))
+            .await
+            .unwrap();
+        searched.notified().await;
+
+        let early = |state: &unisono_session::State| {
+            let head = state.tree().head("main").unwrap();
+            state.tree().at(head, Ordinal(3)).unwrap().message.id
+        };
+        let early = session.inspect(early).await.unwrap();
+        session.fork("other", early).await.unwrap();
+        let mut speech = plan.turn(other, "kestrel: the supplier of part 3, supplier of part 3");
+        speech.branch = "other".into();
+        speech.team.lead = Arc::new(definition("echo"));
+        speech.team.available = Vec::new();
+        session.accept(speech).await.unwrap();
+        assert_eq!(wait(&session, other).await.outcome, Outcome::Answered);
+        let search = world.runtime.search();
+        let query = Query::parse("kestrel", Timestamp(0));
+        let found = search.find(&query, &[], 9).await.unwrap().found;
+        assert_eq!(found.len(), 1, "it is found by people at once");
+
+        spoken.notify_one();
+        let ended = wait(&session, turn).await;
+        assert_eq!(ended.outcome, Outcome::Answered);
+        let answer = ended.answer.unwrap();
+        let text = move |state: &unisono_session::State| {
+            state.tree().get(answer).unwrap().message.countable_text()
+        };
+        let text = session.inspect(text).await.unwrap();
+        assert!(text.contains("#3 user:\nMessage 3: we decided"), "{text}");
+        assert!(text.contains("(before: #2 assistant: Message 2"), "{text}");
+        let echo = Query::parse("agent:echo", Timestamp(0));
+        assert_eq!(echo.filters.agents, [AgentId::from("echo")]);
+        assert_eq!(search.find(&echo, &[], 9).await.unwrap().found.len(), 1);
+        drop(session);
+        world.stop().await;
+    }
+}
