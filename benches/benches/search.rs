@@ -185,7 +185,7 @@ async fn fill(journal: &Journal, session: SessionId, messages: u32) -> Branch {
     let mut seq = claim.last_seq;
     for part in events.chunks(4_096) {
         seq = journal
-            .append(session, claim.epoch, seq, part)
+            .append(session, claim.epoch, seq, part, 0)
             .await
             .unwrap();
     }

@@ -177,7 +177,7 @@ async fn journaled(messages: &[Arc<Message>]) -> (Journal, Tree) {
         }));
     }
     let epoch = journal.claim(SESSION).await.unwrap().epoch;
-    journal.append(SESSION, epoch, 0, &events).await.unwrap();
+    journal.append(SESSION, epoch, 0, &events, 0).await.unwrap();
     (journal, tree)
 }
 

@@ -173,18 +173,12 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
     )
     .await;
     assert!(!found.is_error);
-    insta::assert_snapshot!(found.content, @r##"
-    [1 with all of these words first, then with any of rollout, kestrel]
-
-    #2 assistant:
-    The rollout of kestrel is on Friday.
-    (after: #3 user: Good. And the budget?)
-
-    #1 user:
-    Where do we stand with kestrel?
-
-    [read_message {"n":2} reads #2 whole]
-    "##);
+    let expected = "[1 with all of these words first, then with any of rollout, kestrel]\n\n\
+        #2 assistant:\nThe rollout of kestrel is on Friday.\n\
+        (after: #3 user: Good. And the budget?)\n\n\
+        #1 user:\nWhere do we stand with kestrel?\n\n\
+        [read_message {\"n\":2} reads #2 whole]";
+    assert_eq!(&*found.content, expected);
     let found = ask(&attempt, "recall", r#"{"query":"kestrel unicorn"}"#).await;
     assert!(
         found.content.starts_with(

@@ -87,7 +87,7 @@ pub(crate) async fn write(journal: &Journal, session: SessionId, said: &[Said]) 
     let claim = journal.claim(session).await.unwrap();
     let mut events = vec![created(session)];
     events.extend(said.iter().map(Said::event));
-    let appended = journal.append(session, claim.epoch, claim.last_seq, &events);
+    let appended = journal.append(session, claim.epoch, claim.last_seq, &events, 0);
     appended.await.unwrap();
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn write(journal: &Journal, session: SessionId, said: &[Said]) 
 pub(crate) async fn go_on(journal: &Journal, session: SessionId, said: &[Said]) {
     let claim = journal.claim(session).await.unwrap();
     let events: Vec<Event> = said.iter().map(Said::event).collect();
-    let appended = journal.append(session, claim.epoch, claim.last_seq, &events);
+    let appended = journal.append(session, claim.epoch, claim.last_seq, &events, 0);
     appended.await.unwrap();
 }
 
