@@ -185,6 +185,16 @@ impl Runtime {
         Ok(handle)
     }
 
+    /// Deletes a session for good, from the search index as well; answers whether there was one.
+    ///
+    /// # Errors
+    /// The store takes no writes, or failed.
+    pub async fn delete(&self, id: SessionId) -> Result<bool, Error> {
+        let deleted = self.env.journal.delete(id).await?;
+        self.env.search.removed(id);
+        Ok(deleted)
+    }
+
     /// The journal it runs on.
     pub fn journal(&self) -> &Journal {
         &self.env.journal

@@ -160,8 +160,8 @@ impl Asked {
         if !self.passing {
             return;
         }
-        let journal = shared.daemon.runtime().journal();
-        if let Err(error) = journal.delete(self.session.id()).await {
+        let runtime = shared.daemon.runtime();
+        if let Err(error) = runtime.delete(self.session.id()).await {
             tracing::warn!(session = %self.session.id(), %error, "a session for one request is left");
         }
     }

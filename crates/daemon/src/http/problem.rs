@@ -53,7 +53,7 @@ impl From<daemon::Error> for Fault {
             Error::Runtime(error) => return error.into(),
             Error::Store(error) => return error.into(),
             Error::Agents(_) | Error::Model(_) => Code::Refused,
-            Error::Setup(_) | Error::Directory(_) => Code::Failed,
+            Error::Setup(_) | Error::Directory(_) | Error::Search(_) => Code::Failed,
         };
         Fault::new(code, error.to_string())
     }

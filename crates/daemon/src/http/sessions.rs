@@ -264,11 +264,6 @@ async fn delete(
         let detail = format!("{busy} of its turns have not ended; cancel them first");
         return Err(Fault::new(Code::Conflict, detail));
     }
-    shared
-        .daemon
-        .runtime()
-        .journal()
-        .delete(session.id())
-        .await?;
+    shared.daemon.runtime().delete(session.id()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
