@@ -30,9 +30,9 @@ impl Roster {
     /// goes on with the definitions that were recorded when it began.
     pub fn changed(&self, turn: &Turn) -> Vec<(AgentId, Change)> {
         let mut changed: Vec<(AgentId, Change)> = Vec::new();
-        for recorded in turn.distinct_definitions() {
+        for (digest, recorded) in turn.distinct_definitions() {
             let change = match self.0.get(&recorded.id) {
-                Some(agent) if agent.definition.digest() == recorded.digest() => continue,
+                Some(agent) if agent.definition.digest() == digest => continue,
                 Some(_) => Change::Changed,
                 None => Change::Gone,
             };

@@ -8,9 +8,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{
-    Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId,
-};
+use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId};
 use unisono_search::{Branch, Recalled, Search};
 use unisono_session::brief::{Brief, CompactionJob};
 use unisono_session::due::{CountRequest, RenderRequest};
