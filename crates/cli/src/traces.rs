@@ -171,7 +171,11 @@ pub(crate) async fn replay(sessions: &Sessions, id: SessionId, turn: TurnId) -> 
 /// The requests of a turn, rebuilt without any way to send them.
 pub(crate) fn rebuild(setup: &Setup, replay: &Replay) -> Rebuilt {
     let definitions = replay.turn().map(|turn| turn.distinct_definitions());
-    let models = models::on_paper(setup, definitions.iter().flatten());
+    let each = definitions
+        .iter()
+        .flatten()
+        .map(|(_, definition)| definition);
+    let models = models::on_paper(setup, each);
     replay::rebuild(replay, &models)
 }
 

@@ -66,7 +66,7 @@ fn active(shell: &Shell) -> Vec<u32> {
     view.active().iter().map(|c| c.number).collect()
 }
 
-fn failed<'s>(shell: &'s Shell, turn: u64) -> (&'s str, &'s str) {
+fn failed(shell: &Shell, turn: u64) -> (&str, &str) {
     match shell.outcome(turn) {
         Outcome::Failed { code, reason } => (code, reason),
         other => panic!("{other}"),

@@ -1,6 +1,7 @@
 //! `unisono sessions search`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use serde_json::{Value, json};
 use unisono_context::alteration::Form;
@@ -160,8 +161,8 @@ fn query(args: &Args, now: Timestamp) -> Result<Query> {
 async fn states(sessions: &Sessions, found: &[Found]) -> Result<HashMap<SessionId, State>> {
     let mut states = HashMap::new();
     for found in found {
-        if !states.contains_key(&found.session) {
-            states.insert(found.session, sessions.state(found.session).await?);
+        if let Entry::Vacant(place) = states.entry(found.session) {
+            place.insert(sessions.state(found.session).await?);
         }
     }
     Ok(states)
