@@ -83,6 +83,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         work,
         team,
         policy,
+        phrases: Vec::new(),
         safety: Ppm::percent(5),
         tools: Vec::new(),
         calibrations: Vec::new(),

@@ -231,6 +231,7 @@ impl Scenario {
                 available: self.available.clone(),
             },
             policy: self.policy,
+            phrases: Vec::new(),
             safety: Ppm::percent(5),
             tools: if self.available.is_empty() {
                 Vec::new()

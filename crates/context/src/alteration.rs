@@ -7,6 +7,9 @@ use crate::message::{Message, Part};
 use crate::tokens::{Counts, Tokens};
 use crate::tree::Node;
 
+/// What ends a text of which only the head is shown.
+pub const TRUNCATED: &str = "[truncated]";
+
 /// How a message is shortened in the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
@@ -17,6 +20,11 @@ pub enum Form {
     },
     /// Its long texts and tool results keep head and tail.
     Cut {
+        /// The length each longer one is cut to, in Unicode scalars, marker included.
+        target_chars: u32,
+    },
+    /// Its long texts and tool results keep their head.
+    Truncated {
         /// The length each longer one is cut to, in Unicode scalars, marker included.
         target_chars: u32,
     },
@@ -49,17 +57,25 @@ pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
             ) => {
                 *text = cut(text, target_chars as usize).into();
             }
+            (
+                Form::Truncated { target_chars },
+                Part::Text(text) | Part::ToolResult { content: text, .. },
+            ) => {
+                *text = headed(text, target_chars as usize).into();
+            }
             _ => {}
         }
     }
     parts
 }
 
-/// The lengths of the texts of a message that [`Form::Cut`] may shorten, in Unicode scalars, as
+/// The lengths of the texts of a message that a cut may shorten, in Unicode scalars, as
 /// they stand in that form.
 pub fn cuttable_chars(message: &Message, form: Option<Form>) -> Vec<u64> {
     let limit = match form {
-        Some(Form::Cut { target_chars }) => u64::from(target_chars),
+        Some(Form::Cut { target_chars } | Form::Truncated { target_chars }) => {
+            u64::from(target_chars)
+        }
         Some(Form::Masked { .. }) | None => u64::MAX,
     };
     let texts = message.parts.iter().filter_map(|part| match part {
@@ -93,6 +109,21 @@ pub fn cut(text: &str, target: usize) -> String {
     let mut out: String = text.chars().take(head).collect();
     out.push_str(&marker);
     out.extend(text.chars().skip(length - tail));
+    out
+}
+
+/// Shortens a text to exactly `target` Unicode scalars: its head and [`TRUNCATED`]. A plain cut
+/// where the target leaves no room for the marker and one scalar; the text itself where it is
+/// short enough.
+pub fn headed(text: &str, target: usize) -> String {
+    if text.chars().count() <= target {
+        return text.to_owned();
+    }
+    let head = target.checked_sub(TRUNCATED.len()).filter(|head| *head > 0);
+    let mut out: String = text.chars().take(head.unwrap_or(target)).collect();
+    if head.is_some() {
+        out.push_str(TRUNCATED);
+    }
     out
 }
 

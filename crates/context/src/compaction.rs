@@ -14,14 +14,15 @@ mod shorten;
 mod show;
 mod situation;
 mod steps;
+mod tiered;
 mod unit;
 
 use std::cmp::Reverse;
 
 use crate::budget::{Budget, Budgets};
-use crate::checkpoint::{Kind, Span, Writer};
+use crate::checkpoint::{Kind, Span, Tier, Writer};
 use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
-use crate::policy::{Keep, Method, Policy};
+use crate::policy::{Keep, Method, Policy, Tiers};
 use crate::tokens::{Count, Ppm, Tokens};
 use crate::view::View;
 
@@ -31,6 +32,7 @@ pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, t
 pub use anew::{Edit, PERSON, anew, edited};
 pub use outcome::Made;
 pub use repair::{repair, rewrite, without};
+pub use tiered::Loads;
 pub use unit::Unit;
 
 /// A branch that rests is compacted above this share of what is usable.
@@ -55,6 +57,14 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The tiers that are to be kept, where there are any. What a person asks for is one summary.
+    const fn tiers(self, policy: &Policy) -> Option<&Tiers> {
+        match self {
+            Mode::Manual { .. } => None,
+            Mode::Check | Mode::Continue => policy.tiers(),
+        }
+    }
+
     /// Who asked.
     pub const fn kind(self) -> Kind {
         match self {
@@ -108,6 +118,8 @@ pub enum Step {
     Summarise {
         /// What leaves.
         cover: Cover,
+        /// What it is to be a summary of.
+        tier: Tier,
         /// The most tokens that may stand for it, key facts and marking included.
         cap: Tokens,
         /// Who may write it.
@@ -126,6 +138,13 @@ pub enum Step {
         prior: Vec<CheckpointId>,
         /// The most tokens it may have, key facts and marking included.
         cap: Tokens,
+    },
+    /// Shorten several messages to their heads.
+    Truncate {
+        /// The messages, with their positions.
+        messages: Vec<(MessageId, Ordinal)>,
+        /// New length of each of their longer parts, in Unicode scalars.
+        target_chars: u32,
     },
 }
 
@@ -179,7 +198,7 @@ pub fn plan(
     let mut due: Vec<(Budget, Count)> = Vec::new();
     for budget in budgets.iter() {
         let effective = view.effective(budget).ok_or(Error::Uncounted)?;
-        if is_due(policy, mode, budget, effective) {
+        if is_due(view, policy, mode, budget, effective) {
             due.push((*budget, effective));
         }
     }
@@ -207,9 +226,12 @@ pub fn shrinks(before: Count, after: Count) -> bool {
 
 /// Whether a compaction starts (or goes on) under one budget. Estimated counts lower the
 /// trigger by a tenth; over what is usable it is always due.
-fn is_due(policy: &Policy, mode: Mode, budget: &Budget, effective: Count) -> bool {
+fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effective: Count) -> bool {
     if effective.at_most > budget.usable {
         return true;
+    }
+    if let Some(tiers) = mode.tiers(policy) {
+        return tiered::is_due(view, policy, tiers, mode, budget);
     }
     let Some(trigger) = policy.trigger_amount(budget) else {
         return matches!(mode, Mode::Manual { .. });

@@ -5,7 +5,7 @@
 //! and token counts arrive as arguments, so that every decision can be replayed from a journal.
 //!
 //! Read in this order: [`message`] and [`tree`] (what was said), [`checkpoint`] and
-//! [`alteration`] (what was compacted), [`view`] (what is active on a branch), [`budget`] and
+//! [`alteration`] (what was compacted), [`topic`] (what belongs together), [`view`] (what is active on a branch), [`budget`] and
 //! [`policy`] (what may be used), [`compaction`] (what to do about it), [`snapshot`] (what the
 //! models see).
 
@@ -21,6 +21,7 @@ pub mod message;
 pub mod policy;
 pub mod snapshot;
 pub mod tokens;
+pub mod topic;
 pub mod tree;
 pub mod view;
 

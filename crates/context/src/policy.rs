@@ -5,6 +5,10 @@ use std::fmt;
 use crate::budget::Budget;
 use crate::tokens::{Ppm, Tokens};
 
+mod tiers;
+
+pub use tiers::{Ends, Large, Tiers};
+
 /// A named set of defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preset {
@@ -18,16 +22,19 @@ pub enum Preset {
     Retention,
     /// Above a share of what is usable, keeps a share of the history.
     Progressive,
+    /// Keeps the current topic, a summary of each older one, and summaries of many of the oldest.
+    Tiered,
 }
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Preset; 5] = [
+    pub const ALL: [Preset; 6] = [
         Preset::Off,
         Preset::Truncate,
         Preset::Checkpoint,
         Preset::Retention,
         Preset::Progressive,
+        Preset::Tiered,
     ];
 
     /// The name used in configuration and on disk.
@@ -38,6 +45,7 @@ impl Preset {
             Preset::Checkpoint => "checkpoint",
             Preset::Retention => "retention",
             Preset::Progressive => "progressive",
+            Preset::Tiered => "tiered",
         }
     }
 
@@ -96,6 +104,9 @@ pub enum Keep {
     ShareOfHistory(Ppm),
     /// As many newest units as the target allows.
     UpToTarget,
+    /// The current topic. What is older is in two further tiers, each with its share of the
+    /// trigger's amount; a compaction starts when a tier is over its share.
+    Tiers(Tiers),
 }
 
 /// What becomes of the messages that do not stay.
@@ -205,10 +216,24 @@ impl Policy {
                 keep: Keep::ShareOfHistory(Ppm::percent(20)),
                 ..base
             },
+            Preset::Tiered => Policy {
+                trigger: Some(Trigger::OfWindow(Ppm::percent(70))),
+                keep: Keep::Tiers(Tiers::DEFAULT),
+                ..base
+            },
         }
     }
 
-    /// The amount above which a compaction starts under that budget; none: never.
+    /// The tiers, where there are any.
+    pub const fn tiers(&self) -> Option<&Tiers> {
+        match &self.keep {
+            Keep::Tiers(tiers) => Some(tiers),
+            _ => None,
+        }
+    }
+
+    /// The amount above which a compaction starts under that budget; none: never. What tiers
+    /// share out.
     pub fn trigger_amount(&self, budget: &Budget) -> Option<Tokens> {
         self.trigger.map(|trigger| trigger.amount(budget))
     }

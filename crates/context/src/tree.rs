@@ -207,20 +207,20 @@ impl Tree {
         Some(node)
     }
 
+    /// The messages of the path that ends in `head`, newest first; none where there is no such
+    /// message.
+    pub fn path(&self, head: MessageId) -> impl Iterator<Item = &Node> {
+        let before = |node: &&Node| node.parent.map(|ix| &self.nodes[ix as usize]);
+        std::iter::successors(self.get(head), before)
+    }
+
     /// The messages of a range of the path that ends in `head`, oldest first; empty when the
     /// range is or when it ends after the head. Costs the length of the range.
     pub fn range(&self, head: MessageId, range: RangeInclusive<Ordinal>) -> Vec<&Node> {
         let (first, last) = range.into_inner();
-        let mut nodes = Vec::new();
-        let mut next = if first > last {
-            None
-        } else {
-            self.at(head, last)
-        };
-        while let Some(node) = next.filter(|n| n.ordinal >= first) {
-            nodes.push(node);
-            next = node.parent.map(|ix| &self.nodes[ix as usize]);
-        }
+        let end = (first <= last).then(|| self.at(head, last)).flatten();
+        let path = end.into_iter().flat_map(|end| self.path(end.message.id));
+        let mut nodes: Vec<&Node> = path.take_while(|node| node.ordinal >= first).collect();
         nodes.reverse();
         nodes
     }

@@ -9,6 +9,7 @@ use crate::checkpoint::{Checkpoint, Checkpoints, Span};
 use crate::ids::{MessageId, Ordinal};
 use crate::message::Role;
 use crate::tokens::{Count, Encoding};
+use crate::topic::Topics;
 use crate::tree::{Node, Tree};
 
 /// A branch as the planner and the freezer see it. Building one and asking for its cost is
@@ -18,6 +19,7 @@ pub struct View<'a> {
     tree: &'a Tree,
     checkpoints: &'a Checkpoints,
     alterations: &'a Alterations,
+    topics: Option<&'a Topics>,
     head: MessageId,
     len: Ordinal,
     active: Vec<Arc<Checkpoint>>,
@@ -96,6 +98,7 @@ impl<'a> View<'a> {
             tree,
             checkpoints,
             alterations,
+            topics: None,
             head,
             len,
             active,
@@ -103,6 +106,15 @@ impl<'a> View<'a> {
             pinned,
             pending: pending.then_some(len),
         })
+    }
+
+    /// The same with its topics; without them the branch is one.
+    #[must_use]
+    pub fn with_topics(self, topics: &'a Topics) -> View<'a> {
+        View {
+            topics: Some(topics),
+            ..self
+        }
     }
 
     /// The branch's tip.
@@ -151,6 +163,20 @@ impl<'a> View<'a> {
         self.pinned.contains(&ordinal)
     }
 
+    /// Where the current topic begins: after the tip where that is sealed.
+    pub fn current_topic(&self) -> Ordinal {
+        let topics = self.topics.map(|t| t.current(self.tree, self.head));
+        topics.unwrap_or(Ordinal::FIRST)
+    }
+
+    /// Where the topic of a message begins.
+    pub fn topic_of(&self, ordinal: Ordinal) -> Ordinal {
+        let topics = self.topics.zip(self.tree.at(self.head, ordinal));
+        topics.map_or(Ordinal::FIRST, |(topics, node)| {
+            topics.start(self.tree, node.message.id)
+        })
+    }
+
     /// The uncovered messages in order. Costs their number.
     pub fn items(&self) -> Vec<Item<'a>> {
         let ranges = self.uncovered.iter();
@@ -184,16 +210,22 @@ impl<'a> View<'a> {
     /// Effective tokens under a budget: active checkpoints, uncovered messages and the pending
     /// input, each with the dialect's overhead. None while some message is not counted.
     pub fn effective(&self, budget: &Budget) -> Option<Count> {
+        let blocks = self.active.iter().map(|c| block(c, budget));
+        Some(blocks.sum::<Option<Count>>()? + self.verbatim_from(Ordinal::FIRST, budget)?)
+    }
+
+    /// What the uncovered messages from `first` on cost under a budget, with the dialect's
+    /// overhead. None while some message is not counted.
+    pub(crate) fn verbatim_from(&self, first: Ordinal, budget: &Budget) -> Option<Count> {
         let encoding = budget.encoding;
-        let summaries = self.active.iter().map(|c| c.counts.get(encoding));
-        let mut total: Count = summaries.sum::<Option<Count>>()?;
-        let mut blocks = self.active.len() as u64;
-        for span in &self.uncovered {
-            total += self
-                .tree
-                .cost(self.head, span.first..=span.last, encoding)?;
-            blocks += u64::from(span.len());
-            for alteration in self.alterations.range(span.first, span.last) {
+        let mut total = Count::default();
+        let mut messages = 0;
+        let older = self.uncovered.partition_point(|span| span.last < first);
+        for span in &self.uncovered[older..] {
+            let from = span.first.max(first);
+            total += self.tree.cost(self.head, from..=span.last, encoding)?;
+            messages += u64::from(Span::new(from, span.last).len());
+            for alteration in self.alterations.range(from, span.last) {
                 let node = self.tree.at(self.head, alteration.ordinal)?;
                 if node.message.id == alteration.message && !self.is_pinned(node.ordinal()) {
                     let full = node.counts.get(encoding)?;
@@ -201,14 +233,7 @@ impl<'a> View<'a> {
                 }
             }
         }
-        let overhead = budget.per_message.times(blocks);
-        Some(
-            total
-                + Count {
-                    tokens: overhead,
-                    at_most: overhead,
-                },
-        )
+        Some(total + Count::exact(budget.per_message.times(messages).0))
     }
 }
 
@@ -217,6 +242,12 @@ fn uncovered(active: &[Arc<Checkpoint>], pinned: &BTreeSet<Ordinal>, len: Ordina
     let mut gaps = complement(active, len);
     gaps.extend(pinned.iter().map(|at| Span::new(*at, *at)));
     Span::merged(gaps)
+}
+
+/// What a context block costs, the dialect's overhead included; none while it is not counted.
+pub(crate) fn block(checkpoint: &Checkpoint, budget: &Budget) -> Option<Count> {
+    let count = checkpoint.counts.get(budget.encoding)?;
+    Some(count + Count::exact(budget.per_message.0))
 }
 
 /// The ranges of `1..=len` that no checkpoint covers.

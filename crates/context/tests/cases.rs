@@ -13,7 +13,7 @@ mod chat;
 use chat::{Chain, Chat, Fallback, GOOD, Summariser, ordinals, usable};
 use unisono_context::alteration::{Form, cut};
 use unisono_context::budget::{Budget, Budgets, Limits};
-use unisono_context::checkpoint::{Body, Writer};
+use unisono_context::checkpoint::{Body, Tier, Writer};
 use unisono_context::compaction::{Draft, Mode, Rejection, Step, Stop, accept, truncated};
 use unisono_context::policy::{Keep, Masking, Policy, Preset, Trigger};
 use unisono_context::{Encoding, Ordinal, Ppm, Tokens};
@@ -411,8 +411,9 @@ fn summaries_that_are_not_taken() {
     ];
     for (text, stop, tokens, expected) in table {
         let tokens = Tokens(tokens);
+        let draft = Draft { text, stop, tokens };
         let got: Result<(), Rejection> =
-            accept(&Draft { text, stop, tokens }, Tokens(100), Tokens(90));
+            accept(&draft, Tier::Conversation, Tokens(100), Tokens(90));
         match (got, expected) {
             (Ok(()), Ok(())) => {}
             (Err(reason), Err(word)) => assert!(reason.to_string().contains(word), "{reason}"),

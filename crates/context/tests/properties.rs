@@ -18,9 +18,9 @@ use std::sync::Arc;
 use chat::{Chain, Chat, Fallback, Summariser, call, ordinals, preamble, result, text};
 use proptest::prelude::*;
 use unisono_context::budget::{Budget, Budgets};
-use unisono_context::checkpoint::{Body, Checkpoint};
-use unisono_context::compaction::{Error, Mode, Plan};
-use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
+use unisono_context::checkpoint::{Body, Checkpoint, Tier};
+use unisono_context::compaction::{Error, Loads, Mode, Plan};
+use unisono_context::policy::{Keep, Large, Masking, Method, Policy, Preset, Tiers, Trigger};
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Ordinal, Part, Ppm, Role, Snapshot, Tokens};
 
@@ -42,6 +42,8 @@ enum Event {
     Turn(u64, Chain),
     /// A person asks for a compaction.
     Manual(Option<Keep>, Chain),
+    /// The topic ends.
+    Seal,
     /// Back to an earlier message, by its share of the branch in thousandths.
     Fork(u32),
     /// A person takes the newest active summary back.
@@ -99,7 +101,45 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0u32..1_000).prop_map(Event::Fork),
         1 => Just(Event::Retire),
         2 => (0u32..1_000, prop::bool::weighted(0.6)).prop_map(|(at, on)| Event::Pin(at, on)),
+        3 => Just(Event::Seal),
     ]
+}
+
+prop_compose! {
+    fn tiers()(
+        (topic, topics) in (20u32..70, 10u32..30),
+        (topic_cap, bulk_cap) in (32u64..300, 32u64..400),
+        (topics_keep, merge) in (0u32..4, 2u32..4),
+        attention in prop::option::of(20u32..100),
+        large in prop_oneof![
+            (5u32..60).prop_map(|percent| Large::OfTopic(Ppm::percent(percent))),
+            (20u32..3_000).prop_map(Large::Chars),
+        ],
+    ) -> Tiers {
+        Tiers {
+            topic: Ppm::percent(topic),
+            topics: Ppm::percent(topics),
+            bulks: Ppm::percent(100 - topic - topics),
+            topic_cap: Tokens(topic_cap),
+            bulk_cap: Tokens(bulk_cap),
+            topics_keep,
+            merge,
+            attention: attention.map(Ppm::percent),
+            large,
+            ..Tiers::DEFAULT
+        }
+    }
+}
+
+/// Policies of every preset, half of them tiered.
+fn policies() -> impl Strategy<Value = Policy> {
+    let tiered = (policy(), tiers()).prop_map(|(policy, tiers)| Policy {
+        preset: Preset::Tiered,
+        trigger: policy.trigger.or(Some(Trigger::OfUsable(Ppm::percent(70)))),
+        keep: Keep::Tiers(tiers),
+        ..policy
+    });
+    prop_oneof![policy(), tiered]
 }
 
 prop_compose! {
@@ -362,6 +402,15 @@ fn check_effective(chat: &Chat, budgets: &Budgets) {
 
 /// C5 and C3 after a compaction that ended without an error.
 fn check_result(chat: &Chat, budgets: &Budgets, policy: &Policy, mode: Mode) {
+    let automatic = mode == Mode::Check;
+    if let Some(tiers) = policy.tiers().filter(|_| automatic) {
+        let due = budgets
+            .iter()
+            .all(|budget| check_tiers(chat, budget, policy, tiers));
+        let again = chat.plan(budgets.clone(), policy, Mode::Check);
+        assert_eq!(again, Ok(None), "triggers again at once, in time {due}");
+        return;
+    }
     let mut reached = true;
     for budget in budgets.iter() {
         let effective = chat.effective(budget);
@@ -374,16 +423,40 @@ fn check_result(chat: &Chat, budgets: &Budgets, policy: &Policy, mode: Mode) {
             reached = false;
         }
     }
-    let automatic = mode == Mode::Check;
     if reached && automatic {
         let again = chat.plan(budgets.clone(), policy, Mode::Check);
         assert_eq!(again, Ok(None), "triggers again at once");
     }
 }
 
+/// C3: no tier is over its share where its last measure could still be taken, and the loads add
+/// up to what is effective. Whether all are within.
+fn check_tiers(chat: &Chat, budget: &Budget, policy: &Policy, tiers: &Tiers) -> bool {
+    let view = chat.view();
+    let loads = Loads::of(&view, budget).unwrap();
+    let effective = chat.effective(budget);
+    assert_eq!(loads.topic + loads.topics + loads.bulks, effective);
+    let shares = tiers.shares(policy.trigger_amount(budget).unwrap());
+    let within = [loads.topic, loads.topics, loads.bulks]
+        .into_iter()
+        .zip(shares)
+        .map(|(load, share)| load.tokens <= share);
+    let within: Vec<bool> = within.collect();
+    let summaries = view.active().iter().filter(|c| c.tier != Tier::Topic);
+    let mut large = summaries.filter(|c| {
+        let tokens = c.counts.get(budget.encoding).unwrap().tokens;
+        matches!(c.body, Body::Summary(_)) && tokens.0 > 32
+    });
+    assert!(within[2] || large.next().is_none(), "{loads:?} {shares:?}");
+    within.iter().all(|within| *within)
+}
+
 /// C3: the target is reached wherever what must stay and the smallest summary leave room. Only
 /// asked of a compaction that began: below its trigger a context may be over its target.
 fn check_target(chat: &Chat, budgets: &Budgets, policy: &Policy) {
+    if policy.tiers().is_some() {
+        return; // each tier has its own, and is checked in any case
+    }
     for budget in budgets.iter() {
         let target = policy.target_amount(budget).0;
         let (tokens, at_most) = must_stay(chat, budget);
@@ -495,7 +568,7 @@ proptest! {
     fn a_session_keeps_its_invariants(
         events in prop::collection::vec(event(), 1..80),
         budgets in budgets(),
-        policy in policy(),
+        policy in policies(),
         second_encoding in 3u64..6,
         approximate in prop::bool::weighted(0.2),
     ) {
@@ -515,6 +588,7 @@ proptest! {
                     let mode = Mode::Manual { keep };
                     run(&mut chat, &budgets, &policy, mode, chain, &earlier);
                 }
+                Event::Seal => chat.topics.seal(chat.head()),
                 Event::Fork(share) => {
                     let len = chat.view().len().0;
                     chat.fork_at((len * share / 1_000).max(1));

@@ -171,6 +171,7 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         branch: ask.branch.clone(),
         work,
         tools: tools_of(&team),
+        phrases: phrases(setup, &team.lead),
         team,
         policy,
         safety,
@@ -195,6 +196,13 @@ pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
         policy.quota = Some(ModelQuota::NONE);
     }
     (policy, safety)
+}
+
+/// What ends a topic of a conversation that the agent leads.
+fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<Arc<str>> {
+    let model = setup.loaded.catalogue.get(None, &lead.model);
+    let config = &setup.loaded.config.compaction;
+    model.map_or_else(|_| Vec::new(), |entry| config.resolve(&entry).phrases)
 }
 
 /// The tools a team is told of: the sorted union over its members.

@@ -13,6 +13,7 @@ mod prompts;
 mod providers;
 mod show;
 mod sources;
+mod tiers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

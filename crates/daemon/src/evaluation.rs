@@ -218,6 +218,7 @@ impl Evaluation {
             calibrations: models::calibrations(self.daemon.setup(), &team, learnt),
             team,
             policy,
+            phrases: Vec::new(),
             safety: self.safety,
             tools: Vec::new(),
             delegation: Default::default(),

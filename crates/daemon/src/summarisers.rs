@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use unisono_context::Ppm;
 use unisono_context::policy::{Method, Policy};
+use unisono_context::{Ppm, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
-use unisono_model::summariser::{Limits, Prompt, TooSmall, check_window};
+use unisono_model::summariser::{BULK, Limits, Prompt, TOPIC, TooSmall, check_window};
 use unisono_runtime::{Chain, Chains, Summariser};
 
 use crate::config::Loaded;
@@ -70,6 +70,8 @@ fn chain(loaded: &Loaded, calibrations: &Calibrations, lead: &str) -> Option<Cha
     (!models.is_empty()).then_some(Chain {
         models,
         prompt,
+        topic: loaded.prompts.get(TOPIC)?.clone(),
+        bulk: loaded.prompts.get(BULK)?.clone(),
         retries: writers.retries,
     })
 }
@@ -113,23 +115,36 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
             continue;
         };
         for summariser in &chain.models {
-            if let Err(error) = fits(&chain.prompt, summariser, &policy) {
+            for (name, prompt, cap) in prompts(&chain, &policy) {
+                let Err(error) = fits(prompt, summariser, cap) else {
+                    continue;
+                };
                 let place = loaded.place(&["compaction", "prompt"]);
-                let problem = format!("summariser `{}`: {error}", summariser.model);
+                let problem = format!("summariser `{}`, {name}: {error}", summariser.model);
                 found.push(Diagnostic::error(place, problem).on("compaction.prompt"));
             }
         }
     }
 }
 
-fn fits(prompt: &Prompt, summariser: &Summariser, policy: &Policy) -> Result<(), TooSmall> {
+/// The prompts that a policy asks for, with the caps of what they are to bring.
+fn prompts<'c>(chain: &'c Chain, policy: &Policy) -> Vec<(&'static str, &'c Prompt, Tokens)> {
+    let mut prompts: Vec<(&'static str, &'c Prompt, Tokens)> = Vec::new();
+    if let Method::Summarise { cap } = policy.method {
+        prompts.push(("its prompt", &chain.prompt, cap));
+    }
+    if let Some(tiers) = policy.tiers() {
+        prompts.push(("prompt `topic`", &chain.topic, tiers.topic_cap));
+        prompts.push(("prompt `bulk`", &chain.bulk, tiers.bulk_cap));
+    }
+    prompts
+}
+
+fn fits(prompt: &Prompt, summariser: &Summariser, cap: Tokens) -> Result<(), TooSmall> {
     let limits = Limits {
         window: summariser.window,
         max_output: summariser.max_output,
-        cap: match policy.method {
-            Method::Summarise { cap } => cap,
-            Method::Drop => return Ok(()),
-        },
+        cap,
     };
     let bound = |tokens: u64| {
         let scaled = u128::from(tokens) * u128::from(summariser.scale.0);

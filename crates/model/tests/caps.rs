@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
+use unisono_context::checkpoint::{Body, KeyFact, Span, Tier, block_text};
 use unisono_context::compaction::{Draft, Stop, accept};
 use unisono_context::{Encoding, Ordinal, Role, Timestamp, Tokens};
 use unisono_model::Tokenizer;
@@ -62,7 +62,7 @@ fn accepted(
         stop: Stop::Complete,
         tokens,
     };
-    let taken = accept(&judged, Tokens(cap), Tokens(u64::MAX));
+    let taken = accept(&judged, Tier::Conversation, Tokens(cap), Tokens(u64::MAX));
     let shown: String = passages[0].text.chars().take(20).collect();
     assert!(taken.is_ok(), "cap {cap}, {shown}: {taken:?}\n{block}");
     draft

@@ -220,6 +220,10 @@ impl State {
             PlanStep::Cut { message, .. } => {
                 messages.push(self.tree.get(*message)?.message.clone())
             }
+            PlanStep::Truncate { messages: long, .. } => {
+                let nodes = long.iter().filter_map(|(id, _)| self.tree.get(*id));
+                messages.extend(nodes.map(|node| node.message.clone()));
+            }
         }
         let kind = match &turn.accepted.work {
             Work::Answer { .. } => Kind::Auto,

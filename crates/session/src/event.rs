@@ -13,6 +13,7 @@ use unisono_context::message::{NewMessage, Part};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::snapshot::{Manifest, ToolSpec};
 use unisono_context::tokens::{Count, Counts, Ppm};
+use unisono_context::topic::TopicEnd;
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, SnapshotId, Timestamp,
     Tokens, TurnId,
@@ -214,6 +215,27 @@ pub enum Fact {
         checkpoint: CheckpointId,
         /// Effective tokens before.
         before: Tokens,
+    },
+    /// The phrases that end a topic were first used in this session, or changed.
+    PhrasesSet {
+        /// All of them.
+        phrases: Vec<Arc<str>>,
+    },
+    /// It was decided where topics end, for all messages that nothing was decided about.
+    TopicsDecided {
+        /// For this turn.
+        turn: TurnId,
+        /// The last of these messages.
+        through: MessageId,
+        /// The ends, oldest first.
+        ends: Vec<TopicEnd>,
+    },
+    /// A person let the current topic of a branch end.
+    TopicSealed {
+        /// The branch.
+        branch: Arc<str>,
+        /// The topic's last message.
+        last: MessageId,
     },
 }
 

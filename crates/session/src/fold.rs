@@ -106,6 +106,8 @@ impl State {
             Fact::Unpinned { messages } => {
                 self.pinned.retain(|message| !messages.contains(message));
             }
+            Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
+            Fact::TopicSealed { last, .. } => self.topics.seal(*last),
             _ => return Ok(false),
         }
         Ok(true)
@@ -141,6 +143,15 @@ impl State {
                 before,
             } => self.restored(*turn, *checkpoint, *before),
             Fact::CompactionFailed { turn, .. } => self.step_failed(*turn, at),
+            Fact::TopicsDecided {
+                turn,
+                through,
+                ends,
+            } => {
+                self.preparing(*turn)?;
+                self.topics.decided(&self.tree, *through, ends);
+                Ok(())
+            }
             Fact::Frozen {
                 turn,
                 snapshot,

@@ -15,6 +15,7 @@ mod restore;
 mod rewrite;
 mod run_ended;
 mod run_stepped;
+mod seal;
 mod step_done;
 mod work;
 
@@ -71,6 +72,7 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
         Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::CancelRun { run } => cancel::run(tx, run),
+        Input::Seal { branch } => seal::handle(tx, branch),
         Input::Tick => Ok(()),
     }
 }

@@ -42,6 +42,11 @@ pub enum Input {
         /// Whether they are pinned from now on.
         pinned: bool,
     },
+    /// Let the current topic of a branch end.
+    Seal {
+        /// The branch.
+        branch: Arc<str>,
+    },
     /// [`crate::Effect::Count`] was carried out.
     Counted(Counted),
     /// [`crate::Effect::Compact`] was carried out.
@@ -163,6 +168,8 @@ pub struct NewTurn {
     pub team: Team,
     /// When and how to compact.
     pub policy: Policy,
+    /// What ends a topic where a user's message begins with it. Only tiers ask for it.
+    pub phrases: Vec<Arc<str>>,
     /// Safety margin as a share of the window.
     pub safety: Ppm,
     /// The tools the agents are told of.

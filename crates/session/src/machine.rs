@@ -67,6 +67,20 @@ pub enum Refusal {
     /// The checkpoint does not stand in the context of the branch.
     #[error(transparent)]
     NotActive(#[from] NotActive),
+    /// There is no topic to end.
+    #[error(
+        "branch {branch:?} has no topic to seal: {}",
+        match messages {
+            0 => "its last one is sealed, and nothing was said since",
+            _ => "the current one has one message, and a message alone is never sealed",
+        }
+    )]
+    NothingToSeal {
+        /// The branch.
+        branch: Arc<str>,
+        /// Messages of the current topic.
+        messages: u32,
+    },
     /// There is nothing to do.
     #[error("the task is empty")]
     EmptyTask,

@@ -8,6 +8,7 @@ use unisono_context::checkpoint::{Checkpoints, restored};
 use unisono_context::compaction::Plan;
 use unisono_context::snapshot::{Preamble, RebuildError};
 use unisono_context::tokens::Counts;
+use unisono_context::topic::Topics;
 use unisono_context::view::View;
 use unisono_context::{CheckpointId, Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId};
 
@@ -30,6 +31,9 @@ pub struct State {
     pub(crate) tree: Tree,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) alterations: Alterations,
+    pub(crate) topics: Topics,
+    /// What ends a topic where a message begins with it.
+    pub(crate) phrases: Arc<[Arc<str>]>,
     pub(crate) pinned: BTreeSet<MessageId>,
     pub(crate) preambles: HashMap<Digest, Counts>,
     pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
@@ -86,6 +90,11 @@ impl State {
     /// Its masked and cut messages.
     pub fn alterations(&self) -> &Alterations {
         &self.alterations
+    }
+
+    /// Where its topics end.
+    pub fn topics(&self) -> &Topics {
+        &self.topics
     }
 
     /// Messages that may not be summarised.
@@ -147,6 +156,7 @@ impl State {
             head,
             pending,
         )
+        .map(|view| view.with_topics(&self.topics))
     }
 
     /// What stands for messages once a checkpoint is taken back on the branch that ends in `head`.

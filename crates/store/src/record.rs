@@ -25,6 +25,7 @@ mod run;
 mod snapshot;
 mod text_map;
 mod tokens;
+mod topic;
 mod turn;
 mod v1;
 
@@ -115,6 +116,9 @@ pub(crate) enum Invalid {
         /// Its last message.
         last: u32,
     },
+    /// A step that has a variant of its own for what it says.
+    #[error("a summary of the conversation stands where one of a topic or a bulk belongs")]
+    Tier,
     /// A table with keys twice, or out of order.
     #[error("its {table} are not in ascending order")]
     Order {

@@ -187,7 +187,7 @@ fn most(plan: &Plan) -> Result<Tokens> {
             let tokenizer = tokenizer.map_err(|error| Problem::failed(error.to_string()))?;
             Ok(tokenizer.count(&note).at_most)
         }
-        Step::Mask(_) | Step::Cut { .. } => Ok(Tokens::ZERO),
+        Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => Ok(Tokens::ZERO),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whether a summary may take the place of what it summarises.
 
+use crate::alteration::TRUNCATED;
+use crate::checkpoint::Tier;
 use crate::tokens::Tokens;
 
 /// The sections of a rolling summary, in order; empty ones are left out.
@@ -77,17 +79,21 @@ pub enum Rejection {
     LacksHeadings,
 }
 
-/// Checks a rolling summary against its cap and its input.
+/// Checks a summary against its cap and its input. One of the conversation must have sections,
+/// those of topics and bulks are paragraphs.
 ///
 /// # Errors
 /// The first reason not to take it.
-pub fn accept(draft: &Draft<'_>, cap: Tokens, input: Tokens) -> Result<(), Rejection> {
+pub fn accept(draft: &Draft<'_>, tier: Tier, cap: Tokens, input: Tokens) -> Result<(), Rejection> {
     within_cap(draft, cap)?;
     if draft.tokens >= input {
         return Err(Rejection::NotSmaller {
             tokens: draft.tokens,
             input,
         });
+    }
+    if tier != Tier::Conversation {
+        return Ok(());
     }
     let has_section = draft
         .text
@@ -144,11 +150,11 @@ fn within_cap(draft: &Draft<'_>, cap: Tokens) -> Result<(), Rejection> {
 /// `[truncated]`; the text itself where that would not make it shorter.
 pub fn truncated(text: &str, keep: usize) -> String {
     let length = text.chars().count();
-    if length <= 2 * keep + "[truncated]".len() {
+    if length <= 2 * keep + TRUNCATED.len() {
         return text.to_owned();
     }
     let head = text.chars().take(keep);
-    head.chain("[truncated]".chars())
+    head.chain(TRUNCATED.chars())
         .chain(text.chars().skip(length - keep))
         .collect()
 }

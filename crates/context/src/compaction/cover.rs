@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::{Body, Checkpoint, Span, Writer};
+use crate::checkpoint::{Body, Checkpoint, Span, Tier, Writer};
 use crate::ids::Ordinal;
 use crate::policy::Method;
 use crate::tokens::Tokens;
@@ -12,7 +12,7 @@ use super::unit::Unit;
 use super::{Cover, Mode, Plan, Step, keep, summary_cap};
 
 /// No summary is asked for below this.
-const SMALLEST_SUMMARY: Tokens = Tokens(32);
+pub(super) const SMALLEST_SUMMARY: Tokens = Tokens(32);
 
 /// What a step has to reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,13 @@ fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Opt
     let cap = largest.min(room).min(shrinking);
     (room >= smallest.min(shrinking) && cap >= SMALLEST_SUMMARY.min(largest)).then(|| {
         let writer = writer(s);
-        s.plan(Step::Summarise { cover, cap, writer }, tightened)
+        let step = Step::Summarise {
+            cover,
+            tier: Tier::Conversation,
+            cap,
+            writer,
+        };
+        s.plan(step, tightened)
     })
 }
 
@@ -129,7 +135,7 @@ fn room(s: &Situation<'_>, start: usize, reach: Reach, notes_too: bool) -> Token
 }
 
 /// Models write until the quota is used up; a person's own request is not counted.
-fn writer(s: &Situation<'_>) -> Writer {
+pub(super) fn writer(s: &Situation<'_>) -> Writer {
     let used_up = s.policy.quota.is_some_and(|quota| {
         let since = s.now.plus_ms(-quota.per_ms);
         s.view.checkpoints().model_made_since(since) >= quota.checkpoints
@@ -155,6 +161,11 @@ fn coverage(s: &Situation<'_>, start: usize, notes_too: bool) -> Option<Cover> {
         .iter()
         .filter(|unit| !unit.pinned)
         .collect();
+    covering(s, &leaving, &old)
+}
+
+/// What covers units that leave and takes the place of blocks. None when that is nothing.
+pub(super) fn covering(s: &Situation<'_>, leaving: &[&Unit], old: &[&Checkpoint]) -> Option<Cover> {
     let fresh = Span::merged(leaving.iter().map(|unit| unit.span).collect());
     let fresh = common(&fresh, s.view.uncovered());
     let covered = old.iter().flat_map(|c| c.covers.iter().copied());

@@ -26,6 +26,13 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
         Keep::ShareOfHistory(share) => {
             share_of_history(s, Tokens(half(share.of(s.effective.tokens).0)))?
         }
+        // Only where the tiers' own steps did not make the context fit.
+        Keep::Tiers(tiers) => {
+            let share = tiers.topic.of(s.target);
+            let first = s.view.current_topic();
+            let topic = s.units.partition_point(|unit| unit.span.last < first);
+            topic.max(while_within(&s.units, Tokens(half(share.0))))
+        }
         Keep::UpToTarget => while_within(&s.units, Tokens(half(s.target.minus(s.note()).0))),
     };
     Some(start.min(s.latest_start))

@@ -37,15 +37,16 @@ pub struct Made {
 }
 
 impl Checkpoint {
-    /// The checkpoint that carries out a cover planned on `view`, with the next number of its
-    /// session. None when the cover does not lie on that branch.
-    pub fn from_cover(
-        cover: &Cover,
+    /// The checkpoint that carries out a step planned on `view`, with the next number of its
+    /// session. None when the step makes no checkpoint, or its cover does not lie on that branch.
+    pub fn from_step(
+        step: &Step,
         view: &View<'_>,
         kind: Kind,
         preset: Preset,
         made: Made,
     ) -> Option<Checkpoint> {
+        let cover = step.cover()?;
         Some(Checkpoint {
             id: made.id,
             number: view.checkpoints().next_number(),
@@ -55,7 +56,7 @@ impl Checkpoint {
             cutoff_digest: view.tree().path_digest(view.head(), cover.cutoff)?,
             supersedes: cover.supersedes.clone(),
             kind,
-            tier: Tier::Conversation,
+            tier: step.tier(),
             preset,
             writer: made.writer,
             model: made.model,
@@ -89,6 +90,14 @@ impl Step {
                 let target_chars = *target_chars;
                 vec![(*message, *ordinal, Form::Cut { target_chars })]
             }
+            Step::Truncate {
+                messages,
+                target_chars,
+            } => {
+                let target_chars = *target_chars;
+                let form = Form::Truncated { target_chars };
+                messages.iter().map(|(id, at)| (*id, *at, form)).collect()
+            }
             Step::Summarise { .. } | Step::Drop { .. } | Step::Rewrite { .. } => Vec::new(),
         }
     }
@@ -99,7 +108,15 @@ impl Step {
             Step::Summarise { cover, .. } | Step::Drop { cover } | Step::Rewrite { cover, .. } => {
                 Some(cover)
             }
-            Step::Mask(_) | Step::Cut { .. } => None,
+            Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => None,
+        }
+    }
+
+    /// What the checkpoint is one of, if the step makes one.
+    pub fn tier(&self) -> Tier {
+        match self {
+            Step::Summarise { tier, .. } => *tier,
+            _ => Tier::Conversation,
         }
     }
 }

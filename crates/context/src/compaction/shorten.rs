@@ -83,10 +83,7 @@ fn cut_length(s: &Situation<'_>, item: &Item<'_>) -> Option<u32> {
     let excess = s.effective.at_most.minus(s.target).0;
     let texts = cuttable_chars(&item.node.message, item.form());
     let longest = texts.iter().copied().max()?;
-    let uncuttable = item.node.message.parts.iter().filter(|part| !is_text(part));
-    let fixed: u64 = uncuttable
-        .map(|p| p.countable_text().chars().count() as u64)
-        .sum();
+    let fixed = uncuttable_chars(&item.node.message);
     let text: u64 = texts.iter().sum();
     let per_excess = u128::from(excess) * u128::from(text + fixed);
     let lost = per_excess.div_ceil(u128::from(now.0.max(1)));
@@ -99,12 +96,16 @@ fn cut_length(s: &Situation<'_>, item: &Item<'_>) -> Option<u32> {
     (length < longest).then(|| u32::try_from(length).unwrap_or(u32::MAX))
 }
 
-fn is_text(part: &Part) -> bool {
-    matches!(part, Part::Text(_) | Part::ToolResult { .. })
+/// Unicode scalars of what no cut shortens.
+pub(super) fn uncuttable_chars(message: &Message) -> u64 {
+    let is_text = |part: &&Part| matches!(part, Part::Text(_) | Part::ToolResult { .. });
+    let fixed = message.parts.iter().filter(|part| !is_text(part));
+    let chars = fixed.map(|part| part.countable_text().chars().count() as u64);
+    chars.sum()
 }
 
 /// The greatest level at which lengths that are cut to it sum to at most `allowed`.
-fn level(mut lengths: Vec<u64>, allowed: u64) -> u64 {
+pub(super) fn level(mut lengths: Vec<u64>, allowed: u64) -> u64 {
     lengths.sort_unstable();
     let mut left = allowed;
     let mut remaining = lengths.len() as u64;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::checkpoint::{Span, Writer};
+use crate::checkpoint::{Span, Tier, Writer};
 
 use super::{Cover, Plan, Step};
 
@@ -42,12 +42,33 @@ impl fmt::Display for Step {
                 target_chars,
                 ..
             } => write!(f, "cut {ordinal} to {target_chars} characters"),
-            Step::Summarise { cover, cap, writer } => {
+            Step::Truncate {
+                messages,
+                target_chars,
+            } => {
+                f.write_str("cut the tails of")?;
+                for (index, (_, ordinal)) in messages.iter().enumerate() {
+                    let comma = if index > 0 { "," } else { "" };
+                    write!(f, "{comma} {ordinal}")?;
+                }
+                write!(f, " to {target_chars} characters")
+            }
+            Step::Summarise {
+                cover,
+                tier,
+                cap,
+                writer,
+            } => {
+                let tier = match tier {
+                    Tier::Conversation => "",
+                    Tier::Topic => ", as a topic",
+                    Tier::Bulk => ", as a bulk",
+                };
                 let writer = match writer {
                     Writer::Model => "by a model",
                     Writer::Deterministic => "without a model",
                 };
-                write!(f, "summarise {cover}, into at most {cap}, {writer}")
+                write!(f, "summarise {cover}{tier}, into at most {cap}, {writer}")
             }
             Step::Drop { cover } => write!(f, "drop {cover}"),
             Step::Rewrite { cover, cap, .. } => {

@@ -6,7 +6,7 @@ use crate::ids::{Ordinal, Timestamp};
 use crate::message::Role;
 use crate::policy::{Keep, Policy};
 use crate::tokens::{Count, Tokens};
-use crate::view::{Item, View};
+use crate::view::{self, Item, View};
 
 use super::unit::{self, Unit, position};
 use super::{Error, Mode, Plan, Step};
@@ -90,8 +90,7 @@ impl<'a> Situation<'a> {
 
     /// What a context block costs, the dialect's overhead included.
     pub(super) fn block(&self, checkpoint: &Checkpoint) -> Count {
-        let count = checkpoint.counts.get(self.budget.encoding);
-        count.unwrap_or_default() + Count::exact(self.budget.per_message.0)
+        view::block(checkpoint, &self.budget).unwrap_or_default()
     }
 
     /// Tokens that stay when the kept part starts at `start`: it, older pinned units, and the

@@ -1,11 +1,11 @@
-//! Which step comes next: mask, then summarise or drop, then cut.
+//! Which step comes next: mask, then what the tiers ask for or else summarise or drop, then cut.
 
 use crate::policy::Preset;
 
 use super::cover::{cover, dropped};
 use super::shorten::{cut, mask};
 use super::situation::Situation;
-use super::{Error, Mode, Plan};
+use super::{Error, Mode, Plan, tiered};
 
 /// The next step of a compaction that is due.
 pub(super) fn next(s: &Situation<'_>) -> Result<Option<Plan>, Error> {
@@ -19,15 +19,22 @@ pub(super) fn next(s: &Situation<'_>) -> Result<Option<Plan>, Error> {
     let step = if off {
         None
     } else {
-        mask(s)
-            .or_else(|| cover(s))
-            .or_else(|| cut(s))
-            .or_else(|| drop_rest(s))
+        match s.mode.tiers(s.policy) {
+            Some(tiers) => mask(s)
+                .or_else(|| tiered::next(s, tiers))
+                .or_else(|| s.over_usable().then(|| rolling(s))?),
+            None => mask(s).or_else(|| rolling(s)),
+        }
     };
     match step {
         None if s.over_usable() => Err(s.overflow(s.effective.at_most)),
         step => Ok(step),
     }
+}
+
+/// Summarises or drops what is older than the kept part, then cuts.
+fn rolling(s: &Situation<'_>) -> Option<Plan> {
+    cover(s).or_else(|| cut(s)).or_else(|| drop_rest(s))
 }
 
 /// The last resort before an overflow: only a note stays of all that may leave.

@@ -84,6 +84,7 @@ impl Entry {
             None => hasher.u64(0),
             Some(Form::Masked { tokens }) => hasher.u64(1).u64(tokens.0),
             Some(Form::Cut { target_chars }) => hasher.u64(2).u64(u64::from(target_chars)),
+            Some(Form::Truncated { target_chars }) => hasher.u64(3).u64(u64::from(target_chars)),
         };
     }
 

@@ -3,7 +3,7 @@
 //! `U100 A50 T2000` is a user message of 100 tokens, an assistant message of 50 that makes a
 //! tool call, and its result of 2,000. Results that follow an assistant message answer calls of
 //! that message; `C` makes a call whose result may never come, `S` is a system message. A `!`
-//! pins the message. Four characters are a token, in every encoding unless told otherwise.
+//! pins the message, a `|` lets the topic end. Four characters are a token, in every encoding unless told otherwise.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(
@@ -27,6 +27,7 @@ use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::{Count, Counts};
+use unisono_context::topic::Topics;
 use unisono_context::view::View;
 use unisono_context::{
     CheckpointId, Encoding, MessageId, Ordinal, Part, Role, Snapshot, Timestamp, Tokens, Tree,
@@ -72,6 +73,7 @@ pub(crate) struct Chat {
     pub(crate) tree: Tree,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) alterations: Alterations,
+    pub(crate) topics: Topics,
     pub(crate) pinned: BTreeSet<MessageId>,
     pub(crate) head: Option<MessageId>,
     pub(crate) pending: bool,
@@ -89,6 +91,7 @@ impl Default for Chat {
             tree: Tree::default(),
             checkpoints: Checkpoints::default(),
             alterations: Alterations::default(),
+            topics: Topics::default(),
             pinned: BTreeSet::new(),
             head: None,
             pending: false,
@@ -126,6 +129,10 @@ impl Chat {
     pub(crate) fn say(&mut self, letters: &str) {
         let words: Vec<&str> = letters.split_whitespace().collect();
         for (index, word) in words.iter().enumerate() {
+            if *word == "|" {
+                self.topics.seal(self.head());
+                continue;
+            }
             let results = words[index + 1..].iter().take_while(|w| w.starts_with('T'));
             let calls = match &word[..1] {
                 "A" => results.count(),
@@ -232,6 +239,7 @@ impl Chat {
             self.pending,
         )
         .expect("the head exists")
+        .with_topics(&self.topics)
     }
 
     /// Goes back to the message at `ordinal`, to go on from there.
@@ -283,11 +291,11 @@ impl Chat {
             self.alterations.set(alteration, newest);
         }
         let made = match &plan.step {
-            Step::Mask(_) | Step::Cut { .. } => return,
+            Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => return,
             Step::Drop { .. } => (Writer::Deterministic, Body::Tombstone, "none", false),
-            Step::Summarise { cover, cap, writer } => {
+            Step::Summarise { cap, writer, .. } => {
                 let encoding = plan.budget.encoding;
-                let (by, text) = self.write(cover, *cap, *writer, chain, encoding);
+                let (by, text) = self.write(&plan.step, *cap, *writer, chain, encoding);
                 let degraded = by == Writer::Deterministic && *writer == Writer::Model;
                 (by, Body::Summary(text.into()), "test", degraded)
             }
@@ -300,7 +308,7 @@ impl Chat {
                 (by, Body::Summary(text.into()), "test", false)
             }
         };
-        let cover = plan.step.cover().expect("a checkpoint").clone();
+        let cover = plan.step.cover().expect("a checkpoint");
         let (writer, body, model, degraded) = made;
         let made = Made {
             id: CheckpointId::from_u128(1 << 100 | u128::from(self.checkpoints.next_number())),
@@ -315,7 +323,7 @@ impl Chat {
             at: self.now,
         };
         let checkpoint =
-            Checkpoint::from_cover(&cover, &self.view(), mode.kind(), preset.preset, made);
+            Checkpoint::from_step(&plan.step, &self.view(), mode.kind(), preset.preset, made);
         self.checkpoints
             .add(Arc::new(checkpoint.expect("on the branch")));
     }
@@ -323,16 +331,17 @@ impl Chat {
     /// The first text of the chain that is accepted.
     fn write(
         &self,
-        cover: &Cover,
+        step: &Step,
         cap: Tokens,
         writer: Writer,
         chain: Chain,
         encoding: Encoding,
     ) -> (Writer, String) {
+        let cover = step.cover().expect("a checkpoint");
         let per_token = self.chars_per_token[encoding.index()];
         if writer == Writer::Model
             && let Some((text, stop)) = attempt(chain.0, cover, cap, per_token)
-            && self.accepts(cover, cap, &text, stop, encoding).is_ok()
+            && self.accepts(step, cap, &text, stop, encoding).is_ok()
         {
             return (Writer::Model, text);
         }
@@ -345,23 +354,25 @@ impl Chat {
                 format!("## Context\n{}", truncated(&all, keep.min(2_000)))
             }
         };
-        self.accepts(cover, cap, &text, Stop::Complete, encoding)
+        self.accepts(step, cap, &text, Stop::Complete, encoding)
             .expect("the last of a chain is always taken");
         (Writer::Deterministic, text)
     }
 
     fn accepts(
         &self,
-        cover: &Cover,
+        step: &Step,
         cap: Tokens,
         text: &str,
         stop: Stop,
         encoding: Encoding,
     ) -> Result<(), Rejection> {
+        let cover = step.cover().expect("a checkpoint");
         let block = block_text(&cover.spans, &Body::Summary(text.into()), &[]);
         let count = self.counts_of_block(&block).get(encoding);
         let tokens = count.expect("counted").tokens;
-        accept(&Draft { text, stop, tokens }, cap, cover.original)
+        let draft = Draft { text, stop, tokens };
+        accept(&draft, step.tier(), cap, cover.original)
     }
 
     /// Plans and carries out until nothing is left to do. Gives the plans.

@@ -9,6 +9,8 @@ use unisono_context::{Ppm, Tokens};
 use unisono_model::catalogue::Entry;
 use unisono_model::summariser::GENERAL;
 
+use super::tiers::{TierNumbers, phrases, tiers};
+
 const HOUR_MS: i64 = 3_600_000;
 /// The defaults' file says so too; a program may be configured without it.
 const RETRIES: u32 = 2;
@@ -73,6 +75,9 @@ pub struct Numbers {
     pub prompt: Option<String>,
     /// Times one is asked again; for all models only.
     pub summariser_retries: Option<u32>,
+    /// Those of tiers.
+    #[serde(flatten)]
+    pub tiers: TierNumbers,
 }
 
 /// What holds for one model.
@@ -82,6 +87,8 @@ pub struct Resolved {
     pub policy: Policy,
     /// Share of the window that is kept free.
     pub safety: Ppm,
+    /// What ends a topic where a user's message begins with it.
+    pub phrases: Vec<Arc<str>>,
 }
 
 /// A number that somebody set, and where.
@@ -241,7 +248,13 @@ impl Scopes<'_> {
         Resolved {
             policy,
             safety: self.share(|n| n.safety).unwrap_or(Ppm::percent(5)),
+            phrases: phrases(&self.tiers()).into_iter().map(Arc::from).collect(),
         }
+    }
+
+    /// The numbers of tiers, nearest first.
+    fn tiers(&self) -> Vec<&TierNumbers> {
+        self.0.iter().map(|numbers| &numbers.tiers).collect()
     }
 
     fn change(&self, policy: &mut Policy) {
@@ -250,7 +263,10 @@ impl Scopes<'_> {
             .pick(|n| n.minimum_tokens)
             .map_or(policy.minimum, Tokens);
         policy.target = self.share(|n| n.target).unwrap_or(policy.target);
-        policy.keep = self.pick(keep).unwrap_or(policy.keep);
+        policy.keep = match policy.keep {
+            Keep::Tiers(preset) => Keep::Tiers(tiers(&self.tiers(), preset)),
+            preset => self.pick(keep).unwrap_or(preset),
+        };
         if let (Keep::Tokens { align, .. }, Some(messages)) =
             (&mut policy.keep, self.pick(|n| n.align))
         {
@@ -284,7 +300,9 @@ impl Scopes<'_> {
 
 /// What the catalogue says of a model, where the preset asks for it.
 fn of_model(mut policy: Policy, model: &Entry) -> Policy {
-    if let Some(Trigger::OfWindow(share)) = &mut policy.trigger {
+    if let (Preset::Retention, Some(Trigger::OfWindow(share))) =
+        (policy.preset, &mut policy.trigger)
+    {
         *share = model.trigger;
     }
     if let Keep::Tokens { amount, .. } = &mut policy.keep {

@@ -1,10 +1,14 @@
 //! Numbers that are right each by itself and wrong together.
 
-use unisono_context::policy::Preset;
+use unisono_context::Ppm;
+use unisono_context::policy::{Preset, Tiers};
 
 use super::compaction::{Compaction, Numbers};
 use super::layers::Layers;
 use crate::diagnostic::{Diagnostic, Diagnostics};
+
+/// What three shares may miss of the whole, in millionths: thirds are written with some digits.
+const SHARES_OFF_PPM: u64 = 1_000;
 
 /// Reports each pair of thresholds that cannot both hold, naming both.
 pub(super) fn check(compaction: &Compaction, layers: &Layers, found: &mut Diagnostics) {
@@ -22,6 +26,8 @@ pub(super) fn check(compaction: &Compaction, layers: &Layers, found: &mut Diagno
         check.below("keep_share", "target");
         check.align();
         check.off();
+        check.shares();
+        check.tiers();
     }
 }
 
@@ -88,6 +94,90 @@ impl Check<'_> {
             .find(|(key, set)| *set && same_origin(key));
         if let Some((key, _)) = found {
             self.contradict(key, "preset", "`off` never compacts");
+        }
+    }
+
+    /// The shares of the tiers are the whole. A share that this table leaves out is the one for
+    /// all, or the preset's.
+    fn shares(&mut self) {
+        let preset = Tiers::DEFAULT;
+        let presets = [preset.topic, preset.topics, preset.bulks];
+        let own = self.own.tiers.shares();
+        let all = self.all.tiers.shares();
+        let each = own.into_iter().zip(all).zip(presets);
+        let shares: Vec<(&str, Ppm)> = each
+            .map(|(((key, own), (_, all)), preset)| {
+                let set = own.or(all).and_then(Ppm::from_fraction);
+                (key, set.unwrap_or(preset))
+            })
+            .collect();
+        let Some((first, _)) = own.into_iter().find(|(_, share)| share.is_some()) else {
+            return;
+        };
+        let sum: u64 = shares.iter().map(|(_, share)| u64::from(share.0)).sum();
+        if sum.abs_diff(u64::from(Ppm::ONE.0)) <= SHARES_OFF_PPM {
+            return;
+        }
+        let named: Vec<String> = shares
+            .iter()
+            .map(|(key, share)| {
+                let key = path(&self.scope, key).join(".");
+                format!("`{key}` = {}", share.as_fraction())
+            })
+            .collect();
+        let sum = sum as f64 / 1e6;
+        let problem = format!(
+            "{} add up to {sum}, they must add up to 1",
+            named.join(", ")
+        );
+        let key = path(&self.scope, first);
+        let place = self.layers.place(&key);
+        let help = "set all three in one place";
+        self.found.push(
+            Diagnostic::error(place, problem)
+                .on(key.join("."))
+                .help(help),
+        );
+    }
+
+    /// What stays is a topic, and what is cut is told in one way.
+    fn tiers(&mut self) {
+        let keeps = [
+            ("keep_messages", self.own.keep_messages.is_some()),
+            ("keep_tokens", self.own.keep_tokens.is_some()),
+            ("keep_share", self.own.keep_share.is_some()),
+        ];
+        let keep = keeps.into_iter().find(|(_, set)| *set);
+        let tiered = self.own.preset.as_deref() == Some(Preset::Tiered.name());
+        if let (true, Some((key, _))) = (tiered, keep) {
+            self.contradict(key, "preset", "`tiered` keeps the current topic");
+        }
+        let topics = self.own.tiers.first_set();
+        if let (Some((key, _)), Some(topics)) = (keep.filter(|_| !tiered), topics) {
+            self.contradict(
+                topics,
+                key,
+                "only `tiered` has topics, and it keeps the current one",
+            );
+        }
+        let caps = (
+            self.own
+                .tiers
+                .topic_cap_tokens
+                .or(self.all.tiers.topic_cap_tokens),
+            self.own
+                .tiers
+                .bulk_cap_tokens
+                .or(self.all.tiers.bulk_cap_tokens),
+        );
+        let merge = self.own.tiers.bulk_merge.or(self.all.tiers.bulk_merge);
+        let merge = u64::from(merge.unwrap_or(Tiers::DEFAULT.merge));
+        if let (Some(topic), Some(bulk)) = caps
+            && bulk >= topic.saturating_mul(merge)
+        {
+            let why =
+                format!("a bulk of {merge} topics of {topic} tokens must be smaller than these");
+            self.contradict("bulk_cap_tokens", "topic_cap_tokens", &why);
         }
     }
 

@@ -109,7 +109,14 @@ const LOG: &[Key] = &[
 ];
 
 /// The presets' names, as [`unisono_context::policy::Preset`] has them.
-const PRESETS: &[&str] = &["off", "truncate", "checkpoint", "retention", "progressive"];
+const PRESETS: &[&str] = &[
+    "off",
+    "truncate",
+    "checkpoint",
+    "retention",
+    "progressive",
+    "tiered",
+];
 
 /// The numbers of a compaction policy: for all models, those of a provider, or one.
 macro_rules! policy_keys {
@@ -133,6 +140,19 @@ macro_rules! policy_keys {
             key("safety", Kind::Margin),
             key("summarisers", Kind::Texts),
             key("prompt", Kind::Prompt),
+            key("tier_topic", Kind::Share),
+            key("tier_topics", Kind::Share),
+            key("tier_bulks", Kind::Share),
+            key("topic_cap_tokens", Kind::Whole(32, i64::MAX)),
+            key("bulk_cap_tokens", Kind::Whole(32, i64::MAX)),
+            key("topics_keep", Kind::Whole(0, u32::MAX as i64)),
+            key("bulk_merge", Kind::Whole(2, u32::MAX as i64)),
+            key("attention", Kind::Margin),
+            key("large_message", Kind::Share),
+            key("large_message_chars", Kind::Whole(12, u32::MAX as i64)),
+            key("silence_minutes", Kind::Whole(0, 525_600)),
+            key("topic_ends_over", Kind::Margin),
+            key("topic_phrases", Kind::Texts),
             $($more),*
         ]
     };

@@ -8,7 +8,7 @@
 //! | `branch` | `name`, `head` |
 //! | `checkpoint` | see [`checkpoint`] |
 //! | `masked` | `message`, `tokens` it had, `counts` it has |
-//! | `cut` | `message`, `target_chars`, `counts` |
+//! | `cut`, `truncated` | `message`, `target_chars`, `counts` |
 //!
 //! A person may leave ids, parents and times out: a message then follows the one before it.
 
@@ -28,13 +28,14 @@ use crate::diagnostic::{nearest, suggestion};
 /// The version this program writes and reads.
 pub(super) const VERSION: u32 = 1;
 
-const LINES: [&str; 6] = [
+const LINES: [&str; 7] = [
     "session",
     "message",
     "branch",
     "checkpoint",
     "masked",
     "cut",
+    "truncated",
 ];
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 const PARTS: [&str; 4] = ["text", "tool_call", "tool_result", "attachment"];
@@ -90,6 +91,7 @@ fn line<'t>(item: Value<'t>, index: usize, draft: &mut Draft<'t, '_, '_>) -> Res
         "checkpoint" => checkpoint::read(&object, draft),
         "masked" => shortened::masked(&object, draft),
         "cut" => shortened::cut(&object, draft),
+        "truncated" => shortened::truncated(&object, draft),
         unknown => {
             let help = suggestion(unknown, LINES.into_iter()).unwrap_or_default();
             Err(kind.wrong(format!("unknown line type {unknown:?}; {help}")))

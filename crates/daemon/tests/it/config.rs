@@ -73,7 +73,7 @@ fn what_the_comments_say_is_what_the_presets_do() {
         "mask_over_tokens",
         "mask_keep_newest",
     ];
-    let own: [(&str, &[&str], &str); 3] = [
+    let own: [(&str, &[&str], &str); 4] = [
         (
             "checkpoint",
             &[
@@ -90,6 +90,23 @@ fn what_the_comments_say_is_what_the_presets_do() {
             "minimum_tokens = 2_000",
         ),
         ("progressive", &["trigger_of_usable", "keep_share"], ""),
+        (
+            "tiered",
+            &[
+                "tier_topic",
+                "tier_topics",
+                "tier_bulks",
+                "topic_cap_tokens",
+                "bulk_cap_tokens",
+                "topics_keep",
+                "bulk_merge",
+                "large_message",
+                "attention",
+                "silence_minutes",
+                "topic_ends_over",
+            ],
+            "",
+        ),
     ];
     for (preset, keys, more) in own {
         let general: Vec<&str> = all

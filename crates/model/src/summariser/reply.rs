@@ -3,6 +3,7 @@
 
 use unisono_context::Tokens;
 use unisono_context::call::{Reply, Stop};
+use unisono_context::checkpoint::Tier;
 use unisono_context::compaction::{self, Draft, Rejection, SECTIONS, accept};
 
 use super::wrap::released;
@@ -49,11 +50,12 @@ pub fn summary(reply: &Reply, style: Style) -> Result<String, Rejection> {
         },
         tokens: Tokens::ZERO,
     };
-    match accept(&draft, Tokens(u64::MAX), Tokens(u64::MAX)) {
-        Err(Rejection::LacksHeadings) if style == Style::Paragraph => Ok(text),
-        Err(rejection) => Err(rejection),
-        Ok(()) => Ok(text),
-    }
+    let tier = match style {
+        Style::Rolling => Tier::Conversation,
+        Style::Paragraph => Tier::Topic,
+    };
+    accept(&draft, tier, Tokens(u64::MAX), Tokens(u64::MAX))?;
+    Ok(text)
 }
 
 /// How long the summary should be when one of so many tokens was over its cap: as much less as it

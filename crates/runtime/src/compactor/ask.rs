@@ -12,7 +12,6 @@ use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept};
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
-use unisono_model::extractive::Style;
 use unisono_model::language::{LanguageModel, Reply};
 use unisono_model::summariser::{
     self, Limits, Material, Parts, Said, plan_parts, shorter, summary,
@@ -23,7 +22,7 @@ use unisono_session::brief::CompactionJob;
 use super::Work;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
-use super::extract::{Block, cost, summary_of};
+use super::extract::{Block, cost, style, summary_of};
 
 /// What a model is asked for.
 pub(super) struct Asked<'a> {
@@ -107,7 +106,7 @@ async fn part(
         let by = reply.stand_in.as_ref().unwrap_or(&asked.summariser.model);
         asked.work.used(by, reply.usage);
         let last = index + 1 == parts.parts.len();
-        let judged = match summary(&reply, Style::Rolling) {
+        let judged = match summary(&reply, style(&asked.work.job)) {
             Ok(text) if last => finished(asked, text, target, by).await?,
             Ok(text) => carried(asked, text, target, parts.carried).await?,
             Err(rejection) => Err(Unfit { rejection, target }),
@@ -148,7 +147,8 @@ async fn finished(
         stop: Stop::Complete,
         tokens,
     };
-    Ok(match accept(&draft, asked.cap, asked.below) {
+    let tier = job.plan.step.tier();
+    Ok(match accept(&draft, tier, asked.cap, asked.below) {
         Ok(()) => Ok(Finished::Block(Block {
             body,
             key_facts: asked.key_facts.to_vec(),
@@ -213,7 +213,10 @@ async fn complete(
 /// Divides the conversation for the model's window.
 async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
     let job = asked.work.job.clone();
-    let (summariser, prompt) = (asked.summariser.clone(), asked.chain.prompt.clone());
+    let (summariser, prompt) = (
+        asked.summariser.clone(),
+        asked.chain.prompt(job.plan.step.tier()).clone(),
+    );
     let limits = Limits {
         window: summariser.window,
         max_output: summariser.max_output,

@@ -19,9 +19,11 @@ use super::{StepEnd, Work, summarise};
 pub(super) async fn carry_out(work: &Work) -> StepEnd {
     let (job, tokenizer) = (&work.job, &work.tokenizer);
     match &job.plan.step {
-        Step::Mask(_) | Step::Cut { .. } => alter(job, tokenizer).await,
+        Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => alter(job, tokenizer).await,
         Step::Drop { cover } => Ok(StepResult::Written(note(job, cover, tokenizer).await?)),
-        Step::Summarise { cover, cap, writer } => {
+        Step::Summarise {
+            cover, cap, writer, ..
+        } => {
             let written = summarise::summarise(work, cover, *cap, *writer).await?;
             Ok(StepResult::Written(written))
         }

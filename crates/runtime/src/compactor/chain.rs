@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unisono_context::checkpoint::Tier;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Ppm, Tokens};
 use unisono_model::summariser::Prompt;
@@ -36,11 +37,26 @@ impl Summariser {
 pub struct Chain {
     /// The models. Where none of them writes a summary that can be taken, quotes are.
     pub models: Vec<Summariser>,
-    /// What they are told.
+    /// What they are told of a conversation …
     pub prompt: Arc<Prompt>,
+    /// … of a topic …
+    pub topic: Arc<Prompt>,
+    /// … and of several topics.
+    pub bulk: Arc<Prompt>,
     /// How often one is asked again where its summary cannot be taken. A request that fails was
     /// tried again by the model's client and is not repeated.
     pub retries: u32,
+}
+
+impl Chain {
+    /// What they are told of what is to become a summary of that tier.
+    pub(super) fn prompt(&self, tier: Tier) -> &Arc<Prompt> {
+        match tier {
+            Tier::Conversation => &self.prompt,
+            Tier::Topic => &self.topic,
+            Tier::Bulk => &self.bulk,
+        }
+    }
 }
 
 /// The chain for each model that leads conversations, by its name in definitions. Conversations

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::Tokens;
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, block_text};
+use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Tier, block_text};
 use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
 use unisono_context::tokens::Counts;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -46,7 +46,7 @@ pub(super) async fn extracted(
         stop: Stop::Complete,
         tokens: cost(job, counts),
     };
-    match accept(&draft, cap, cover.original) {
+    match accept(&draft, job.plan.step.tier(), cap, cover.original) {
         Ok(()) => Ok(Block {
             body,
             key_facts,
@@ -57,6 +57,14 @@ pub(super) async fn extracted(
             tracing::warn!(%rejection, "the extractive summary is not taken, the text is truncated");
             truncate(job, cover, cap, tokenizer).await
         }
+    }
+}
+
+/// How the summary of a step is laid out: one paragraph for topics and bulks.
+pub(super) fn style(job: &CompactionJob) -> Style {
+    match job.plan.step.tier() {
+        Tier::Conversation => Style::Rolling,
+        Tier::Topic | Tier::Bulk => Style::Paragraph,
     }
 }
 
@@ -122,7 +130,7 @@ fn with_input<T>(
         prior: (!prior.is_empty()).then_some(prior.as_str()),
         prior_facts: &prior_facts(job),
         cap,
-        style: Style::Rolling,
+        style: style(job),
         instructions: job.instructions.as_deref(),
         count: &|text| tokenizer.count(text).at_most.0,
     }))
@@ -166,7 +174,10 @@ async fn truncate(
     let key_facts = KeyFact::carried_within(&prior_facts(job), &[], room, bytes);
     let mut keep = TRUNCATION_KEEPS;
     while keep > 0 {
-        let text = format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep));
+        let text = match style(job) {
+            Style::Rolling => format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep)),
+            Style::Paragraph => truncated(&whole, keep),
+        };
         let body = Body::Summary(text.into());
         let block = block_text(&cover.spans, &body, &key_facts);
         let counts = count_block(job, &block, tokenizer).await?;

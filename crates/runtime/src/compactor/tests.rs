@@ -13,7 +13,7 @@ use unisono_context::{Encoding, MessageId, Ordinal, Ppm, Role, SessionId, Tokens
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{CacheWarm, Class, Models, Reply, Request, Stop, Usage};
 use unisono_model::prompt::Group;
-use unisono_model::summariser::{GENERAL, Prompts};
+use unisono_model::summariser::{BULK, GENERAL, Prompts, TOPIC};
 use unisono_session::Definition;
 use unisono_session::agent::Team;
 use unisono_session::event::{Fact, Outcome, Work as TurnWork};
@@ -70,6 +70,8 @@ impl Stage {
         let chain = Chain {
             models: named().map(|(name, _)| summariser(name, window)).collect(),
             prompt: prompts.get(GENERAL).unwrap().clone(),
+            topic: prompts.get(TOPIC).unwrap().clone(),
+            bulk: prompts.get(BULK).unwrap().clone(),
             retries: 2,
         };
         let clients = named().fold(Models::default(), |all, (name, model)| {
@@ -111,6 +113,7 @@ impl Stage {
                 available: Vec::new(),
             },
             policy: self.policy,
+            phrases: Vec::new(),
             safety: Ppm::percent(5),
             tools: Vec::new(),
             calibrations: Vec::new(),

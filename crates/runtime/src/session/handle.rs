@@ -150,6 +150,15 @@ impl Handle {
         .await
     }
 
+    /// Lets the current topic of a branch end.
+    ///
+    /// # Errors
+    /// There is no topic to end, the branch is busy or unknown, or the store fails.
+    pub async fn seal(&self, branch: &str) -> Result<(), Error> {
+        let branch = branch.into();
+        self.request(Input::Seal { branch }).await
+    }
+
     /// Waits until a turn has ended and its end is on disk.
     ///
     /// # Errors

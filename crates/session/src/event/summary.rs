@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use unisono_context::checkpoint::{Body, Span};
+use unisono_context::checkpoint::{Body, Span, Tier};
 use unisono_context::compaction::{Cover, Step as PlanStep};
 use unisono_context::snapshot::Manifest;
 use unisono_context::tokens::Count;
@@ -56,6 +56,9 @@ impl Fact {
             Fact::Pinned { .. } => "pinned",
             Fact::Unpinned { .. } => "unpinned",
             Fact::Restored { .. } => "restored",
+            Fact::PhrasesSet { .. } => "phrases_set",
+            Fact::TopicsDecided { .. } => "topics_decided",
+            Fact::TopicSealed { .. } => "topic_sealed",
         }
     }
 }
@@ -178,6 +181,20 @@ impl Display for Fact {
             Fact::Restored { checkpoint, .. } => {
                 write!(f, "checkpoint {}", Short(checkpoint.as_u128()))
             }
+            Fact::PhrasesSet { phrases } => write!(f, "{phrases:?}"),
+            Fact::TopicsDecided { turn: id, ends, .. } => {
+                write!(f, "{}:", turn(*id))?;
+                let each = ends.iter();
+                each.map(|end| write!(f, " {} by {}", end.opener, end.by.name()))
+                    .collect::<fmt::Result>()?;
+                match ends.len() {
+                    0 => f.write_str(" no topic ended"),
+                    _ => Ok(()),
+                }
+            }
+            Fact::TopicSealed { branch, last } => {
+                write!(f, "{branch} at message {}", Short(last.as_u128()))
+            }
         }
     }
 }
@@ -210,8 +227,14 @@ fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
             target_chars,
             ..
         } => write!(f, "cut {ordinal} to {target_chars} characters"),
-        PlanStep::Summarise { cover, cap, .. } => {
-            f.write_str("summarise ")?;
+        PlanStep::Summarise {
+            cover, tier, cap, ..
+        } => {
+            f.write_str(match tier {
+                Tier::Conversation => "summarise ",
+                Tier::Topic => "summarise topic ",
+                Tier::Bulk => "summarise as a bulk ",
+            })?;
             covered(cover, f)?;
             write!(f, " in at most {cap}")
         }
@@ -223,6 +246,9 @@ fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
             f.write_str("write the summary of ")?;
             spans(&cover.spans, f)?;
             write!(f, " anew in at most {cap}")
+        }
+        PlanStep::Truncate { messages, .. } => {
+            write!(f, "cut the tails of {} messages", messages.len())
         }
     }
 }

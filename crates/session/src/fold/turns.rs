@@ -93,6 +93,12 @@ impl State {
         Ok(())
     }
 
+    pub(super) fn preparing(&mut self, id: TurnId) -> Result<&mut Turn, Error> {
+        self.turn_in(id, "decision about topics", |phase| {
+            *phase == Phase::Preparing
+        })
+    }
+
     pub(super) fn compacting(&mut self, id: TurnId) -> Result<&mut Turn, Error> {
         self.turn_in(id, "compaction step", |phase| {
             matches!(phase, Phase::Compacting(_))

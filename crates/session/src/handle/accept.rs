@@ -28,6 +28,10 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
     let available = available
         .map(|agent| define(tx, agent))
         .collect::<Result<_, _>>()?;
+    if new.policy.tiers().is_some() && *tx.state.phrases != *new.phrases {
+        let phrases = new.phrases;
+        tx.record(Fact::PhrasesSet { phrases })?;
+    }
     let turn = AcceptedTurn {
         id: new.id,
         branch: new.branch,

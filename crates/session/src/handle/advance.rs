@@ -6,14 +6,16 @@ use std::sync::Arc;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction::{self, Error, Mode, Plan};
 use unisono_context::policy::Policy;
+use unisono_context::topic::TopicEnd;
 use unisono_context::view::View;
-use unisono_context::{Snapshot, Timestamp, Tokens, TurnId};
+use unisono_context::{MessageId, Snapshot, Timestamp, Tokens, TurnId};
 
 use crate::due;
 use crate::event::{Fact, Outcome, Work};
 use crate::fold;
 use crate::ids;
 use crate::state::State;
+use crate::topics::{Rules, decide};
 use crate::turn::{Phase, Turn};
 
 use super::restore::{self, Decision};
@@ -46,6 +48,11 @@ fn step(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
         Phase::Queued => tx.record(Fact::TurnStarted { turn: id }),
         Phase::Preparing => match prepare(tx, turn) {
             Prepared::Waits => Ok(()),
+            Prepared::Topics(through, ends) => tx.record(Fact::TopicsDecided {
+                turn: id,
+                through,
+                ends,
+            }),
             Prepared::Plan(plan) => tx.record(Fact::CompactionPlanned {
                 turn: id,
                 plan: *plan,
@@ -63,6 +70,8 @@ fn step(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
 enum Prepared {
     /// Its branch is not counted yet.
     Waits,
+    /// Where topics end in what came since.
+    Topics(MessageId, Vec<TopicEnd>),
     /// A compaction step.
     Plan(Box<Plan>),
     /// Nothing is left to compact.
@@ -73,7 +82,7 @@ enum Prepared {
     Done(Outcome),
 }
 
-/// T1–T3: when all is counted, plan the next compaction step, or freeze.
+/// T1–T3: when all is counted, decide where topics end, plan the next compaction step, or freeze.
 fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     let state = &*tx.state;
     let encodings = turn.encodings();
@@ -91,6 +100,9 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
             Decision::Restored(fact) => Prepared::Recorded(Box::new(fact)),
             Decision::Ends(outcome) => Prepared::Done(outcome),
         };
+    }
+    if let Some(ends) = topics(state, turn, &view, &budgets).filter(|_| answers) {
+        return Prepared::Topics(view.head(), ends);
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
         return match rewrite::decide(state, turn, checkpoint, (&view, &budgets), tx.now) {
@@ -138,6 +150,23 @@ fn repair(
         return None;
     }
     compaction::repair(view, budgets, &turn.accepted.policy, now)
+}
+
+/// Where topics end; none where that is decided, or of no account.
+fn topics(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Option<Vec<TopicEnd>> {
+    let policy = &turn.accepted.policy;
+    let tiers = policy.tiers()?;
+    let open = !state.topics.is_decided(view.head());
+    open.then(|| {
+        let rules = Rules {
+            topics: &state.topics,
+            phrases: &state.phrases,
+            tiers,
+            policy,
+            budgets,
+        };
+        decide(view, &rules)
+    })
 }
 
 fn view<'s>(state: &'s State, turn: &Turn, pending: bool) -> Option<View<'s>> {

@@ -94,7 +94,10 @@ fn carried_out(
 ) -> Result<StepResult, String> {
     let unfit = || "the result does not fit the step".to_owned();
     match (&plan.step, result) {
-        (Step::Mask(_) | Step::Cut { .. }, StepResult::Altered(mut alterations)) => {
+        (
+            Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. },
+            StepResult::Altered(mut alterations),
+        ) => {
             let made = alterations.iter().map(|a| (a.message, a.ordinal, a.form));
             if !made.eq(plan.step.forms()) {
                 return Err(unfit());
@@ -252,7 +255,7 @@ fn checkpoint(tx: &Tx<'_>, turn: TurnId, plan: &Plan, written: Written) -> Optio
     };
     let view = state.view(state.tree.head(&open.accepted.branch)?, pending)?;
     let preset = open.accepted.policy.preset;
-    let mut made = Checkpoint::from_cover(plan.step.cover()?, &view, kind, preset, made)?;
+    let mut made = Checkpoint::from_step(&plan.step, &view, kind, preset, made)?;
     let replaced = open.accepted.work.checkpoint();
     if let Some(old) = replaced.and_then(|old| state.checkpoints.get(old)) {
         made.tier = old.tier;

@@ -68,7 +68,7 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
         }];
     }
     let result = match &job.plan.step {
-        PlanStep::Mask(_) | PlanStep::Cut { .. } => {
+        PlanStep::Mask(_) | PlanStep::Cut { .. } | PlanStep::Truncate { .. } => {
             let mut forms = job.plan.step.forms();
             if rng.percent(trouble / 4) {
                 forms.pop();

@@ -434,6 +434,7 @@ pub fn same(live: &State, folded: &State) {
     assert_eq!(live.system(), folded.system());
     assert_eq!(live.labels(), folded.labels());
     assert_eq!(live.pinned(), folded.pinned());
+    assert_eq!(live.topics(), folded.topics());
     assert!(live.ended_turns().eq(folded.ended_turns()));
     let nodes = |tree: &Tree| -> Vec<_> {
         let nodes = tree.iter();

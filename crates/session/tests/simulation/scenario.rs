@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use unisono_context::budget::Limits;
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::policy::{Keep, Masking, Method, Policy, Preset, Trigger};
+use unisono_context::policy::{Ends, Keep, Masking, Method, Policy, Preset, Tiers, Trigger};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId};
 use unisono_session::agent::{
@@ -31,6 +31,7 @@ pub enum Call {
         message: MessageId,
         pinned: bool,
     },
+    Seal(Arc<str>),
 }
 
 #[derive(Clone, Debug)]
@@ -97,12 +98,25 @@ pub fn message(n: u64, role: Role, length: usize) -> NewMessage {
     NewMessage::text(message_id(n), role, text, Timestamp(n as i64))
 }
 
+/// Small enough for topics to end, and for all that follows from it.
+const TIERS: Tiers = Tiers {
+    topic_cap: Tokens(40),
+    bulk_cap: Tokens(40),
+    topics_keep: 1,
+    ends: Ends {
+        silence_ms: Some(20),
+        over: Some(Ppm::percent(60)),
+    },
+    ..Tiers::DEFAULT
+};
+
 pub fn policy(rng: &mut Rng) -> Policy {
-    let preset = Preset::ALL[rng.below(5)];
+    let preset = Preset::ALL[rng.below(6)];
     Policy {
         trigger: (preset != Preset::Off).then_some(Trigger::Tokens(Tokens(120))),
         minimum: Tokens::ZERO,
         keep: match rng.below(3) {
+            _ if preset == Preset::Tiered => Keep::Tiers(TIERS),
             0 => Keep::Messages(2),
             1 => Keep::UpToTarget,
             _ => Keep::ShareOfHistory(Ppm::percent(30)),
@@ -182,6 +196,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
             available,
         },
         policy: policy(rng),
+        phrases: vec![format!("00000{}", rng.below(9)).into()],
         safety: Ppm::percent(5),
         tools: if rng.percent(30) {
             vec![ToolSpec {
@@ -255,6 +270,9 @@ impl Scenario {
                 };
             }
             calls.push(Call::Accept(Box::new(turn)));
+            if exists && rng.percent(15) {
+                calls.push(Call::Seal(branch.into()));
+            }
             if rng.percent(15) {
                 calls.push(Call::Cancel(turn_id(rng.below(n as usize + 1) as u64)));
             }

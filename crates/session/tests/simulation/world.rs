@@ -282,6 +282,7 @@ impl World {
                 messages: vec![message],
                 pinned,
             },
+            Call::Seal(branch) => Input::Seal { branch },
         };
         let before = self.journal.len();
         match self.try_feed(input) {
@@ -298,6 +299,7 @@ impl World {
                 | Refusal::UnknownBranch(_)
                 | Refusal::NotOnBranch { .. }
                 | Refusal::NotActive(_),
+                | Refusal::NothingToSeal { .. },
             ) => {}
             Err(refusal) => panic!("refused: {refusal}"),
         }

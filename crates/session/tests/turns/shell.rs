@@ -176,7 +176,7 @@ pub fn count(request: &CountRequest) -> Input {
 
 pub fn compact(job: &CompactionJob) -> Input {
     let result = match &job.plan.step {
-        PlanStep::Mask(_) | PlanStep::Cut { .. } => {
+        PlanStep::Mask(_) | PlanStep::Cut { .. } | PlanStep::Truncate { .. } => {
             let forms = job.plan.step.forms().into_iter();
             let altered = forms.map(|(message, ordinal, form)| Alteration {
                 message,
@@ -308,6 +308,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         work: Work::Answer { input: input(n) },
         team,
         policy: Policy::of(Preset::Off),
+        phrases: Vec::new(),
         safety: Ppm::percent(5),
         tools: Vec::new(),
         calibrations: Vec::new(),

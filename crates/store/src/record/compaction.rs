@@ -1,10 +1,10 @@
 //! Steps of a compaction.
 
 use serde::{Deserialize, Serialize};
-use unisono_context::{CheckpointId, MessageId, Ordinal, Tokens, budget, compaction};
+use unisono_context::{CheckpointId, MessageId, Ordinal, Tokens, budget, checkpoint, compaction};
 
 use super::Invalid;
-use super::checkpoint::{Span, Writer};
+use super::checkpoint::{Span, Tier, Writer};
 use super::tokens::Encoding;
 
 /// A step with the numbers that led to it.
@@ -49,6 +49,17 @@ pub(crate) enum Step {
         cover: Cover,
         prior: Vec<u128>,
         cap_tokens: u64,
+    },
+    /// A summary of another tier than the conversation's.
+    SummariseTier {
+        cover: Cover,
+        cap_tokens: u64,
+        writer: Writer,
+        tier: Tier,
+    },
+    Truncate {
+        messages: Vec<(u128, u32)>,
+        target_chars: u32,
     },
 }
 
@@ -124,10 +135,36 @@ impl TryFrom<&compaction::Step> for Step {
                 ordinal: ordinal.0,
                 target_chars: *target_chars,
             },
-            compaction::Step::Summarise { cover, cap, writer } => Self::Summarise {
+            compaction::Step::Summarise {
+                cover,
+                tier: checkpoint::Tier::Conversation,
+                cap,
+                writer,
+            } => Self::Summarise {
                 cover: cover.try_into()?,
                 cap_tokens: cap.0,
                 writer: (*writer).into(),
+            },
+            compaction::Step::Summarise {
+                cover,
+                tier,
+                cap,
+                writer,
+            } => Self::SummariseTier {
+                cover: cover.try_into()?,
+                cap_tokens: cap.0,
+                writer: (*writer).into(),
+                tier: (*tier).into(),
+            },
+            compaction::Step::Truncate {
+                messages,
+                target_chars,
+            } => Self::Truncate {
+                messages: messages
+                    .iter()
+                    .map(|(id, at)| (id.as_u128(), at.0))
+                    .collect(),
+                target_chars: *target_chars,
             },
             compaction::Step::Drop { cover } => Self::Drop {
                 cover: cover.try_into()?,
@@ -162,8 +199,35 @@ impl TryFrom<Step> for compaction::Step {
                 writer,
             } => Self::Summarise {
                 cover: cover.try_into()?,
+                tier: checkpoint::Tier::Conversation,
                 cap: Tokens(cap_tokens),
                 writer: writer.into(),
+            },
+            // The conversation's are written as above, and only so.
+            Step::SummariseTier {
+                tier: Tier::Conversation,
+                ..
+            } => return Err(Invalid::Tier),
+            Step::SummariseTier {
+                cover,
+                cap_tokens,
+                writer,
+                tier,
+            } => Self::Summarise {
+                cover: cover.try_into()?,
+                tier: tier.into(),
+                cap: Tokens(cap_tokens),
+                writer: writer.into(),
+            },
+            Step::Truncate {
+                messages,
+                target_chars,
+            } => Self::Truncate {
+                messages: messages
+                    .into_iter()
+                    .map(|(id, at)| (MessageId::from_u128(id), Ordinal(at)))
+                    .collect(),
+                target_chars,
             },
             Step::Drop { cover } => Self::Drop {
                 cover: cover.try_into()?,

@@ -15,6 +15,7 @@ use super::run::{DelegatedCall, Ending, Late, OpenedRun, Step, Usage};
 use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
+use super::topic::TopicEnd;
 use super::turn::{AcceptedTurn, Outcome, Work};
 
 mod read;
@@ -135,12 +136,25 @@ pub(super) enum Fact {
         checkpoint: u128,
         before_tokens: u64,
     },
+    PhrasesSet {
+        phrases: Vec<Arc<str>>,
+    },
+    TopicsDecided {
+        turn: u128,
+        through: u128,
+        ends: Vec<TopicEnd>,
+    },
+    TopicSealed {
+        branch: Arc<str>,
+        last: u128,
+    },
 }
 
 impl Fact {
     /// The version that knew it first, of those that differ in nothing else from this one.
     pub(super) const fn since(&self) -> u16 {
         match self {
+            Self::PhrasesSet { .. } | Self::TopicsDecided { .. } | Self::TopicSealed { .. } => 3,
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,

@@ -5,6 +5,10 @@ use unisono_context::{Ppm, Tokens, policy};
 
 use super::codes::codes;
 
+mod tiers;
+
+use tiers::Tiers;
+
 codes!(
     /// A named set of defaults.
     Preset = policy::Preset {
@@ -13,6 +17,7 @@ codes!(
         Checkpoint,
         Retention,
         Progressive,
+        Tiered,
     }
 );
 
@@ -44,6 +49,7 @@ pub(crate) enum Keep {
     Tokens { amount: u64, align: u32 },
     ShareOfHistory { ppm: u32 },
     UpToTarget,
+    Tiers(Tiers),
 }
 
 /// What becomes of the rest. The order of the variants is the format.
@@ -139,6 +145,7 @@ impl From<policy::Keep> for Keep {
             },
             policy::Keep::ShareOfHistory(share) => Self::ShareOfHistory { ppm: share.0 },
             policy::Keep::UpToTarget => Self::UpToTarget,
+            policy::Keep::Tiers(tiers) => Self::Tiers(tiers.into()),
         }
     }
 }
@@ -153,6 +160,7 @@ impl From<Keep> for policy::Keep {
             },
             Keep::ShareOfHistory { ppm } => Self::ShareOfHistory(Ppm(ppm)),
             Keep::UpToTarget => Self::UpToTarget,
+            Keep::Tiers(tiers) => Self::Tiers(tiers.into()),
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Manifest {
 pub(crate) enum Form {
     Masked { tokens: u64 },
     Cut { target_chars: u32 },
+    Truncated { target_chars: u32 },
 }
 
 /// One shortened message.
@@ -91,6 +92,7 @@ impl From<alteration::Form> for Form {
         match form {
             alteration::Form::Masked { tokens } => Self::Masked { tokens: tokens.0 },
             alteration::Form::Cut { target_chars } => Self::Cut { target_chars },
+            alteration::Form::Truncated { target_chars } => Self::Truncated { target_chars },
         }
     }
 }
@@ -102,6 +104,7 @@ impl From<Form> for alteration::Form {
                 tokens: Tokens(tokens),
             },
             Form::Cut { target_chars } => Self::Cut { target_chars },
+            Form::Truncated { target_chars } => Self::Truncated { target_chars },
         }
     }
 }

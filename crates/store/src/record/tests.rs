@@ -57,6 +57,9 @@ facts![
     Pinned,
     Unpinned,
     Restored,
+    PhrasesSet,
+    TopicsDecided,
+    TopicSealed,
 ];
 
 /// As the last event of an append, with two turns open.
@@ -139,7 +142,7 @@ proptest! {
     #[test]
     fn any_bytes_do_no_harm(
         at in any::<i64>(),
-        fact in 0..26u32,
+        fact in 0..29u32,
         version in 1..=VERSION,
         tail in prop::collection::vec(prop_oneof![Just(0), Just(1), any::<u8>()], 0..400),
     ) {
@@ -217,7 +220,7 @@ fn a_fault_says_what_is_wrong() {
     let mut payload = encode(&started).unwrap();
     payload[14] = 99;
     let fault = decode(&payload).unwrap_err().to_string();
-    assert!(fault.contains("variant index 0 <= i < 25"), "{fault}");
+    assert!(fault.contains("variant index 0 <= i < 28"), "{fault}");
 
     let failed = samples::event(Fact::CompactionFailed {
         turn: samples::TURN,

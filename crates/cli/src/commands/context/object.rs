@@ -30,7 +30,7 @@ pub(super) fn json(shown: &Shown, state: &State) -> Value {
             "pinned": state.pinned().contains(&message.id),
             "form": match entry.form() {
                 Some(Form::Masked { .. }) => Some("masked"),
-                Some(Form::Cut { .. }) => Some("cut"),
+                Some(Form::Cut { .. } | Form::Truncated { .. }) => Some("cut"),
                 None => None,
             },
             "text": entry_text(entry),

@@ -139,7 +139,7 @@ fn line(shown: &Shown, state: &State, entry: &Entry, paint: Paint, full: bool) -
     let message = entry.message();
     let mark = match entry.form() {
         Some(Form::Masked { .. }) => paint.yellow("masked "),
-        Some(Form::Cut { .. }) => paint.yellow("cut "),
+        Some(Form::Cut { .. } | Form::Truncated { .. }) => paint.yellow("cut "),
         None => String::new(),
     };
     let pin = if state.pinned().contains(&message.id) {

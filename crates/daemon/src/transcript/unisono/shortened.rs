@@ -24,6 +24,17 @@ pub(super) fn cut<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Res
     add(object, draft, Form::Cut { target_chars })
 }
 
+/// `truncated`: long texts that keep their head.
+pub(super) fn truncated<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    warn_unknown(
+        object,
+        &["type", "message", "target_chars", "counts"],
+        draft,
+    );
+    let target_chars = object.need("target_chars")?.number()?;
+    add(object, draft, Form::Truncated { target_chars })
+}
+
 fn add<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>, form: Form) -> Result<'t, ()> {
     let named = object.need("message")?;
     let message: MessageId = id(named)?;

@@ -125,6 +125,20 @@ impl TryFrom<Fact> for event::Fact {
                 round,
                 calls: calls.into_iter().map(Into::into).collect(),
             },
+            Fact::PhrasesSet { phrases } => Self::PhrasesSet { phrases },
+            Fact::TopicsDecided {
+                turn,
+                through,
+                ends,
+            } => Self::TopicsDecided {
+                turn: TurnId::from_u128(turn),
+                through: MessageId::from_u128(through),
+                ends: ends.into_iter().map(Into::into).collect(),
+            },
+            Fact::TopicSealed { branch, last } => Self::TopicSealed {
+                branch,
+                last: MessageId::from_u128(last),
+            },
             Fact::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: TurnId::from_u128(turn),
                 outcome: outcome.into(),

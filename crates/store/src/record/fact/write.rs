@@ -7,6 +7,7 @@ use super::Fact;
 use crate::record::Invalid;
 use crate::record::run::DelegatedCall;
 use crate::record::snapshot::Alteration;
+use crate::record::topic::TopicEnd;
 
 impl TryFrom<&event::Fact> for Fact {
     type Error = Invalid;
@@ -115,6 +116,22 @@ impl TryFrom<&event::Fact> for Fact {
                 run: run.as_u128(),
                 round: *round,
                 calls: calls.iter().map(DelegatedCall::from).collect(),
+            },
+            Decided::PhrasesSet { phrases } => Self::PhrasesSet {
+                phrases: phrases.clone(),
+            },
+            Decided::TopicsDecided {
+                turn,
+                through,
+                ends,
+            } => Self::TopicsDecided {
+                turn: turn.as_u128(),
+                through: through.as_u128(),
+                ends: ends.iter().map(TopicEnd::from).collect(),
+            },
+            Decided::TopicSealed { branch, last } => Self::TopicSealed {
+                branch: branch.clone(),
+                last: last.as_u128(),
             },
             Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: turn.as_u128(),

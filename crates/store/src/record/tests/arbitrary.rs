@@ -14,9 +14,12 @@ use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, W
 use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
 use unisono_context::cost::Cost;
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
-use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
+use unisono_context::policy::{
+    Ends, Keep, Large, Masking, Method, ModelQuota, Policy, Preset, Tiers, Trigger,
+};
 use unisono_context::snapshot::{Manifest, ToolSpec};
 use unisono_context::tokens::{Count, Counts};
+use unisono_context::topic::{EndedBy, TopicEnd};
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, MessageId, Ordinal, Ppm, RunId, SessionId, SnapshotId,
     Timestamp, Tokens, TurnId,
@@ -222,6 +225,28 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
             "SummariserUsed",
             (turn_id(), text(), usage())
                 .prop_map(|(turn, model, usage)| Fact::SummariserUsed { turn, model, usage })
+                .boxed(),
+        ),
+        (
+            "PhrasesSet",
+            list(text())
+                .prop_map(|phrases| Fact::PhrasesSet { phrases })
+                .boxed(),
+        ),
+        (
+            "TopicsDecided",
+            (id(TurnId::from_u128), message_id(), list(topic_end()))
+                .prop_map(|(turn, through, ends)| Fact::TopicsDecided {
+                    turn,
+                    through,
+                    ends,
+                })
+                .boxed(),
+        ),
+        (
+            "TopicSealed",
+            (text(), message_id())
+                .prop_map(|(branch, last)| Fact::TopicSealed { branch, last })
                 .boxed(),
         ),
         (

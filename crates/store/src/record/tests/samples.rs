@@ -10,9 +10,12 @@ use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, W
 use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
 use unisono_context::cost::Cost;
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
-use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
+use unisono_context::policy::{
+    Keep, Large, Masking, Method, ModelQuota, Policy, Preset, Tiers, Trigger,
+};
 use unisono_context::snapshot::{Manifest, ToolSpec};
 use unisono_context::tokens::{Count, Counts};
+use unisono_context::topic::{EndedBy, TopicEnd};
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, MessageId, Ordinal, Ppm, RunId, SessionId, SnapshotId,
     Timestamp, Tokens, TurnId,
@@ -96,6 +99,10 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             (MESSAGE, Count::approximate(100)),
         ],
     };
+    let end = |(opener, by)| TopicEnd {
+        opener: Ordinal(opener),
+        by,
+    };
     let preamble_counted = Fact::PreambleCounted {
         preamble: DIGEST,
         encoding: Encoding::Cl100kBase,
@@ -110,6 +117,27 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             Fact::BranchSet {
                 branch: "main".into(),
                 head: MESSAGE,
+            },
+        ),
+        (
+            "phrases_set",
+            Fact::PhrasesSet {
+                phrases: vec!["new topic".into(), "übrigens".into()],
+            },
+        ),
+        (
+            "topics_decided",
+            Fact::TopicsDecided {
+                turn: TURN,
+                through: MESSAGE,
+                ends: (3..).zip(EndedBy::ALL).map(end).collect(),
+            },
+        ),
+        (
+            "topic_sealed",
+            Fact::TopicSealed {
+                branch: "main".into(),
+                last: MESSAGE,
             },
         ),
         ("counted", counted),
@@ -171,6 +199,18 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         quota: None,
         ..Policy::of(Preset::Progressive)
     };
+    let tiers = Policy {
+        keep: Keep::Tiers(Tiers {
+            attention: None,
+            large: Large::Chars(2_000),
+            ..Tiers::DEFAULT
+        }),
+        ..Policy::of(Preset::Tiered)
+    };
+    let compact_again = Work::Compact {
+        keep: None,
+        instructions: None,
+    };
     let ended = |outcome| Fact::TurnEnded {
         turn: TURN,
         outcome,
@@ -221,6 +261,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
                 after: Tokens(90_000),
             }),
         ),
+        ("turn_accepted_tiered", accepted(compact_again, tiers)),
         ("turn_started", Fact::TurnStarted { turn: TURN }),
         ("turn_ended_answered", ended(Outcome::Answered)),
         (
@@ -254,6 +295,7 @@ fn compaction_facts() -> Vec<(&'static str, Fact)> {
     };
     let summarise = Step::Summarise {
         cover: cover(),
+        tier: Tier::Conversation,
         cap: Tokens(2_048),
         writer: Writer::Model,
     };
@@ -266,6 +308,22 @@ fn compaction_facts() -> Vec<(&'static str, Fact)> {
         turn: TURN,
         model: "openai/gpt-4o-mini".into(),
         usage: USAGE,
+    };
+    let topic = Step::Summarise {
+        cover: cover(),
+        tier: Tier::Topic,
+        cap: Tokens(200),
+        writer: Writer::Deterministic,
+    };
+    let truncate = Step::Truncate {
+        messages: vec![(MESSAGE, Ordinal(8)), (MESSAGE, Ordinal(9))],
+        target_chars: 2_000,
+    };
+    let truncated = Fact::Altered {
+        turn: Some(TURN),
+        alterations: vec![alteration(Form::Truncated {
+            target_chars: 2_000,
+        })],
     };
     let altered = |turn| Fact::Altered {
         turn,
@@ -311,6 +369,9 @@ fn compaction_facts() -> Vec<(&'static str, Fact)> {
         ),
         ("compaction_planned_rewrite", planned(rewrite)),
         ("summariser_used", used),
+        ("compaction_planned_topic", planned(topic)),
+        ("compaction_planned_truncate", planned(truncate)),
+        ("altered_truncated", truncated),
         ("altered", altered(Some(TURN))),
         ("altered_import", altered(None)),
         ("compacted", compacted(Some(TURN), checkpoint())),

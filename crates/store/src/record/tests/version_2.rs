@@ -23,6 +23,9 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::Pinned { .. }
         | Fact::Unpinned { .. }
         | Fact::Restored { .. }
+        | Fact::PhrasesSet { .. }
+        | Fact::TopicsDecided { .. }
+        | Fact::TopicSealed { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..

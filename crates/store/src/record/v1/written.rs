@@ -97,6 +97,10 @@ impl From<v2::Fact> for Fact {
             v2::Fact::TurnEnded { turn, outcome } => Self::TurnEnded { turn, outcome },
             v2::Fact::Delegated { .. }
             | v2::Fact::AlteredByImport { .. }
+            | v2::Fact::CameLate { .. }
+            | v2::Fact::PhrasesSet { .. }
+            | v2::Fact::TopicsDecided { .. }
+            | v2::Fact::TopicSealed { .. }
             | v2::Fact::Pinned { .. }
             | v2::Fact::Unpinned { .. }
             | v2::Fact::Restored { .. }

@@ -19,6 +19,11 @@ pub(super) enum ShortenedLine {
         target_chars: u32,
         counts: CountLines,
     },
+    Truncated {
+        message: String,
+        target_chars: u32,
+        counts: CountLines,
+    },
 }
 
 impl ShortenedLine {
@@ -32,6 +37,11 @@ impl ShortenedLine {
                 counts,
             },
             Form::Cut { target_chars } => ShortenedLine::Cut {
+                message,
+                target_chars,
+                counts,
+            },
+            Form::Truncated { target_chars } => ShortenedLine::Truncated {
                 message,
                 target_chars,
                 counts,

@@ -38,10 +38,19 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
                 target_chars,
             }
         }),
-        (cover(), tokens(), writer()).prop_map(|(cover, cap, writer)| Step::Summarise {
-            cover,
-            cap,
-            writer
+        (cover(), tier(), tokens(), writer()).prop_map(|(cover, tier, cap, writer)| {
+            Step::Summarise {
+                cover,
+                tier,
+                cap,
+                writer,
+            }
+        }),
+        (list((message_id(), ordinal())), any::<u32>()).prop_map(|(messages, target_chars)| {
+            Step::Truncate {
+                messages,
+                target_chars,
+            }
         }),
         cover().prop_map(|cover| Step::Drop { cover }),
         (cover(), list(checkpoint_id()), tokens()).prop_map(|(cover, prior, cap)| Step::Rewrite {
@@ -50,6 +59,10 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
             cap
         }),
     ]
+}
+
+fn tier() -> impl Strategy<Value = Tier> {
+    select(&[Tier::Conversation, Tier::Topic, Tier::Bulk][..])
 }
 
 pub(super) fn cover() -> impl Strategy<Value = Cover> {
@@ -73,6 +86,7 @@ pub(super) fn form() -> impl Strategy<Value = Form> {
     prop_oneof![
         tokens().prop_map(|tokens| Form::Masked { tokens }),
         any::<u32>().prop_map(|target_chars| Form::Cut { target_chars }),
+        any::<u32>().prop_map(|target_chars| Form::Truncated { target_chars }),
     ]
 }
 
@@ -121,7 +135,7 @@ pub(super) fn checkpoint() -> impl Strategy<Value = Checkpoint> {
     let range = (list(span()), ordinal(), digest(), any::<u32>());
     let origin = (
         select(&[Kind::Auto, Kind::Manual][..]),
-        select(&[Tier::Conversation, Tier::Topic, Tier::Bulk][..]),
+        tier(),
         preset(),
         writer(),
         text(),

@@ -93,7 +93,41 @@ pub(super) fn keep() -> impl Strategy<Value = Keep> {
         (tokens(), any::<u32>()).prop_map(|(amount, align)| Keep::Tokens { amount, align }),
         ppm().prop_map(Keep::ShareOfHistory),
         Just(Keep::UpToTarget),
+        tiers().prop_map(Keep::Tiers),
     ]
+}
+
+pub(super) fn topic_end() -> impl Strategy<Value = TopicEnd> {
+    (ordinal(), select(&EndedBy::ALL[..])).prop_map(|(opener, by)| TopicEnd { opener, by })
+}
+
+fn tiers() -> impl Strategy<Value = Tiers> {
+    let large = prop_oneof![
+        ppm().prop_map(Large::OfTopic),
+        any::<u32>().prop_map(Large::Chars),
+    ];
+    let numbers = (tokens(), tokens(), any::<u32>(), any::<u32>());
+    let parts = (
+        option::of(ppm()),
+        large,
+        option::of(any::<i64>()),
+        option::of(ppm()),
+    );
+    ((ppm(), ppm(), ppm()), numbers, parts).prop_map(|(shares, numbers, parts)| Tiers {
+        topic: shares.0,
+        topics: shares.1,
+        bulks: shares.2,
+        topic_cap: numbers.0,
+        bulk_cap: numbers.1,
+        topics_keep: numbers.2,
+        merge: numbers.3,
+        attention: parts.0,
+        large: parts.1,
+        ends: Ends {
+            silence_ms: parts.2,
+            over: parts.3,
+        },
+    })
 }
 
 pub(super) fn definition() -> impl Strategy<Value = Definition> {

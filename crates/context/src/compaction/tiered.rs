@@ -1,0 +1,196 @@
+//! The preset with three tiers: the current topic, older topics, and bulks of the oldest.
+//!
+//! Each tier has a share of the budget; one that is over it is made smaller, in this order:
+//!
+//! ```text
+//! current topic   1 cut the largest message         2 summarise between the first and the last
+//! older topics    3 summarise them, oldest first    4 merge the three oldest into a bulk
+//! bulks           5 merge the three oldest          6 drop the oldest
+//! ```
+//!
+//! The tiers and their numbers are those of Agent Zero's history and of what came after it.
+
+mod current;
+mod older;
+
+use crate::budget::Budget;
+use crate::checkpoint::{Body, Checkpoint, Tier};
+use crate::ids::Ordinal;
+use crate::policy::{Policy, Tiers};
+use crate::tokens::{Count, Ppm, Tokens};
+use crate::view::{self, View};
+
+use super::cover::{SMALLEST_SUMMARY, writer};
+use super::situation::Situation;
+use super::{Cover, Mode, Plan, Step};
+
+use older::Entry;
+
+/// What each tier of a branch costs under a budget, the dialect's overhead included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loads {
+    /// The current topic.
+    pub topic: Count,
+    /// Older topics, verbatim or summarised.
+    pub topics: Count,
+    /// Bulks, and summaries of the conversation.
+    pub bulks: Count,
+}
+
+impl Loads {
+    /// The loads of a branch; none while some message is not counted. Costs the number of
+    /// active checkpoints and of shortened messages, not that of messages.
+    pub fn of(view: &View<'_>, budget: &Budget) -> Option<Loads> {
+        let first = view.current_topic();
+        let topic = Loads::since(view, first, budget)?;
+        let all = Loads::since(view, Ordinal::FIRST, budget)?;
+        let others = view.active().iter().filter(|c| c.tier != Tier::Topic);
+        let bulks: Option<Count> = others.map(|c| view::block(c, budget)).sum();
+        Some(Loads {
+            topic,
+            topics: all.minus(topic),
+            bulks: bulks?,
+        })
+    }
+
+    /// What stands of the messages from `first` on, and of topics that begin there; none while
+    /// some message is not counted.
+    pub fn since(view: &View<'_>, first: Ordinal, budget: &Budget) -> Option<Count> {
+        let own = view.active().iter();
+        let own = own.filter(|c| c.tier == Tier::Topic && c.first() >= first);
+        let blocks: Option<Count> = own.map(|c| view::block(c, budget)).sum();
+        Some(blocks? + view.verbatim_from(first, budget)?)
+    }
+
+    const fn all(self) -> [Count; 3] {
+        [self.topic, self.topics, self.bulks]
+    }
+}
+
+/// Whether a tier is over its share, or a topic that has ended is summarised in part.
+pub(super) fn is_due(
+    view: &View<'_>,
+    policy: &Policy,
+    tiers: &Tiers,
+    mode: Mode,
+    budget: &Budget,
+) -> bool {
+    let over = Loads::of(view, budget).map(|loads| over(loads, policy, tiers, mode, budget));
+    over.is_some_and(|over| over.contains(&true)) || summarised_in_part(view)
+}
+
+/// Which tiers are over what they may have: their shares, and once it goes on the part of them
+/// that is the target. Estimated counts lower a share by a tenth.
+fn over(loads: Loads, policy: &Policy, tiers: &Tiers, mode: Mode, budget: &Budget) -> [bool; 3] {
+    let amount = policy.trigger_amount(budget).unwrap_or(budget.usable);
+    let shares = tiers.shares(amount);
+    let is_over = |(load, share): (Count, Tokens)| {
+        let limit = match mode {
+            Mode::Continue => policy.target.of(share),
+            _ if load.is_approximate() => Ppm::percent(90).of(share),
+            _ => share,
+        };
+        load.tokens > limit
+    };
+    let [topic, topics, bulks] = loads.all();
+    [(topic, shares[0]), (topics, shares[1]), (bulks, shares[2])].map(is_over)
+}
+
+/// Whether a topic ended after a part of it was summarised: all of it is to be, or nothing. The
+/// part that was never is the end of it.
+fn summarised_in_part(view: &View<'_>) -> bool {
+    let first = view.current_topic();
+    let mut sealed = view.active().iter().filter(|c| c.tier == Tier::Topic);
+    sealed.any(|summary| {
+        let next = summary.cutoff.next();
+        next < first && !view.is_pinned(next) && view.topic_of(next) < next
+    })
+}
+
+/// What the six steps choose from.
+struct Tiered<'s, 'a> {
+    s: &'s Situation<'a>,
+    tiers: &'s Tiers,
+    /// What each tier may have …
+    shares: [Tokens; 3],
+    /// … which of them have more …
+    over: [bool; 3],
+    /// … and how much is left of one that had.
+    targets: [Tokens; 3],
+    /// What each has.
+    loads: [Tokens; 3],
+    /// The first unit of the current topic, as an index.
+    first: usize,
+    /// Where the current topic begins.
+    topic: Ordinal,
+    /// Older topics, oldest first.
+    older: Vec<Entry<'s>>,
+}
+
+/// The next step that the tiers ask for.
+pub(super) fn next(s: &Situation<'_>, tiers: &Tiers) -> Option<Plan> {
+    let t = Tiered::new(s, tiers)?;
+    let [topic, topics, bulks] = t.over;
+    topic
+        .then(|| current::cut(&t).or_else(|| current::attention(&t)))
+        .flatten()
+        .or_else(|| older::summarise(&t))
+        .or_else(|| topics.then(|| older::merge_topics(&t)).flatten())
+        .or_else(|| bulks.then(|| older::shrink_bulks(&t)).flatten())
+}
+
+impl<'s, 'a> Tiered<'s, 'a> {
+    fn new(s: &'s Situation<'a>, tiers: &'s Tiers) -> Option<Self> {
+        let loads = Loads::of(s.view, &s.budget)?;
+        let amount = s
+            .policy
+            .trigger_amount(&s.budget)
+            .unwrap_or(s.budget.usable);
+        let shares = tiers.shares(amount);
+        let topic = s.view.current_topic();
+        let first = s.units.partition_point(|unit| unit.span.last < topic);
+        Some(Tiered {
+            s,
+            tiers,
+            shares,
+            over: over(loads, s.policy, tiers, s.mode, &s.budget),
+            targets: shares.map(|share| s.policy.target.of(share)),
+            loads: loads.all().map(|load| load.tokens),
+            first,
+            topic,
+            older: older::entries(s, topic, first),
+        })
+    }
+
+    /// The blocks of the context that summarise, of the tiers that `which` takes.
+    fn summaries(&self, which: impl Fn(&Checkpoint) -> bool) -> Vec<&'s Checkpoint> {
+        let active = self.s.view.active().iter().map(|c| &**c);
+        let summaries = active.filter(|c| matches!(c.body, Body::Summary(_)));
+        summaries.filter(|c| which(c)).collect()
+    }
+
+    /// A summary of at most half of what it takes the place of, that fits its tier.
+    fn summary(&self, cover: Cover, tier: Tier) -> Option<Plan> {
+        let cap = self.cap(tier, cover.original)?;
+        let step = Step::Summarise {
+            cover,
+            tier,
+            cap,
+            writer: writer(self.s),
+        };
+        Some(self.s.plan(step, false))
+    }
+
+    /// The most tokens of a summary; none where that would be too few to say anything.
+    fn cap(&self, tier: Tier, original: Tokens) -> Option<Tokens> {
+        let (cap, target) = match tier {
+            Tier::Topic => (self.tiers.topic_cap, self.targets[1]),
+            Tier::Bulk | Tier::Conversation => (self.tiers.bulk_cap, self.targets[2]),
+        };
+        let overhead = self.s.budget.per_message;
+        let cap = cap
+            .min(target.minus(overhead))
+            .min(original.minus(overhead).half());
+        (cap >= SMALLEST_SUMMARY).then_some(cap)
+    }
+}

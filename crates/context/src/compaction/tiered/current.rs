@@ -1,0 +1,102 @@
+//! Making the current topic smaller: cut what is large in it, then summarise what lies between
+//! its first and its last message.
+
+use std::cmp::Reverse;
+
+use crate::alteration::{Form, cuttable_chars};
+use crate::checkpoint::{Checkpoint, Tier};
+use crate::compaction::cover::covering;
+use crate::compaction::shorten::{level, uncuttable_chars};
+use crate::compaction::{Plan, Step};
+use crate::policy::Large;
+use crate::tokens::Tokens;
+use crate::view::Item;
+
+use super::Tiered;
+
+/// Cuts the largest message that is too large, or the tails of all that are.
+pub(super) fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
+    let own = t.s.items.iter().filter(|item| item.ordinal() >= t.topic);
+    let free = own.filter(|item| !t.s.is_protected(item.ordinal()));
+    let free = free.filter(|item| !matches!(item.form(), Some(Form::Masked { .. })));
+    match t.tiers.large {
+        Large::OfTopic(part) => cut_largest(t, free.collect(), part.of(t.shares[0])),
+        Large::Chars(limit) => cut_tails(t, free, limit),
+    }
+}
+
+fn cut_largest(t: &Tiered<'_, '_>, mut items: Vec<&Item<'_>>, limit: Tokens) -> Option<Plan> {
+    let tokens = |item: &Item<'_>| item.count(t.s.budget.encoding).tokens;
+    items.retain(|item| limit > Tokens::ZERO && tokens(item) > limit);
+    items.sort_by_key(|item| Reverse(tokens(item)));
+    let cut = items.into_iter().find_map(|item| {
+        let target_chars = length(item, tokens(item), limit)?;
+        Some(Step::Cut {
+            message: item.node.message.id,
+            ordinal: item.ordinal(),
+            target_chars,
+        })
+    });
+    Some(t.s.plan(cut?, false))
+}
+
+/// The length of a message's texts with which it has as many Unicode scalars as its tokens leave
+/// it: floor(scalars × limit / tokens). None where that cuts nothing.
+fn length(item: &Item<'_>, tokens: Tokens, limit: Tokens) -> Option<u32> {
+    let message = &item.node.message;
+    let texts = cuttable_chars(message, item.form());
+    let longest = texts.iter().copied().max()?;
+    let fixed = uncuttable_chars(message);
+    let all = u128::from(texts.iter().sum::<u64>() + fixed);
+    let target = all * u128::from(limit.0) / u128::from(tokens.0.max(1));
+    let allowed = u64::try_from(target).ok()?.saturating_sub(fixed);
+    let length = level(texts, allowed).max(1);
+    (length < longest).then(|| u32::try_from(length).unwrap_or(u32::MAX))
+}
+
+fn cut_tails<'i, 'a: 'i>(
+    t: &Tiered<'_, '_>,
+    items: impl Iterator<Item = &'i Item<'a>>,
+    limit: u32,
+) -> Option<Plan> {
+    let over = |item: &&Item<'_>| {
+        let mut texts = cuttable_chars(&item.node.message, item.form()).into_iter();
+        texts.any(|chars| chars > u64::from(limit))
+    };
+    let large = items.filter(over);
+    let messages: Vec<_> = large
+        .map(|item| (item.node.message.id, item.ordinal()))
+        .collect();
+    let step = Step::Truncate {
+        messages,
+        target_chars: limit,
+    };
+    (!step.forms().is_empty()).then(|| t.s.plan(step, false))
+}
+
+/// One summary of the greater part of what lies between the first and the last message, from the
+/// second on; what was summarised of it before counts as one message. Whole units leave, and only
+/// where fewer messages are left.
+pub(super) fn attention(t: &Tiered<'_, '_>) -> Option<Plan> {
+    let part = t.tiers.attention?;
+    let units = t.s.units.get(t.first..)?;
+    let is_own = |c: &Checkpoint| c.tier == Tier::Topic && c.first() >= t.topic;
+    let before = t.summaries(is_own);
+    let said: u64 = units.iter().map(|unit| u64::from(unit.span.len())).sum();
+    let between = (said + before.len() as u64).saturating_sub(2);
+    let most = (u128::from(between) * u128::from(part.0)).div_ceil(1_000_000);
+    let last = t.s.latest_start.saturating_sub(t.first).min(units.len());
+    let mut covered = before.len() as u128;
+    let mut leaving = Vec::new();
+    for unit in units.get(1..last)?.iter().filter(|unit| !unit.pinned) {
+        if covered >= most {
+            break;
+        }
+        covered += u128::from(unit.span.len());
+        leaving.push(unit);
+    }
+    if leaving.is_empty() || covered < 2 {
+        return None;
+    }
+    t.summary(covering(t.s, &leaving, &before)?, Tier::Topic)
+}

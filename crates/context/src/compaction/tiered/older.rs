@@ -1,0 +1,142 @@
+//! Making older topics and bulks smaller: summarise topics, merge what was summarised, and at
+//! last let the oldest go.
+
+use std::collections::BTreeMap;
+
+use crate::checkpoint::{Body, Checkpoint, Tier};
+use crate::compaction::cover::covering;
+use crate::compaction::situation::Situation;
+use crate::compaction::unit::Unit;
+use crate::compaction::{Cover, Plan, Step};
+use crate::ids::Ordinal;
+use crate::tokens::Tokens;
+
+use super::Tiered;
+
+/// Where more topics than this have to be summarised at once, several become one summary: a
+/// conversation that was imported is not to take a summary for each of its hundreds.
+const BACKLOG: usize = 16;
+/// The part of a backlog that then becomes one: a step of a quarter each ends soon.
+const BACKLOG_PART: usize = 4;
+
+/// An older topic, as far as it may be summarised: what stands verbatim, and its summaries.
+#[derive(Debug, Default)]
+pub(super) struct Entry<'s> {
+    units: Vec<&'s Unit>,
+    blocks: Vec<&'s Checkpoint>,
+    tokens: Tokens,
+}
+
+impl Entry<'_> {
+    /// Whether all of it that may be is summarised.
+    fn is_summarised(&self) -> bool {
+        self.units.is_empty()
+    }
+}
+
+/// The topics before the current one, oldest first. Units of which a part is pinned are left out,
+/// and what is summarised in a bulk.
+pub(super) fn entries<'s>(s: &'s Situation<'_>, topic: Ordinal, first: usize) -> Vec<Entry<'s>> {
+    let mut entries: BTreeMap<Ordinal, Entry<'s>> = BTreeMap::new();
+    let mut older = &s.units[..first.min(s.latest_start)];
+    while let Some(last) = older.last() {
+        // A unit that reaches over the end of a topic belongs to the later one.
+        let start = s.view.topic_of(last.span.last);
+        let own = older.partition_point(|unit| unit.span.last < start);
+        let (before, units) = older.split_at(own);
+        let entry = entries.entry(start).or_default();
+        entry.units = units.iter().filter(|unit| !unit.pinned).collect();
+        entry.tokens = entry.units.iter().map(|unit| unit.count.tokens).sum();
+        older = before;
+    }
+    let topics = s.view.active().iter().map(|c| &**c);
+    for block in topics.filter(|c| c.tier == Tier::Topic && c.first() < topic) {
+        let entry = entries.entry(s.view.topic_of(block.cutoff)).or_default();
+        entry.tokens += s.block(block).tokens;
+        entry.blocks.push(block);
+    }
+    let entries = entries.into_values();
+    entries
+        .filter(|entry| !entry.units.is_empty() || !entry.blocks.is_empty())
+        .collect()
+}
+
+fn covering_all(t: &Tiered<'_, '_>, entries: &[Entry<'_>]) -> Option<Cover> {
+    let units: Vec<&Unit> = entries.iter().flat_map(|e| &e.units).copied().collect();
+    let blocks: Vec<&Checkpoint> = entries.iter().flat_map(|e| &e.blocks).copied().collect();
+    covering(t.s, &units, &blocks)
+}
+
+/// Summarises the oldest topic that is not: where the tier is over its share, and one of which a
+/// part was summarised while it went on in any case.
+pub(super) fn summarise(t: &Tiered<'_, '_>) -> Option<Plan> {
+    let is_open = |entry: &Entry<'_>| {
+        let due = t.over[1] || !entry.blocks.is_empty();
+        due && !entry.is_summarised() && t.cap(Tier::Topic, entry.tokens).is_some()
+    };
+    let first = t.older.iter().position(is_open)?;
+    let group = if t.over[1] { group(t, &is_open) } else { 1 };
+    let run = t.older[first..].iter().take(group);
+    let run = run.take_while(|entry| is_open(entry)).count();
+    let cover = covering_all(t, &t.older[first..first + run])?;
+    t.summary(cover, Tier::Topic)
+}
+
+/// How many topics become one summary: one, but for a backlog.
+fn group(t: &Tiered<'_, '_>, is_open: &impl Fn(&Entry<'_>) -> bool) -> usize {
+    let mut excess = t.loads[1].minus(t.targets[1]);
+    let mut due = 0;
+    for entry in t.older.iter().filter(|entry| is_open(entry)) {
+        if excess == Tokens::ZERO {
+            break;
+        }
+        excess = excess.minus(entry.tokens.minus(t.tiers.topic_cap));
+        due += 1;
+    }
+    if due > BACKLOG { due / BACKLOG_PART } else { 1 }
+}
+
+/// Merges the oldest topics into a bulk: with the newest few kept as they are, else without.
+pub(super) fn merge_topics(t: &Tiered<'_, '_>) -> Option<Plan> {
+    let keep = t.tiers.topics_keep as usize;
+    let merge = t.tiers.merge.max(2) as usize;
+    let all = t.older.len();
+    // Kept ones give way before anything is dropped, and two are merged where there are no more.
+    let count = if all >= keep + merge {
+        merge
+    } else {
+        merge.min(all)
+    };
+    if count < 2 {
+        return None;
+    }
+    t.summary(covering_all(t, &t.older[..count])?, Tier::Bulk)
+}
+
+/// Merges the oldest bulks; makes a bulk more of kept topics so that there are enough to merge;
+/// drops the oldest.
+pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
+    let bulks = t.summaries(|c| c.tier != Tier::Topic);
+    let merge = t.tiers.merge.max(2) as usize;
+    let merged = |bulks: &[&Checkpoint]| t.summary(covering(t.s, &[], bulks)?, Tier::Bulk);
+    let large =
+        |bulk: &&&Checkpoint| t.s.block(bulk).tokens > t.tiers.bulk_cap + t.s.budget.per_message;
+    let three = bulks.get(..merge).and_then(merged);
+    three
+        .or_else(|| merged(&[*bulks.iter().find(large)?]))
+        .or_else(|| {
+            let topics = t.older.get(..merge)?;
+            let summarised = topics.iter().all(Entry::is_summarised);
+            summarised.then(|| t.summary(covering_all(t, topics)?, Tier::Bulk))?
+        })
+        .or_else(|| dropped(t, bulks.first()?))
+}
+
+/// Leaves a note of the oldest bulk and of what was dropped before it, if that shrinks.
+fn dropped(t: &Tiered<'_, '_>, oldest: &Checkpoint) -> Option<Plan> {
+    let active = t.s.view.active().iter().map(|c| &**c);
+    let notes = active.filter(|c| c.body == Body::Tombstone);
+    let leaving: Vec<&Checkpoint> = notes.chain([oldest]).collect();
+    let cover = covering(t.s, &[], &leaving)?;
+    (cover.original > t.s.note()).then(|| t.s.plan(Step::Drop { cover }, false))
+}

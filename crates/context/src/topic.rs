@@ -1,0 +1,166 @@
+//! Topics: consecutive messages about one thing. Where they end is decided once and recorded.
+//!
+//! A topic ends because a message opens the next one, or because a person seals it; whatever is
+//! said next then opens one. Both belong to a message, so that a branch that leaves the path
+//! before it knows nothing of it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::checkpoint::Span;
+use crate::ids::{MessageId, Ordinal};
+use crate::tree::Tree;
+
+/// What ended a topic, the strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EndedBy {
+    /// The message after it begins with a phrase that says so.
+    Phrase,
+    /// Nobody said anything for some time.
+    Silence,
+    /// It had become too large.
+    Share,
+    /// A person sealed it.
+    Person,
+}
+
+impl EndedBy {
+    /// All of them, the strongest first.
+    pub const ALL: [EndedBy; 4] = [
+        EndedBy::Phrase,
+        EndedBy::Silence,
+        EndedBy::Share,
+        EndedBy::Person,
+    ];
+
+    /// A word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EndedBy::Phrase => "phrase",
+            EndedBy::Silence => "silence",
+            EndedBy::Share => "share",
+            EndedBy::Person => "person",
+        }
+    }
+}
+
+/// The end of a topic, as it was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicEnd {
+    /// The message that opened the next topic.
+    pub opener: Ordinal,
+    /// What ended the one before it.
+    pub by: EndedBy,
+}
+
+/// A topic of a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its messages.
+    pub span: Span,
+    /// What ended it; none: it goes on.
+    pub ended_by: Option<EndedBy>,
+}
+
+/// The topics of a session, over all branches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topics {
+    /// Where the topic of a message begins, for those that were decided about.
+    starts: HashMap<MessageId, Ordinal>,
+    /// What ended the topic before a message that opened one.
+    opened: HashMap<MessageId, EndedBy>,
+    /// The messages that a person let topics end with.
+    sealed: BTreeSet<MessageId>,
+}
+
+impl Topics {
+    /// Records what was decided about all messages up to `through` that nothing was decided
+    /// about: `ends` lie among them, ascending. Costs their number.
+    pub fn decided(&mut self, tree: &Tree, through: MessageId, ends: &[TopicEnd]) {
+        let mut fresh: Vec<(MessageId, Ordinal)> = Vec::new();
+        let mut start = Ordinal::FIRST;
+        for node in tree.path(through) {
+            if let Some(known) = self.starts.get(&node.message.id) {
+                start = *known;
+                break;
+            }
+            fresh.push((node.message.id, node.ordinal()));
+        }
+        let mut ends = ends.iter().peekable();
+        for (id, ordinal) in fresh.into_iter().rev() {
+            if let Some(end) = ends.next_if(|end| end.opener == ordinal) {
+                start = ordinal;
+                self.opened.insert(id, end.by);
+            }
+            self.starts.insert(id, start);
+        }
+    }
+
+    /// Lets the topic of the branch that ends in `head` end there.
+    pub fn seal(&mut self, head: MessageId) {
+        self.sealed.insert(head);
+    }
+
+    /// Whether a person let a topic end with that message.
+    pub fn is_sealed(&self, message: MessageId) -> bool {
+        self.sealed.contains(&message)
+    }
+
+    /// Whether something was decided about the message.
+    pub fn is_decided(&self, message: MessageId) -> bool {
+        self.starts.contains_key(&message)
+    }
+
+    /// Whether nothing was ever decided.
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty() && self.sealed.is_empty()
+    }
+
+    /// Where the topic begins that the last message of the path to `head` belongs to. Costs the
+    /// number of messages nothing was decided about.
+    pub fn start(&self, tree: &Tree, head: MessageId) -> Ordinal {
+        if self.is_empty() {
+            return Ordinal::FIRST;
+        }
+        let mut opener = Ordinal::FIRST;
+        for node in tree.path(head) {
+            let id = node.message.id;
+            if id != head && self.is_sealed(id) {
+                return opener;
+            }
+            if let Some(start) = self.starts.get(&id) {
+                return *start;
+            }
+            opener = node.ordinal();
+        }
+        Ordinal::FIRST
+    }
+
+    /// Where the current topic of the branch begins that ends in `head`: after the head where it
+    /// is sealed.
+    pub fn current(&self, tree: &Tree, head: MessageId) -> Ordinal {
+        match tree.get(head) {
+            Some(node) if self.is_sealed(head) => node.ordinal().next(),
+            _ => self.start(tree, head),
+        }
+    }
+
+    /// The topics of the branch that ends in `head`, oldest first. Costs their number.
+    pub fn of_branch(&self, tree: &Tree, head: MessageId) -> Vec<Topic> {
+        let mut topics = Vec::new();
+        let mut ended_by = self.is_sealed(head).then_some(EndedBy::Person);
+        let mut last = tree.get(head);
+        while let Some(node) = last {
+            let start = self.start(tree, node.message.id);
+            topics.push(Topic {
+                span: Span::new(start, node.ordinal()),
+                ended_by,
+            });
+            let opener = tree.at(head, start);
+            let opened = opener.and_then(|opener| self.opened.get(&opener.message.id));
+            ended_by = Some(opened.copied().unwrap_or(EndedBy::Person));
+            last = tree.at(head, Ordinal(start.0.saturating_sub(1)));
+        }
+        topics.reverse();
+        topics
+    }
+}

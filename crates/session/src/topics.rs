@@ -1,0 +1,209 @@
+//! Where topics end: decided before a context is frozen, for the messages that came since.
+//!
+//! A message opens the next topic where it begins with a phrase that says so, comes after a
+//! silence, makes the topic too large, or follows one that a person sealed; the first of these
+//! that holds is recorded. A message alone is no topic, and no unit is divided.
+
+use std::sync::Arc;
+
+use unisono_context::budget::{Budget, Budgets};
+use unisono_context::compaction::Loads;
+use unisono_context::message::{Part, Role};
+use unisono_context::policy::{Policy, Tiers};
+use unisono_context::topic::{EndedBy, TopicEnd, Topics};
+use unisono_context::tree::Node;
+use unisono_context::view::View;
+use unisono_context::{Ordinal, Tokens};
+
+/// What decides about messages.
+pub(crate) struct Rules<'r> {
+    pub(crate) topics: &'r Topics,
+    pub(crate) phrases: &'r [Arc<str>],
+    pub(crate) tiers: &'r Tiers,
+    pub(crate) policy: &'r Policy,
+    pub(crate) budgets: &'r Budgets,
+}
+
+/// The topics that end between the last message that was decided about and the head of the view,
+/// oldest first. Costs the number of messages in between.
+pub(crate) fn decide(view: &View<'_>, rules: &Rules<'_>) -> Vec<TopicEnd> {
+    let (tree, head) = (view.tree(), view.head());
+    let path = tree.path(head);
+    let mut nodes: Vec<&Node> = path
+        .take_while(|node| !rules.topics.is_decided(node.message.id))
+        .collect();
+    nodes.reverse();
+    let Some(oldest) = nodes.first().map(|node| node.ordinal()) else {
+        return Vec::new();
+    };
+    let mut before = tree.at(head, Ordinal(oldest.0.saturating_sub(1)));
+    let mut topic = Current::of(view, rules, before);
+    let units = units(&nodes);
+    let mut ends = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        if let (Some(last), Some(before)) = (units[index], before)
+            && node.ordinal().0 > topic.start.0 + 1
+            && let Some(by) = ended_by(view, rules, &topic, before, node, last)
+        {
+            let opener = node.ordinal();
+            ends.push(TopicEnd { opener, by });
+            topic = Current {
+                start: opener,
+                saved: Vec::new(),
+            };
+        }
+        before = Some(node);
+    }
+    ends
+}
+
+/// The topic that goes on.
+struct Current {
+    start: Ordinal,
+    /// Per budget, what was saved in it by cuts and summaries.
+    saved: Vec<Tokens>,
+}
+
+impl Current {
+    fn of(view: &View<'_>, rules: &Rules<'_>, last: Option<&Node>) -> Current {
+        let tree = view.tree();
+        let start = last.map_or(Ordinal::FIRST, |last| {
+            rules.topics.start(tree, last.message.id)
+        });
+        let saved = rules.budgets.iter().map(|budget| {
+            let standing = Loads::since(view, start, budget).map(|count| count.tokens);
+            raw(view, start, view.len(), budget).minus(standing.unwrap_or_default())
+        });
+        Current {
+            start,
+            saved: saved.collect(),
+        }
+    }
+}
+
+/// What the messages of a range cost in full, with the dialect's overhead.
+fn raw(view: &View<'_>, first: Ordinal, last: Ordinal, budget: &Budget) -> Tokens {
+    let cost = view.tree().cost(view.head(), first..=last, budget.encoding);
+    let messages = u64::from((last.0 + 1).saturating_sub(first.0));
+    cost.unwrap_or_default().tokens + budget.per_message.times(messages)
+}
+
+/// For each message with which a unit begins, the unit's last one.
+fn units(nodes: &[&Node]) -> Vec<Option<Ordinal>> {
+    let mut units = vec![None; nodes.len()];
+    let mut first = Ordinal(u32::MAX);
+    let mut end = None;
+    for (index, node) in nodes.iter().enumerate().rev() {
+        first = first.min(node.unit_start);
+        let last = *end.get_or_insert(node.ordinal());
+        if first == node.ordinal() {
+            units[index] = Some(last);
+            end = None;
+        }
+    }
+    units
+}
+
+/// The strongest reason for the topic to end before a message whose unit ends with `last`.
+fn ended_by(
+    view: &View<'_>,
+    rules: &Rules<'_>,
+    topic: &Current,
+    before: &Node,
+    node: &Node,
+    last: Ordinal,
+) -> Option<EndedBy> {
+    let ends = rules.tiers.ends;
+    let holds = |reason: &EndedBy| match reason {
+        EndedBy::Phrase => node.role() == Role::User && is_announced(node, rules.phrases),
+        EndedBy::Silence => ends
+            .silence_ms
+            .is_some_and(|most| node.message.at.ms_since(before.message.at) > most),
+        EndedBy::Share => rules.budgets.iter().enumerate().any(|(index, budget)| {
+            let share = rules.policy.trigger_amount(budget);
+            let share = share.map(|amount| rules.tiers.topic.of(amount));
+            let saved = topic.saved.get(index).copied().unwrap_or_default();
+            let tokens = raw(view, topic.start, last, budget).minus(saved);
+            let most = ends.over.zip(share).map(|(part, share)| part.of(share));
+            most.is_some_and(|most| tokens > most)
+        }),
+        EndedBy::Person => rules.topics.is_sealed(before.message.id),
+    };
+    EndedBy::ALL.into_iter().find(holds)
+}
+
+/// Whether a message begins with one of the phrases, whatever its capitals, quotes and spaces.
+fn is_announced(node: &Node, phrases: &[Arc<str>]) -> bool {
+    let text = node.message.parts.iter().find_map(|part| match part {
+        Part::Text(text) => Some(text),
+        _ => None,
+    });
+    text.is_some_and(|text| phrases.iter().any(|phrase| begins_with(text, phrase)))
+}
+
+fn begins_with(text: &str, phrase: &str) -> bool {
+    let mut said = plain(text);
+    let mut wanted = plain(phrase).peekable();
+    if wanted.peek().is_none() {
+        return false;
+    }
+    let mut last = ' ';
+    for c in wanted {
+        if said.next() != Some(c) {
+            return false;
+        }
+        last = c;
+    }
+    // Not where a word goes on: "moving on" is no "moving onwards".
+    let next = said.next();
+    !last.is_alphanumeric() || !next.is_some_and(|c| c.is_alphanumeric() || c == '\'')
+}
+
+/// Small letters, straight apostrophes, single spaces, from the first letter on.
+fn plain(text: &str) -> impl Iterator<Item = char> + '_ {
+    let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let mut space = false;
+    text.chars()
+        .filter_map(move |c| {
+            let again = space && c.is_whitespace();
+            space = c.is_whitespace();
+            match c {
+                _ if again => None,
+                _ if space => Some(' '),
+                '’' | '‘' => Some('\''),
+                c => Some(c),
+            }
+        })
+        .flat_map(char::to_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_with;
+
+    #[test]
+    fn phrases_are_found_at_the_start_as_people_write_them() {
+        let rows = [
+            ("new topic", "new topic", true),
+            ("New topic: the budget", "new topic", true),
+            ("  \"NEW   TOPIC\" please", "new topic", true),
+            ("Let’s move on.", "let's move on", true),
+            ("let's move\non to the next", "let's move on", true),
+            ("Moving on, what about tea?", "moving on", true),
+            ("moving onwards", "moving on", false),
+            ("new topics are fine", "new topic", false),
+            ("let's move on's", "let's move on", false),
+            ("a new topic", "new topic", false),
+            ("new", "new topic", false),
+            ("", "new topic", false),
+            ("anything", "", false),
+            ("anything", "?!", false),
+            ("Neues Thema: Öl", "neues thema", true),
+            ("ÜBRIGENS, noch etwas", "übrigens", true),
+            ("话题：新的", "话题", true),
+        ];
+        for (text, phrase, expected) in rows {
+            assert_eq!(begins_with(text, phrase), expected, "{text:?} {phrase:?}");
+        }
+    }
+}
