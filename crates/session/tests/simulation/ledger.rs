@@ -195,6 +195,8 @@ impl Ledger {
                     | Fact::Altered { .. }
                     | Fact::Compacted { .. }
                     | Fact::BranchSet { .. }
+                    | Fact::TopicsDecided { .. }
+                    | Fact::TopicSealed { .. }
                     | Fact::Counted { .. }
                     | Fact::Pinned { .. }
                     | Fact::Unpinned { .. }

@@ -16,3 +16,4 @@ mod rewriting;
 mod rounds;
 mod running;
 mod shell;
+mod topics;
