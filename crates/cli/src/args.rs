@@ -9,7 +9,7 @@ use unisono_daemon::config::Override;
 
 use crate::commands::{
     agents, checkpoints, compact, completions, config, context, doctor, eval, export, import, init,
-    models, pin, replay, resume, run, runs, serve, sessions, usage, vacuum, why,
+    models, pin, replay, resume, run, runs, seal, serve, sessions, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -189,6 +189,8 @@ pub(crate) enum Command {
     Pin(pin::Args),
     /// Lets pinned messages be summarised again
     Unpin(pin::UnpinArgs),
+    /// Lets the current topic of a conversation end
+    Seal(seal::Args),
     /// Stored summaries
     #[command(subcommand)]
     Checkpoints(checkpoints::Command),

@@ -17,6 +17,7 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod seal;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod usage;
@@ -43,6 +44,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Compact(args) => app.wait_for(compact::run(app, args)),
         Command::Pin(args) => app.wait_for(pin::pin(app, args)),
         Command::Unpin(args) => app.wait_for(pin::unpin(app, args)),
+        Command::Seal(args) => app.wait_for(seal::run(app, args)),
         Command::Checkpoints(command) => app.wait_for(checkpoints::run(app, command)),
         Command::Agents(command) => agents::run(app, command),
         Command::Models(args) => models::run(app, args),

@@ -34,6 +34,7 @@ mod output;
 mod problem;
 mod sessions;
 mod show;
+mod topics;
 mod traces;
 
 use std::process::ExitCode;

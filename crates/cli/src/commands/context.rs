@@ -5,6 +5,7 @@ mod text;
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use unisono_context::Tokens;
 use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::{context, models};
@@ -13,6 +14,7 @@ use unisono_session::state::MAIN;
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::problem::Result;
+use crate::topics::{self, TierLoad};
 
 const HELP: &str = "\
 The bar is orange from 80 % and red from 95 % of what is usable. The snapshot id is the one a turn
@@ -21,6 +23,8 @@ without new input would freeze: equal content has an equal id, on every machine.
 JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, used_tokens,
 occupancy_percent, approximate, exact_tokens (with --exact: by the provider, persona included), system {tokens, text}, tools [{name, description}], tools_tokens,
 summaries [{checkpoint, first, last, messages, tokens, model, text}],
+topics [{first, last, messages, ended_by (phrase, silence, share, person or null), standing
+(verbatim, summarised or in part)}], tiers [{name, tokens, share_tokens}] of the preset tiered,
 messages [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}].
 
 Examples:
@@ -49,6 +53,9 @@ struct Shown {
     session: String,
     branch: String,
     context: context::Shown,
+    /// What each tier has, where the preset has tiers.
+    tiers: Vec<TierLoad>,
+    topics: Vec<Value>,
     /// What the provider counts for all of it and the lead's persona, where it was asked.
     exact: Option<Tokens>,
 }
@@ -56,17 +63,23 @@ struct Shown {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let team = Ask::new("").team(&setup)?;
-    let (_, safety) = ask::policy(&setup, &team);
+    let (policy, safety) = ask::policy(&setup, &team);
     let sessions = app.sessions(&setup).await?;
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
     sessions.close().await?;
     let head = state.tree().head(&args.branch);
     let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
+    let context = context::Shown::new(&mut state, head, &team, safety)?;
+    let view = state
+        .view(head, false)
+        .ok_or_else(|| unknown_branch(&state, &args.branch))?;
     let mut shown = Shown {
         session: id.to_string(),
         branch: args.branch.clone(),
-        context: context::Shown::new(&mut state, head, &team, safety)?,
+        tiers: topics::loads(&view, &policy, &context.measured.budget),
+        topics: topics::json(&state, &args.branch, &view),
+        context,
         exact: None,
     };
     if args.exact {

@@ -26,5 +26,6 @@ mod serve_page;
 mod settings;
 mod summaries;
 mod support;
+mod topics;
 mod trace;
 mod verbs;

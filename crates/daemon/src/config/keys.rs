@@ -173,6 +173,7 @@ const COMPACTION: &[Key] = policy_keys!(
 pub(crate) const EXCLUSIVE: &[&[&str]] = &[
     &["trigger_tokens", "trigger_of_window", "trigger_of_usable"],
     &["keep_messages", "keep_tokens", "keep_share"],
+    &["large_message", "large_message_chars"],
 ];
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ fn described(shown: &Shown, state: &SessionState, session: String, branch: Strin
         let message = entry.message();
         let form = entry.form().map(|form| match form {
             Form::Masked { .. } => "masked",
-            Form::Cut { .. } => "cut",
+            Form::Cut { .. } | Form::Truncated { .. } => "cut",
         });
         Entry {
             ordinal: message.ordinal.0,

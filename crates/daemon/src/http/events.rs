@@ -256,6 +256,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::CompactionFailed { turn, .. }
         | Fact::SummariserUsed { turn, .. }
         | Fact::Frozen { turn, .. }
+        | Fact::TopicsDecided { turn, .. }
         | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
         Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Restored { turn, .. } => {
             (*turn, None)

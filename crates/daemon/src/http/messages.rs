@@ -157,7 +157,7 @@ fn form(state: &SessionState, view: &View<'_>, node: &Node) -> &'static str {
         .map(|alteration| alteration.form)
     {
         Some(Form::Masked { .. }) => "masked",
-        Some(Form::Cut { .. }) => "cut",
+        Some(Form::Cut { .. } | Form::Truncated { .. }) => "cut",
         None => "verbatim",
     }
 }

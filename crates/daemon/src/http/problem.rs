@@ -67,7 +67,9 @@ impl From<RuntimeError> for Fault {
             RuntimeError::Unavailable(_) => Code::Unavailable,
             RuntimeError::Store(_) | RuntimeError::Broken { .. } => Code::Failed,
             RuntimeError::Refused(refusal) => match refusal {
-                Refusal::AlreadyCreated | Refusal::BranchBusy(_) => Code::Conflict,
+                Refusal::AlreadyCreated
+                | Refusal::BranchBusy(_)
+                | Refusal::NothingToSeal { .. } => Code::Conflict,
                 Refusal::NotCreated
                 | Refusal::UnknownBranch(_)
                 | Refusal::UnknownTurn(_)

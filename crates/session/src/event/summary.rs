@@ -184,13 +184,11 @@ impl Display for Fact {
             Fact::PhrasesSet { phrases } => write!(f, "{phrases:?}"),
             Fact::TopicsDecided { turn: id, ends, .. } => {
                 write!(f, "{}:", turn(*id))?;
-                let each = ends.iter();
-                each.map(|end| write!(f, " {} by {}", end.opener, end.by.name()))
-                    .collect::<fmt::Result>()?;
-                match ends.len() {
-                    0 => f.write_str(" no topic ended"),
-                    _ => Ok(()),
+                if ends.is_empty() {
+                    return f.write_str(" no topic ended");
                 }
+                ends.iter()
+                    .try_for_each(|end| write!(f, " {} by {}", end.opener, end.by.name()))
             }
             Fact::TopicSealed { branch, last } => {
                 write!(f, "{branch} at message {}", Short(last.as_u128()))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use unisono_context::CheckpointId;
-use unisono_context::checkpoint::{Body, Checkpoint, Kind};
+use unisono_context::checkpoint::{Body, Checkpoint, Kind, Tier};
 use unisono_session::State;
 
 use crate::app::App;
@@ -13,8 +13,8 @@ use crate::show;
 
 const HELP: &str = "\
 A checkpoint is active where it stands in the context of a branch; the others are kept.
-JSON: a list of {id, number, first, last, messages, kind (auto, manual), preset, model,
-tokens_before, tokens_after, active, retired (taken back), at}.";
+JSON: a list of {id, number, first, last, messages, kind (auto, manual), tier (conversation, topic,
+bulk), preset, model, tokens_before, tokens_after, active, retired (taken back), at}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -38,7 +38,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     } else {
         let rows = all.map(|checkpoint| row(checkpoint, &state, active.contains(&checkpoint.id)));
         let header = [
-            "NUMBER", "MESSAGES", "TOKENS", "KIND", "PRESET", "MODEL", "STATE", "AT (UTC)",
+            "NUMBER", "MESSAGES", "TOKENS", "KIND", "TIER", "PRESET", "MODEL", "STATE", "AT (UTC)",
         ];
         app.out.data(show::table(&header, &[0], rows.collect()));
     }
@@ -59,6 +59,14 @@ pub(super) fn kind(checkpoint: &Checkpoint) -> &'static str {
     }
 }
 
+const fn tier(checkpoint: &Checkpoint) -> &'static str {
+    match checkpoint.tier {
+        Tier::Conversation => "conversation",
+        Tier::Topic => "topic",
+        Tier::Bulk => "bulk",
+    }
+}
+
 fn row(c: &Checkpoint, all: &State, active: bool) -> Vec<String> {
     let (before, after) = (
         show::tokens(c.original),
@@ -75,6 +83,7 @@ fn row(c: &Checkpoint, all: &State, active: bool) -> Vec<String> {
         format!("{}–{}", c.first(), c.cutoff),
         format!("{before} → {after}"),
         kind(c).to_owned(),
+        tier(c).to_owned(),
         c.preset.to_string(),
         c.model.to_string(),
         state.to_owned(),
@@ -90,6 +99,7 @@ pub(super) fn json(c: &Checkpoint, all: &State, active: bool) -> Value {
         "last": c.cutoff.0,
         "messages": c.messages_included,
         "kind": kind(c),
+        "tier": tier(c),
         "preset": c.preset.name(),
         "model": c.model,
         "tokens_before": c.original.0,

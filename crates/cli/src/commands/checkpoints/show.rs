@@ -11,7 +11,7 @@ use crate::problem::{Problem, Result};
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with text, key_facts [{text, ordinal}], duration_ms, degraded and
+JSON: as of `list`, with covers [{first, last}], text, key_facts [{text, ordinal}], duration_ms, degraded and
 cost_usd_millionths (null: unknown).";
 
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let mut value = json(checkpoint, &state, active(&state).contains(&checkpoint.id));
         let facts = checkpoint.key_facts.iter();
         let facts = facts.map(|fact| json!({"text": fact.text, "ordinal": fact.ordinal.0}));
+        let covers = checkpoint.covers.iter();
+        let covers = covers.map(|span| json!({"first": span.first.0, "last": span.last.0}));
+        value["covers"] = covers.collect::<Vec<_>>().into();
         value["text"] = checkpoint.context_text().into();
         value["key_facts"] = facts.collect::<Vec<_>>().into();
         value["duration_ms"] = checkpoint.duration_ms.into();

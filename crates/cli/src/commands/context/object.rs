@@ -36,6 +36,9 @@ pub(super) fn json(shown: &Shown, state: &State) -> Value {
             "text": entry_text(entry),
         })
     });
+    let tiers = shown.tiers.iter();
+    let tiers = tiers
+        .map(|tier| json!({"name": tier.name, "tokens": tier.tokens, "share_tokens": tier.share}));
     json!({
         "session": shown.session, "branch": shown.branch,
         "snapshot": shown.context.snapshot.id().to_string(),
@@ -46,6 +49,8 @@ pub(super) fn json(shown: &Shown, state: &State) -> Value {
         "exact_tokens": shown.exact.map(|exact| exact.0),
         "system": {"tokens": measured.system.tokens.0, "text": measured.preamble.system()},
         "tools": tools.collect::<Vec<_>>(), "tools_tokens": measured.tools.tokens.0,
+        "topics": shown.topics,
+        "tiers": tiers.collect::<Vec<_>>(),
         "summaries": summaries.collect::<Vec<_>>(),
         "messages": messages.collect::<Vec<_>>(),
     })

@@ -14,6 +14,8 @@ use crate::{sessions, show};
 
 /// Cells of the occupancy bar.
 const BAR: u64 = 30;
+/// Topics that are shown.
+const TOPICS_SHOWN: usize = 12;
 /// Characters of a message in a line.
 const PREVIEW_CHARS: usize = 84;
 /// Lines of a text that are shown unless all are asked for.
@@ -44,6 +46,7 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
         out += &section(paint, name, shown.context.block_tokens(block), &about);
         out += &body(block.text(), full, "  ");
     }
+    out += &topics(shown, paint);
     let entries = shown.context.snapshot.entries();
     let total: Tokens = entries
         .iter()
@@ -53,6 +56,41 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
     out += &section(paint, "messages", total, &about);
     for entry in entries {
         out += &line(shown, state, entry, paint, full);
+    }
+    out
+}
+
+/// The newest topics, and what the tiers have.
+fn topics(shown: &Shown, paint: Paint) -> String {
+    let mut out = String::new();
+    if !shown.tiers.is_empty() {
+        let tiers = shown.tiers.iter().map(|tier| {
+            let (has, share) = (show::number(tier.tokens), show::number(tier.share));
+            format!("{} {has} of {share}", tier.name)
+        });
+        let tiers: Vec<String> = tiers.collect();
+        let name = paint.bold(format_args!("{:<9}", "tiers"));
+        out += &format!("\n{name} {} tokens\n", tiers.join(", "));
+    }
+    if shown.topics.is_empty() {
+        return out;
+    }
+    let name = paint.bold(format_args!("{:<9}", "topics"));
+    let older = shown.topics.len().saturating_sub(TOPICS_SHOWN);
+    out += &format!("\n{name} {}", shown.topics.len());
+    if older > 0 {
+        out += &format!(", the newest {TOPICS_SHOWN} of them");
+    }
+    out.push('\n');
+    for topic in &shown.topics[older..] {
+        let standing = topic["standing"].as_str().unwrap_or_default();
+        let ended = match topic["ended_by"].as_str() {
+            Some(by) => format!("ended by {by}"),
+            None => "current".to_owned(),
+        };
+        let (first, last) = (&topic["first"], &topic["last"]);
+        let range = format!("#{first}–#{last}");
+        out += &format!("  {range:<12} {standing:<11} {ended}\n");
     }
     out
 }

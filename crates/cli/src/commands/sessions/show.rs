@@ -6,10 +6,10 @@ use unisono_session::State;
 use crate::app::App;
 use crate::live::open;
 use crate::problem::Result;
-use crate::show;
+use crate::{show, topics};
 
 const HELP: &str = "\
-JSON: session, title, system, labels, events, messages, branches [{name, head, messages}],
+JSON: session, title, system, labels, events, messages, branches [{name, head, messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
 turns [{turn, outcome, answer_message}].";
 
@@ -57,9 +57,13 @@ fn text(app: &App, state: &State, id: &str) -> String {
     out += &field("messages", show::number(state.tree().len() as u64));
     out += &field("events", show::number(state.events()));
     let branches = branches(state);
-    let branches = branches
-        .iter()
-        .map(|(name, _, n)| format!("{name} ({n} messages)"));
+    let branches = branches.iter().map(|(name, _, n)| {
+        let topics = match topics::of_branch(state, name).len() {
+            0 => String::new(),
+            many => format!(", {}", show::many(many as u64, "topic")),
+        };
+        format!("{name} ({n} messages{topics})")
+    });
     out += &field("branches", branches.collect::<Vec<_>>().join(", "));
     out += &field("checkpoints", state.checkpoints().iter().len().to_string());
     let labels = state
@@ -81,8 +85,10 @@ fn text(app: &App, state: &State, id: &str) -> String {
 
 fn json(state: &State, id: &str) -> Value {
     let branches = branches(state).into_iter();
-    let branches = branches
-        .map(|(name, head, messages)| json!({"name": name, "head": head, "messages": messages}));
+    let branches = branches.map(|(name, head, messages)| {
+        let topics = topics::of_branch(state, name).len();
+        json!({"name": name, "head": head, "messages": messages, "topics": topics})
+    });
     let turns = state.ended_turns().map(|(turn, ended)| {
         let answer = ended.answer.and_then(|id| state.tree().get(id));
         json!({
