@@ -61,7 +61,7 @@ impl Mode {
     const fn tiers(self, policy: &Policy) -> Option<&Tiers> {
         match self {
             Mode::Manual { .. } => None,
-            Mode::Check | Mode::Continue => policy.tiers(),
+            Mode::Check | Mode::Rest | Mode::Continue => policy.tiers(),
         }
     }
 
@@ -230,7 +230,8 @@ fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effecti
     if effective.at_most > budget.usable {
         return true;
     }
-    if let Some(tiers) = mode.tiers(policy) {
+    let tiers = mode.tiers(policy);
+    if let Some(tiers) = tiers.filter(|_| mode != Mode::Rest) {
         return tiered::is_due(view, policy, tiers, mode, budget);
     }
     let Some(trigger) = policy.trigger_amount(budget) else {

@@ -91,7 +91,12 @@ pub fn anew(
     };
     let writer = Writer::Model;
     Ok(Plan {
-        step: Step::Summarise { cover, cap, writer },
+        step: Step::Summarise {
+            cover,
+            tier: old.tier,
+            cap,
+            writer,
+        },
         budget,
         before: view.effective(&budget).unwrap_or_default().tokens,
         target: limit(view, policy, &budget),

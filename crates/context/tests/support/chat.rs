@@ -299,9 +299,9 @@ impl Chat {
                 let degraded = by == Writer::Deterministic && *writer == Writer::Model;
                 (by, Body::Summary(text.into()), "test", degraded)
             }
-            Step::Rewrite { cover, cap, .. } => {
+            Step::Rewrite { cap, .. } => {
                 let encoding = plan.budget.encoding;
-                let (by, text) = self.write(cover, *cap, Writer::Model, chain, encoding);
+                let (by, text) = self.write(&plan.step, *cap, Writer::Model, chain, encoding);
                 if by != Writer::Model {
                     return;
                 }

@@ -23,6 +23,7 @@ enum Temper {
 
 /// What an agent wants of the world.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "few exist at a time")]
 pub enum Move {
     /// To be told to the session.
     Tell(Input),

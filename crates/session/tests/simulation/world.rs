@@ -298,7 +298,7 @@ impl World {
                 | Refusal::UnknownTurn(_)
                 | Refusal::UnknownBranch(_)
                 | Refusal::NotOnBranch { .. }
-                | Refusal::NotActive(_),
+                | Refusal::NotActive(_)
                 | Refusal::NothingToSeal { .. },
             ) => {}
             Err(refusal) => panic!("refused: {refusal}"),

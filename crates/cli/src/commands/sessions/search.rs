@@ -209,7 +209,7 @@ impl<'s> Hit<'s> {
             None => "elsewhere",
             Some(Standing::Verbatim) => "verbatim",
             Some(Standing::Shortened(Form::Masked { .. })) => "masked",
-            Some(Standing::Shortened(Form::Cut { .. })) => "cut",
+            Some(Standing::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
             Some(Standing::Covered(_)) => "covered",
         }
     }

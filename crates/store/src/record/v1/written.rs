@@ -97,7 +97,6 @@ impl From<v2::Fact> for Fact {
             v2::Fact::TurnEnded { turn, outcome } => Self::TurnEnded { turn, outcome },
             v2::Fact::Delegated { .. }
             | v2::Fact::AlteredByImport { .. }
-            | v2::Fact::CameLate { .. }
             | v2::Fact::PhrasesSet { .. }
             | v2::Fact::TopicsDecided { .. }
             | v2::Fact::TopicSealed { .. }
