@@ -1,13 +1,11 @@
 //! Leads that are to delegate and cannot: their model calls no tools.
 
-use std::path::Path;
-
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_runtime::tools::DELEGATE;
 use unisono_session::agent::{Definition, Team};
 
 use super::files::Source;
-use crate::diagnostic::{Diagnostic, Diagnostics, Origin};
+use crate::diagnostic::{Diagnostic, Diagnostics};
 
 /// What to do about it.
 const HELP: &str =
@@ -24,11 +22,10 @@ pub fn answers_alone(team: &Team) -> Option<String> {
     ))
 }
 
-/// Warns of an agent of one's own, or of the lead, that has the tool `delegate` for nothing.
+/// Warns of a lead that has the tool `delegate` for nothing. Another agent that has it is no fault
+/// of anybody's who does not use it.
 pub(super) fn check(source: &Source, lead: &str, agent: &Definition, found: &mut Diagnostics) {
-    let shipped =
-        matches!(&*source.place.origin, Origin::File(p) if p.starts_with(Path::new("built-in")));
-    if shipped && source.id.as_str() != lead || !agent.delegates.is_empty() {
+    if source.id.as_str() != lead || !agent.delegates.is_empty() {
         return;
     }
     if let Some(problem) = cannot_delegate(agent) {

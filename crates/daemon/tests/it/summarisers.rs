@@ -130,7 +130,7 @@ fn a_prompt_that_leaves_no_room_in_a_summarisers_window_is_an_error() {
     let complaints = sandbox.complaints();
     assert!(
         complaints.starts_with(
-            "config/unisono.toml:3:1: error: summariser `openai/gpt-3.5-turbo`: the prompt takes 20"
+            "config/unisono.toml:3:1: error: summariser `openai/gpt-3.5-turbo`, its prompt: the prompt takes 20"
         ),
         "{complaints}"
     );

@@ -74,7 +74,9 @@ impl Ledger {
                 let step = after.turn(*turn).unwrap().steps_planned;
                 let id = self.checkpoint_ids.entry((*turn, step));
                 assert_eq!(*id.or_insert(checkpoint.id), checkpoint.id);
-                if after.turn(*turn).unwrap().repaired {
+                // A repair is the first step of its turn; a compaction may follow.
+                let under_way = after.turn(*turn).unwrap();
+                if under_way.repaired && under_way.steps_planned == 1 {
                     repaired(after, *turn, checkpoint);
                 }
             }

@@ -43,7 +43,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let wanted = trace.runs().filter(|(_, run)| is_wanted(&args, run));
         listed.extend(wanted.map(|(id, run)| (session, id, run.clone())));
     }
-    listed.sort_by_key(|(_, id, run)| (run.opened.0.at, *id));
+    listed.sort_by_key(|(_, id, run)| (run.opened.0.at, run.opened.0.seq, *id));
     if app.out.json {
         let all: Vec<Value> = listed
             .iter()
