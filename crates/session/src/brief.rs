@@ -251,7 +251,7 @@ impl State {
 
 impl State {
     /// The checkpoints that a summary is made of besides messages: those whose place it takes, or,
-    /// where it is written anew, those whose place the old one took.
+    /// where it is written anew, those whose place its first text took.
     fn read_first(&self, turn: &Turn, cover: &Cover) -> Vec<&Arc<Checkpoint>> {
         let find = |ids: &[CheckpointId]| -> Vec<&Arc<Checkpoint>> {
             ids.iter()
@@ -262,7 +262,7 @@ impl State {
         match turn.accepted.work {
             Work::Regenerate { .. } => replaced
                 .iter()
-                .flat_map(|old| find(&old.supersedes))
+                .flat_map(|old| find(&self.checkpoints.origin(old).supersedes))
                 .collect(),
             _ => replaced,
         }

@@ -101,6 +101,16 @@ impl Checkpoints {
             .filter(|old| old.covers == checkpoint.covers)
     }
 
+    /// The first text for the messages of a checkpoint; later ones wrote it anew.
+    pub fn origin<'c>(&'c self, checkpoint: &'c Checkpoint) -> &'c Checkpoint {
+        let mut first = checkpoint;
+        // What is imported may say anything; numbers that fall come to an end.
+        while let Some(earlier) = self.rewritten_by(first).filter(|e| e.number < first.number) {
+            first = earlier;
+        }
+        first
+    }
+
     fn is_repair(&self, checkpoint: &Checkpoint) -> bool {
         self.rewritten_by(checkpoint)
             .is_some_and(|old| old.degraded)

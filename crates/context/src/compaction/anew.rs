@@ -77,7 +77,8 @@ pub fn anew(
         let (context, target) = (rest(view, &budget, old), limit(view, policy, &budget));
         return Err(Rejection::OverTarget { context, target });
     }
-    let earlier = old
+    let origin = view.checkpoints().origin(old);
+    let earlier = origin
         .supersedes
         .iter()
         .filter_map(|id| view.checkpoints().get(*id));
