@@ -128,7 +128,7 @@ fn an_interrupted_run_stays_open_and_says_how_to_go_on() {
 #[test]
 fn a_run_that_takes_too_long_is_cancelled() {
     let scene = Scene::new();
-    let (going, agent) = scene.run(&["--timeout", "3s"]);
+    let (going, agent) = scene.run(&["--timeout", "10s"]);
     let done = going
         .finish()
         .expect(124)
