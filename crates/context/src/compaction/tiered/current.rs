@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use crate::alteration::{Form, cuttable_chars};
 use crate::checkpoint::{Checkpoint, Tier};
 use crate::compaction::cover::covering;
-use crate::compaction::shorten::{level, uncuttable_chars};
+use crate::compaction::shorten::{level, surely_shrinks, uncuttable_chars};
 use crate::compaction::{Plan, Step};
 use crate::policy::Large;
 use crate::tokens::Tokens;
@@ -51,7 +51,8 @@ fn length(item: &Item<'_>, tokens: Tokens, limit: Tokens) -> Option<u32> {
     let target = all * u128::from(limit.0) / u128::from(tokens.0.max(1));
     let allowed = u64::try_from(target).ok()?.saturating_sub(fixed);
     let length = level(texts, allowed).max(1);
-    (length < longest).then(|| u32::try_from(length).unwrap_or(u32::MAX))
+    let cuts = length < longest && surely_shrinks(item, tokens, length);
+    cuts.then(|| u32::try_from(length).unwrap_or(u32::MAX))
 }
 
 fn cut_tails<'i, 'a: 'i>(
@@ -61,7 +62,9 @@ fn cut_tails<'i, 'a: 'i>(
 ) -> Option<Plan> {
     let over = |item: &&Item<'_>| {
         let mut texts = cuttable_chars(&item.node.message, item.form()).into_iter();
+        let tokens = item.count(t.s.budget.encoding).tokens;
         texts.any(|chars| chars > u64::from(limit))
+            && surely_shrinks(item, tokens, u64::from(limit))
     };
     let large = items.filter(over);
     let messages: Vec<_> = large

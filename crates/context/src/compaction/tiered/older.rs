@@ -129,14 +129,15 @@ pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
             let summarised = topics.iter().all(Entry::is_summarised);
             summarised.then(|| t.summary(covering_all(t, topics)?, Tier::Bulk))?
         })
-        .or_else(|| dropped(t, bulks.first()?))
+        .or_else(|| (1..=bulks.len()).find_map(|oldest| dropped(t, &bulks[..oldest])))
 }
 
-/// Leaves a note of the oldest bulk and of what was dropped before it, if that shrinks.
-fn dropped(t: &Tiered<'_, '_>, oldest: &Checkpoint) -> Option<Plan> {
+/// Leaves a note of the oldest bulks and of what was dropped before them, if that shrinks: a bulk
+/// that is no longer than a note goes with the next one.
+fn dropped(t: &Tiered<'_, '_>, oldest: &[&Checkpoint]) -> Option<Plan> {
     let active = t.s.view.active().iter().map(|c| &**c);
     let notes = active.filter(|c| c.body == Body::Tombstone);
-    let leaving: Vec<&Checkpoint> = notes.chain([oldest]).collect();
+    let leaving: Vec<&Checkpoint> = notes.chain(oldest.iter().copied()).collect();
     let cover = covering(t.s, &[], &leaving)?;
     (cover.original > t.s.note()).then(|| t.s.plan(Step::Drop { cover }, false))
 }
