@@ -299,7 +299,13 @@ fn check_open_turn(chat: &Chat, plan: &Plan, fresh: &[u32], shortened: &[u32]) {
         .iter()
         .map(|node| node.message.ordinal)
         .find(|at| !chat.tree.open_calls_at(head, *at).is_empty());
-    if let Some(open) = open.filter(|at| ordinals(chat.view().uncovered()).contains(&at.0)) {
+    // One that was summarised before and stands there because it is pinned opens nothing.
+    let view = chat.view();
+    let is_covered = |at: &Ordinal| {
+        let mut spans = view.active().iter().flat_map(|c| &c.covers);
+        spans.any(|span| span.contains(*at))
+    };
+    if let Some(open) = open.filter(|at| !is_covered(at)) {
         for at in open.0..=len.0 {
             assert!(
                 !fresh.contains(&at) && !shortened.contains(&at),
