@@ -299,13 +299,11 @@ fn check_open_turn(chat: &Chat, plan: &Plan, fresh: &[u32], shortened: &[u32]) {
         .iter()
         .map(|node| node.message.ordinal)
         .find(|at| !chat.tree.open_calls_at(head, *at).is_empty());
-    // One that was summarised before and stands there because it is pinned opens nothing.
+    // Where something after it was summarised, on another branch or before it was pinned, it
+    // opens nothing any more.
     let view = chat.view();
-    let is_covered = |at: &Ordinal| {
-        let mut spans = view.active().iter().flat_map(|c| &c.covers);
-        spans.any(|span| span.contains(*at))
-    };
-    if let Some(open) = open.filter(|at| !is_covered(at)) {
+    let nothing_later = |at: &Ordinal| view.active().iter().all(|c| c.cutoff < *at);
+    if let Some(open) = open.filter(nothing_later) {
         for at in open.0..=len.0 {
             assert!(
                 !fresh.contains(&at) && !shortened.contains(&at),
@@ -522,7 +520,7 @@ fn run(
 
 /// The contexts before each checkpoint of this stretch of a branch, by its number.
 #[derive(Default)]
-struct Earlier(RefCell<BTreeMap<u32, Context>>);
+struct Earlier(RefCell<BTreeMap<u32, (Context, u32)>>);
 
 /// A context as a model sees it: summaries, then messages with their numbers.
 type Context = (Vec<Arc<str>>, Vec<(u32, Vec<Part>)>);
@@ -539,22 +537,22 @@ impl Earlier {
     fn note(&self, chat: &Chat, plan: &Plan) {
         if plan.step.cover().is_some() {
             let number = chat.checkpoints.next_number();
-            self.0.borrow_mut().insert(number, context(chat));
+            let len = chat.view().len().0;
+            self.0.borrow_mut().insert(number, (context(chat), len));
         }
     }
 
     /// C11: after a restore the context is the one before, byte for byte, with what was said
     /// since in full.
     fn check_restored(&self, chat: &Chat, number: u32) {
-        let Some((blocks, entries)) = self.0.borrow().get(&number).cloned() else {
+        let Some(((blocks, entries), len)) = self.0.borrow().get(&number).cloned() else {
             return;
         };
         let (now_blocks, now_entries) = context(chat);
         assert_eq!(now_blocks, blocks, "the summaries before {number}");
         let (same, since) = now_entries.split_at(entries.len());
         assert_eq!(same, entries, "the messages before {number}");
-        let last = entries.last().map_or(0, |(at, _)| *at);
-        let said: Vec<_> = (last + 1..=chat.view().len().0)
+        let said: Vec<_> = (len + 1..=chat.view().len().0)
             .map(|at| chat.tree.at(chat.head(), Ordinal(at)).unwrap())
             .map(|node| (node.ordinal().0, node.message.parts.clone()))
             .collect();

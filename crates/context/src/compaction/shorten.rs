@@ -97,16 +97,15 @@ fn cut_length(s: &Situation<'_>, item: &Item<'_>) -> Option<u32> {
     cuts.then(|| u32::try_from(length).unwrap_or(u32::MAX))
 }
 
-/// Whether a message whose texts are cut to that length surely has fewer tokens: of a few
-/// characters less it may have as many.
+/// Whether a message whose texts are cut to that length has fewer tokens: it loses the characters
+/// of one at least. Of a few characters less it may have as many.
 pub(super) fn surely_shrinks(item: &Item<'_>, tokens: Tokens, length: u64) -> bool {
-    const CERTAIN: u128 = 2;
     let texts = cuttable_chars(&item.node.message, item.form());
     let fixed = uncuttable_chars(&item.node.message);
     let before = texts.iter().sum::<u64>() + fixed;
     let after = texts.iter().map(|chars| *chars.min(&length)).sum::<u64>() + fixed;
     let tokens = u128::from(tokens.0);
-    tokens * u128::from(after) + CERTAIN * u128::from(before) <= tokens * u128::from(before)
+    tokens * u128::from(before - after) >= u128::from(before)
 }
 
 /// Unicode scalars of what no cut shortens.
