@@ -10,6 +10,7 @@ mod alone;
 mod changed;
 mod define;
 mod files;
+pub mod import;
 mod keys;
 mod output_schema;
 mod team;

@@ -145,6 +145,17 @@ pub(crate) fn from_toml(
     toml_text::parse(origin, text)
 }
 
+/// Reads YAML: keys with values.
+///
+/// # Errors
+/// It is not YAML, or something else than keys; the diagnostic says where.
+pub(crate) fn from_yaml(
+    origin: crate::diagnostic::Origin,
+    text: &str,
+) -> Result<Table, Box<Diagnostic>> {
+    yaml_text::whole(origin, text)
+}
+
 /// Reads Markdown with YAML front matter: the keys, and the text after them.
 ///
 /// # Errors

@@ -18,29 +18,43 @@ pub(super) fn parse(origin: Origin, text: &str) -> Result<(Table, &str), Box<Dia
         return Err(Box::new(Diagnostic::error(at(0), problem).help(help)));
     };
     let start = front.as_ptr() as usize - text.as_ptr() as usize;
-    let value: serde_norway::Value = serde_norway::from_str(front).map_err(|error| {
+    Ok((
+        table(front, "the front matter", &|offset| at(start + offset))?,
+        body,
+    ))
+}
+
+/// A whole file of YAML.
+pub(super) fn whole(origin: Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
+    let origin = Arc::new(origin);
+    table(text, "the file", &|offset| {
+        Place::in_text(&origin, text, offset)
+    })
+}
+
+fn table(text: &str, what: &str, at: &dyn Fn(usize) -> Place) -> Result<Table, Box<Diagnostic>> {
+    let value: serde_norway::Value = serde_norway::from_str(text).map_err(|error| {
         let offset = error.location().map_or(0, |l| l.index());
-        let problem = format!("the front matter is not YAML: {}", without_location(&error));
-        Box::new(Diagnostic::error(at(start + offset), problem))
+        let problem = format!("{what} is not YAML: {}", without_location(&error));
+        Box::new(Diagnostic::error(at(offset), problem))
     })?;
     let serde_norway::Value::Mapping(mapping) = value else {
         if value.is_null() {
-            return Ok((Table::default(), body));
+            return Ok(Table::default());
         }
-        let problem = "the front matter must be keys with values";
-        return Err(Box::new(Diagnostic::error(at(start), problem)));
+        let problem = format!("{what} must be keys with values");
+        return Err(Box::new(Diagnostic::error(at(0), problem)));
     };
     let entries = mapping.into_iter().map(|(key, value)| {
         let key = key_text(&key);
-        let offset = key_offset(front, &key).unwrap_or(0);
-        let place = at(start + offset);
+        let place = at(key_offset(text, &key).unwrap_or(0));
         Entry {
             node: node(value, &place),
             key,
             place,
         }
     });
-    Ok((entries.collect(), body))
+    Ok(entries.collect())
 }
 
 /// The text between the fences, and the text after them.

@@ -1,0 +1,167 @@
+//! Examples of each format, our own, and what becomes of them.
+
+use std::path::{Path, PathBuf};
+
+use insta::{Settings, assert_snapshot};
+
+use super::*;
+use crate::config::Sources;
+use crate::setup;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agents/import/testdata")
+}
+
+/// All that is known of what was read, for a golden file.
+fn told(path: &Path, format: Option<Format>) -> String {
+    let catalogue = Catalogue::built_in().unwrap();
+    let agents = match read(path, format, &catalogue) {
+        Ok(agents) => agents,
+        Err(error) => return format!("error: {error}\n"),
+    };
+    let mut out = String::new();
+    for agent in agents {
+        let agent = match agent {
+            Ok(agent) => agent,
+            Err(error) => {
+                out += &format!("error: {error}\n");
+                continue;
+            }
+        };
+        out += &format!("== {} ({})\n", agent.id, agent.format.name());
+        for (word, list) in [("lost", &agent.lost), ("changed", &agent.changed)] {
+            for Lost { key, line, reason } in list {
+                let line = line.map_or_else(|| "-".to_owned(), |line| line.to_string());
+                out += &format!("{word} {key}:{line}: {reason}\n");
+            }
+        }
+        out += &agent.text;
+    }
+    out
+}
+
+#[test]
+fn every_format_becomes_a_definition_and_a_list_of_losses() {
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("testdata/goldens");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for name in [
+            "claude/contract-reviewer.md",
+            "claude/night-watch.md",
+            "codex/tide.toml",
+            "copilot/recipe-scaler.agent.md",
+            "opencode/orchard.md",
+            "opencode/opencode.jsonc",
+            "gemini/map-maker.md",
+            "gemini/geologist.toml",
+            "gemini/far.md",
+            "crewai/agents.yaml",
+        ] {
+            let told = told(&examples().join(name), None);
+            assert_snapshot!(name.replace(['/', '.'], "-"), told);
+        }
+    });
+}
+
+#[test]
+fn what_was_read_is_right_here() {
+    let place = tempfile::tempdir().unwrap();
+    let catalogue = Catalogue::built_in().unwrap();
+    std::fs::create_dir_all(place.path().join("agents")).unwrap();
+    std::fs::create_dir_all(place.path().join("config")).unwrap();
+    std::fs::write(place.path().join("config/unisono.toml"), "").unwrap();
+    let mut written = 0;
+    for file in find(&examples()).unwrap() {
+        for agent in read(&file, None, &catalogue).unwrap().into_iter().flatten() {
+            let path = place.path().join(format!("agents/{}.md", agent.id));
+            std::fs::write(path, agent.text).unwrap();
+            written += 1;
+        }
+    }
+    // Only what lies in a known place is found in a directory that nobody named as one of agents.
+    assert_eq!(written, 3, "the crew and the cashier");
+    for name in [
+        "claude/contract-reviewer.md",
+        "claude/night-watch.md",
+        "codex/tide.toml",
+        "copilot/recipe-scaler.agent.md",
+        "opencode/orchard.md",
+        "gemini/map-maker.md",
+        "gemini/geologist.toml",
+    ] {
+        for agent in read(&examples().join(name), None, &catalogue)
+            .unwrap()
+            .into_iter()
+            .flatten()
+        {
+            let path = place.path().join(format!("agents/{}.md", agent.id));
+            std::fs::write(path, agent.text).unwrap();
+        }
+    }
+    let sources = Sources {
+        directory: place.path().to_owned(),
+        home: crate::paths::Home::from_variables(|name| (name == "HOME").then(|| "/nobody".into())),
+        ..Sources::default()
+    };
+    let found = setup::check(sources.clone(), []);
+    assert!(found.is_empty(), "{found}");
+    let setup = setup::Setup::load(sources, []).unwrap();
+    let beekeeper = setup.roster.get("beekeeper").unwrap();
+    assert_eq!((beekeeper.max_turns, beekeeper.timeout_ms), (9, 90_000));
+    let tools: Vec<&str> = beekeeper.tools.iter().map(|tool| &**tool).collect();
+    assert_eq!(tools, ["delegate", "read_message", "recall"]);
+}
+
+#[test]
+fn what_is_no_agent_is_refused_by_name() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let read = |path: &str, text: &str, format| {
+        let mut all = read_text(Path::new(path), text, format, &catalogue, &none)?;
+        all.pop().unwrap()
+    };
+    let error = |path: &str, text: &str| read(path, text, None).unwrap_err().to_string();
+    assert!(error("a.md", "no front matter").contains("there is no front matter"));
+    assert!(error("a.md", "---\ntitle: A page\n---\nText").contains("no known format"));
+    assert!(error("a.toml", "x = [").contains("a.toml:1"));
+    assert!(error("a.toml", "x = 1").contains("no known format"));
+    assert!(error("a.yaml", "a: [").contains("not YAML"));
+    assert!(error("agents.yaml", "").contains("no known format"));
+    assert!(
+        error("x/.claude/agents/empty.md", "---\nname: empty\n---\n")
+            .contains("neither a description")
+    );
+    assert!(
+        error(
+            "x/.claude/agents/a.md",
+            "---\nname: 犬\ndescription: x\n---\n"
+        )
+        .contains("no letter or digit")
+    );
+    let deep = format!("---\nname: a\ndescription: {}\n---\nx", "[".repeat(5_000));
+    read("x/.claude/agents/a.md", &deep, None).ok();
+    let named = read(
+        "a.md",
+        "---\ntitle: A page\n---\nText",
+        Some(Format::Claude),
+    )
+    .unwrap();
+    assert_eq!(named.lost[0].key, "title");
+    assert!(named.text.contains("description: Text"));
+}
+
+#[test]
+fn a_file_that_is_named_is_read_from_beside_only() {
+    let place = tempfile::tempdir().unwrap();
+    let inside = place.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(inside.join("text"), "inside").unwrap();
+    std::fs::write(place.path().join("secret"), "outside").unwrap();
+    assert_eq!(included(&inside, "./text").unwrap(), "inside");
+    assert!(included(&inside, "../secret").is_err());
+    std::os::unix::fs::symlink(place.path().join("secret"), inside.join("link")).unwrap();
+    assert!(included(&inside, "link").is_err());
+    assert!(included(&inside, "/etc/hostname").is_err());
+}
