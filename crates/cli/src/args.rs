@@ -8,8 +8,8 @@ use unisono_context::policy::Preset;
 use unisono_daemon::config::Override;
 
 use crate::commands::{
-    agents, checkpoints, compact, completions, config, context, doctor, eval, export, import, init,
-    models, pin, replay, resume, run, runs, seal, serve, sessions, usage, vacuum, why,
+    agents, chat, checkpoints, compact, completions, config, context, doctor, eval, export, import,
+    init, models, pin, replay, resume, run, runs, seal, serve, sessions, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -17,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   unisono run talk.jsonl                        import, compact, ask the configured agents
   unisono run talk.jsonl --task \"What is left?\" --agents risks,facts
+  unisono chat latest                           go on talking about it
   unisono context latest                        what the model sees, and how full it is
   unisono sessions list                         all conversations of the store
 
@@ -162,6 +163,8 @@ pub(crate) fn time(text: &str) -> std::result::Result<std::time::Duration, Strin
 pub(crate) enum Command {
     /// Imports a conversation, compacts it, and has agents work on one frozen snapshot of it
     Run(run::Args),
+    /// Talks with the agents about a conversation, line by line
+    Chat(chat::Args),
     /// The daemon: sessions, turns and events over HTTP, and an endpoint for OpenAI's clients
     #[command(visible_alias = "up")]
     Serve(serve::Args),
@@ -195,7 +198,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Checkpoints(checkpoints::Command),
     /// Agents that can be given a task
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "agent")]
     Agents(agents::Command),
     /// Known models, their windows and prices, and which can be asked
     Models(models::Args),

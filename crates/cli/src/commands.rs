@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 pub(crate) mod agents;
+pub(crate) mod chat;
 pub(crate) mod checkpoints;
 pub(crate) mod compact;
 pub(crate) mod completions;
@@ -32,6 +33,7 @@ use crate::problem::Result;
 pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
     match command {
         Command::Run(args) => app.wait_for(run::run(app, args)),
+        Command::Chat(args) => app.wait_for(chat::run(app, args)),
         Command::Serve(args) => app.wait_for(serve::run(app, args)),
         Command::Resume(args) => app.wait_for(resume::run(app, args)),
         Command::Import(args) => app.wait_for(import::run(app, args)),

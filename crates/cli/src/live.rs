@@ -1,6 +1,7 @@
 //! Following a turn to its end: a fold of its events ([`Watch`]), shown as they come
 //! ([`Screen`]).
 
+mod answer;
 mod follow;
 mod member;
 mod notice;
@@ -9,7 +10,8 @@ mod report;
 mod screen;
 mod watch;
 
-pub(crate) use follow::{End, Interrupts, Limits, follow};
-pub(crate) use report::conclude;
+pub(crate) use answer::Answer;
+pub(crate) use follow::{End, Interrupt, Interrupts, Limits, follow};
+pub(crate) use report::{conclude, ending, report};
 pub(crate) use screen::Screen;
 pub(crate) use watch::Watch;

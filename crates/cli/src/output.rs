@@ -112,7 +112,8 @@ impl Out {
         ExitCode::from(problem.exit as u8)
     }
 
-    fn tell(&self, problem: &Problem) {
+    /// Says what is wrong.
+    pub(crate) fn tell(&self, problem: &Problem) {
         let Problem {
             exit,
             message,

@@ -123,12 +123,17 @@ pub(crate) fn line(text: &str, most: usize) -> String {
     cut
 }
 
-/// Every line of a text after `indent`; control characters are left out, so that a message
-/// cannot move a terminal's cursor.
+/// A text without control characters but tabs and line breaks, so that it cannot move a terminal's
+/// cursor.
+pub(crate) fn harmless(text: &str) -> String {
+    let harmless = |c: &char| !c.is_control() || matches!(c, '\t' | '\n');
+    text.chars().filter(harmless).collect()
+}
+
+/// Every line of a text after `indent`, [`harmless`].
 pub(crate) fn indented(text: &str, indent: &str) -> String {
-    let harmless = |c: &char| !c.is_control() || *c == '\t';
     let lines = text.lines().map(|line| {
-        let line: String = line.chars().filter(harmless).collect();
+        let line = harmless(line);
         format!("{indent}{line}").trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")

@@ -1,6 +1,7 @@
 //! `unisono agents`: who can be given a task.
 
 mod check;
+mod import;
 mod list;
 mod show;
 
@@ -17,6 +18,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Checks every definition; unknown keys are errors
     Check(check::Args),
+    /// Reads agents of other programs, and says what does not carry over
+    Import(import::Args),
 }
 
 pub(crate) fn run(app: &App, command: Command) -> Result<()> {
@@ -24,5 +27,6 @@ pub(crate) fn run(app: &App, command: Command) -> Result<()> {
         Command::List(args) => list::run(app, args),
         Command::Show(args) => show::run(app, args),
         Command::Check(args) => check::run(app, args),
+        Command::Import(args) => import::run(app, args),
     }
 }

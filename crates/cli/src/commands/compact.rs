@@ -282,10 +282,7 @@ pub(crate) async fn follow_one(
     };
     let mut watch = Watch::new(state, turn);
     let mut screen = Screen::new(&app.out);
-    let limits = Limits {
-        timeout: None,
-        interrupts,
-    };
+    let limits = Limits::leaving(None, interrupts);
     let end = follow(&daemon, &session, &mut watch, &mut screen, limits).await?;
     drop(screen);
     stop(daemon, end).await;

@@ -6,9 +6,12 @@ mod text;
 use std::sync::Arc;
 
 use serde_json::Value;
-use unisono_context::Tokens;
+use unisono_context::{SessionId, Tokens};
 use unisono_daemon::ask::{self, Ask};
+use unisono_daemon::setup::Setup;
 use unisono_daemon::{context, models};
+use unisono_session::State;
+use unisono_session::agent::Team;
 use unisono_session::state::MAIN;
 
 use super::sessions::branch::unknown_branch;
@@ -49,7 +52,7 @@ pub(crate) struct Args {
 }
 
 /// All that is shown.
-struct Shown {
+pub(super) struct Shown {
     session: String,
     branch: String,
     context: context::Shown,
@@ -63,25 +66,11 @@ struct Shown {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let team = Ask::new("").team(&setup)?;
-    let (policy, safety) = ask::policy(&setup, &team);
     let sessions = app.sessions(&setup).await?;
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
     sessions.close().await?;
-    let head = state.tree().head(&args.branch);
-    let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
-    let context = context::Shown::new(&mut state, head, &team, safety)?;
-    let view = state
-        .view(head, false)
-        .ok_or_else(|| unknown_branch(&state, &args.branch))?;
-    let mut shown = Shown {
-        session: id.to_string(),
-        branch: args.branch.clone(),
-        tiers: topics::loads(&view, &policy, &context.measured.budget),
-        topics: topics::json(&state, &args.branch, &view),
-        context,
-        exact: None,
-    };
+    let mut shown = Shown::of(&mut state, id, &args.branch, &setup, &team)?;
     if args.exact {
         let snapshot = Arc::new(shown.context.snapshot.clone());
         match models::count(&setup, &team.lead, snapshot).await {
@@ -97,11 +86,42 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
                 .warn(format_args!("not counted by the provider: {error}")),
         }
     }
-    if app.out.json {
-        app.out.json(&object::json(&shown, &state));
-    } else {
-        app.out
-            .data(text::text(&shown, &state, app.out.paint, args.full));
-    }
+    shown.print(app, &state, args.full);
     Ok(())
+}
+
+impl Shown {
+    /// The context of a branch for a team, counted.
+    pub(super) fn of(
+        state: &mut State,
+        id: SessionId,
+        branch: &str,
+        setup: &Setup,
+        team: &Team,
+    ) -> Result<Shown> {
+        let (policy, safety) = ask::policy(setup, team);
+        let head = state.tree().head(branch);
+        let head = head.ok_or_else(|| unknown_branch(state, branch))?;
+        let context = context::Shown::new(state, head, team, safety)?;
+        let view = state
+            .view(head, false)
+            .ok_or_else(|| unknown_branch(state, branch))?;
+        Ok(Shown {
+            session: id.to_string(),
+            branch: branch.to_owned(),
+            tiers: topics::loads(&view, &policy, &context.measured.budget),
+            topics: topics::json(state, branch, &view),
+            context,
+            exact: None,
+        })
+    }
+
+    /// Prints it; `full`: whole texts instead of their first line.
+    pub(super) fn print(&self, app: &App, state: &State, full: bool) {
+        if app.out.json {
+            app.out.json(&object::json(self, state));
+        } else {
+            app.out.data(text::text(self, state, app.out.paint, full));
+        }
+    }
 }

@@ -127,10 +127,7 @@ async fn one(
         screen.agents(&watch);
     }
     let session = daemon.open(id).await?;
-    let limits = Limits {
-        timeout: None,
-        interrupts,
-    };
+    let limits = Limits::leaving(None, interrupts);
     let end = follow(daemon, &session, &mut watch, &mut screen, limits).await?;
     drop(screen);
     Ok((end, conclude(&app.out, id, &watch, end)))

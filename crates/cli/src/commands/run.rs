@@ -112,7 +112,7 @@ impl Args {
 }
 
 /// Splits `a,b=task` where a comma is followed by something else than a space.
-fn assignments(text: &str) -> Vec<String> {
+pub(super) fn assignments(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for piece in text.split(',') {
         match all.last_mut() {
@@ -173,10 +173,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let watch = begin(&daemon, &session, &ask).await?;
         let mut watch = watch.notifying(&compaction);
         let timeout = Some(timeout);
-        let limits = Limits {
-            timeout,
-            interrupts: &mut interrupts,
-        };
+        let limits = Limits::leaving(timeout, &mut interrupts);
         (
             follow(&daemon, &session, &mut watch, &mut screen, limits).await?,
             watch,
@@ -215,7 +212,7 @@ async fn from_file(sessions: &Sessions, source: Source, import: Import) -> Resul
 }
 
 /// Says once what answers, where nobody chose it, and how to change that.
-fn say_model(out: &Out, setup: &Setup, team: &Team) {
+pub(super) fn say_model(out: &Out, setup: &Setup, team: &Team) {
     let loaded = &setup.loaded;
     let default = loaded.default_model.as_str();
     let answers = |agent: &std::sync::Arc<unisono_session::Definition>| {
@@ -274,7 +271,7 @@ async fn open(daemon: &Daemon, from: From, screen: &Screen<'_>, branch: &str) ->
 }
 
 /// Hands the turn in and watches it from before its first event on.
-async fn begin(daemon: &Daemon, session: &Handle, ask: &Ask) -> Result<Watch> {
+pub(super) async fn begin(daemon: &Daemon, session: &Handle, ask: &Ask) -> Result<Watch> {
     let state = session.inspect(Clone::clone).await?;
     let turn: TurnId = daemon.begin(session, ask).await?;
     Ok(Watch::new(state, turn))

@@ -44,7 +44,17 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let daemon = app.daemon(opened, setup).await?;
     let done = seal(&daemon, id, branch).await;
     stop(daemon, End::Ended).await;
-    let (first, last) = done?;
+    tell(app, id, branch, done?);
+    Ok(())
+}
+
+/// Says which messages the topic has.
+pub(super) fn tell(
+    app: &App,
+    id: unisono_context::SessionId,
+    branch: &str,
+    (first, last): (u32, u32),
+) {
     let messages = last + 1 - first;
     if app.out.json {
         app.out.json(&json!({
@@ -57,11 +67,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             "sealed the topic of #{first}–#{last} ({many})"
         ));
     }
-    Ok(())
 }
 
 /// Seals the topic and says where it is.
-async fn seal(
+pub(super) async fn seal(
     daemon: &unisono_daemon::Daemon,
     id: unisono_context::SessionId,
     branch: &str,

@@ -58,7 +58,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             app.out.say(format_args!("page       {link} (works once)"));
         }
     }
-    match server.run(interrupts.next()).await {
+    let stop = async {
+        interrupts.next().await;
+    };
+    match server.run(stop).await {
         None => {
             app.out.say("stopped");
             Ok(())

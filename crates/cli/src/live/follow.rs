@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
 use unisono_daemon::Daemon;
 use unisono_runtime::{Handle, Progress};
+use unisono_session::Event;
 
-use super::screen::Screen;
-use super::watch::Watch;
+use super::watch::{News, Watch};
 use crate::problem::{Problem, Result};
 
 /// How long a cancelled turn may take to say so.
@@ -35,20 +35,74 @@ impl Interrupts {
         })
     }
 
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) -> Interrupt {
         tokio::select! {
-            _ = self.int.recv() => {}
-            _ = self.term.recv() => {}
+            _ = self.int.recv() => Interrupt::Person,
+            _ = self.term.recv() => Interrupt::System,
         }
     }
+}
+
+/// Who interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// A person at the terminal (SIGINT).
+    Person,
+    /// Whoever looks after the process (SIGTERM).
+    System,
+}
+
+/// What becomes of the turn when a person interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interrupted {
+    /// It stays open and is not followed any more.
+    Leave,
+    /// It is cancelled, and followed to its end; interrupted again, it is left.
+    Cancel,
+}
+
+/// Whoever shows a turn as it goes on.
+pub(crate) trait Show {
+    /// An event of the session, and what of it people care about.
+    fn event(&mut self, event: &Event, news: Option<&News>, watch: &Watch);
+
+    /// What is being done. All that was said before an event comes before it.
+    fn said(&mut self, said: &Progress, watch: &Watch);
+
+    /// Some of what was said was missed: it is not heard out when it comes too fast.
+    fn missed(&mut self) {}
 }
 
 /// What a turn is stopped by.
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
     /// The turn is cancelled then; none: it may take as long as it wants.
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) interrupts: &'i mut Interrupts,
+    timeout: Option<Duration>,
+    interrupts: &'i mut Interrupts,
+    interrupted: Interrupted,
+}
+
+impl<'i> Limits<'i> {
+    /// Interrupted, the turn stays open.
+    pub(crate) fn leaving(timeout: Option<Duration>, interrupts: &'i mut Interrupts) -> Limits<'i> {
+        Limits {
+            timeout,
+            interrupts,
+            interrupted: Interrupted::Leave,
+        }
+    }
+
+    /// Interrupted by a person, the turn is cancelled.
+    pub(crate) fn cancelling(
+        timeout: Option<Duration>,
+        interrupts: &'i mut Interrupts,
+    ) -> Limits<'i> {
+        Limits {
+            timeout,
+            interrupts,
+            interrupted: Interrupted::Cancel,
+        }
+    }
 }
 
 /// Why following ended.
@@ -67,26 +121,44 @@ pub(crate) async fn follow(
     daemon: &Daemon,
     session: &Handle,
     watch: &mut Watch,
-    screen: &mut Screen<'_>,
+    screen: &mut impl Show,
     limits: Limits<'_>,
 ) -> Result<End> {
     let Limits {
         timeout,
         interrupts,
+        interrupted,
     } = limits;
     let mut events = session.events(watch.events()).await?;
     let mut progress = session.progress();
     let gone = session.wait(watch.turn);
     tokio::pin!(gone);
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    let (mut end, mut ended) = (End::Ended, false);
+    let (mut end, mut ended, mut cancelled) = (End::Ended, false, false);
     let mut late = deadline;
     while watch.outcome.is_none() {
         tokio::select! {
+            // What is said before an event is shown before it.
+            biased;
+            who = interrupts.next() => {
+                let leave = interrupted == Interrupted::Leave || who == Interrupt::System;
+                if leave || cancelled {
+                    return Ok(End::Interrupted);
+                }
+                cancelled = true;
+                late = Some(Instant::now() + CANCELLED_WITHIN);
+                cancel(session, watch).await;
+            }
+            said = progress.recv() => match said {
+                Ok(said) => screen.said(&said, watch),
+                Err(RecvError::Lagged(_)) => screen.missed(),
+                Err(RecvError::Closed) => progress = session.progress(),
+            },
             event = events.next() => match event? {
-                Some((_, event)) => if let Some(news) = watch.apply(&event)? {
-                    screen.show(&news, watch);
-                },
+                Some((_, event)) => {
+                    let news = watch.apply(&event)?;
+                    screen.event(&event, news.as_ref(), watch);
+                }
                 None => events = session.events(watch.events()).await?,
             },
             // Only its error matters: the end itself comes with the events.
@@ -94,19 +166,14 @@ pub(crate) async fn follow(
                 result?;
                 ended = true;
             }
-            said = progress.recv() => say(said, screen, watch),
             () = at(late) => {
-                if end == End::TimedOut {
+                if cancelled {
                     return Err(Problem::failed("the turn was cancelled but did not stop"));
                 }
-                end = End::TimedOut;
+                (end, cancelled) = (End::TimedOut, true);
                 late = Some(Instant::now() + CANCELLED_WITHIN);
-                // One that ended meanwhile needs no cancelling.
-                if let Err(error) = session.cancel(watch.turn).await {
-                    tracing::debug!(%error, "the turn is not cancelled");
-                }
+                cancel(session, watch).await;
             }
-            () = interrupts.next() => return Ok(End::Interrupted),
             reason = daemon.runtime().failed() => {
                 return Err(Problem::failed(format!("the runtime gave up: {reason}")));
             }
@@ -115,31 +182,16 @@ pub(crate) async fn follow(
     Ok(end)
 }
 
+/// Cancels a turn. One that ended meanwhile needs no cancelling.
+async fn cancel(session: &Handle, watch: &Watch) {
+    if let Err(error) = session.cancel(watch.turn).await {
+        tracing::debug!(%error, "the turn is not cancelled");
+    }
+}
+
 async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Shows what is being done. Whoever speaks faster than it is shown is not heard out.
-fn say(
-    said: std::result::Result<Progress, broadcast::error::RecvError>,
-    screen: &Screen<'_>,
-    watch: &Watch,
-) {
-    match said {
-        Ok(Progress::Run { run, text }) => {
-            let mut runs = watch.runs.iter();
-            if let Some(index) = runs.position(|watched| watched.run == Some(run)) {
-                screen.progress(index, &text, watch);
-            }
-        }
-        Ok(Progress::Compaction {
-            turn,
-            text,
-            trouble,
-        }) if turn == watch.turn => screen.compacting(&text, trouble),
-        Ok(Progress::Compaction { .. } | Progress::Piece { .. }) | Err(_) => {}
     }
 }

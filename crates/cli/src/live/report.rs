@@ -196,22 +196,37 @@ fn run(watched: &Watched) -> RunReport {
 /// Prints the answer and says how the program ends.
 pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -> Result<()> {
     if out.json {
-        out.json(&Report::new(session, watch, end));
+        report(out, session, watch, end);
     } else if let Some(answer) = &watch.answer {
-        let used = watch.used();
-        if used.cost != Some(Cost::ZERO) {
-            let cost = used
-                .cost
-                .map_or_else(|| "unknown".to_owned(), |c| c.to_string());
-            let cached = show::tokens(used.cache_read);
-            let input = show::tokens(used.input);
-            out.say(format_args!(
-                "cost       {cost}: {input} tokens in, {cached} of them cached"
-            ));
-        }
+        say_cost(out, watch);
         out.say("");
         out.data(show::indented(&answer.countable_text(), ""));
     }
+    ending(out, session, watch, end)
+}
+
+/// Prints the turn as one line of JSON.
+pub(crate) fn report(out: &Out, session: SessionId, watch: &Watch, end: End) {
+    out.json(&Report::new(session, watch, end));
+}
+
+fn say_cost(out: &Out, watch: &Watch) {
+    let used = watch.used();
+    if used.cost == Some(Cost::ZERO) {
+        return;
+    }
+    let cost = used
+        .cost
+        .map_or_else(|| "unknown".to_owned(), |c| c.to_string());
+    let cached = show::tokens(used.cache_read);
+    let input = show::tokens(used.input);
+    out.say(format_args!(
+        "cost       {cost}: {input} tokens in, {cached} of them cached"
+    ));
+}
+
+/// Says how a turn ended, and with it the program, where there is no answer or not all of it.
+pub(crate) fn ending(out: &Out, session: SessionId, watch: &Watch, end: End) -> Result<()> {
     let short = sessions::short(session);
     match (end, &watch.outcome) {
         (End::Interrupted, _) => {

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unisono_context::{Cost, Tokens};
+use unisono_runtime::Progress;
+use unisono_session::Event;
 use unisono_session::event::RunRole;
 
+use super::follow::Show;
 use super::member::{Status, Watched};
 use super::notice;
 use super::watch::{Frozen, News, Watch};
@@ -46,6 +49,15 @@ impl<'o> Screen<'o> {
             out,
             paint: out.paint_messages,
             bars,
+        }
+    }
+
+    /// A place where nothing moves, whoever watches: lines only.
+    pub(crate) fn plain(out: &'o Out) -> Screen<'o> {
+        Screen {
+            out,
+            paint: out.paint_messages,
+            bars: None,
         }
     }
 
@@ -295,6 +307,31 @@ impl<'o> Screen<'o> {
                 let text = format!("{}: {}", cause.code(), show::line(reason, 400));
                 format!("{} {text} ({})", paint.red(word), show::time(*ms))
             }
+        }
+    }
+}
+
+impl Show for Screen<'_> {
+    fn event(&mut self, _: &Event, news: Option<&News>, watch: &Watch) {
+        if let Some(news) = news {
+            self.show(news, watch);
+        }
+    }
+
+    fn said(&mut self, said: &Progress, watch: &Watch) {
+        match said {
+            Progress::Run { run, text } => {
+                let mut runs = watch.runs.iter();
+                if let Some(index) = runs.position(|watched| watched.run == Some(*run)) {
+                    self.progress(index, text, watch);
+                }
+            }
+            Progress::Compaction {
+                turn,
+                text,
+                trouble,
+            } if *turn == watch.turn => self.compacting(text, *trouble),
+            Progress::Compaction { .. } | Progress::Piece { .. } => {}
         }
     }
 }

@@ -121,6 +121,12 @@ impl Watch {
         finished.fold(Usage::NONE, |sum, usage| sum + usage)
     }
 
+    /// The run that answers, once it is open.
+    pub(crate) fn lead(&self) -> Option<RunId> {
+        let mut runs = self.runs.iter();
+        runs.find(|run| run.role == RunRole::Lead)?.run
+    }
+
     /// Takes over what the state knows of the turn.
     fn catch_up(&mut self) {
         let Some(turn) = self.state.turn(self.turn) else {

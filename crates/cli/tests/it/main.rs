@@ -8,11 +8,13 @@
 )]
 
 mod agents;
+mod chat;
 mod conversations;
 mod delegation;
 mod eval;
 mod held;
 mod http;
+mod import_agents;
 mod interrupted;
 mod pins;
 mod providers;

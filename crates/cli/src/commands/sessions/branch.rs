@@ -79,15 +79,25 @@ fn find(state: &unisono_session::State, args: &Args) -> Result<(MessageId, Ordin
         let problem = Problem::usage(format!("branch `{}` exists", args.name));
         return Err(problem.hint("choose another name, or move it with --move"));
     }
+    message_at(state, &args.from, args.at)
+}
+
+/// A message of a branch by its number; without one, the last.
+pub(crate) fn message_at(
+    state: &unisono_session::State,
+    branch: &str,
+    at: Option<u32>,
+) -> Result<(MessageId, Ordinal)> {
+    let tree = state.tree();
     let head = tree
-        .head(&args.from)
-        .ok_or_else(|| unknown_branch(state, &args.from))?;
+        .head(branch)
+        .ok_or_else(|| unknown_branch(state, branch))?;
     let last = tree
         .get(head)
         .map_or(Ordinal::FIRST, |node| node.message.ordinal);
-    let ordinal = args.at.map_or(last, Ordinal);
+    let ordinal = at.map_or(last, Ordinal);
     let node = tree.at(head, ordinal).ok_or_else(|| {
-        let problem = format!("there is no message {ordinal} on branch `{}`", args.from);
+        let problem = format!("there is no message {ordinal} on branch `{branch}`");
         Problem::usage(problem).hint(format!("its last one is {last}"))
     })?;
     Ok((node.message.id, ordinal))

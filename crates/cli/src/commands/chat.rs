@@ -1,0 +1,176 @@
+//! `unisono chat`: a conversation, line by line.
+
+mod input;
+mod order;
+mod talk;
+
+use unisono_daemon::ask::Ask;
+use unisono_daemon::config::Override;
+use unisono_daemon::models;
+use unisono_session::state::MAIN;
+
+use self::input::{Input, Read};
+use self::order::{ORDERS, Order, Said};
+use self::talk::{Next, Talk};
+use super::run::{assignments, say_model, stop};
+use super::sessions::branch::unknown_branch;
+use crate::app::App;
+use crate::args::Compaction;
+use crate::live::{Interrupt, Interrupts};
+use crate::problem::{Exit, Problem, Result};
+use crate::sessions::{self, Sessions};
+
+const HELP: &str = "\
+A line is a message; one that ends in a backslash goes on in the next line. The answer comes as the
+model writes it. Ctrl-C cancels the turn, Ctrl-D or /quit ends the chat. What stands in front of the
+input says which branch it is and how full its context is. Lines that begin with / are orders:
+
+  /context [full]      what the model sees, and how full its window is
+  /compact [TEXT]      summarises what is older now; TEXT is for the writer of the summary
+  /branch [NAME [N]]   lists the branches; goes to one, or starts one at message N or at the end
+  /agents [A,B=TASK]   who works on what is asked; none: the lead alone; default: as configured
+  /seal                lets the current topic end
+  /history [N]         the newest messages
+  /help, /quit         a message that begins with a slash is written with two
+
+Where standard input is no terminal, each line is one turn, and the exit code is that of the last
+turn that failed.
+
+Examples:
+  unisono chat
+  unisono chat latest --agents risks,facts
+  printf 'What is decided?\\nWhat is open?\\n' | unisono chat latest
+
+JSON: each turn as one line, like that of `run`; of orders, what their verb prints.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session that is continued; without it, the first message begins a new one
+    session: Option<String>,
+    /// The branch to continue
+    #[arg(long, default_value = MAIN)]
+    branch: String,
+    /// The agents that work on each message, in place of the configured ones; empty: the lead alone
+    #[arg(long, short, value_name = "A,B=TASK")]
+    agents: Vec<String>,
+    /// The agent that answers
+    #[arg(long, value_name = "AGENT")]
+    lead: Option<String>,
+    /// The model of agents that name none: provider/model, or extractive
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    #[command(flatten)]
+    compaction: Compaction,
+}
+
+impl Args {
+    fn overrides(&self) -> Vec<Override> {
+        let model = self.model.iter();
+        let model = model.map(|name| Override::new("--model", "models.default", name));
+        self.compaction
+            .overrides()
+            .into_iter()
+            .chain(model)
+            .collect()
+    }
+
+    /// Who works on messages; none: as configured.
+    fn agents(&self) -> Option<Vec<String>> {
+        let named = self.agents.iter().flat_map(|text| assignments(text));
+        (!self.agents.is_empty()).then(|| named.collect())
+    }
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(args.overrides())?;
+    let team = team_of(Ask::new(""), &args).team(&setup)?;
+    models::check(&setup, &team)?;
+    let mut interrupts = Interrupts::listen()?;
+    let opened = app.store(&setup).await?;
+    let sessions = Sessions::new(opened.journal.clone());
+    let known = match &args.session {
+        Some(name) => Some(sessions.find(name).await?),
+        None => None,
+    };
+    say_model(&app.out, &setup, &team);
+    let daemon = app.daemon(opened, setup).await?;
+    let mut talk = Talk::new(app, &daemon, &args);
+    let done = match known {
+        Some(id) => talk.open(id).await,
+        None => Ok(()),
+    };
+    let done = match done {
+        Ok(()) => converse(app, &mut talk, &mut interrupts).await,
+        Err(problem) => Err(problem),
+    };
+    let (session, end) = (talk.session(), talk.end());
+    stop(daemon, end).await;
+    if let Some(id) = session.filter(|_| app.out.watched) {
+        let short = sessions::short(id);
+        app.out
+            .say(format_args!("`unisono chat {short}` continues it"));
+    }
+    done
+}
+
+fn team_of(ask: Ask, args: &Args) -> Ask {
+    let ask = match &args.lead {
+        Some(lead) => ask.lead(lead.as_str()),
+        None => ask,
+    };
+    match args.agents() {
+        Some(agents) => ask.agents(agents),
+        None => ask,
+    }
+}
+
+/// Takes line after line until there are no more.
+async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -> Result<()> {
+    let mut input = Input::open(&app.out)?;
+    input.recall(talk.said_before()).await;
+    if input.is_terminal() {
+        talk.greet();
+    }
+    let mut failed = None;
+    loop {
+        let prompt = talk.prompt().await;
+        let line = tokio::select! {
+            line = input.line(prompt) => line?,
+            who = interrupts.next() => match who {
+                // A terminal says so by itself.
+                Interrupt::Person if input.is_terminal() => continue,
+                _ => return Err(Problem::silent(Exit::Interrupted)),
+            },
+        };
+        let said = match line {
+            Read::Line(line) => order::read(&line),
+            Read::Nothing => {
+                app.out.say("/quit or Ctrl-D ends the chat");
+                continue;
+            }
+            Read::End => break,
+        };
+        let done = match said {
+            Said::Empty => Ok(Next::GoOn),
+            Said::Message(text) => talk.say(&text, interrupts).await,
+            Said::Order(order) => talk.carry_out(order, interrupts).await,
+            Said::Unknown(problem) => Err(problem),
+        };
+        match done {
+            Ok(Next::GoOn) => {}
+            Ok(Next::Stop) => break,
+            Ok(Next::Left) => return Err(Problem::silent(Exit::Interrupted)),
+            Err(problem) => {
+                if !problem.message.is_empty() {
+                    app.out.tell(&problem);
+                }
+                failed = Some(problem.exit);
+            }
+        }
+    }
+    match failed.filter(|_| !input.is_terminal()) {
+        Some(exit) => Err(Problem::silent(exit)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,278 @@
+//! Where the lines of a chat come from: an editor on a terminal, or any other standard input.
+//!
+//! Reading blocks, so it is done on a thread that is asked for one line at a time: while a turn is
+//! worked on nobody reads, and the terminal is as it was.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::sync::mpsc as blocking;
+use std::thread;
+
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::{History, MemHistory};
+use rustyline::validate::Validator;
+use rustyline::{Config, Context, Editor, Helper};
+use tokio::sync::mpsc;
+
+use super::ORDERS;
+use crate::output::Out;
+use crate::problem::{Problem, Result};
+
+/// What was read.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// A line, without its end.
+    Line(String),
+    /// A person broke off.
+    Nothing,
+    /// There is no more.
+    End,
+}
+
+/// What stands in front of a line, without and with colours.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) plain: String,
+    pub(super) painted: String,
+}
+
+impl Prompt {
+    /// Without colours.
+    pub(super) fn plain(text: impl Into<String>) -> Prompt {
+        let plain = text.into();
+        Prompt {
+            painted: plain.clone(),
+            plain,
+        }
+    }
+}
+
+impl rustyline::Prompt for Prompt {
+    fn raw(&self) -> &str {
+        &self.plain
+    }
+
+    fn styled(&self) -> &str {
+        &self.painted
+    }
+}
+
+/// Lines, one at a time.
+#[derive(Debug)]
+pub(super) struct Input {
+    prompts: blocking::Sender<Wanted>,
+    lines: mpsc::Receiver<io::Result<Read>>,
+    /// Whether a line was asked for that has not come.
+    asked: bool,
+    terminal: Option<Terminal>,
+}
+
+/// What the thread is to do.
+#[derive(Debug)]
+enum Wanted {
+    Line(Prompt),
+    /// Lines that were said before, for the arrow keys.
+    Recall(Vec<String>),
+}
+
+impl Input {
+    pub(super) fn open(out: &Out) -> Result<Input> {
+        let terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && out.watched;
+        let terminal = terminal.then(Terminal::remember).flatten();
+        let (prompts, wanted) = blocking::channel();
+        let (send, lines) = mpsc::channel(1);
+        let read = if terminal.is_some() { edited } else { plain };
+        let thread = thread::Builder::new().name("lines".to_owned());
+        let started = thread.spawn(move || read(&wanted, &send));
+        started.map_err(|error| Problem::failed(format!("no thread can be had: {error}")))?;
+        Ok(Input {
+            prompts,
+            lines,
+            asked: false,
+            terminal,
+        })
+    }
+
+    /// Whether a person writes at a terminal.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.terminal.is_some()
+    }
+
+    /// Lets a person go back to these lines.
+    pub(super) async fn recall(&self, lines: Vec<String>) {
+        // Without the thread there are no lines either: that is told with the next one.
+        let _ = self.prompts.send(Wanted::Recall(lines));
+    }
+
+    /// The next line. Asked again after it was given up, it waits for the same one.
+    pub(super) async fn line(&mut self, prompt: Prompt) -> Result<Read> {
+        if !self.asked && self.prompts.send(Wanted::Line(prompt)).is_ok() {
+            self.asked = true;
+        }
+        let line = self.lines.recv().await;
+        self.asked = false;
+        line.unwrap_or(Ok(Read::End))
+            .map_err(|error| Problem::failed(format!("no line can be read: {error}")))
+    }
+}
+
+/// Lines of a standard input that is no terminal.
+fn plain(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<Read>>) {
+    let read = || -> io::Result<Read> {
+        let mut whole = String::new();
+        loop {
+            let mut line = String::new();
+            if io::stdin().lock().read_line(&mut line)? == 0 {
+                return Ok(match whole.is_empty() {
+                    true => Read::End,
+                    false => Read::Line(whole),
+                });
+            }
+            if !joined(&mut whole, line.trim_end_matches(['\n', '\r'])) {
+                return Ok(Read::Line(whole));
+            }
+        }
+    };
+    while let Ok(wanted) = wanted.recv() {
+        if let Wanted::Line(_) = wanted
+            && lines.blocking_send(read()).is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Adds a line; whether another one belongs to it.
+fn joined(whole: &mut String, line: &str) -> bool {
+    if !whole.is_empty() {
+        whole.push('\n');
+    }
+    match line.strip_suffix('\\') {
+        Some(line) => {
+            whole.push_str(line);
+            true
+        }
+        None => {
+            whole.push_str(line);
+            false
+        }
+    }
+}
+
+/// Lines that a person edits.
+fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<Read>>) {
+    let config = Config::builder()
+        .auto_add_history(false)
+        .completion_type(rustyline::CompletionType::List)
+        .build();
+    let history = MemHistory::with_config(&config);
+    let editor = Editor::<Orders, MemHistory>::with_history(config, history);
+    let mut editor = match editor {
+        Ok(editor) => editor,
+        Err(error) => {
+            // Whoever is not there to hear it has ended.
+            let _ = lines.blocking_send(Err(io::Error::other(error)));
+            return;
+        }
+    };
+    editor.set_helper(Some(Orders));
+    while let Ok(wanted) = wanted.recv() {
+        match wanted {
+            Wanted::Recall(said) => said.iter().for_each(|line| {
+                // A line too many is not kept.
+                let _ = editor.history_mut().add(line);
+            }),
+            Wanted::Line(prompt) => {
+                let line = edit(&mut editor, prompt);
+                if lines.blocking_send(line).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn edit(editor: &mut Editor<Orders, MemHistory>, mut prompt: Prompt) -> io::Result<Read> {
+    let mut whole = String::new();
+    loop {
+        match editor.readline(&prompt) {
+            Ok(line) if joined(&mut whole, &line) => prompt = Prompt::plain("… "),
+            Ok(_) => {
+                let _ = editor.add_history_entry(whole.as_str());
+                return Ok(Read::Line(whole));
+            }
+            Err(ReadlineError::Interrupted) => return Ok(Read::Nothing),
+            Err(ReadlineError::Eof) => return Ok(Read::End),
+            Err(ReadlineError::Io(error)) => return Err(error),
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+}
+
+/// How the terminal was: an editor that is given up in the middle of a line leaves it otherwise.
+#[derive(Debug)]
+struct Terminal(rustix::termios::Termios);
+
+impl Terminal {
+    fn remember() -> Option<Terminal> {
+        rustix::termios::tcgetattr(io::stdin()).ok().map(Terminal)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let now = rustix::termios::OptionalActions::Now;
+        // There is nothing else to be done about it.
+        let _ = rustix::termios::tcsetattr(io::stdin(), now, &self.0);
+    }
+}
+
+/// Completes orders.
+struct Orders;
+
+impl Completer for Orders {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let begun = line.get(..at).unwrap_or_default();
+        let fitting = ORDERS
+            .into_iter()
+            .filter(|order| begun.starts_with('/') && order.starts_with(begun));
+        let pairs = fitting.map(|order| Pair {
+            display: order.to_owned(),
+            replacement: format!("{order} "),
+        });
+        Ok((0, pairs.collect()))
+    }
+}
+
+impl Hinter for Orders {
+    type Hint = String;
+}
+
+impl Highlighter for Orders {}
+
+impl Validator for Orders {}
+
+impl Helper for Orders {}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn a_backslash_at_the_end_goes_on() {
+        let mut whole = String::new();
+        assert!(joined(&mut whole, "first\\"));
+        assert!(joined(&mut whole, "second\\"));
+        assert!(!joined(&mut whole, "third"));
+        assert_eq!(whole, "first\nsecond\nthird");
+    }
+}

@@ -1,0 +1,418 @@
+//! A chat: what is said to the agents, and the orders between.
+
+use unisono_context::{Ordinal, Role, SessionId};
+use unisono_daemon::Daemon;
+use unisono_daemon::ask::{self, Ask};
+use unisono_daemon::context;
+use unisono_runtime::Handle;
+use unisono_session::State;
+use unisono_session::event::Outcome;
+use unisono_session::machine::Import;
+
+use super::input::Prompt;
+use super::{Args, HELP, Order, unknown_branch};
+use crate::app::App;
+use crate::commands::run::{assignments, begin};
+use crate::commands::sessions::branch::message_at;
+use crate::commands::{compact, context::Shown, seal};
+use crate::live::{Answer, End, Interrupts, Limits, Screen, Watch, ending, follow, report};
+use crate::problem::{Problem, Result};
+use crate::show;
+
+/// Characters of the first message that name a new session.
+const TITLE_CHARS: usize = 60;
+/// Messages of a person that the arrow keys go back to.
+const RECALLED: usize = 200;
+
+/// What comes after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The next line.
+    GoOn,
+    /// The end.
+    Stop,
+    /// The end, with a turn that is open.
+    Left,
+}
+
+/// A chat and where it is.
+#[derive(Debug)]
+pub(super) struct Talk<'t> {
+    app: &'t App,
+    daemon: &'t Daemon,
+    /// None before the first message of a new one.
+    session: Option<Handle>,
+    /// As the journal has it after the last line.
+    state: State,
+    branch: String,
+    lead: Option<String>,
+    /// Who works; none: as configured.
+    agents: Option<Vec<String>>,
+    left: bool,
+}
+
+impl<'t> Talk<'t> {
+    pub(super) fn new(app: &'t App, daemon: &'t Daemon, args: &Args) -> Talk<'t> {
+        Talk {
+            app,
+            daemon,
+            session: None,
+            state: State::default(),
+            branch: args.branch.clone(),
+            lead: args.lead.clone(),
+            agents: args.agents(),
+            left: false,
+        }
+    }
+
+    /// Continues a session.
+    pub(super) async fn open(&mut self, id: SessionId) -> Result<()> {
+        let session = self.daemon.open(id).await?;
+        self.session = Some(session);
+        self.look().await?;
+        match self.state.tree().head(&self.branch) {
+            None if !self.state.tree().is_empty() => Err(unknown_branch(&self.state, &self.branch)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn session(&self) -> Option<SessionId> {
+        self.session.as_ref().map(Handle::id)
+    }
+
+    pub(super) fn end(&self) -> End {
+        match self.left {
+            true => End::Interrupted,
+            false => End::Ended,
+        }
+    }
+
+    /// Says where it is.
+    pub(super) fn greet(&self) {
+        let messages = self.state.tree().head(&self.branch).map_or(0, |head| {
+            let node = self.state.tree().get(head);
+            node.map_or(0, |node| node.message.ordinal.0)
+        });
+        let about = match &self.session {
+            Some(_) => format!(
+                "{}: {}",
+                self.state.title(),
+                show::many(messages.into(), "message")
+            ),
+            None => "a new conversation".to_owned(),
+        };
+        self.app
+            .out
+            .say(format_args!("{about}; /help lists orders, Ctrl-D ends"));
+    }
+
+    /// What a person said on this branch, the oldest first.
+    pub(super) fn said_before(&self) -> Vec<String> {
+        let tree = self.state.tree();
+        let Some(head) = tree.head(&self.branch) else {
+            return Vec::new();
+        };
+        let nodes = tree.range(head, Ordinal::FIRST..=Ordinal(u32::MAX));
+        let said = nodes.iter().map(|node| &node.message);
+        let said = said.filter(|message| message.role == Role::User);
+        let mut lines: Vec<String> = said.map(|message| message.countable_text()).collect();
+        lines.drain(..lines.len().saturating_sub(RECALLED));
+        lines
+    }
+
+    /// What stands in front of the input: the branch, and how full its context is.
+    pub(super) async fn prompt(&self) -> Prompt {
+        let paint = self.app.out.paint;
+        let branch = &self.branch;
+        match self.percent().await {
+            Ok(percent) => {
+                let full = format!("{percent} %");
+                let painted = match percent {
+                    95.. => paint.red(&full),
+                    80.. => paint.orange(&full),
+                    _ => paint.dim(&full),
+                };
+                Prompt {
+                    plain: format!("{branch} {full} > "),
+                    painted: format!("{branch} {painted} > "),
+                }
+            }
+            Err(error) => {
+                tracing::debug!(message = error.message, "the context is not counted");
+                Prompt::plain(format!("{branch} > "))
+            }
+        }
+    }
+
+    /// How full the context is.
+    async fn percent(&self) -> Result<u64> {
+        let Some(head) = self.state.tree().head(&self.branch) else {
+            return Ok(0);
+        };
+        let setup = self.daemon.setup();
+        let team = self.ask("").team(setup)?;
+        let (_, safety) = ask::policy(setup, &team);
+        let mut state = self.state.clone();
+        // Counting takes a tokenizer, and time.
+        let counting = tokio::task::spawn_blocking(move || {
+            let shown = context::Shown::new(&mut state, head, &team, safety)?;
+            Ok::<_, context::Error>(shown.percent())
+        });
+        let counted = counting.await;
+        Ok(counted.map_err(|error| Problem::failed(error.to_string()))??)
+    }
+
+    fn ask(&self, text: &str) -> Ask {
+        self.with_team(Ask::new(text).branch(self.branch.as_str()))
+    }
+
+    fn with_team(&self, ask: Ask) -> Ask {
+        let ask = match &self.lead {
+            Some(lead) => ask.lead(lead.as_str()),
+            None => ask,
+        };
+        match &self.agents {
+            Some(agents) => ask.agents(agents.iter().map(String::as_str)),
+            None => ask,
+        }
+    }
+
+    /// Asks the agents.
+    pub(super) async fn say(&mut self, text: &str, interrupts: &mut Interrupts) -> Result<Next> {
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => self.daemon.import(titled(text)).await?,
+        };
+        self.session = Some(session.clone());
+        let config = &self.daemon.setup().loaded.config;
+        let watch = begin(self.daemon, &session, &self.ask(text)).await?;
+        let mut watch = watch.notifying(&config.compaction);
+        let mut answer = Answer::new(&self.app.out);
+        let limits = Limits::cancelling(Some(config.run.timeout()), interrupts);
+        let end = follow(self.daemon, &session, &mut watch, &mut answer, limits).await?;
+        let text = watch
+            .answer
+            .as_ref()
+            .map(|message| message.countable_text());
+        let out = &self.app.out;
+        if out.json {
+            report(out, session.id(), &watch, end);
+        } else {
+            answer.finish(text.as_deref());
+        }
+        self.ended(&watch, end).await
+    }
+
+    /// Takes over what a turn left behind, and says how it ended.
+    async fn ended(&mut self, watch: &Watch, end: End) -> Result<Next> {
+        let id = self.session().unwrap_or_else(|| SessionId::from_u128(0));
+        self.left = end == End::Interrupted;
+        let done = ending(&self.app.out, id, watch, end);
+        if self.left {
+            return Ok(Next::Left);
+        }
+        self.look().await?;
+        match watch.outcome {
+            Some(Outcome::Cancelled) if end == End::Ended => {
+                self.app.out.say("cancelled");
+                Ok(Next::GoOn)
+            }
+            _ => done.map(|()| Next::GoOn),
+        }
+    }
+
+    /// Looks at the session again.
+    async fn look(&mut self) -> Result<()> {
+        if let Some(session) = &self.session {
+            self.state = session.inspect(Clone::clone).await?;
+        }
+        Ok(())
+    }
+
+    /// The session, where there is one to do something with.
+    fn begun(&self) -> Result<&Handle> {
+        self.session
+            .as_ref()
+            .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
+    }
+
+    pub(super) async fn carry_out(
+        &mut self,
+        order: Order,
+        interrupts: &mut Interrupts,
+    ) -> Result<Next> {
+        match order {
+            Order::Context { full } => self.context(full)?,
+            Order::Compact(instructions) => return self.compact(instructions, interrupts).await,
+            Order::Branches => self.branches()?,
+            Order::Branch { name, at } => self.branch(name, at).await?,
+            Order::Agents => self.list_agents()?,
+            Order::Choose(agents) => self.choose(agents)?,
+            Order::Seal => self.seal().await?,
+            Order::History(newest) => self.history(newest),
+            Order::Help => self.app.out.say(orders()),
+            Order::Quit => return Ok(Next::Stop),
+        }
+        Ok(Next::GoOn)
+    }
+
+    fn context(&self, full: bool) -> Result<()> {
+        let (id, setup) = (self.begun()?.id(), self.daemon.setup());
+        let team = self.ask("").team(setup)?;
+        let mut state = self.state.clone();
+        let shown = Shown::of(&mut state, id, &self.branch, setup, &team)?;
+        shown.print(self.app, &state, full);
+        Ok(())
+    }
+
+    async fn compact(
+        &mut self,
+        instructions: Option<String>,
+        interrupts: &mut Interrupts,
+    ) -> Result<Next> {
+        let session = self.begun()?.clone();
+        let ask = Ask::compaction(None, instructions).branch(self.branch.as_str());
+        let mut watch = begin(self.daemon, &session, &ask).await?;
+        let mut screen = Screen::plain(&self.app.out);
+        let limits = Limits::cancelling(None, interrupts);
+        let end = follow(self.daemon, &session, &mut watch, &mut screen, limits).await?;
+        if let Some(Outcome::Compacted { .. }) = watch.outcome {
+            compact::report(self.app, session.id(), &watch, end)?;
+        }
+        self.ended(&watch, end).await
+    }
+
+    fn branches(&self) -> Result<()> {
+        self.begun()?;
+        let tree = self.state.tree();
+        let rows = tree.branches().map(|(name, head)| {
+            let mark = if name == self.branch { "*" } else { "" };
+            let messages = tree.get(head).map_or(0, |node| node.message.ordinal.0);
+            vec![
+                mark.to_owned(),
+                name.to_owned(),
+                show::number(messages.into()),
+            ]
+        });
+        let rows = rows.collect();
+        self.app
+            .out
+            .data(show::table(&["", "BRANCH", "MESSAGES"], &[2], rows));
+        Ok(())
+    }
+
+    async fn branch(&mut self, name: String, at: Option<u32>) -> Result<()> {
+        let session = self.begun()?.clone();
+        let exists = self.state.tree().head(&name).is_some();
+        if exists && at.is_some() {
+            let problem = Problem::usage(format!("branch `{name}` exists"));
+            return Err(problem.hint("choose another name, or go to it without a number"));
+        }
+        if !exists {
+            let (at, ordinal) = message_at(&self.state, &self.branch, at)?;
+            session.fork(&name, at).await?;
+            self.app
+                .out
+                .say(format_args!("branch {name} begins after {ordinal}"));
+        }
+        self.branch = name;
+        self.look().await
+    }
+
+    fn list_agents(&self) -> Result<()> {
+        let setup = self.daemon.setup();
+        let team = self.ask("").team(setup)?;
+        let works = |id: &unisono_context::AgentId| {
+            if team.lead.id == *id {
+                "answers"
+            } else if team.delegates.iter().any(|d| d.agent.id == *id) {
+                "works"
+            } else if team.available.iter().any(|agent| agent.id == *id) {
+                "may be asked"
+            } else {
+                ""
+            }
+        };
+        let rows = setup.roster.iter().map(|agent| {
+            let definition = &agent.definition;
+            vec![
+                definition.id.to_string(),
+                works(&definition.id).to_owned(),
+                definition.model.to_string(),
+                show::line(&definition.description, 80),
+            ]
+        });
+        let rows = rows.collect();
+        self.app
+            .out
+            .data(show::table(&["AGENT", "HERE", "MODEL", "FOR"], &[], rows));
+        Ok(())
+    }
+
+    fn choose(&mut self, agents: Option<String>) -> Result<()> {
+        let before = self.agents.take();
+        self.agents = agents.map(|text| assignments(&text));
+        let team = self.ask("").team(self.daemon.setup());
+        let team = match team {
+            Ok(team) => team,
+            Err(error) => {
+                self.agents = before;
+                return Err(error.into());
+            }
+        };
+        let others = team.delegates.iter().map(|d| d.agent.id.to_string());
+        let others = others.chain(team.available.iter().map(|agent| agent.id.to_string()));
+        let others: Vec<String> = others.collect();
+        let with = match others.is_empty() {
+            true => "alone".to_owned(),
+            false => format!("with {}", others.join(", ")),
+        };
+        self.app
+            .out
+            .say(format_args!("{} answers {with}", team.lead.id));
+        Ok(())
+    }
+
+    async fn seal(&mut self) -> Result<()> {
+        let id = self.begun()?.id();
+        let span = seal::seal(self.daemon, id, &self.branch).await?;
+        seal::tell(self.app, id, &self.branch, span);
+        self.look().await
+    }
+
+    fn history(&self, newest: u32) {
+        let tree = self.state.tree();
+        let Some(head) = tree.head(&self.branch) else {
+            return self.app.out.say("nothing was said yet");
+        };
+        let last = tree
+            .get(head)
+            .map_or(Ordinal::FIRST, |node| node.message.ordinal);
+        let first = Ordinal(last.0.saturating_sub(newest - 1).max(1));
+        let paint = self.app.out.paint;
+        for node in tree.range(head, first..=last) {
+            let message = &node.message;
+            let name = message
+                .author
+                .as_ref()
+                .map_or(message.role.name(), |author| author.as_str());
+            let head = paint.bold(format_args!("{} {name}", message.ordinal));
+            let text = show::indented(&message.countable_text(), "  ");
+            self.app.out.data(format_args!("{head}\n{text}"));
+        }
+    }
+}
+
+/// A session that begins with that message.
+fn titled(text: &str) -> Import {
+    Import {
+        title: show::line(text, TITLE_CHARS).into(),
+        ..Import::default()
+    }
+}
+
+/// The orders, as the help has them.
+fn orders() -> String {
+    let lines = HELP.lines().filter(|line| line.starts_with("  /"));
+    lines.collect::<Vec<_>>().join("\n")
+}

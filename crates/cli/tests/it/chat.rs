@@ -1,0 +1,320 @@
+//! `unisono chat`: lines on standard input, and a person at a terminal.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use serde_json::Value;
+use unisono_fake_provider::{Act, Answer, At, FakeProvider, Gate, Script};
+
+use crate::interrupted::Scene;
+use crate::support::{Done, Going, PATIENCE, Place, heard, tell};
+
+const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: Friday."},{"role":"user","content":"The risk is the database."},{"role":"assistant","content":"Noted: the database is a risk."}]"#;
+
+/// A chat with these lines.
+fn chat(place: &Place, lines: &str, args: &[&str]) -> Done {
+    place.call_with(lines, &[&["chat"], args].concat())
+}
+
+fn lines(done: &Done) -> Vec<Value> {
+    let lines = done.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+#[test]
+fn each_line_is_a_turn_of_one_new_session() {
+    let place = Place::new();
+    let said = "The launch is on Friday.\n\nWho \\\nsaid so?\n";
+    let done = chat(&place, said, &["--agents", "", "--json"]).expect(0);
+    let turns = lines(&done);
+    assert_eq!(turns.len(), 2, "{done:#?}");
+    assert_eq!(turns[0]["outcome"], "answered");
+    assert_eq!(turns[0]["session"], turns[1]["session"]);
+    assert_eq!(
+        turns[0]["runs"].as_array().unwrap().len(),
+        1,
+        "the lead alone"
+    );
+    let sessions = place.json(&["sessions", "list"]);
+    assert_eq!(sessions.as_array().unwrap().len(), 1);
+    assert_eq!(sessions[0]["title"], "The launch is on Friday.");
+    let shown = place.json(&["context", "latest"]);
+    assert_eq!(shown["messages"].as_array().unwrap().len(), 4);
+    assert_eq!(shown["messages"][2]["text"], "Who \nsaid so?");
+}
+
+#[test]
+fn orders_do_what_their_verbs_do() {
+    let place = Place::new();
+    place.write("talk.json", TALK);
+    place.call(&["import", "talk.json"]).expect(0);
+    let orders = "/branch what-if 2\nSuppose it is Monday.\n/branch\n/branch main\n/history 2\n\
+                  /agents none\n/agents risks\n/agents\n/seal\n/compact keep dates\n/context\n/help\n/quit\nnever said\n";
+    let done = chat(&place, orders, &["latest", "--agents", ""]).expect(0);
+    let done = done.says(&[
+        "branch what-if begins after #2",
+        "lead answers alone",
+        "lead answers with risks",
+        "sealed the topic of",
+        "/compact [TEXT]",
+    ]);
+    for shown in [
+        "* what-if",
+        "#4 assistant\n  Noted: the database is a risk.",
+    ] {
+        assert!(
+            done.stdout.contains(shown),
+            "{shown:?} is missing: {}",
+            done.stdout
+        );
+    }
+    let mut agents = done.stdout.lines();
+    assert!(agents.any(|line| line.starts_with("risks ") && line.contains(" works ")));
+    assert!(!done.stdout.contains("never said"));
+    let tree = place.json(&["sessions", "show", "latest"]);
+    let branches = tree["branches"].as_array().unwrap();
+    let named = |name: &str| branches.iter().find(|b| b["name"] == name).unwrap();
+    assert_eq!(named("what-if")["messages"], 4);
+    assert_eq!(named("main")["messages"], 4);
+}
+
+#[test]
+fn what_is_wrong_is_said_and_the_chat_goes_on() {
+    let place = Place::new();
+    let said = "/contxt\n/seal\n/agents nobody\n/branch x 99\nIt goes on.\n/branch main 1\n";
+    let done = chat(&place, said, &["--agents", ""]).expect(2);
+    let done = done.says(&[
+        "there is no order /contxt",
+        "nothing was said yet",
+        "unknown agent `nobody`",
+        "branch `main` exists",
+    ]);
+    assert!(!done.stdout.trim().is_empty(), "the message was answered");
+    chat(&place, "", &["nowhere"])
+        .expect(2)
+        .says(&["no session `nowhere`"]);
+    chat(&place, "", &["latest", "--branch", "other"])
+        .expect(2)
+        .says(&["no branch `other`"]);
+    chat(&place, "", &[]).expect(0);
+    let sessions = place.json(&["sessions", "list"]);
+    assert_eq!(
+        sessions.as_array().unwrap().len(),
+        1,
+        "no message, no session"
+    );
+}
+
+#[test]
+fn a_failing_turn_is_told_and_does_not_end_the_chat() {
+    let place = Place::with_config(
+        "[agents.broken]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"false\"\nretries = 0\n",
+    );
+    let done = chat(
+        &place,
+        "First.\n/agents none\n",
+        &["--lead", "broken", "--agents", ""],
+    );
+    done.expect(1)
+        .says(&["the turn failed", "broken answers alone"]);
+}
+
+/// A child with both ends of its conversation.
+struct Talking {
+    child: Child,
+    input: Option<Box<dyn Write>>,
+    pieces: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Talking {
+    fn with(
+        child: Child,
+        input: impl Write + 'static,
+        output: impl Read + Send + 'static,
+    ) -> Talking {
+        let (send, pieces) = mpsc::channel();
+        thread::spawn(move || {
+            let (mut output, mut bytes) = (BufReader::new(output), [0; 4_096]);
+            while let Ok(n) = output.read(&mut bytes) {
+                if n == 0 || send.send(bytes[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Talking {
+            child,
+            input: Some(Box::new(input)),
+            pieces,
+            seen: String::new(),
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Waits until that is shown; what was before it is forgotten.
+    #[track_caller]
+    fn sees(&mut self, text: &str) {
+        loop {
+            if let Some((_, rest)) = self.seen.split_once(text) {
+                self.seen = rest.to_owned();
+                return;
+            }
+            match self.pieces.recv_timeout(PATIENCE) {
+                Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
+                Err(_) => panic!("{text:?} was not shown: {:?}", self.seen),
+            }
+        }
+    }
+
+    #[track_caller]
+    fn ends(mut self) {
+        self.input.take();
+        let done = thread::spawn(move || self.child.wait().unwrap())
+            .join()
+            .unwrap();
+        assert!(done.success(), "{done}");
+    }
+}
+
+/// A provider that writes half of an answer and waits.
+fn hesitant(gate: &Gate) -> FakeProvider {
+    let answer = Act::answer(Answer::text("The first half. The other half.").in_pieces_of(4));
+    FakeProvider::builder()
+        .script(Script::always(answer.hold_at(At::Event(5), gate)))
+        .start_on_thread()
+}
+
+fn asking(provider: &FakeProvider) -> (Place, Command) {
+    let place = Place::with_config(&format!(
+        "[providers.openai-compatible]\nbase_url = \"{}/v1\"\n[compaction]\nsummarisers = [\"extractive\"]\n",
+        provider.url()
+    ));
+    let command = place.command(&["chat", "--model", "openai-compatible/qwen3", "--agents", ""]);
+    (place, command)
+}
+
+#[test]
+fn the_answer_comes_as_the_model_writes_it() {
+    let gate = Gate::new();
+    let provider = hesitant(&gate);
+    let (_place, mut command) = asking(&provider);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut talking = Talking::with(child, input, output);
+    talking.say("Well?\n");
+    talking.sees("The f");
+    assert!(!talking.seen.contains("other"));
+    gate.open();
+    talking.sees("The other half.\n");
+    assert_eq!(talking.seen, "", "it is written once");
+    talking.ends();
+}
+
+#[test]
+fn a_person_at_a_terminal_edits_lines_and_sees_how_full_it_is() {
+    let gate = Gate::new();
+    let provider = hesitant(&gate);
+    gate.open();
+    let (_place, mut command) = asking(&provider);
+    let (ours, theirs) = terminal();
+    let stdio = || Stdio::from(theirs.try_clone().unwrap());
+    command
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .stdin(stdio())
+        .stdout(stdio())
+        .stderr(stdio());
+    let child = command.spawn().unwrap();
+    drop((command, theirs));
+    let input = ours.try_clone().unwrap();
+    let mut talking = Talking::with(child, File::from(input), File::from(ours));
+    talking.sees("/help lists orders");
+    talking.sees("main 0 % >");
+    // A slip of the keyboard, taken back; then the line.
+    talking.say("/hx\u{7f}elp\r");
+    talking.sees("/compact [TEXT]");
+    talking.say("/qu\t");
+    talking.sees("/quit");
+    talking.say("\u{15}Well?\r");
+    talking.sees("The other half.");
+    talking.sees("main ");
+    // What was said before comes back with the arrow.
+    talking.say("\u{1b}[A");
+    talking.sees("Well?");
+    talking.say("\u{3}");
+    talking.sees("/quit or Ctrl-D");
+    talking.say("\u{4}");
+    talking.sees("continues it");
+    talking.ends();
+}
+
+/// Both sides of a new terminal.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    (ours, theirs.into())
+}
+
+#[test]
+fn an_interruption_cancels_the_turn_and_not_the_chat() {
+    let scene = Scene::new();
+    let args = ["chat", "--lead", "waits", "--agents", ""];
+    let mut command = scene.place.command(&args);
+    let fifo = scene.place.fifo("lines");
+    // Opened for both: neither side waits for the other.
+    let mut input = File::options().read(true).write(true).open(&fifo).unwrap();
+    command.stdin(File::open(&fifo).unwrap());
+    let mut going = Going::start(command);
+    writeln!(input, "Which word?").unwrap();
+    heard(&scene.started);
+    going.signal("INT");
+    going.wait_for(&["cancelled"]);
+    writeln!(input, "And now?").unwrap();
+    heard(&scene.started);
+    tell(&scene.word, "teapot");
+    writeln!(input, "/quit").unwrap();
+    let done = going.finish().expect(0);
+    assert_eq!(done.stdout.trim(), "The word is teapot.");
+}
+
+#[test]
+fn ended_by_the_system_the_turn_stays_open() {
+    let scene = Scene::new();
+    let fifo = scene.place.fifo("lines");
+    let mut input = File::options().read(true).write(true).open(&fifo).unwrap();
+    let mut command = scene
+        .place
+        .command(&["chat", "--lead", "waits", "--agents", ""]);
+    command.stdin(File::open(&fifo).unwrap());
+    let going = Going::start(command);
+    writeln!(input, "Which word?").unwrap();
+    heard(&scene.started);
+    going.signal("TERM");
+    going.finish().expect(130).says(&["continues it"]);
+    let going = Going::start(scene.place.command(&["resume", "--json"]));
+    heard(&scene.started);
+    tell(&scene.word, "kettle");
+    assert_eq!(
+        going.finish().expect(0).json()["answer"],
+        "The word is kettle."
+    );
+}

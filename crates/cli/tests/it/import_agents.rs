@@ -1,0 +1,119 @@
+//! `unisono agents import`.
+
+use crate::support::Place;
+
+const WATCH: &str = "---\nname: night-watch\ndescription: Says which alarm rang\ntools: Read, Task\ncolor: red\n---\nOne line, no more.\n";
+const CREW: &str = "beekeeper:\n  role: Beekeeper\n  goal: Move hives in time\n  max_iter: 3\nlead:\n  role: Lead\n  goal: Lead\n";
+
+fn project() -> Place {
+    let place = Place::new();
+    place.write(".claude/agents/night-watch.md", WATCH);
+    place.write(".claude/agents/README.md", "Not an agent.\n");
+    place.write("src/crew/config/agents.yaml", CREW);
+    place.write("docs/page.md", "---\ntitle: A page\n---\n");
+    place.write("node_modules/x/.claude/agents/other.md", WATCH);
+    place
+}
+
+#[test]
+fn a_project_is_searched_and_what_is_lost_is_listed() {
+    let place = project();
+    let dry = place.json(&["agent", "import", ".", "--dry-run"]);
+    assert_eq!(dry["agents"].as_array().unwrap().len(), 3, "{dry}");
+    assert!(
+        dry["agents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|a| a["status"] == "would_write")
+    );
+    assert!(!place.path("agents").exists());
+    let done = place.call(&["agents", "import", "."]).expect(0);
+    let done = done.says(&["3 agents written", "1 key did not carry over"]);
+    assert!(
+        done.stdout
+            .contains("lost     tools (line 4): no such tools here: Read"),
+        "{}",
+        done.stdout
+    );
+    let shown = place.json(&["agents", "show", "night-watch"]);
+    assert_eq!(
+        shown["tools"],
+        serde_json::json!(["delegate", "read_message", "recall"])
+    );
+    assert_eq!(shown["max_turns"], 8);
+    assert_eq!(place.json(&["agents", "show", "beekeeper"])["max_turns"], 3);
+    place.call(&["agents", "check"]).expect(0);
+    // It works, and takes the place of the built-in lead.
+    place.write(
+        "talk.json",
+        r#"[{"role":"user","content":"The north door rang."}]"#,
+    );
+    let args = [
+        "run",
+        "talk.json",
+        "--agents",
+        "night-watch",
+        "--task",
+        "What rang?",
+        "--json",
+    ];
+    let report = place.call(&args).expect(0).json();
+    assert_eq!(report["runs"][0]["agent"], "night-watch");
+}
+
+#[test]
+fn nothing_is_overwritten_unless_asked_for() {
+    let place = project();
+    place.write(
+        "agents/night-watch.md",
+        "---\ndescription: Mine\n---\nMine.\n",
+    );
+    place.write("agents/beekeeper.toml", "description = \"Mine\"\n");
+    let done = place.call(&["agents", "import", "."]).expect(1);
+    assert!(done.stdout.contains("kept"), "{}", done.stdout);
+    let mine = || std::fs::read_to_string(place.path("agents/night-watch.md")).unwrap();
+    assert!(mine().contains("Mine"));
+    assert!(
+        place.path("agents/lead.md").exists(),
+        "what is new is written"
+    );
+    place
+        .call(&["agents", "import", ".claude/agents", "--force"])
+        .expect(0);
+    assert!(mine().contains("which alarm rang"));
+    let done = place
+        .call(&["agents", "import", "src", "--force"])
+        .expect(1);
+    assert!(
+        done.stdout.contains("a .toml of that name"),
+        "two files never define one agent"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_is_written() {
+    let place = project();
+    place.write("broken/a.toml", "developer_instructions = [\n");
+    place.write("broken/b.md", "no front matter\n");
+    place.write(
+        "broken/c.md",
+        "---\nname: c\ndescription: Fine\n---\nFine.\n",
+    );
+    let done = place.call(&["agents", "import", "broken"]).expect(1);
+    let done = done.says(&["broken/a.toml", "broken/b.md", "there is no front matter"]);
+    assert!(done.stdout.contains("agents/c.md"));
+    place
+        .call(&["agents", "import", "nowhere"])
+        .expect(2)
+        .says(&["nowhere"]);
+    place
+        .call(&["agents", "import", "docs/page.md"])
+        .expect(1)
+        .says(&["in no known format"]);
+    std::fs::create_dir(place.path("empty")).unwrap();
+    place
+        .call(&["agents", "import", "empty"])
+        .expect(2)
+        .says(&["no agents were found"]);
+}
