@@ -79,29 +79,25 @@ pub struct Entry {
     pub text: String,
 }
 
-/// A checkpoint: a stored summary and what it stands for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Checkpoint {
-    /// Its number in the session, from 1.
-    pub number: u32,
-    /// Whether the context of `main` has it now.
-    pub active: bool,
-    /// The first message it stands for.
-    pub first: u32,
-    /// The last one.
-    pub last: u32,
-    /// How many it stands for.
-    pub messages: u32,
-    /// Tokens it stands for.
-    pub tokens_before: u64,
-    /// Tokens it takes.
-    pub tokens_after: u64,
-    /// The model that wrote it.
-    pub model: String,
-    /// Whether a model was to write it and could not.
-    pub degraded: bool,
-    /// When it was made.
-    pub at: String,
-    /// The summary; none for a note in place of what was dropped.
-    pub text: Option<String>,
+/// A frozen context, rebuilt from the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Snapshot {
+    /// The session.
+    pub session: String,
+    /// Its id: a digest of what the model saw.
+    pub snapshot: String,
+    /// The turns that were given it, oldest first.
+    pub turns: Vec<String>,
+    /// How many agents were given it.
+    pub agents: u32,
+    /// The encoding tokens are counted in.
+    pub encoding: String,
+    /// The system text.
+    pub system: String,
+    /// The tools the agents were told of.
+    pub tools: Vec<Tool>,
+    /// Summaries, in the order of the conversation.
+    pub summaries: Vec<Summary>,
+    /// Messages that stood for themselves.
+    pub messages: Vec<Entry>,
 }

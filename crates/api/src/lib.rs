@@ -1,21 +1,28 @@
 //! What is said over HTTP under `/v1`, as the types of its JSON.
 //!
-//! [`session`] and [`message`] are conversations, [`turn`] what is asked of them and what came of
-//! it, [`context`] what a model sees of them, [`event`] what happened, [`agent`] who works,
-//! [`usage`] what it used, [`page`] a part of a list, [`problem`] why something was not done, and
-//! [`openai`] the same for clients of OpenAI's chat completions.
+//! [`session`] and [`message`] are conversations, [`turn`], [`delegation`] and [`run`] what is asked
+//! of them and what came of it, [`context`], [`compaction`], [`topic`] and [`pin`] what a model sees
+//! of them, [`search`] what was said, [`event`] what happened, [`agent`] who works, [`usage`] what it
+//! used, [`page`] a part of a list, [`problem`] why something was not done, and [`openai`] the same
+//! for clients of OpenAI's chat completions.
 //!
 //! Ids are UUIDs as text, digests hexadecimal, times RFC 3339 in UTC, amounts of tokens whole
 //! numbers, costs US dollars. A field that is `null` is not known or not there.
 
 pub mod agent;
+pub mod compaction;
 pub mod context;
+pub mod delegation;
 pub mod event;
 pub mod message;
 pub mod openai;
 pub mod page;
+pub mod pin;
 pub mod problem;
+pub mod run;
+pub mod search;
 pub mod session;
+pub mod topic;
 pub mod turn;
 pub mod usage;
 

@@ -144,6 +144,7 @@ pub struct Models {
 
 /// An agent, or the team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = openai::Model)]
 pub struct Model {
     /// Its name.
     pub id: String,

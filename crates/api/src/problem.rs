@@ -25,6 +25,8 @@ pub enum Code {
     UnsupportedMediaType,
     /// It is understood and refused: an unknown agent, an empty task.
     Refused,
+    /// Another request was made under the same `Idempotency-Key`.
+    KeyReused,
     /// Too many requests wait; after `Retry-After` seconds there may be room.
     Busy,
     /// It did not work, and that is not the request's fault.
@@ -35,7 +37,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Code; 12] = [
+    pub const ALL: [Code; 13] = [
         Code::InvalidRequest,
         Code::Unauthorized,
         Code::Forbidden,
@@ -45,6 +47,7 @@ impl Code {
         Code::TooLarge,
         Code::UnsupportedMediaType,
         Code::Refused,
+        Code::KeyReused,
         Code::Busy,
         Code::Failed,
         Code::Unavailable,
@@ -62,6 +65,7 @@ impl Code {
             Code::TooLarge => "too_large",
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Refused => "refused",
+            Code::KeyReused => "key_reused",
             Code::Busy => "busy",
             Code::Failed => "failed",
             Code::Unavailable => "unavailable",
@@ -84,7 +88,7 @@ impl Code {
             Code::Conflict => 409,
             Code::TooLarge => 413,
             Code::UnsupportedMediaType => 415,
-            Code::Refused => 422,
+            Code::Refused | Code::KeyReused => 422,
             Code::Busy => 429,
             Code::Failed => 500,
             Code::Unavailable => 503,
@@ -103,6 +107,7 @@ impl Code {
             Code::TooLarge => "the body is too large",
             Code::UnsupportedMediaType => "the body must be JSON",
             Code::Refused => "the request is refused",
+            Code::KeyReused => "the key stands for another request",
             Code::Busy => "too many requests wait",
             Code::Failed => "it did not work",
             Code::Unavailable => "this cannot be had now",
@@ -129,6 +134,10 @@ impl Code {
             Code::TooLarge => "Send less, or raise `server.body_limit_bytes`.",
             Code::UnsupportedMediaType => "Send `Content-Type: application/json`.",
             Code::Refused => "`detail` says what is wrong with what was asked.",
+            Code::KeyReused => {
+                "Send the request as it was the first time to have its result again, or another \
+                 `Idempotency-Key` with another request."
+            }
             Code::Busy => "Wait as long as `Retry-After` says, then ask again.",
             Code::Failed => "The program's log has more; `unisono doctor` checks the store.",
             Code::Unavailable => "`GET /readyz` says when it can be had again.",

@@ -77,6 +77,29 @@ pub struct Branch {
     pub messages: u32,
 }
 
+/// Messages one after the other, up to where something happens: a fork, an end, a branch's head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stretch {
+    /// How many forks it is below.
+    pub depth: u32,
+    /// The id of its first message.
+    pub first: String,
+    /// The id of its last one.
+    pub last: String,
+    /// The first one's place on its branches.
+    pub first_ordinal: u32,
+    /// The last one's.
+    pub last_ordinal: u32,
+    /// How many there are.
+    pub messages: u64,
+    /// Who says the first one.
+    pub role: String,
+    /// How it begins.
+    pub text: String,
+    /// The branches that end with the last one.
+    pub branches: Vec<String>,
+}
+
 /// A branch to be started, or set elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -26,29 +26,8 @@ pub struct NewTurn {
     pub wait: bool,
 }
 
-fn yes() -> bool {
+pub(crate) fn yes() -> bool {
     true
-}
-
-/// A request to compact a branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewCompaction {
-    /// The branch.
-    #[serde(default = "main_branch")]
-    pub branch: String,
-    /// What the writer of the summary is told besides.
-    #[serde(default)]
-    pub instructions: Option<String>,
-}
-
-impl Default for NewCompaction {
-    fn default() -> NewCompaction {
-        NewCompaction {
-            branch: main_branch(),
-            instructions: None,
-        }
-    }
 }
 
 /// A turn, as far as it has come.

@@ -134,6 +134,30 @@ impl From<unisono_daemon::models::Unreachable> for Problem {
     }
 }
 
+impl From<unisono_daemon::past::Error> for Problem {
+    fn from(error: unisono_daemon::past::Error) -> Problem {
+        use unisono_daemon::past::Error;
+        match error {
+            Error::Store(error) => error.into(),
+            Error::Unfit { .. } => {
+                Problem::failed(error).hint("run `unisono doctor` to see the extent")
+            }
+        }
+    }
+}
+
+impl From<unisono_daemon::context::estimate::Error> for Problem {
+    fn from(error: unisono_daemon::context::estimate::Error) -> Problem {
+        use unisono_daemon::context::estimate::Error;
+        match error {
+            Error::Branch(_) => Problem::usage(error),
+            Error::Agents(error) => error.into(),
+            Error::Count(error) => error.into(),
+            Error::Plan(_) => Problem::failed(error),
+        }
+    }
+}
+
 impl From<unisono_daemon::context::Error> for Problem {
     fn from(error: unisono_daemon::context::Error) -> Problem {
         Problem::failed(error)

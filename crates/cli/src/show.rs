@@ -3,8 +3,9 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use unisono_context::checkpoint::Checkpoint;
-use unisono_context::compaction::Step;
 use unisono_context::{Cost, Timestamp, Tokens};
+
+pub(crate) use unisono_daemon::short::{line, step};
 
 /// A number with its thousands apart: `21,480`.
 pub(crate) fn number(n: u64) -> String {
@@ -90,37 +91,11 @@ pub(crate) fn date(at: Timestamp) -> String {
     }
 }
 
-/// A compaction step. Who may write the summary is left out: so far it is the extractive model.
-pub(crate) fn step(step: &Step) -> String {
-    let text = step.to_string();
-    let writers = [", by a model", ", without a model"];
-    let writer = writers
-        .into_iter()
-        .find_map(|writer| text.strip_suffix(writer));
-    writer.map_or(text.clone(), str::to_owned)
-}
-
 /// Adds the fields of one JSON object to another.
 pub(crate) fn merge(to: &mut serde_json::Value, from: serde_json::Value) {
     if let (Some(to), serde_json::Value::Object(from)) = (to.as_object_mut(), from) {
         to.extend(from);
     }
-}
-
-/// A text on one line, cut to so many characters.
-pub(crate) fn line(text: &str, most: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let whole: String = words
-        .join(" ")
-        .chars()
-        .filter(|c| !c.is_control())
-        .collect();
-    if whole.chars().count() <= most {
-        return whole;
-    }
-    let mut cut: String = whole.chars().take(most.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
 }
 
 /// A text without control characters but tabs and line breaks, so that it cannot move a terminal's
@@ -179,8 +154,6 @@ mod tests {
         assert_eq!(time(1_260), "1.2 s");
         assert_eq!(time(200_000), "3 min 20 s");
         assert_eq!(size(1_536), "1.5 KiB");
-        assert_eq!(line("a  b\n\x1b[31mc", 20), "a b [31mc");
-        assert_eq!(line("abcdef", 4), "abc…");
         assert_eq!(instant(Timestamp(0)), "1970-01-01T00:00:00Z");
     }
 }

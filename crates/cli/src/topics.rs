@@ -1,40 +1,11 @@
-//! Topics of a branch, as they are shown.
+//! Topics of a branch as JSON has them.
 
 use serde_json::{Value, json};
-use unisono_context::budget::Budget;
-use unisono_context::checkpoint::Span;
-use unisono_context::compaction::Loads;
-use unisono_context::policy::Policy;
-use unisono_context::topic::Topic;
 use unisono_context::view::View;
+use unisono_daemon::context::topics::standing;
 use unisono_session::State;
 
-/// The topics of a branch; none where nothing was ever decided about topics.
-pub(crate) fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
-    let head = state.tree().head(branch);
-    let head = head.filter(|_| !state.topics().is_empty());
-    head.map_or_else(Vec::new, |head| {
-        state.topics().of_branch(state.tree(), head)
-    })
-}
-
-/// How a topic stands in the context: `verbatim`, `summarised`, or `in part`.
-pub(crate) fn standing(view: &View<'_>, topic: Span) -> &'static str {
-    let shared = |span: &Span| {
-        let first = span.first.max(topic.first);
-        let last = span.last.min(topic.last);
-        if first <= last {
-            Span::new(first, last).len()
-        } else {
-            0
-        }
-    };
-    match view.uncovered().iter().map(shared).sum::<u32>() {
-        0 => "summarised",
-        all if all == topic.len() => "verbatim",
-        _ => "in part",
-    }
-}
+pub(crate) use unisono_daemon::context::topics::{TierLoad, loads, of_branch};
 
 /// The topics as JSON: first, last, messages, ended_by, standing.
 pub(crate) fn json(state: &State, branch: &str, view: &View<'_>) -> Vec<Value> {
@@ -48,31 +19,4 @@ pub(crate) fn json(state: &State, branch: &str, view: &View<'_>) -> Vec<Value> {
         })
     });
     each.collect()
-}
-
-/// What a tier has, and what it may have, in tokens.
-pub(crate) struct TierLoad {
-    pub(crate) name: &'static str,
-    pub(crate) tokens: u64,
-    pub(crate) share: u64,
-}
-
-/// What each tier of a branch has; none where the policy has no tiers.
-pub(crate) fn loads(view: &View<'_>, policy: &Policy, budget: &Budget) -> Vec<TierLoad> {
-    let tiers = policy.tiers().zip(policy.trigger_amount(budget));
-    let loads = tiers.zip(Loads::of(view, budget));
-    loads.map_or_else(Vec::new, |((tiers, amount), loads)| {
-        let [topic, topics, bulks] = tiers.shares(amount);
-        let each = [
-            ("current topic", loads.topic, topic),
-            ("older topics", loads.topics, topics),
-            ("bulks", loads.bulks, bulks),
-        ];
-        let each = each.map(|(name, load, share)| TierLoad {
-            name,
-            tokens: load.tokens.0,
-            share: share.0,
-        });
-        each.into()
-    })
 }

@@ -1,19 +1,16 @@
 //! Finding turns and runs in the store's journals, those that have ended included.
 
 use unisono_context::{RunId, SessionId, TurnId};
-use unisono_daemon::models;
-use unisono_daemon::setup::Setup;
-use unisono_runtime::replay::{self, Rebuilt};
+use unisono_daemon::past;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
 use unisono_session::{Replay, Trace};
 
-use crate::problem::{Problem, Result};
-use crate::sessions::{Sessions, is_meant, only, unfit};
+pub(crate) use unisono_daemon::past::rebuild;
+pub(crate) use unisono_daemon::short::{end, role};
 
-/// As many last hex digits of an id as lists show: the first ones are the time, which the runs of
-/// a turn share.
-const SHOWN: usize = 12;
+use crate::problem::{Problem, Result};
+use crate::sessions::{Sessions, is_meant, only};
 
 /// Something that was found, and the session it is in.
 #[derive(Debug)]
@@ -146,55 +143,12 @@ fn hinted(problem: Problem, hint: &str) -> Problem {
 
 /// The turns and runs of a session.
 pub(crate) async fn trace(sessions: &Sessions, id: SessionId) -> Result<Trace> {
-    let mut trace = Trace::default();
-    sessions
-        .read(id, |event| {
-            trace.take(event);
-            Ok(true)
-        })
-        .await?;
-    Ok(trace)
+    Ok(past::trace(sessions.journal(), id).await?)
 }
 
 /// A turn up to its end, with its frozen context rebuilt.
 pub(crate) async fn replay(sessions: &Sessions, id: SessionId, turn: TurnId) -> Result<Replay> {
-    let mut replay = Replay::of(turn);
-    sessions
-        .read(id, |event| {
-            let seq = replay.events() + 1;
-            replay.take(event).map_err(|error| unfit(id, seq, &error))
-        })
-        .await?;
-    Ok(replay)
-}
-
-/// The requests of a turn, rebuilt without any way to send them.
-pub(crate) fn rebuild(setup: &Setup, replay: &Replay) -> Rebuilt {
-    let definitions = replay.turn().map(|turn| turn.distinct_definitions());
-    let each = definitions
-        .iter()
-        .flatten()
-        .map(|(_, definition)| definition);
-    let models = models::on_paper(setup, each);
-    replay::rebuild(replay, &models)
-}
-
-/// The end of an id, as lists show it and every verb takes it.
-pub(crate) fn end(id: &impl ToString) -> String {
-    let plain = id.to_string();
-    plain
-        .get(plain.len().saturating_sub(SHOWN)..)
-        .unwrap_or(&plain)
-        .to_owned()
-}
-
-/// A run's place in its turn, for people.
-pub(crate) fn role(run: &RunTrace) -> String {
-    match run.opened.1.role {
-        RunRole::Lead => "lead".to_owned(),
-        RunRole::Delegate { index } => format!("delegate {}", index + 1),
-        RunRole::Child { parent, round, .. } => format!("round {round} of {}", end(&parent)),
-    }
+    Ok(past::replay(sessions.journal(), id, turn).await?)
 }
 
 /// A run's place in its turn, as JSON has it.

@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
+use unisono_context::checkpoint::Checkpoint;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{CheckpointId, MessageId, TurnId};
+use unisono_model::redact::redact;
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
 use unisono_session::agent::Team;
-use unisono_session::event::{Outcome, Work};
+use unisono_session::event::{Outcome, RequestKey, Work};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
 use uuid::Uuid;
 
 use crate::agents::Error;
 use crate::config::Resolved;
+use crate::context;
 use crate::setup::Setup;
 use crate::summarisers;
 
@@ -27,6 +30,7 @@ pub struct Ask {
     branch: Arc<str>,
     lead: Option<String>,
     agents: Option<Vec<String>>,
+    key: Option<RequestKey>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +72,18 @@ impl Ask {
         }
     }
 
-    /// Puts a text in place of a checkpoint's; `counts` are those of its block.
-    pub fn edit(checkpoint: CheckpointId, text: impl Into<Arc<str>>, counts: Counts) -> Ask {
-        Ask {
+    /// Puts a text in place of a checkpoint's, what looks like a key left out. Counts it: takes
+    /// time.
+    ///
+    /// # Errors
+    /// It cannot be counted.
+    pub fn edit(checkpoint: &Checkpoint, text: &str) -> Result<Ask, context::Error> {
+        let text: Arc<str> = redact(text.trim()).into();
+        let counts = context::block_counts(checkpoint, &text)?;
+        Ok(Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Edit(checkpoint, text.into(), counts))
-        }
+            ..Ask::of(What::Edit(checkpoint.id, text, counts))
+        })
     }
 
     fn of(work: What) -> Ask {
@@ -82,6 +92,7 @@ impl Ask {
             branch: MAIN.into(),
             lead: None,
             agents: None,
+            key: None,
         }
     }
 
@@ -90,6 +101,31 @@ impl Ask {
     pub fn branch(mut self, branch: impl Into<Arc<str>>) -> Ask {
         self.branch = branch.into();
         self
+    }
+
+    /// Under a key: asked again under it, it is the same turn, also after a crash.
+    #[must_use]
+    pub fn keyed(mut self, key: Option<RequestKey>) -> Ask {
+        self.key = key;
+        self
+    }
+
+    /// The key it is asked under.
+    pub(crate) fn key(&self) -> Option<&RequestKey> {
+        self.key.as_ref()
+    }
+
+    /// The branch it is asked of.
+    pub(crate) fn on_branch(&self) -> &str {
+        &self.branch
+    }
+
+    /// What a compaction leaves as it is; none: all from the newest user message on.
+    pub(crate) fn keep(&self) -> Option<Keep> {
+        match self.work {
+            What::Compact(keep, _) => keep,
+            _ => None,
+        }
     }
 
     /// The agent that answers.

@@ -2,9 +2,14 @@
 //!
 //! What a session's journal has no count of yet is counted here; nothing is written.
 
+pub mod estimate;
+pub mod pins;
+pub mod topics;
+
 use unisono_context::budget::{Budget, Budgets};
+use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
-use unisono_context::tokens::{Count, Ppm};
+use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::{Encoding, MessageId, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_session::agent::{ContextMode, Team};
@@ -134,6 +139,17 @@ fn system_share(
     })
 }
 
+/// What the block of a checkpoint with another text costs, in every encoding.
+pub(crate) fn block_counts(checkpoint: &Checkpoint, text: &str) -> Result<Counts> {
+    let body = Body::Summary(text.into());
+    let block = block_text(&checkpoint.covers, &body, &checkpoint.key_facts);
+    let counted = Encoding::ALL.into_iter().map(|encoding| {
+        let count = tokenizer(encoding)?.count(&block);
+        Ok((encoding, count))
+    });
+    counted.collect()
+}
+
 fn tokenizer(encoding: Encoding) -> Result<Tokenizer> {
     Tokenizer::load(encoding).map_err(|error| Error(error.to_string()))
 }
@@ -194,15 +210,19 @@ impl Shown {
 
     /// What a message takes as it stands.
     pub fn entry_tokens(&self, state: &State, entry: &Entry) -> Tokens {
-        let message = entry.message();
-        let altered = state.alterations().get(message.ordinal, message.id);
-        // A pinned message stands whole.
-        let altered = altered.filter(|_| entry.form().is_some());
-        let altered = altered.and_then(|alteration| alteration.counts.get(self.encoding));
-        let whole = || state.tree().get(message.id)?.counts.get(self.encoding);
-        let count = altered.or_else(whole).unwrap_or_default();
-        count.tokens + self.measured.budget.per_message
+        entry_count(state, entry, self.encoding).tokens + self.measured.budget.per_message
     }
+}
+
+/// The text of a message as it stands, counted.
+pub(crate) fn entry_count(state: &State, entry: &Entry, encoding: Encoding) -> Count {
+    let message = entry.message();
+    let altered = state.alterations().get(message.ordinal, message.id);
+    // A pinned message stands whole.
+    let altered = altered.filter(|_| entry.form().is_some());
+    let altered = altered.and_then(|alteration| alteration.counts.get(encoding));
+    let whole = || state.tree().get(message.id)?.counts.get(encoding);
+    altered.or_else(whole).unwrap_or_default()
 }
 
 /// What a model sees of a message.

@@ -304,7 +304,8 @@ impl Daemon {
         Ok(handle)
     }
 
-    /// Hands in a turn. On disk when it returns.
+    /// Hands in a turn. On disk when it returns. Asked again under the same key, it is the turn
+    /// that was handed in first.
     ///
     /// # Errors
     /// An agent is unknown, the turn is refused, or the store fails.
@@ -315,6 +316,9 @@ impl Daemon {
             models::check(&self.setup, &turn.team)?;
         }
         let id = turn.id;
+        if let Some(key) = ask.key() {
+            return Ok(session.accept_keyed(key.clone(), turn).await?);
+        }
         session.accept(turn).await?;
         Ok(id)
     }

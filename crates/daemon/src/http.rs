@@ -10,9 +10,11 @@
 
 mod agents;
 mod branches;
+mod checkpoints;
 mod compactions;
 mod connections;
 mod context;
+mod delegations;
 mod events;
 mod extract;
 mod guard;
@@ -20,10 +22,15 @@ mod health;
 mod messages;
 mod openai;
 mod page;
+mod pins;
 mod problem;
 mod record;
+mod runs;
+mod search;
 mod sessions;
+mod snapshots;
 mod token;
+mod topics;
 mod turns;
 mod usage;
 mod words;
@@ -206,6 +213,14 @@ impl Server {
     }
 }
 
+/// Does what takes a while on a thread of its own.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, problem::Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| problem::Fault::new(Code::Failed, error.to_string()))
+}
+
 /// A link by which one browser can come in, once, at that host.
 fn login_link(shared: &Shared, host: &str) -> std::io::Result<String> {
     let code = shared.logins.link()?;
@@ -259,8 +274,15 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(messages::routes())
         .merge(branches::routes())
         .merge(turns::routes())
+        .merge(delegations::routes())
+        .merge(runs::routes())
         .merge(compactions::routes())
+        .merge(checkpoints::routes())
+        .merge(topics::routes())
+        .merge(pins::routes())
         .merge(context::routes())
+        .merge(snapshots::routes())
+        .merge(search::routes())
         .merge(events::routes())
         .merge(agents::routes())
         .merge(usage::routes())

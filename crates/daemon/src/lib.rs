@@ -9,7 +9,9 @@
 //! - [`summarisers`] says which models write summaries.
 //! - [`evaluation`] compacts a conversation to see what is left of it.
 //! - [`transcript`] imports and exports conversations.
-//! - [`context`] is what a model sees of a branch, for those that only look.
+//! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
+//!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
+//!   [`outline`] the tree of messages, [`short`] how long things are made short.
 //! - [`http`] is the daemon for clients.
 //! - [`telemetry`] writes the log, [`init`] a starter project.
 //!
@@ -23,17 +25,22 @@ pub mod daemon;
 pub mod diagnostic;
 mod document;
 pub mod evaluation;
+pub mod hits;
 pub mod http;
 pub mod init;
 pub mod models;
+pub mod outline;
+pub mod past;
 pub mod paths;
 pub mod providers;
 mod schema;
 pub mod setup;
+pub mod short;
 pub mod summarisers;
 pub mod telemetry;
 mod thresholds;
 pub mod transcript;
+pub mod why;
 
 pub use daemon::Daemon;
 

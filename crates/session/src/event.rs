@@ -237,6 +237,22 @@ pub enum Fact {
         /// The topic's last message.
         last: MessageId,
     },
+    /// The turn was asked for under a key: whoever asks again under it is given this turn.
+    TurnKeyed {
+        /// The turn.
+        turn: TurnId,
+        /// The key.
+        key: RequestKey,
+    },
+}
+
+/// What tells a request that is made again from another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestKey {
+    /// What the caller calls it.
+    pub name: Arc<str>,
+    /// Digest of what was asked for under it.
+    pub request: Digest,
 }
 
 /// What comes from a run that was cancelled.

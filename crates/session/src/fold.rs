@@ -108,6 +108,9 @@ impl State {
             }
             Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
             Fact::TopicSealed { last, .. } => self.topics.seal(*last),
+            Fact::TurnKeyed { turn, key } => {
+                self.keyed.insert(key.name.clone(), (key.request, *turn));
+            }
             _ => return Ok(false),
         }
         Ok(true)

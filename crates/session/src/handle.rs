@@ -39,6 +39,7 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Import(import) => import::handle(tx, import),
         Input::Accept(turn) => accept::handle(tx, *turn),
+        Input::AcceptKeyed { key, turn } => accept::keyed(tx, key, *turn),
         Input::Fork { branch, at } => fork::handle(tx, branch, at),
         Input::Pin {
             branch,

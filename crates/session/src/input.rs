@@ -14,7 +14,7 @@ use unisono_context::{
 };
 
 use crate::agent::Team;
-use crate::event::{Calibration, DelegationLimits, Work};
+use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
 use crate::run::{Cause, Step, Usage};
 
 /// What reaches a session.
@@ -25,6 +25,14 @@ pub enum Input {
     Import(Import),
     /// Answer an input, or compact on request. The same turn again is not an error.
     Accept(Box<NewTurn>),
+    /// The same under a key: asked again under it, the turn that it was first given to is kept, and
+    /// this one is not accepted. [`crate::State::keyed`] says which it is.
+    AcceptKeyed {
+        /// The key.
+        key: RequestKey,
+        /// The turn.
+        turn: Box<NewTurn>,
+    },
     /// Start a branch at a message, or set it there.
     Fork {
         /// Its name.

@@ -84,6 +84,11 @@ pub enum Refusal {
     /// There is nothing to do.
     #[error("the task is empty")]
     EmptyTask,
+    /// Something else was asked for under the key.
+    #[error(
+        "the key {0:?} was given with another request before: a key stands for one request only"
+    )]
+    KeyReused(Arc<str>),
     /// What a turn answers is not something a person can have said.
     #[error("message {0} is not an input: it must be a user's, of text and attachments only")]
     NotAnInput(MessageId),

@@ -44,6 +44,8 @@ pub struct State {
     /// Per branch, the turns that have not ended; the first one works.
     pub(crate) queues: BTreeMap<Arc<str>, VecDeque<TurnId>>,
     pub(crate) ended: BTreeMap<TurnId, EndedTurn>,
+    /// The turns that were asked for under a key, by its name.
+    pub(crate) keyed: BTreeMap<Arc<str>, (Digest, TurnId)>,
     pub(crate) events: u64,
 }
 
@@ -130,6 +132,11 @@ impl State {
     /// The turns that ended, oldest first.
     pub fn ended_turns(&self) -> impl Iterator<Item = (TurnId, &EndedTurn)> {
         self.ended.iter().map(|(id, turn)| (*id, turn))
+    }
+
+    /// The turn that was asked for under a key of that name, and the digest of what was asked.
+    pub fn keyed(&self, name: &str) -> Option<(Digest, TurnId)> {
+        self.keyed.get(name).copied()
     }
 
     /// The definition of that digest, if a turn of this session used it.

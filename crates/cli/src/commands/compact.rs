@@ -1,19 +1,14 @@
 //! `unisono compact`: the older part of a conversation is summarised on request.
 
 use serde_json::json;
-use unisono_context::checkpoint::{Body, Checkpoint, block_text};
-use unisono_context::compaction::{self, Mode, Plan, Step};
-use unisono_context::policy::{Keep, Policy};
-use unisono_context::{SessionId, Tokens};
-use unisono_daemon::ask::{self, Ask};
+use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::policy::Keep;
+use unisono_context::{Cost, SessionId, Tokens};
+use unisono_daemon::ask::Ask;
 use unisono_daemon::config::Override;
+use unisono_daemon::context::estimate::Estimate;
 use unisono_daemon::daemon::Opened;
 use unisono_daemon::setup::Setup;
-use unisono_daemon::summarisers;
-use unisono_model::Tokenizer;
-use unisono_model::catalogue::{Cost, EXTRACTIVE};
-use unisono_runtime::clock;
-use unisono_session::State;
 use unisono_session::event::Outcome;
 use unisono_session::state::MAIN;
 
@@ -23,7 +18,7 @@ use crate::app::App;
 use crate::args::{Compaction, tokens};
 use crate::ask::confirmed;
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::sessions::Sessions;
 use crate::show;
 
@@ -100,16 +95,6 @@ impl Args {
     }
 }
 
-/// What a compaction would do.
-struct Estimate {
-    total: u32,
-    summarised: u64,
-    before: Tokens,
-    after: Tokens,
-    cost: Option<Cost>,
-    plan: Option<Plan>,
-}
-
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.overrides())?;
     let ask = Ask::compaction(args.keep(), args.instructions.clone());
@@ -118,7 +103,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let opened = app.store(&setup).await?;
     let sessions = Sessions::new(opened.journal.clone());
     let id = sessions.find(&args.session).await?;
-    let estimate = estimate(&setup, &ask, &args, sessions.state(id).await?)?;
+    let mut state = sessions.state(id).await?;
+    if state.tree().head(&args.branch).is_none() {
+        return Err(unknown_branch(&state, &args.branch));
+    }
+    let estimate = Estimate::of(&setup, &ask, &mut state)?;
     if args.dry_run {
         tell_estimate(app, id, &args, &estimate);
         return sessions.close().await;
@@ -138,65 +127,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return sessions.close().await;
     }
     carry_out(app, setup, opened, id, &ask, &mut interrupts).await
-}
-
-fn estimate(setup: &Setup, ask: &Ask, args: &Args, mut state: State) -> Result<Estimate> {
-    let head = state.tree().head(&args.branch);
-    let head = head.ok_or_else(|| unknown_branch(&state, &args.branch))?;
-    let team = ask.team(setup)?;
-    let (policy, safety) = ask::policy(setup, &team);
-    let measured = unisono_daemon::context::measure(&mut state, head, &team, safety)?;
-    let view = state
-        .view(head, false)
-        .ok_or_else(|| unknown_branch(&state, &args.branch))?;
-    // As the turn does: one step that makes a checkpoint.
-    let policy = Policy {
-        masking: None,
-        ..policy
-    };
-    let mode = Mode::Manual { keep: args.keep() };
-    let plan = compaction::plan(&view, &measured.budgets, &policy, mode, clock::now());
-    let plan = plan.map_err(|error| Problem::failed(error.to_string()))?;
-    let before = view.effective(&measured.budget).unwrap_or_default().tokens;
-    let cover = plan.as_ref().and_then(|plan| plan.step.cover());
-    let (original, written, overhead) = match (&plan, cover) {
-        // A block costs what every message does besides its text.
-        (Some(plan), Some(cover)) => (cover.original, most(plan)?, plan.budget.per_message),
-        _ => (Tokens::ZERO, Tokens::ZERO, Tokens::ZERO),
-    };
-    Ok(Estimate {
-        total: view.len().0,
-        summarised: cover.map_or(0, |c| {
-            c.fresh.iter().map(|span| u64::from(span.len())).sum()
-        }),
-        before,
-        after: before.minus(original) + written + overhead,
-        cost: cost(setup, &team.lead.model, original, written),
-        plan,
-    })
-}
-
-/// The most tokens of the text of the block that a plan makes.
-fn most(plan: &Plan) -> Result<Tokens> {
-    match &plan.step {
-        Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
-        Step::Rewrite { cap, .. } => Ok(*cap),
-        Step::Drop { cover } => {
-            let note = block_text(&cover.spans, &Body::Tombstone, &[]);
-            let tokenizer = Tokenizer::load(plan.budget.encoding);
-            let tokenizer = tokenizer.map_err(|error| Problem::failed(error.to_string()))?;
-            Ok(tokenizer.count(&note).at_most)
-        }
-        Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => Ok(Tokens::ZERO),
-    }
-}
-
-/// What the first writer of summaries takes; none where its price is not known.
-fn cost(setup: &Setup, lead: &str, input: Tokens, output: Tokens) -> Option<Cost> {
-    let first = summarisers::models(&setup.loaded, lead).into_iter().next();
-    let quotes = || setup.loaded.catalogue.get(None, EXTRACTIVE).ok();
-    let prices = first.or_else(quotes)?.prices;
-    Some(prices.input?.of(input) + prices.output?.of(output))
 }
 
 fn dollars(cost: Option<Cost>) -> String {

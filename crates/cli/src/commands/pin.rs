@@ -1,9 +1,8 @@
 //! `unisono pin` and `unpin`: messages that always stand verbatim.
 
 use serde_json::json;
-use unisono_context::{Message, MessageId, Ordinal, SessionId, Tokens};
-use unisono_daemon::ask::{self, Ask};
-use unisono_daemon::context;
+use unisono_context::{MessageId, Ordinal, SessionId};
+use unisono_daemon::context::pins::{Pins, pinned};
 use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::state::MAIN;
@@ -77,7 +76,7 @@ pub(crate) async fn pin(app: &App, args: Args) -> Result<()> {
 pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     let change = |state: &State| {
         let messages = if args.all {
-            let pinned = pinned(state, &args.branch)?;
+            let pinned = pinned(state, head(state, &args.branch)?);
             pinned.into_iter().map(|message| message.id).collect()
         } else {
             found(state, &args.branch, &args.messages)?
@@ -115,11 +114,14 @@ async fn carry_out(
     tell(app, &setup, id, state?, branch)
 }
 
+fn head(state: &State, branch: &str) -> Result<MessageId> {
+    let head = state.tree().head(branch);
+    head.ok_or_else(|| unknown_branch(state, branch))
+}
+
 /// The messages of those numbers.
 fn found(state: &State, branch: &str, numbers: &[u32]) -> Result<Vec<MessageId>> {
-    let tree = state.tree();
-    let head = tree.head(branch);
-    let head = head.ok_or_else(|| unknown_branch(state, branch))?;
+    let (tree, head) = (state.tree(), head(state, branch)?);
     let each = numbers.iter().map(|number| {
         let node = tree.at(head, Ordinal(*number)).ok_or_else(|| {
             let problem = format!("there is no message #{number} on branch `{branch}`");
@@ -131,61 +133,37 @@ fn found(state: &State, branch: &str, numbers: &[u32]) -> Result<Vec<MessageId>>
     each.collect()
 }
 
-/// What is pinned on a branch, oldest first.
-fn pinned<'s>(state: &'s State, branch: &str) -> Result<Vec<&'s Message>> {
-    let tree = state.tree();
-    let head = tree.head(branch);
-    let head = head.ok_or_else(|| unknown_branch(state, branch))?;
-    let nodes = state.pinned().iter().filter_map(|id| tree.get(*id));
-    let on_branch = nodes.filter(|node| {
-        let there = tree.at(head, node.ordinal());
-        there.is_some_and(|there| there.message.id == node.message.id)
-    });
-    let mut messages: Vec<&Message> = on_branch.map(|node| &*node.message).collect();
-    messages.sort_by_key(|message| message.ordinal);
-    Ok(messages)
-}
-
 /// Lists what is pinned, and what of the context it takes.
 fn tell(app: &App, setup: &Setup, id: SessionId, mut state: State, branch: &str) -> Result<()> {
-    let team = Ask::new("").team(setup)?;
-    let (_, safety) = ask::policy(setup, &team);
-    let head = state.tree().head(branch);
-    let head = head.ok_or_else(|| unknown_branch(&state, branch))?;
-    let budget = context::measure(&mut state, head, &team, safety)?.budget;
-    let pinned = pinned(&state, branch)?;
-    let cost = |message: &Message| {
-        let counts = state.tree().get(message.id).map(|node| node.counts);
-        let count = counts.and_then(|counts| counts.get(budget.encoding));
-        count.unwrap_or_default().tokens + budget.per_message
-    };
-    let total: Tokens = pinned.iter().map(|message| cost(message)).sum();
-    if total > budget.usable {
-        let (total, usable) = (show::tokens(total), show::tokens(budget.usable));
+    head(&state, branch)?;
+    let pins = Pins::of(setup, &mut state, branch)?;
+    let (pinned, total, usable) = (&pins.messages, pins.tokens(), pins.usable);
+    if total > usable {
+        let (total, usable) = (show::tokens(total), show::tokens(usable));
         app.out.warn(format_args!(
             "the pinned messages have {total} tokens, only {usable} are usable: no turn will fit \
              until some are unpinned, or another model answers"
         ));
     }
     if app.out.json {
-        let messages = pinned.iter().map(|message| {
+        let messages = pinned.iter().map(|(message, tokens)| {
             json!({
                 "ordinal": message.ordinal.0, "role": message.role.name(),
-                "tokens": cost(message).0, "text": message.countable_text(),
+                "tokens": tokens.0, "text": message.countable_text(),
             })
         });
         app.out.json(&json!({
             "session": id.to_string(), "branch": branch,
             "pinned": messages.collect::<Vec<_>>(),
-            "pinned_tokens": total.0, "usable_tokens": budget.usable.0,
+            "pinned_tokens": total.0, "usable_tokens": usable.0,
         }));
         return Ok(());
     }
-    let rows = pinned.iter().map(|message| {
+    let rows = pinned.iter().map(|(message, tokens)| {
         vec![
             message.ordinal.to_string(),
             message.role.name().to_owned(),
-            show::tokens(cost(message)),
+            show::tokens(*tokens),
             show::line(&message.countable_text(), 80),
         ]
     });
@@ -196,7 +174,7 @@ fn tell(app: &App, setup: &Setup, id: SessionId, mut state: State, branch: &str)
     }
     let header = ["MESSAGE", "ROLE", "TOKENS", "TEXT"];
     app.out.data(show::table(&header, &[2], rows));
-    let (total, usable) = (show::tokens(total), show::tokens(budget.usable));
+    let (total, usable) = (show::tokens(total), show::tokens(usable));
     app.out
         .say(format_args!("{total} of {usable} usable tokens are pinned"));
     Ok(())

@@ -1,14 +1,13 @@
 //! `unisono why`: the exact bytes an agent was sent, what it shares with a sibling, and the
 //! chain of causes.
 
-mod causes;
 mod sibling;
 
 use serde_json::{Value, json};
 use unisono_context::RunId;
+use unisono_daemon::why::causes::{self, Cause};
+use unisono_daemon::why::{Difference, requests};
 use unisono_runtime::replay::{Rebuilt, Requests, Sent};
-use unisono_session::Trace;
-use unisono_session::event::RunRole;
 
 use crate::app::App;
 use crate::commands::replay::check_json;
@@ -75,19 +74,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let against = sibling::find(&found, args.against.as_deref())?;
     app.out
         .data(text(app.out.paint, &args, &found, own, chosen));
-    if let Some(difference) =
-        against.and_then(|run| compare(&args, &found.trace, &rebuilt, own, run))
-    {
-        app.out.data(difference.text(app.out.paint));
+    if let Some(difference) = against.and_then(|run| compare(&args, &found, &rebuilt, run)) {
+        app.out.data(sibling::text(&difference, app.out.paint));
     }
     if let Err(problem) = exact(&rebuilt, found.id) {
         app.out.warn(problem.message);
     }
     Ok(())
-}
-
-fn requests(rebuilt: &Rebuilt, run: RunId) -> Option<&Requests> {
-    rebuilt.runs.iter().find(|requests| requests.run == run)
 }
 
 /// Nothing was rebuilt at all.
@@ -129,26 +122,15 @@ fn exact(rebuilt: &Rebuilt, run: RunId) -> Result<()> {
     Err(Problem::failed(problem).hint("`unisono replay` says what differs"))
 }
 
-fn compare<'r>(
+/// The request that is meant beside a sibling's.
+fn compare(
     args: &Args,
-    trace: &'r Trace,
-    rebuilt: &'r Rebuilt,
-    own: &'r Requests,
+    found: &Found<RunId>,
+    rebuilt: &Rebuilt,
     other: RunId,
-) -> Option<sibling::Difference<'r>> {
-    let theirs = requests(rebuilt, other)?;
+) -> Option<Difference> {
     let at = usize::try_from(args.request).ok()?.checked_sub(1)?;
-    let ours = own.sent.get(at)?;
-    // A sibling that was asked less often is compared by its last request.
-    let number = at.min(theirs.sent.len().checked_sub(1)?);
-    let runs = (trace.run(own.run)?, trace.run(other)?);
-    Some(sibling::Difference::between(
-        ours,
-        theirs.sent.get(number)?,
-        runs,
-        other,
-        number,
-    ))
+    Difference::between(&found.trace, rebuilt, (found.id, at), other)
 }
 
 fn text(paint: Paint, args: &Args, found: &Found<RunId>, own: &Requests, chosen: &Sent) -> String {
@@ -210,7 +192,7 @@ fn json(
     against: Option<RunId>,
 ) -> Value {
     let causes = causes::of(&found.trace, found.id);
-    let difference = against.and_then(|run| compare(args, &found.trace, rebuilt, own, run));
+    let difference = against.and_then(|run| compare(args, found, rebuilt, run));
     let of_this =
         |check: &&unisono_runtime::replay::Check| check.run.is_none_or(|run| run == found.id);
     let checks = rebuilt.checks.iter().filter(of_this).map(check_json);
@@ -221,16 +203,25 @@ fn json(
         "session": found.session.to_string(),
         "agent": own.agent.as_str(),
         "task": found.trace.task(found.id),
-        "causes": causes.iter().map(causes::Cause::json).collect::<Vec<_>>(),
+        "causes": causes.iter().map(cause_json).collect::<Vec<_>>(),
         "requests": own.sent.iter().enumerate().map(request_json).collect::<Vec<_>>(),
         "unknown": own.unknown,
         "checks": checks.collect::<Vec<_>>(),
-        "against": difference.map(|difference| difference.json()),
+        "against": difference.as_ref().map(sibling::json),
     });
     if let Some(run) = run {
         show::merge(&mut value, traces::role_json(run));
     }
     value
+}
+
+fn cause_json(cause: &Cause) -> Value {
+    json!({
+        "event": cause.moment.seq,
+        "at": show::instant(cause.moment.at),
+        "cause": cause.name,
+        "text": cause.text,
+    })
 }
 
 fn request_json((at, sent): (usize, &Sent)) -> Value {
@@ -248,26 +239,4 @@ fn request_json((at, sent): (usize, &Sent)) -> Value {
         "head": String::from_utf8_lossy(head),
         "tail": String::from_utf8_lossy(tail),
     })
-}
-
-/// The first run beside this one, in the order of the fan-out; else the one it works for.
-fn first_sibling(trace: &Trace, run: RunId) -> Option<RunId> {
-    let of = &trace.run(run)?.opened.1;
-    let runs = &trace.turn(of.turn)?.runs;
-    let beside = runs.iter().filter(|id| **id != run);
-    let role = |id: &RunId| trace.run(*id).map(|run| run.opened.1.role);
-    let alike = |id: &&RunId| match (of.role, role(id)) {
-        (RunRole::Delegate { .. }, Some(RunRole::Delegate { .. })) => true,
-        (
-            RunRole::Child { parent, round, .. },
-            Some(RunRole::Child {
-                parent: other,
-                round: of_round,
-                ..
-            }),
-        ) => (parent, round) == (other, of_round),
-        _ => false,
-    };
-    let first = beside.clone().find(alike);
-    first.or_else(|| beside.clone().next()).copied()
 }

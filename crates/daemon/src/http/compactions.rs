@@ -1,95 +1,152 @@
-//! `/v1/sessions/{session}/compactions` and `…/checkpoints`: summaries on request, and those
-//! there are.
+//! `/v1/sessions/{session}/compactions`: summaries on request.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use unisono_api::Problem;
-use unisono_api::context::Checkpoint;
-use unisono_api::turn::{NewCompaction, Turn};
-use unisono_context::checkpoint::{self, Body};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use unisono_api::compaction::{Compaction, Estimate, NewCompaction};
+use unisono_api::{Code, Problem};
+use unisono_context::checkpoint::Body;
+use unisono_context::policy::Keep;
+use unisono_context::{Tokens, TurnId};
+use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
-use unisono_session::state::MAIN;
+use unisono_session::event::Outcome;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path};
 use super::problem::Fault;
-use super::{Shared, sessions, turns, words};
+use super::turns::{self, How};
+use super::{Shared, sessions, words};
 use crate::ask::Ask;
+use crate::context::estimate;
+use crate::short;
+
+/// Characters of a new summary that are told.
+const PREVIEW_CHARS: usize = 200;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(create))
-        .routes(routes!(list))
+        .routes(routes!(dry_run))
 }
 
-/// Compacts a branch: all before its newest user message is summarised.
+/// Compacts a branch: all before its newest user message is summarised, unless more is to stay.
+/// With `Accept: text/event-stream` its events are streamed, then the turn that did it.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/compactions", tag = "compaction",
     security(("token" = [])),
     params(("session" = String, Path, description = "The session's id")),
     request_body = NewCompaction,
-    responses((status = 200, description = "The turn that did it, ended", body = Turn),
+    responses((status = 200, description = "It has ended", body = Compaction),
+              (status = 202, description = "It is accepted", body = Compaction),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     extract::Json(new): extract::Json<NewCompaction>,
-) -> Result<Json<Turn>, Fault> {
+) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let ask = Ask::compaction(None, new.instructions).branch(new.branch);
-    let turn = turns::begin(&shared, &session, &ask).await?;
-    shared.daemon.wait(&session, turn).await?;
-    Ok(Json(turns::read(&shared, &session, turn).await?))
+    let how = How::asked(&headers, new.wait);
+    turns::answer(&shared, &session, &asked(new)?, how, told).await
 }
 
-/// The checkpoints of a session, the oldest first.
+fn asked(new: NewCompaction) -> Result<Ask, Fault> {
+    let keep = match (new.keep_messages, new.keep_tokens) {
+        (Some(_), Some(_)) => {
+            let detail = "keep_messages contradicts keep_tokens: leave one out";
+            return Err(Fault::new(Code::Refused, detail));
+        }
+        (Some(0), None) | (None, Some(0)) => {
+            return Err(Fault::new(Code::Refused, "at least something must stay"));
+        }
+        (messages, tokens) => keep(messages, tokens),
+    };
+    Ok(Ask::compaction(keep, new.instructions).branch(new.branch))
+}
+
+/// What stays; none: all from the newest user message on.
+pub(super) fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
+    let amount = tokens.map(|n| Keep::Tokens {
+        amount: Tokens(n),
+        align: 4,
+    });
+    messages.map(Keep::Messages).or(amount)
+}
+
+/// A turn that compacted, restored or rewrote something, and what it changed.
+pub(super) async fn told(
+    shared: &Shared,
+    session: &Handle,
+    turn: TurnId,
+) -> Result<Compaction, Fault> {
+    let told = turns::read(shared, session, turn).await?;
+    let newest = told.checkpoints.last().copied();
+    let look = move |state: &SessionState| {
+        let outcome = state.ended(turn).map(|ended| ended.outcome.clone());
+        let all = state.checkpoints();
+        let made = newest.and_then(|number| all.iter().find(|made| made.number == number));
+        let preview = made.and_then(|made| match &made.body {
+            Body::Summary(text) => Some(short::line(text, PREVIEW_CHARS)),
+            Body::Tombstone => None,
+        });
+        (outcome, preview)
+    };
+    let (outcome, preview) = session.inspect(look).await?;
+    let amounts = match outcome {
+        Some(Outcome::Compacted { before, after } | Outcome::Restored { before, after }) => {
+            Some((before, after))
+        }
+        _ => None,
+    };
+    Ok(Compaction {
+        turn: told,
+        tokens_before: amounts.map(|(before, _)| before.0),
+        tokens_after: amounts.map(|(_, after)| after.0),
+        tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
+        preview,
+    })
+}
+
+/// Says what a compaction would do, and does nothing.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/checkpoints", tag = "compaction",
+    post, path = "/v1/sessions/{session}/compactions/dry-run", tag = "compaction",
     security(("token" = [])),
     params(("session" = String, Path, description = "The session's id")),
-    responses((status = 200, description = "The checkpoints", body = Vec<Checkpoint>),
+    request_body = NewCompaction,
+    responses((status = 200, description = "What it would do", body = Estimate),
               (status = "default", description = "A problem", body = Problem))
 )]
-async fn list(
+async fn dry_run(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-) -> Result<Json<Vec<Checkpoint>>, Fault> {
+    extract::Json(new): extract::Json<NewCompaction>,
+) -> Result<Json<Estimate>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    Ok(Json(session.inspect(checkpoints).await?))
+    estimated(&shared, &session, asked(new)?).await.map(Json)
 }
 
-pub(super) fn checkpoints(state: &SessionState) -> Vec<Checkpoint> {
-    let head = state.tree().head(MAIN);
-    let view = head.and_then(|head| state.view(head, false));
-    let active = |checkpoint: &checkpoint::Checkpoint| {
-        let active = view.as_ref().map_or(&[][..], |view| view.active());
-        active.iter().any(|active| active.id == checkpoint.id)
-    };
-    let all = state.checkpoints().iter();
-    all.map(|checkpoint| described(checkpoint, active(checkpoint)))
-        .collect()
-}
-
-fn described(checkpoint: &checkpoint::Checkpoint, active: bool) -> Checkpoint {
-    let counted = checkpoint.counts.iter().next();
-    Checkpoint {
-        number: checkpoint.number,
-        active,
-        first: checkpoint.first().0,
-        last: checkpoint.cutoff.0,
-        messages: checkpoint.messages_included,
-        tokens_before: checkpoint.original.0,
-        tokens_after: counted.map_or(0, |(_, count)| count.tokens.0),
-        model: checkpoint.model.to_string(),
-        degraded: checkpoint.degraded,
-        at: words::instant(checkpoint.at),
-        text: match &checkpoint.body {
-            Body::Summary(text) => Some(text.to_string()),
-            Body::Tombstone => None,
-        },
-    }
+/// What a compaction would do.
+pub(super) async fn estimated(
+    shared: &Shared,
+    session: &Handle,
+    ask: Ask,
+) -> Result<Estimate, Fault> {
+    let setup = shared.daemon.setup().clone();
+    let mut state = session.inspect(Clone::clone).await?;
+    let work = move || estimate::Estimate::of(&setup, &ask, &mut state);
+    let estimate = super::off_thread(work).await??;
+    Ok(Estimate {
+        total_messages: estimate.total,
+        messages_to_summarise: estimate.summarised,
+        tokens_before: estimate.before.0,
+        estimated_tokens_after: estimate.after.0,
+        estimated_cost_usd: words::dollars(estimate.cost),
+        step: estimate.plan.as_ref().map(|plan| short::step(&plan.step)),
+    })
 }

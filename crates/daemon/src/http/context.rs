@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use unisono_api::Problem;
 use unisono_api::context::{Context, Entry, Summary, Tool};
 use unisono_api::session::main_branch;
-use unisono_api::{Code, Problem};
 use unisono_context::alteration::Form;
+use unisono_context::snapshot::Preamble;
+use unisono_context::{Encoding, Snapshot, Tokens as Amount};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
@@ -19,7 +21,7 @@ use super::messages::unknown_branch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::ask::{self, Ask};
-use crate::context::{Shown, entry_text};
+use crate::context::{Shown, entry_count, entry_text};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))
@@ -66,49 +68,20 @@ pub(super) async fn of_branch(
     let head = head.ok_or_else(|| unknown_branch(branch))?;
     let (id, branch) = (session.id().to_string(), branch.to_owned());
     // Counting takes a tokenizer, and time.
-    let looking = tokio::task::spawn_blocking(move || {
+    let look = move || {
         let shown = Shown::new(&mut state, head, &team, safety)?;
         Ok::<_, crate::context::Error>(described(&shown, &state, id, branch))
-    });
-    let looked = looking
-        .await
-        .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
-    looked.map_err(|error| Fault::new(Code::Failed, error.to_string()))
+    };
+    Ok(super::off_thread(look).await??)
 }
 
 fn described(shown: &Shown, state: &SessionState, session: String, branch: String) -> Context {
     let (budget, preamble) = (&shown.measured.budget, &shown.measured.preamble);
-    let tools = preamble.tools().iter().map(|tool| Tool {
-        name: tool.name.to_string(),
-        description: tool.description.to_string(),
-    });
-    let summaries = shown.snapshot.blocks().iter().map(|block| {
-        let checkpoint = block.checkpoint();
-        Summary {
-            checkpoint: checkpoint.number,
-            first: checkpoint.first().0,
-            last: checkpoint.cutoff.0,
-            messages: checkpoint.messages_included,
-            tokens: shown.block_tokens(block).0,
-            model: checkpoint.model.to_string(),
-            text: block.text().to_string(),
-        }
-    });
-    let messages = shown.snapshot.entries().iter().map(|entry| {
-        let message = entry.message();
-        let form = entry.form().map(|form| match form {
-            Form::Masked { .. } => "masked",
-            Form::Cut { .. } | Form::Truncated { .. } => "cut",
-        });
-        Entry {
-            ordinal: message.ordinal.0,
-            role: message.role.name().to_owned(),
-            author: message.author.as_ref().map(ToString::to_string),
-            tokens: shown.entry_tokens(state, entry).0,
-            form: form.map(str::to_owned),
-            text: entry_text(entry),
-        }
-    });
+    let tokens = Tokens {
+        state,
+        encoding: shown.encoding,
+        overhead: budget.per_message,
+    };
     Context {
         session,
         branch,
@@ -120,8 +93,63 @@ fn described(shown: &Shown, state: &SessionState, session: String, branch: Strin
         occupancy_percent: shown.percent(),
         approximate: shown.used.is_approximate(),
         system: preamble.system().to_string(),
-        tools: tools.collect(),
-        summaries: summaries.collect(),
-        messages: messages.collect(),
+        tools: tools(preamble),
+        summaries: summaries(&shown.snapshot, &tokens),
+        messages: entries(&shown.snapshot, &tokens),
     }
+}
+
+/// What parts of a context take.
+pub(super) struct Tokens<'s> {
+    /// The session, counted.
+    pub(super) state: &'s SessionState,
+    /// What it is counted in.
+    pub(super) encoding: Encoding,
+    /// What each message takes besides.
+    pub(super) overhead: Amount,
+}
+
+pub(super) fn tools(preamble: &Preamble) -> Vec<Tool> {
+    let tools = preamble.tools().iter().map(|tool| Tool {
+        name: tool.name.to_string(),
+        description: tool.description.to_string(),
+    });
+    tools.collect()
+}
+
+pub(super) fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary> {
+    let summaries = snapshot.blocks().iter().map(|block| {
+        let checkpoint = block.checkpoint();
+        let count = checkpoint.counts.get(tokens.encoding).unwrap_or_default();
+        Summary {
+            checkpoint: checkpoint.number,
+            first: checkpoint.first().0,
+            last: checkpoint.cutoff.0,
+            messages: checkpoint.messages_included,
+            tokens: (count.tokens + tokens.overhead).0,
+            model: checkpoint.model.to_string(),
+            text: block.text().to_string(),
+        }
+    });
+    summaries.collect()
+}
+
+pub(super) fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Entry> {
+    let messages = snapshot.entries().iter().map(|entry| {
+        let message = entry.message();
+        let form = entry.form().map(|form| match form {
+            Form::Masked { .. } => "masked",
+            Form::Cut { .. } | Form::Truncated { .. } => "cut",
+        });
+        let count = entry_count(tokens.state, entry, tokens.encoding);
+        Entry {
+            ordinal: message.ordinal.0,
+            role: message.role.name().to_owned(),
+            author: message.author.as_ref().map(ToString::to_string),
+            tokens: (count.tokens + tokens.overhead).0,
+            form: form.map(str::to_owned),
+            text: entry_text(entry),
+        }
+    });
+    messages.collect()
 }

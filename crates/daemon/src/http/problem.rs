@@ -12,7 +12,8 @@ use unisono_session::Refusal;
 use super::extract::Path;
 use super::openai::{self, Refused};
 use super::page;
-use crate::daemon;
+use crate::context::{self, estimate};
+use crate::{daemon, past};
 
 /// Seconds after which it is worth asking again.
 const RETRY_AFTER_SECONDS: &str = "1";
@@ -75,6 +76,7 @@ impl From<RuntimeError> for Fault {
                 | Refusal::UnknownTurn(_)
                 | Refusal::UnknownRun(_) => Code::NotFound,
                 Refusal::Fold(_) => Code::Failed,
+                Refusal::KeyReused(_) => Code::KeyReused,
                 _ => Code::Refused,
             },
         };
@@ -86,6 +88,45 @@ impl From<unisono_store::Error> for Fault {
     fn from(error: unisono_store::Error) -> Fault {
         let code = match &error {
             unisono_store::Error::ReadOnly { .. } => Code::Unavailable,
+            _ => Code::Failed,
+        };
+        Fault::new(code, error.to_string())
+    }
+}
+
+impl From<context::Error> for Fault {
+    fn from(error: context::Error) -> Fault {
+        Fault::new(Code::Failed, error.to_string())
+    }
+}
+
+impl From<estimate::Error> for Fault {
+    fn from(error: estimate::Error) -> Fault {
+        use estimate::Error;
+        let code = match error {
+            Error::Branch(_) => Code::NotFound,
+            Error::Agents(_) | Error::Plan(_) => Code::Refused,
+            Error::Count(_) => Code::Failed,
+        };
+        Fault::new(code, error.to_string())
+    }
+}
+
+impl From<past::Error> for Fault {
+    fn from(error: past::Error) -> Fault {
+        match error {
+            past::Error::Store(error) => error.into(),
+            past::Error::Unfit { .. } => Fault::new(Code::Failed, error.to_string()),
+        }
+    }
+}
+
+impl From<unisono_search::Error> for Fault {
+    fn from(error: unisono_search::Error) -> Fault {
+        use unisono_search::Error;
+        let code = match error {
+            Error::Store(error) => return error.into(),
+            Error::Behind | Error::Closed => Code::Unavailable,
             _ => Code::Failed,
         };
         Fault::new(code, error.to_string())

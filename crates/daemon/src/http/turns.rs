@@ -7,10 +7,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use unisono_api::Problem;
+use serde::Serialize;
 use unisono_api::turn::{NewTurn, Turn};
-use unisono_context::TurnId;
+use unisono_api::{Code, Problem};
+use unisono_context::{Digest, TurnId};
 use unisono_runtime::Handle;
+use unisono_session::State as SessionState;
+use unisono_session::event::RequestKey;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -18,6 +21,7 @@ use super::extract::{self, Path};
 use super::problem::Fault;
 use super::{Shared, events, record, sessions};
 use crate::ask::Ask;
+use crate::past;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -30,7 +34,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// `wait` is false; with it, the turn's events are streamed, then the turn itself.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/turns", tag = "turns", security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id")),
+    params(("session" = String, Path, description = "The session's id"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "Asked again under the same key, the first turn is told, also after a crash")),
     request_body = NewTurn,
     responses((status = 200, description = "The turn has ended", body = Turn),
               (status = 202, description = "The turn is accepted", body = Turn),
@@ -43,27 +49,97 @@ async fn create(
     extract::Json(new): extract::Json<NewTurn>,
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let (ask, wait) = (asked(&new), new.wait);
-    let after = session.inspect(|state| state.events()).await?;
-    let place = wants_events(&headers).then(|| events::place(&shared));
-    let place = place.transpose()?;
-    let turn = begin(&shared, &session, &ask).await?;
+    let how = How::asked(&headers, new.wait);
+    let key = key(
+        &headers,
+        &NewTurn {
+            wait: true,
+            ..new.clone()
+        },
+    )?;
+    answer(&shared, &session, &asked(&new).keyed(key), how, read).await
+}
+
+/// The header under which a request can be made again.
+const KEY: &str = "idempotency-key";
+/// Characters of a key at most.
+const KEY_CHARS: usize = 255;
+
+/// The key of a request, where it has one: with what is asked for, however it is to be told.
+pub(super) fn key(
+    headers: &HeaderMap,
+    request: &impl Serialize,
+) -> Result<Option<RequestKey>, Fault> {
+    let Some(name) = headers.get(KEY) else {
+        return Ok(None);
+    };
+    let name = name.to_str().map(str::trim).unwrap_or_default();
+    if name.is_empty() || name.len() > KEY_CHARS {
+        let detail = format!("Idempotency-Key must be 1 to {KEY_CHARS} characters of ASCII");
+        return Err(Fault::new(Code::InvalidRequest, detail));
+    }
+    let bytes = serde_json::to_vec(request);
+    let bytes = bytes.map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
+    Ok(Some(RequestKey {
+        name: name.into(),
+        request: Digest::of_bytes(&bytes),
+    }))
+}
+
+/// How an answer is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// As events while it comes.
+    events: bool,
+    /// Once it is there; else as soon as the turn is accepted.
+    wait: bool,
+}
+
+impl How {
+    /// As the request says.
+    pub(super) fn asked(headers: &HeaderMap, wait: bool) -> How {
+        let mut accepted = headers.get_all(header::ACCEPT).iter();
+        let events = accepted.any(|accept| {
+            let accept = accept.to_str().unwrap_or_default();
+            accept.contains("text/event-stream")
+        });
+        How { events, wait }
+    }
+}
+
+/// Hands a turn in and answers as it is wanted: with its events, or with what `tell` tells of it,
+/// once it has ended or as soon as it is accepted.
+pub(super) async fn answer<T: Serialize>(
+    shared: &Arc<Shared>,
+    session: &Handle,
+    ask: &Ask,
+    how: How,
+    tell: impl AsyncFnOnce(&Shared, &Handle, TurnId) -> Result<T, Fault>,
+) -> Result<Response, Fault> {
+    let name = ask.key().map(|key| key.name.clone());
+    let look = move |state: &SessionState| {
+        let known = name.as_ref().and_then(|name| state.keyed(name));
+        (state.events(), known.map(|(_, turn)| turn))
+    };
+    let (now, known) = session.inspect(look).await?;
+    let place = how.events.then(|| events::place(shared)).transpose()?;
+    let turn = begin(shared, session, ask).await?;
     if let Some(place) = place {
-        let stream = events::Stream::new(shared, session, after, place).await?;
+        let after = match known {
+            Some(turn) => accepted(shared, session, turn).await?,
+            None => now,
+        };
+        let stream = events::Stream::new(shared.clone(), session.clone(), after, place).await?;
         return Ok(stream.until(turn).into_response());
     }
-    if wait {
-        shared.daemon.wait(&session, turn).await?;
-        return Ok(Json(read(&shared, &session, turn).await?).into_response());
+    if how.wait {
+        shared.daemon.wait(session, turn).await?;
+        return Ok(Json(tell(shared, session, turn).await?).into_response());
     }
-    let body = read(&shared, &session, turn).await?;
+    let body = tell(shared, session, turn).await?;
     let location = format!("/v1/sessions/{}/turns/{turn}", session.id());
-    Ok((
-        StatusCode::ACCEPTED,
-        [(header::LOCATION, location)],
-        Json(body),
-    )
-        .into_response())
+    let location = [(header::LOCATION, location)];
+    Ok((StatusCode::ACCEPTED, location, Json(body)).into_response())
 }
 
 fn asked(new: &NewTurn) -> Ask {
@@ -76,6 +152,13 @@ fn asked(new: &NewTurn) -> Ask {
         Some(agents) => ask.agents(agents.iter().map(String::as_str)),
         None => ask,
     }
+}
+
+/// The number of the event before a turn was accepted.
+async fn accepted(shared: &Shared, session: &Handle, turn: TurnId) -> Result<u64, Fault> {
+    let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await?;
+    let turn = trace.turn(turn);
+    Ok(turn.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
 }
 
 /// Hands a turn in; it is cancelled when it takes longer than `run.timeout_seconds`.
@@ -95,14 +178,6 @@ async fn bound(session: Handle, turn: TurnId, allowed: Duration) {
     {
         tracing::debug!(%error, "a turn that took too long is not cancelled");
     }
-}
-
-fn wants_events(headers: &HeaderMap) -> bool {
-    let mut accepted = headers.get_all(header::ACCEPT).iter();
-    accepted.any(|accept| {
-        let accept = accept.to_str().unwrap_or_default();
-        accept.contains("text/event-stream")
-    })
 }
 
 /// A turn as it is now.

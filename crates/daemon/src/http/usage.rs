@@ -15,8 +15,9 @@ use utoipa_axum::routes;
 use super::extract::Query;
 use super::problem::Fault;
 use super::{Shared, sessions, words};
+use crate::past;
 
-/// Events read at a time, and sessions.
+/// Sessions read at a time.
 const PAGE: usize = 1_024;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -72,14 +73,9 @@ async fn show(
 }
 
 async fn read(shared: &Shared, session: SessionId, ledger: &mut Ledger) -> Result<(), Fault> {
-    let journal = shared.daemon.runtime().journal();
-    let mut next = 1;
-    loop {
-        let page = journal.read(session, next, PAGE).await?;
-        let Some((last, _)) = page.last() else {
-            return Ok(());
-        };
-        next = last + 1;
-        page.iter().for_each(|(_, event)| ledger.take(event));
-    }
+    past::read(shared.daemon.runtime().journal(), session, |event| {
+        ledger.take(event);
+        Ok(true)
+    })
+    .await
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 use unisono_context::{MessageId, RunId, SessionId, TurnId};
+use unisono_session::event::RequestKey;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, State};
@@ -100,6 +101,19 @@ impl Handle {
     /// The turn is refused, too many requests wait, or the store fails.
     pub async fn accept(&self, turn: NewTurn) -> Result<(), Error> {
         self.request(Input::Accept(Box::new(turn))).await
+    }
+
+    /// The same under a key: asked again under it, the turn that it was first given to is kept.
+    /// Gives the turn that is kept.
+    ///
+    /// # Errors
+    /// Something else was asked for under the key, or as [`Handle::accept`].
+    pub async fn accept_keyed(&self, key: RequestKey, turn: NewTurn) -> Result<TurnId, Error> {
+        let (id, name) = (turn.id, key.name.clone());
+        let turn = Box::new(turn);
+        self.request(Input::AcceptKeyed { key, turn }).await?;
+        let look = move |state: &State| state.keyed(&name).map(|(_, turn)| turn);
+        Ok(self.inspect(look).await?.unwrap_or(id))
     }
 
     /// Stops a turn and its runs. On disk when it returns.

@@ -59,6 +59,7 @@ impl Fact {
             Fact::PhrasesSet { .. } => "phrases_set",
             Fact::TopicsDecided { .. } => "topics_decided",
             Fact::TopicSealed { .. } => "topic_sealed",
+            Fact::TurnKeyed { .. } => "turn_keyed",
         }
     }
 }
@@ -193,6 +194,7 @@ impl Display for Fact {
             Fact::TopicSealed { branch, last } => {
                 write!(f, "{branch} at message {}", Short(last.as_u128()))
             }
+            Fact::TurnKeyed { turn: id, key } => write!(f, "{}: {:?}", turn(*id), key.name),
         }
     }
 }

@@ -6,7 +6,7 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{Digest, MessageId, TurnId, tree};
 
 use crate::agent::Definition;
-use crate::event::{AcceptedTurn, Fact, Work};
+use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
 use crate::machine::{NewTurn, Refusal};
 use crate::state::MAIN;
@@ -48,6 +48,20 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
     Ok(tx.record(Fact::TurnAccepted {
         turn: Box::new(turn),
     })?)
+}
+
+/// Under a key that is known already nothing changes, as long as the same is asked for.
+pub(super) fn keyed(tx: &mut Tx<'_>, key: RequestKey, new: NewTurn) -> Result<(), Refusal> {
+    if let Some((request, _)) = tx.state.keyed(&key.name) {
+        return if request == key.request {
+            Ok(())
+        } else {
+            Err(Refusal::KeyReused(key.name))
+        };
+    }
+    let turn = new.id;
+    handle(tx, new)?;
+    Ok(tx.record(Fact::TurnKeyed { turn, key })?)
 }
 
 fn is_known(tx: &Tx<'_>, turn: TurnId) -> bool {

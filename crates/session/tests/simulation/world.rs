@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use unisono_context::{Digest, RunId, Timestamp, TurnId};
-use unisono_session::event::Event;
+use unisono_session::event::{Event, RequestKey};
 use unisono_session::machine::{AttemptEnd, Reaction};
 use unisono_session::run::{Cause, Delegation};
 use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
@@ -270,6 +270,14 @@ impl World {
         };
         let input = match call.clone() {
             Call::Import(import) => Input::Import(*import),
+            // Some are asked for under a key.
+            Call::Accept(turn) if turn.id.as_u128() % 2 == 0 => Input::AcceptKeyed {
+                key: RequestKey {
+                    name: turn.id.to_string().into(),
+                    request: Digest::of_bytes(turn.branch.as_bytes()),
+                },
+                turn,
+            },
             Call::Accept(turn) => Input::Accept(turn),
             Call::Cancel(turn) => Input::Cancel { turn },
             Call::Fork { branch, at } => Input::Fork { branch, at },

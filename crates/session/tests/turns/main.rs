@@ -8,6 +8,7 @@ mod arrivals;
 mod compacting;
 mod delegating;
 mod golden;
+mod keyed;
 mod looking_back;
 mod pinning;
 mod repairing;

@@ -148,12 +148,18 @@ pub(super) enum Fact {
         branch: Arc<str>,
         last: u128,
     },
+    TurnKeyed {
+        turn: u128,
+        name: Arc<str>,
+        request: [u8; 32],
+    },
 }
 
 impl Fact {
     /// The version that knew it first, of those that differ in nothing else from this one.
     pub(super) const fn since(&self) -> u16 {
         match self {
+            Self::TurnKeyed { .. } => 3,
             Self::PhrasesSet { .. } | Self::TopicsDecided { .. } | Self::TopicSealed { .. } => 3,
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),

@@ -3,11 +3,8 @@
 use std::io::IsTerminal;
 use std::process::Command;
 
-use unisono_context::Encoding;
-use unisono_context::checkpoint::{Body, Checkpoint, block_text};
-use unisono_context::tokens::Counts;
+use unisono_context::checkpoint::Body;
 use unisono_daemon::ask::Ask;
-use unisono_model::Tokenizer;
 use unisono_model::redact::redact;
 use unisono_session::state::MAIN;
 
@@ -70,21 +67,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.say("nothing was changed: the text is the same");
         return sessions.close().await;
     }
-    let counts = counts(&checkpoint, &text)?;
-    let ask = Ask::edit(checkpoint.id, text, counts).branch(args.branch.as_str());
+    let ask = Ask::edit(&checkpoint, &text)?.branch(args.branch.as_str());
     let (watch, end) = follow_one(app, setup, opened, id, &ask, &mut interrupts).await?;
     report(app, id, &watch, end)
-}
-
-/// What the block of the text costs, in every encoding.
-fn counts(checkpoint: &Checkpoint, text: &str) -> Result<Counts> {
-    let body = Body::Summary(text.into());
-    let block = block_text(&checkpoint.covers, &body, &checkpoint.key_facts);
-    let counted = Encoding::ALL.into_iter().map(|encoding| {
-        let tokenizer = Tokenizer::load(encoding).map_err(Problem::failed)?;
-        Ok((encoding, tokenizer.count(&block)))
-    });
-    counted.collect()
 }
 
 /// The text as it comes back from a person's editor.

@@ -2,10 +2,9 @@
 
 use serde_json::json;
 use unisono_context::checkpoint::{Checkpoint, NotActive};
-use unisono_context::view::View;
 use unisono_context::{MessageId, SessionId, Tokens};
-use unisono_daemon::ask::{self, Ask};
-use unisono_daemon::context;
+use unisono_daemon::ask::Ask;
+use unisono_daemon::context::estimate::Without;
 use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::event::Outcome;
@@ -133,31 +132,19 @@ fn question(
     head: MessageId,
     checkpoint: &Checkpoint,
 ) -> Result<String> {
-    let team = ask.team(setup)?;
-    let (_, safety) = ask::policy(setup, &team);
-    let budget = context::measure(state, head, &team, safety)?.budget;
     let number = checkpoint.number;
-    let view = state.view(head, false);
-    let before = view
-        .and_then(|view| view.effective(&budget))
-        .unwrap_or_default()
-        .tokens;
-    let (all, altered) = state.without(head, checkpoint.id);
-    let view = View::new(state.tree(), &all, &altered, state.pinned(), head, false);
-    let after = view
-        .and_then(|view| view.effective(&budget))
-        .unwrap_or_default();
-    let usable = show::tokens(budget.usable);
-    let tokens = show::tokens(after.tokens);
-    if after.at_most > budget.usable {
+    let without = Without::of(setup, ask, state, head, checkpoint.id)?;
+    let usable = show::tokens(without.usable);
+    let tokens = show::tokens(without.after.tokens);
+    if !without.fits() {
         let problem = Problem::failed(format!(
             "without checkpoint {number} the context has {tokens} tokens, but only {usable} are \
              usable of a window of {}",
-            show::tokens(budget.window)
+            show::tokens(without.window)
         ));
         return Err(problem.hint("edit the summary instead: `unisono checkpoints edit`"));
     }
-    let before = show::tokens(before);
+    let before = show::tokens(without.before);
     Ok(format!(
         "Take checkpoint {number} back: {before} tokens become {tokens} of {usable} usable?"
     ))

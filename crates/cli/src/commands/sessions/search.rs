@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use serde_json::{Value, json};
-use unisono_context::alteration::Form;
 use unisono_context::view::Standing;
 use unisono_context::{AgentId, Message, Role, SessionId, Timestamp};
+use unisono_daemon::hits::Hit;
 use unisono_runtime::clock;
-use unisono_search::{Bound, Excerpt, Found, Query, excerpt, instant, role};
+use unisono_search::{Bound, Excerpt, Found, Query, instant, role};
 use unisono_session::State;
 use unisono_session::state::MAIN;
 
@@ -36,9 +36,6 @@ excerpt, marks [[start, end] in bytes]}].
 Examples:
   unisono sessions search kestrel rollout
   unisono sessions search '\"rate limit\" role:tool' --since 7d --json";
-
-/// Characters of an excerpt.
-const EXCERPT_CHARS: usize = 240;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -69,17 +66,6 @@ pub(crate) struct Args {
     branch: String,
 }
 
-/// A message that was found, with what is told of it.
-struct Hit<'s> {
-    found: Found,
-    state: &'s State,
-    message: &'s Message,
-    /// How it stands in the context of the branch; none: it is on another one.
-    standing: Option<Standing>,
-    branches: Vec<&'s str>,
-    excerpt: Excerpt,
-}
-
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let query = query(&args, clock::now())?;
     let setup = app.setup(Vec::new())?;
@@ -103,18 +89,21 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     sessions.close().await?;
     let stems = query.stems();
     let hits = answer.found.iter();
-    let hits: Vec<Hit<'_>> = hits
-        .filter_map(|found| Hit::new(found, &states, &args.branch, &stems))
+    let hits: Vec<Hit> = hits
+        .filter_map(|found| {
+            let state = states.get(&found.session)?;
+            Hit::of(found, state, &args.branch, &stems)
+        })
         .collect();
     if app.out.json {
-        let hits: Vec<Value> = hits.iter().map(Hit::json).collect();
+        let hits: Vec<Value> = hits.iter().map(json).collect();
         let (notes, complete) = (&query.notes, answer.complete);
         app.out
             .json(&json!({"notes": notes, "complete": complete, "hits": hits}));
     } else if hits.is_empty() {
         app.out.say("nothing found");
     } else {
-        let hits: Vec<String> = hits.iter().map(|hit| hit.text(app.out.paint)).collect();
+        let hits: Vec<String> = hits.iter().map(|hit| text(hit, app.out.paint)).collect();
         app.out.data(hits.join("\n"));
     }
     Ok(())
@@ -168,113 +157,62 @@ async fn states(sessions: &Sessions, found: &[Found]) -> Result<HashMap<SessionI
     Ok(states)
 }
 
-impl<'s> Hit<'s> {
-    fn new(
-        found: &Found,
-        states: &'s HashMap<SessionId, State>,
-        branch: &str,
-        stems: &[String],
-    ) -> Option<Hit<'s>> {
-        let state = states.get(&found.session)?;
-        let tree = state.tree();
-        let message = &tree.get(found.message)?.message;
-        let on = |head| {
-            let node = tree.at(head, message.ordinal);
-            node.is_some_and(|node| node.message.id == message.id)
-        };
-        let branches = tree.branches().filter(|(_, head)| on(*head));
-        let branches: Vec<&str> = branches.map(|(name, _)| name).collect();
-        let head = tree.head(branch).filter(|_| branches.contains(&branch));
-        let view = head.and_then(|head| state.view(head, false));
-        Some(Hit {
-            found: *found,
-            state,
-            message,
-            standing: view.and_then(|view| view.standing(message.ordinal)),
-            branches,
-            excerpt: excerpt(&message.countable_text(), stems, EXCERPT_CHARS),
-        })
-    }
+fn json(hit: &Hit) -> Value {
+    let marks = hit.excerpt.marks.iter();
+    json!({
+        "session": hit.session.to_string(),
+        "title": hit.title,
+        "message": hit.message.id.to_string(),
+        "ordinal": hit.message.ordinal.0,
+        "role": hit.message.role.name(),
+        "author": hit.message.author.as_ref().map(ToString::to_string),
+        "at": show::instant(hit.message.at),
+        "score": hit.score,
+        "active": hit.is_active(),
+        "standing": hit.stands(),
+        "checkpoint": hit.checkpoint(),
+        "branches": hit.branches,
+        "excerpt": hit.excerpt.text,
+        "marks": marks.map(|at| [at.start, at.end]).collect::<Vec<_>>(),
+    })
+}
 
-    /// Whether the model sees it, if only a part of it.
-    fn is_active(&self) -> bool {
-        matches!(
-            self.standing,
-            Some(Standing::Verbatim | Standing::Shortened(_))
-        )
-    }
-
-    fn standing(&self) -> &'static str {
-        match &self.standing {
-            None => "elsewhere",
-            Some(Standing::Verbatim) => "verbatim",
-            Some(Standing::Shortened(Form::Masked { .. })) => "masked",
-            Some(Standing::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
-            Some(Standing::Covered(_)) => "covered",
+fn text(hit: &Hit, paint: Paint) -> String {
+    let Message {
+        ordinal, role, at, ..
+    } = &*hit.message;
+    let author = hit
+        .message
+        .author
+        .as_ref()
+        .map(|author| format!(" ({author})"));
+    let author = author.unwrap_or_default();
+    let standing = match &hit.standing {
+        None => match hit.branches.first() {
+            Some(branch) => format!("on branch {branch}"),
+            None => "on no branch".to_owned(),
+        },
+        Some(Standing::Covered(checkpoint)) => {
+            format!("not in the context: summary {} has it", checkpoint.number)
         }
-    }
+        Some(Standing::Verbatim) => "in the context".to_owned(),
+        Some(Standing::Shortened(_)) => format!("in the context, {}", hit.stands()),
+    };
+    let session = sessions::short(hit.session);
+    let title = show::line(&hit.title, 40);
+    let head = paint.bold(format_args!("{session} {ordinal} {role}{author}"));
+    let rest = paint.dim(format_args!("{}  {title}  [{standing}]", show::date(*at)));
+    format!("{head}  {rest}\n  {}\n", marked(&hit.excerpt, paint))
+}
 
-    fn json(&self) -> Value {
-        let checkpoint = match &self.standing {
-            Some(Standing::Covered(checkpoint)) => Some(checkpoint.number),
-            _ => None,
-        };
-        let marks = self.excerpt.marks.iter();
-        json!({
-            "session": self.found.session.to_string(),
-            "title": self.state.title(),
-            "message": self.message.id.to_string(),
-            "ordinal": self.message.ordinal.0,
-            "role": self.message.role.name(),
-            "author": self.message.author.as_ref().map(ToString::to_string),
-            "at": show::instant(self.message.at),
-            "score": self.found.score,
-            "active": self.is_active(),
-            "standing": self.standing(),
-            "checkpoint": checkpoint,
-            "branches": self.branches,
-            "excerpt": self.excerpt.text,
-            "marks": marks.map(|at| [at.start, at.end]).collect::<Vec<_>>(),
-        })
+/// The excerpt with its words set off.
+fn marked(excerpt: &Excerpt, paint: Paint) -> String {
+    let Excerpt { text, marks } = excerpt;
+    let (mut out, mut from) = (String::new(), 0);
+    for at in marks {
+        out.push_str(&text[from..at.start]);
+        out.push_str(&paint.yellow(&text[at.clone()]));
+        from = at.end;
     }
-
-    fn text(&self, paint: Paint) -> String {
-        let Message {
-            ordinal, role, at, ..
-        } = self.message;
-        let author = self
-            .message
-            .author
-            .as_ref()
-            .map(|author| format!(" ({author})"));
-        let author = author.unwrap_or_default();
-        let standing = match &self.standing {
-            None => match self.branches.first() {
-                Some(branch) => format!("on branch {branch}"),
-                None => "on no branch".to_owned(),
-            },
-            Some(Standing::Covered(checkpoint)) => {
-                format!("not in the context: summary {} has it", checkpoint.number)
-            }
-            Some(Standing::Verbatim) => "in the context".to_owned(),
-            Some(Standing::Shortened(_)) => format!("in the context, {}", self.standing()),
-        };
-        let session = sessions::short(self.found.session);
-        let title = show::line(self.state.title(), 40);
-        let head = paint.bold(format_args!("{session} {ordinal} {role}{author}"));
-        let rest = paint.dim(format_args!("{}  {title}  [{standing}]", show::date(*at)));
-        format!("{head}  {rest}\n  {}\n", self.marked(paint))
-    }
-
-    /// The excerpt with its words set off.
-    fn marked(&self, paint: Paint) -> String {
-        let Excerpt { text, marks } = &self.excerpt;
-        let (mut out, mut from) = (String::new(), 0);
-        for at in marks {
-            out.push_str(&text[from..at.start]);
-            out.push_str(&paint.yellow(&text[at.clone()]));
-            from = at.end;
-        }
-        out + &text[from..]
-    }
+    out + &text[from..]
 }

@@ -1,9 +1,9 @@
 //! `unisono sessions tree`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use unisono_context::{MessageId, Tree};
+use unisono_daemon::outline::{self, Stretch};
 use unisono_session::State;
 
 use crate::app::App;
@@ -35,9 +35,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&json(&state));
     } else {
-        let drawing = Drawing::new(state.tree(), args.full);
-        app.out
-            .data(drawing.draw() + &open::lines(&state, app.out.paint));
+        let stretches = outline::stretches(state.tree(), args.full);
+        let drawing: String = stretches.iter().map(line).collect();
+        app.out.data(drawing + &open::lines(&state, app.out.paint));
     }
     sessions.close().await
 }
@@ -64,81 +64,18 @@ fn json(state: &State) -> Value {
     })
 }
 
-/// The tree as text: forks are indented below the message they leave from.
-struct Drawing<'t> {
-    tree: &'t Tree,
-    children: HashMap<Option<MessageId>, Vec<MessageId>>,
-    heads: HashMap<MessageId, Vec<&'t str>>,
-    full: bool,
-}
-
-impl<'t> Drawing<'t> {
-    fn new(tree: &'t Tree, full: bool) -> Drawing<'t> {
-        let mut children: HashMap<Option<MessageId>, Vec<MessageId>> = HashMap::new();
-        for node in tree.iter() {
-            children
-                .entry(node.message.parent)
-                .or_default()
-                .push(node.message.id);
-        }
-        let mut heads: HashMap<MessageId, Vec<&str>> = HashMap::new();
-        for (name, head) in tree.branches() {
-            heads.entry(head).or_default().push(name);
-        }
-        Drawing {
-            tree,
-            children,
-            heads,
-            full,
-        }
-    }
-
-    fn draw(&self) -> String {
-        let mut out = String::new();
-        // What is still to be drawn, the next one last: a deep tree needs no deep stack.
-        let roots = self.children.get(&None).into_iter().flatten().rev();
-        let mut todo: Vec<(MessageId, usize)> = roots.map(|id| (*id, 0)).collect();
-        while let Some((first, depth)) = todo.pop() {
-            let (last, shown) = self.chain(first);
-            out.push_str(&self.line(first, last, shown, depth));
-            let next = self
-                .children
-                .get(&Some(last))
-                .map_or(&[][..], Vec::as_slice);
-            let deeper = depth + usize::from(next.len() > 1);
-            todo.extend(next.iter().rev().map(|id| (*id, deeper)));
-        }
-        out
-    }
-
-    /// From `first` to where something happens: a fork, an end, a branch's head.
-    fn chain(&self, first: MessageId) -> (MessageId, usize) {
-        let (mut last, mut shown) = (first, 1);
-        while !self.full && !self.heads.contains_key(&last) {
-            match self.children.get(&Some(last)).map(Vec::as_slice) {
-                Some([next]) => (last, shown) = (*next, shown + 1),
-                _ => break,
-            }
-        }
-        (last, shown)
-    }
-
-    fn line(&self, first: MessageId, last: MessageId, shown: usize, depth: usize) -> String {
-        let indent = "  ".repeat(depth);
-        let (Some(start), Some(end)) = (self.tree.get(first), self.tree.get(last)) else {
-            return String::new();
-        };
-        let heads = self
-            .heads
-            .get(&last)
-            .map(|names| format!("  ← {}", names.join(", ")));
-        let heads = heads.unwrap_or_default();
-        let (from, to) = (start.message.ordinal, end.message.ordinal);
-        let text = show::line(&start.message.countable_text(), 70);
-        let role = start.message.role;
-        if shown == 1 {
-            return format!("{indent}{from} {role}: {text}{heads}\n");
-        }
-        format!("{indent}{from}–{to} {role}: {text}  ({shown} messages){heads}\n")
+/// A stretch as text.
+fn line(stretch: &Stretch) -> String {
+    let indent = "  ".repeat(stretch.depth);
+    let heads = match &stretch.heads[..] {
+        [] => String::new(),
+        names => format!("  ← {}", names.join(", ")),
+    };
+    let (from, to) = (stretch.first.ordinal, stretch.last.ordinal);
+    let text = show::line(&stretch.first.countable_text(), 70);
+    let role = stretch.first.role;
+    match stretch.messages {
+        1 => format!("{indent}{from} {role}: {text}{heads}\n"),
+        many => format!("{indent}{from}–{to} {role}: {text}  ({many} messages){heads}\n"),
     }
 }

@@ -1,7 +1,8 @@
 //! What several places of the page show: the bar, summaries, runs, messages.
 
 use maud::{Markup, html};
-use unisono_api::context::{Checkpoint, Context};
+use unisono_api::compaction::Checkpoint;
+use unisono_api::context::Context;
 use unisono_api::message::{Message, Part};
 use unisono_api::turn::{Run, Turn};
 

@@ -14,7 +14,7 @@ use unisono_context::TurnId;
 use super::{Trouble, layout, parts};
 use crate::ask::Ask;
 use crate::http::extract::{self, Path, Query};
-use crate::http::{Shared, compactions, context, messages, record, sessions, turns};
+use crate::http::{Shared, checkpoints, context, messages, record, sessions, turns};
 
 /// Messages that are shown at a time.
 const MESSAGES: u32 = 100;
@@ -64,7 +64,10 @@ pub(super) async fn show(
         .inspect(move |state| messages::read(state, &shown))
         .await?;
     let said = page.map(|page| page.items).unwrap_or_default();
-    let checkpoints = session.inspect(compactions::checkpoints).await?;
+    let on = which.branch.clone();
+    let checkpoints = session
+        .inspect(move |state| checkpoints::checkpoints(state, &on))
+        .await?;
     let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
     let body = html! {
         div id="live" data-session=(id) data-after=(about.events) {

@@ -6,7 +6,7 @@ use unisono_context::{
     CheckpointId, Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
     alteration,
 };
-use unisono_session::event;
+use unisono_session::event::{self, RequestKey};
 
 use super::Fact;
 use crate::record::Invalid;
@@ -138,6 +138,17 @@ impl TryFrom<Fact> for event::Fact {
             Fact::TopicSealed { branch, last } => Self::TopicSealed {
                 branch,
                 last: MessageId::from_u128(last),
+            },
+            Fact::TurnKeyed {
+                turn,
+                name,
+                request,
+            } => Self::TurnKeyed {
+                turn: TurnId::from_u128(turn),
+                key: RequestKey {
+                    name,
+                    request: Digest(request),
+                },
             },
             Fact::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: TurnId::from_u128(turn),

@@ -133,6 +133,11 @@ impl TryFrom<&event::Fact> for Fact {
                 branch: branch.clone(),
                 last: last.as_u128(),
             },
+            Decided::TurnKeyed { turn, key } => Self::TurnKeyed {
+                turn: turn.as_u128(),
+                name: key.name.clone(),
+                request: key.request.0,
+            },
             Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: turn.as_u128(),
                 outcome: outcome.into(),

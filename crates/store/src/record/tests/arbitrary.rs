@@ -27,7 +27,7 @@ use unisono_context::{
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
-    Outcome, RunRole, Work,
+    Outcome, RequestKey, RunRole, Work,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -247,6 +247,15 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
             "TopicSealed",
             (text(), message_id())
                 .prop_map(|(branch, last)| Fact::TopicSealed { branch, last })
+                .boxed(),
+        ),
+        (
+            "TurnKeyed",
+            (id(TurnId::from_u128), text(), digest())
+                .prop_map(|(turn, name, request)| Fact::TurnKeyed {
+                    turn,
+                    key: RequestKey { name, request },
+                })
                 .boxed(),
         ),
         (

@@ -23,7 +23,7 @@ use unisono_context::{
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
-    Outcome, RunRole, Work,
+    Outcome, RequestKey, RunRole, Work,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -138,6 +138,16 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             Fact::TopicSealed {
                 branch: "main".into(),
                 last: MESSAGE,
+            },
+        ),
+        (
+            "turn_keyed",
+            Fact::TurnKeyed {
+                turn: TURN,
+                key: RequestKey {
+                    name: "9f1c-order-17".into(),
+                    request: Digest::of_bytes(b"{}"),
+                },
             },
         ),
         ("counted", counted),

@@ -26,6 +26,7 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::PhrasesSet { .. }
         | Fact::TopicsDecided { .. }
         | Fact::TopicSealed { .. }
+        | Fact::TurnKeyed { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..

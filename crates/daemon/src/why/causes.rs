@@ -1,39 +1,29 @@
 //! Why a run exists: from the input of its turn to its own opening.
 
-use serde_json::{Value, json};
 use unisono_context::RunId;
 use unisono_session::Trace;
 use unisono_session::event::RunRole;
 use unisono_session::trace::{Moment, RunTrace};
 
-use crate::show;
-use crate::traces::end;
+use crate::short;
+use crate::short::end;
 
 /// Characters of an input or a task that are shown.
 const SHOWN: usize = 80;
 
 /// One link of the chain.
-#[derive(Debug)]
-pub(super) struct Cause {
-    pub(super) moment: Moment,
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// When, and as which event.
+    pub moment: Moment,
     /// `input`, `start`, `plan`, `freeze`, `run`, `attempt`, `end`.
-    pub(super) name: &'static str,
-    pub(super) text: String,
-}
-
-impl Cause {
-    pub(super) fn json(&self) -> Value {
-        json!({
-            "event": self.moment.seq,
-            "at": show::instant(self.moment.at),
-            "cause": self.name,
-            "text": self.text,
-        })
-    }
+    pub name: &'static str,
+    /// What happened, for people.
+    pub text: String,
 }
 
 /// The chain, in the order of the journal.
-pub(super) fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
+pub fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut add = |moment, name, text| {
         causes.push(Cause { moment, name, text });
@@ -44,7 +34,7 @@ pub(super) fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
     if let Some(turn) = trace.turn(of.opened.1.turn) {
         let (moment, accepted) = &turn.accepted;
         let input = accepted.work.input_text().unwrap_or_default();
-        let input = show::line(&input, SHOWN);
+        let input = short::line(&input, SHOWN);
         let text = format!(
             "turn {} on branch {}: {input}",
             end(&accepted.id),
@@ -58,7 +48,7 @@ pub(super) fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
             add(
                 *moment,
                 "plan",
-                format!("compaction: {}", show::step(&plan.step)),
+                format!("compaction: {}", short::step(&plan.step)),
             );
         }
         if let Some((moment, snapshot)) = turn.frozen {
@@ -73,7 +63,7 @@ pub(super) fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
     for (moment, attempt, reason) in &of.retries {
         let text = format!(
             "attempt {attempt} was decided: {}",
-            show::line(reason, SHOWN)
+            short::line(reason, SHOWN)
         );
         add(*moment, "attempt", text);
     }
@@ -107,8 +97,8 @@ fn opened(trace: &Trace, id: RunId, run: &RunTrace) -> String {
         "run {} of {} ({}), {context}, definition {}: {}",
         end(&id),
         given.agent,
-        crate::traces::role(run),
+        short::role(run),
         given.definition.short(),
-        show::line(&task, SHOWN)
+        short::line(&task, SHOWN)
     )
 }

@@ -1,0 +1,190 @@
+//! Summaries: those there are, those that could be, and what is asked of them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::session::main_branch;
+use crate::turn::{Turn, yes};
+
+/// A checkpoint: a stored summary and what it stands for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Checkpoint {
+    /// Its number in the session, from 1.
+    pub number: u32,
+    /// Whether the context of the branch has it now.
+    pub active: bool,
+    /// Whether it was taken back.
+    pub retired: bool,
+    /// The first message it stands for.
+    pub first: u32,
+    /// The last one.
+    pub last: u32,
+    /// How many it stands for.
+    pub messages: u32,
+    /// Tokens it stands for.
+    pub tokens_before: u64,
+    /// Tokens it takes.
+    pub tokens_after: u64,
+    /// `auto` or `manual`.
+    pub kind: String,
+    /// `conversation`, `topic` or `bulk`.
+    pub tier: String,
+    /// The preset that planned it.
+    pub preset: String,
+    /// The model that wrote it.
+    pub model: String,
+    /// Whether a model was to write it and could not.
+    pub degraded: bool,
+    /// When it was made.
+    pub at: String,
+    /// The summary; none for a note in place of what was dropped.
+    pub text: Option<String>,
+}
+
+/// A checkpoint with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CheckpointDetail {
+    /// What a list has of it.
+    #[serde(flatten)]
+    pub checkpoint: Checkpoint,
+    /// The block as the model sees it: summary and key facts, or the note.
+    pub block: String,
+    /// The messages it stands for.
+    pub covers: Vec<Range>,
+    /// Facts that are carried verbatim.
+    pub key_facts: Vec<KeyFact>,
+    /// How long making it took, in milliseconds.
+    pub duration_ms: u64,
+    /// What making it cost, in dollars; none where the price is not known.
+    pub cost_usd: Option<f64>,
+    /// What taking it back would do; none where it is not in the context.
+    pub restore: Option<Restoring>,
+}
+
+/// Messages one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Range {
+    /// The first one's place on the branch.
+    pub first: u32,
+    /// The last one's.
+    pub last: u32,
+}
+
+/// A fact that is carried verbatim from summary to summary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeyFact {
+    /// The fact.
+    pub text: String,
+    /// The message that said it.
+    pub ordinal: u32,
+}
+
+/// What taking a checkpoint back would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Restoring {
+    /// What the context takes.
+    pub tokens_before: u64,
+    /// What it would take.
+    pub tokens_after: u64,
+    /// What there is room for.
+    pub usable_tokens: u64,
+    /// Whether it fits; otherwise it is refused.
+    pub fits: bool,
+}
+
+/// A request to compact a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewCompaction {
+    /// The branch.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// What the writer of the summary is told besides.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// How many of the newest messages stay; without this and `keep_tokens`, all from the newest
+    /// user message on do.
+    #[serde(default)]
+    pub keep_messages: Option<u32>,
+    /// How many tokens of the newest messages stay.
+    #[serde(default)]
+    pub keep_tokens: Option<u64>,
+    /// Whether to wait for the end; otherwise the turn is accepted and can be followed.
+    #[serde(default = "yes")]
+    pub wait: bool,
+}
+
+/// What a compaction would do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Estimate {
+    /// Messages on the branch.
+    pub total_messages: u32,
+    /// Those that the summary would stand for, and no summary does yet.
+    pub messages_to_summarise: u64,
+    /// What the context takes.
+    pub tokens_before: u64,
+    /// What it would take at most.
+    pub estimated_tokens_after: u64,
+    /// What it would cost, in dollars; none where the price is not known.
+    pub estimated_cost_usd: Option<f64>,
+    /// The step, for people; none: there is nothing to summarise.
+    pub step: Option<String>,
+}
+
+/// What came of a compaction, or of a change of a checkpoint: the turn that did it, with what it
+/// changed once it has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Compaction {
+    /// The turn.
+    #[serde(flatten)]
+    pub turn: Turn,
+    /// What the context took before.
+    pub tokens_before: Option<u64>,
+    /// What it takes now.
+    pub tokens_after: Option<u64>,
+    /// What was saved.
+    pub tokens_saved: Option<u64>,
+    /// The first 200 characters of the newest summary it made.
+    pub preview: Option<String>,
+}
+
+/// Another text for a summary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewText {
+    /// The text.
+    pub text: String,
+    /// The branch in whose context the checkpoint stands.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// Whether to wait for the end.
+    #[serde(default = "yes")]
+    pub wait: bool,
+}
+
+/// A request to have a summary written anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Anew {
+    /// What its writer is told besides.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// The branch in whose context the checkpoint stands.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// Whether to wait for the end.
+    #[serde(default = "yes")]
+    pub wait: bool,
+}
+
+/// A request to take a checkpoint back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TakeBack {
+    /// The branch in whose context the checkpoint stands.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+    /// Whether to wait for the end.
+    #[serde(default = "yes")]
+    pub wait: bool,
+}

@@ -1,0 +1,30 @@
+//! Messages that always stand verbatim.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What is pinned on a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Pins {
+    /// The messages, oldest first.
+    pub pinned: Vec<Pin>,
+    /// What they take together.
+    pub pinned_tokens: u64,
+    /// What there is room for.
+    pub usable_tokens: u64,
+}
+
+/// A pinned message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Pin {
+    /// Its id.
+    pub message: String,
+    /// Its place on the branch.
+    pub ordinal: u32,
+    /// Who speaks.
+    pub role: String,
+    /// What it takes.
+    pub tokens: u64,
+    /// The text.
+    pub text: String,
+}

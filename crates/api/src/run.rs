@@ -1,0 +1,235 @@
+//! Runs looked back at: their steps, and the exact bytes their agents were sent.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::turn::Run;
+
+/// A run of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ListedRun {
+    /// Its turn.
+    pub turn: String,
+    /// The run.
+    #[serde(flatten)]
+    pub run: Run,
+}
+
+/// A run with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunDetail {
+    /// Its session.
+    pub session: String,
+    /// Its turn.
+    pub turn: String,
+    /// The run.
+    #[serde(flatten)]
+    pub run: Run,
+    /// The digest of its agent's definition.
+    pub definition: String,
+    /// Its finished steps.
+    pub steps: Vec<RunStep>,
+    /// Its attempts after the first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// A finished step of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunStep {
+    /// The event that recorded it.
+    pub event: u64,
+    /// When.
+    pub at: String,
+    /// What it was.
+    #[serde(flatten)]
+    pub done: Done,
+}
+
+/// What a step was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Done {
+    /// A reply of its model.
+    Model {
+        /// What it says.
+        text: String,
+        /// The tools it calls.
+        calls: Vec<Call>,
+        /// The model that stood in for its own.
+        stand_in: Option<String>,
+        /// Tokens in.
+        input_tokens: u64,
+        /// Tokens out.
+        output_tokens: u64,
+        /// Dollars; none where a price is not known.
+        cost_usd: Option<f64>,
+    },
+    /// What tools answered.
+    Tools {
+        /// The answers.
+        results: Vec<CallResult>,
+    },
+    /// A step of an agent of one's own.
+    Named {
+        /// Its name.
+        name: String,
+        /// What came of it.
+        result: String,
+    },
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Call {
+    /// The model's id of it.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments, JSON as text.
+    pub arguments: String,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CallResult {
+    /// The call's id.
+    pub call_id: String,
+    /// The answer.
+    pub content: String,
+    /// Whether it is a failure.
+    pub is_error: bool,
+}
+
+/// An attempt after the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    /// Which, from 2.
+    pub attempt: u32,
+    /// When it was decided.
+    pub at: String,
+    /// Why the one before failed.
+    pub reason: String,
+}
+
+/// What a run was sent, and why, rebuilt from the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Why {
+    /// The run.
+    pub run: String,
+    /// Its turn.
+    pub turn: String,
+    /// Its session.
+    pub session: String,
+    /// Its agent.
+    pub agent: String,
+    /// What it was given to do.
+    pub task: Option<String>,
+    /// From the input of its turn to its own end.
+    pub causes: Vec<Cause>,
+    /// All of its requests.
+    pub requests: Vec<SentRequest>,
+    /// Why they cannot be told, or not all of them.
+    pub unknown: Option<String>,
+    /// The bytes of the request that was asked for; none: it was sent nothing.
+    pub body: Option<RequestBody>,
+    /// What was recorded of it, compared with what it is now.
+    pub checks: Vec<Check>,
+    /// The same request of a sibling beside it; none: it has no sibling.
+    pub against: Option<Against>,
+}
+
+/// A link in the chain of causes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Cause {
+    /// The event.
+    pub event: u64,
+    /// When.
+    pub at: String,
+    /// `input`, `start`, `plan`, `freeze`, `run`, `attempt` or `end`.
+    pub cause: String,
+    /// What happened, for people.
+    pub text: String,
+}
+
+/// A request of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SentRequest {
+    /// Which, from 1.
+    pub number: u64,
+    /// The model, or the program.
+    pub to: String,
+    /// Bytes it shares with its siblings.
+    pub head_bytes: u64,
+    /// All its bytes.
+    pub bytes: u64,
+    /// BLAKE3 of them.
+    pub digest: String,
+    /// How many steps of its run were known by then.
+    pub after_steps: u64,
+    /// Tool results that stood as a note.
+    pub masked: u64,
+    /// Why it was the last of its run.
+    pub wrap_up: Option<String>,
+    /// For a program: the attempt that was given it.
+    pub attempt: Option<u32>,
+}
+
+/// The bytes of a request, as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestBody {
+    /// Which request, from 1.
+    pub number: u64,
+    /// What it shares with its siblings.
+    pub head: String,
+    /// What is its own.
+    pub tail: String,
+}
+
+/// Something that was recorded, compared with what it is when it is made again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Check {
+    /// `snapshot`, `definition`, `prefix`, `steps` or `results`.
+    pub check: String,
+    /// Whose; none: the turn's.
+    pub run: Option<String>,
+    /// What the journal says.
+    pub recorded: String,
+    /// What it is now.
+    pub rebuilt: String,
+    /// Whether the two are the same.
+    pub holds: bool,
+}
+
+/// A sibling's request beside this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Against {
+    /// The sibling.
+    pub run: String,
+    /// Its agent.
+    pub agent: String,
+    /// Its request, from 1.
+    pub request: u64,
+    /// Bytes that are the same from the beginning on.
+    pub shared_bytes: u64,
+    /// How this one goes on.
+    pub own: String,
+    /// How the sibling's does.
+    pub theirs: String,
+    /// The keys in which their definitions differ.
+    pub differs: Vec<String>,
+}
+
+/// A turn, rebuilt from the journal without asking anybody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Replay {
+    /// The session.
+    pub session: String,
+    /// The turn.
+    pub turn: String,
+    /// Requests that were rebuilt.
+    pub requests: u64,
+    /// All that was compared.
+    pub checks: Vec<Check>,
+    /// How many of them do not hold.
+    pub mismatches: u64,
+}

@@ -1,0 +1,30 @@
+//! Topics of a conversation.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::session::main_branch;
+
+/// Messages one after the other about one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Topic {
+    /// The first message's place on the branch.
+    pub first: u32,
+    /// The last one's.
+    pub last: u32,
+    /// How many there are.
+    pub messages: u32,
+    /// What ended it: `phrase`, `silence`, `share` or `person`; none: it goes on.
+    pub ended_by: Option<String>,
+    /// How it stands in the context: `verbatim`, `summarised` or `in part`.
+    pub standing: String,
+}
+
+/// A request to let the current topic of a branch end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Seal {
+    /// The branch.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+}

@@ -1,0 +1,257 @@
+//! What can be looked at and changed over HTTP besides asking: summaries, pins, topics, what was
+//! said, runs and what they were sent.
+
+use serde_json::{Value, json};
+
+use crate::http::Daemon;
+use crate::interrupted::Scene;
+use crate::support::{Place, example, heard};
+
+/// A daemon with the example conversation.
+fn with_example(place: &Place) -> (Daemon, String) {
+    let imported = place.json(&["import", &example()]);
+    let id = imported["session"].as_str().unwrap().to_owned();
+    (Daemon::start(place), id)
+}
+
+#[test]
+fn a_summary_is_estimated_made_edited_written_anew_and_taken_back() {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    let (daemon, id) = with_example(&place);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let context = || daemon.get(&at("/context")).expect(200).json();
+    let before = context();
+
+    let kept = json!({"keep_messages": 6});
+    let dry = daemon.post(&at("/compactions/dry-run"), &kept);
+    let dry = dry.expect(200).json();
+    assert!(dry["messages_to_summarise"].as_u64().unwrap() > 0, "{dry}");
+    assert_eq!(dry["tokens_before"], before["used_tokens"]);
+    assert_eq!(context(), before, "a dry run changes nothing");
+
+    let made = daemon.post(&at("/compactions"), &kept).expect(200).json();
+    assert_eq!(made["state"], "compacted", "{made}");
+    assert_eq!(made["tokens_before"], dry["tokens_before"]);
+    assert!(made["tokens_after"].as_u64() <= dry["estimated_tokens_after"].as_u64());
+    let saved = made["tokens_before"].as_u64().unwrap() - made["tokens_after"].as_u64().unwrap();
+    assert_eq!(made["tokens_saved"], saved);
+    let preview = made["preview"].as_str().unwrap();
+    assert!(!preview.is_empty() && preview.chars().count() <= 200);
+
+    let shown = daemon.get(&at("/checkpoints/1")).expect(200).json();
+    assert_eq!(
+        (&shown["kind"], &shown["active"]),
+        (&json!("manual"), &json!(true))
+    );
+    assert_eq!(shown["restore"]["tokens_after"], before["used_tokens"]);
+    assert_eq!(shown["restore"]["fits"], true);
+
+    let text = json!({"text": "The orders move on Friday. Key: sk-ant-REDACTED"});
+    let edited = daemon.post(&at("/checkpoints/1/edit"), &text);
+    assert_eq!(edited.expect(200).json()["checkpoints"], json!([2]));
+    let summary = context()["summaries"][0].clone();
+    let text = summary["text"].as_str().unwrap();
+    assert!(text.contains("The orders move on Friday."), "{text}");
+    assert!(!text.contains("sk-ant-api03"), "a key is left out: {text}");
+
+    let anew = json!({"instructions": "Keep every figure."});
+    let anew = daemon.post(&at("/checkpoints/2/regenerate"), &anew);
+    assert_eq!(anew.expect(200).json()["checkpoints"], json!([3]));
+    let old = daemon.post(&at("/checkpoints/1/restore"), &json!({}));
+    let detail = old.expect(422).problem("refused");
+    assert!(detail.contains("checkpoint"), "{detail}");
+    for number in [3, 2, 1] {
+        let back = daemon.post(&at(&format!("/checkpoints/{number}/restore")), &json!({}));
+        let back = back.expect(200).json();
+        assert_eq!(back["state"], "restored", "{back}");
+        assert!(back["tokens_after"].is_u64());
+    }
+    assert_eq!(
+        context()["snapshot"],
+        before["snapshot"],
+        "as it was, byte for byte"
+    );
+    let all = daemon.get(&at("/checkpoints")).expect(200).json();
+    let retired = |all: &Value| all.as_array().unwrap().iter().all(|c| c["retired"] == true);
+    assert!(retired(&all), "{all}");
+    let none = daemon.get(&at("/checkpoints/9")).expect(404);
+    none.problem("not_found");
+    let contradictory = json!({"keep_messages": 6, "keep_tokens": 100});
+    let refused = daemon.post(&at("/compactions"), &contradictory).expect(422);
+    assert!(refused.problem("refused").contains("keep_tokens"));
+    daemon.stop();
+}
+
+#[test]
+fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    let (daemon, id) = with_example(&place);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let pinned = daemon.request("PUT", &at("/pins/2"), None);
+    let pinned = pinned.expect(200).json();
+    assert_eq!(pinned["pinned"][0]["ordinal"], 2, "{pinned}");
+    assert_eq!(pinned["pinned_tokens"], pinned["pinned"][0]["tokens"]);
+    let message = pinned["pinned"][0]["message"].as_str().unwrap();
+    daemon.post(&at("/compactions"), &json!({})).expect(200);
+    let context = daemon.get(&at("/context")).expect(200).json();
+    let entries = context["messages"].as_array().unwrap();
+    assert!(entries.iter().any(|entry| entry["ordinal"] == 2));
+    let unpinned = daemon.request("DELETE", &at(&format!("/pins/{message}")), None);
+    assert_eq!(unpinned.expect(200).json()["pinned"], json!([]));
+    assert_eq!(
+        daemon.get(&at("/pins")).expect(200).json()["pinned"],
+        json!([])
+    );
+    let missing = daemon.request("PUT", &at("/pins/9999"), None).expect(404);
+    missing.problem("not_found");
+    daemon
+        .request("PUT", &at("/pins/2?branch=nope"), None)
+        .expect(404);
+
+    assert_eq!(daemon.get(&at("/topics")).expect(200).json(), json!([]));
+    let sealed = daemon.post(&at("/topics/seal"), &json!({})).expect(200);
+    let sealed = sealed.json();
+    assert_eq!(sealed["ended_by"], "person", "{sealed}");
+    let topics = daemon.get(&at("/topics")).expect(200).json();
+    assert_eq!(topics[0], sealed);
+    let again = daemon.post(&at("/topics/seal"), &json!({})).expect(409);
+    again.problem("conflict");
+
+    let found = daemon
+        .get(&at("/search?q=replica&limit=3"))
+        .expect(200)
+        .json();
+    assert_eq!(found["complete"], true, "{found}");
+    let hits = found["hits"].as_array().unwrap();
+    assert!(!hits.is_empty() && hits.len() <= 3, "{found}");
+    assert!(hits.iter().any(|hit| hit["standing"] == "covered"));
+    let (text, marks) = (hits[0]["excerpt"].as_str().unwrap(), &hits[0]["marks"][0]);
+    let mark = marks[0].as_u64().unwrap() as usize..marks[1].as_u64().unwrap() as usize;
+    assert!(text[mark].to_lowercase().starts_with("replica"), "{text}");
+    let all = daemon.get("/v1/search?q=replica").expect(200).json();
+    assert!(all["hits"].as_array().unwrap().len() >= hits.len());
+    daemon.get("/v1/search?q=+").expect(422).problem("refused");
+    daemon
+        .get("/v1/search")
+        .expect(400)
+        .problem("invalid_request");
+
+    let tree = daemon.get(&at("/tree")).expect(200).json();
+    assert_eq!(tree[0]["branches"], json!(["main"]), "{tree}");
+    let fork = json!({"name": "what-if", "at": "#4"});
+    daemon.post(&at("/branches"), &fork).expect(201);
+    let tree = daemon.get(&at("/tree")).expect(200).json();
+    assert_eq!(tree[0]["branches"], json!(["what-if"]), "{tree}");
+    assert_eq!(tree[0]["last_ordinal"], 4);
+    daemon.stop();
+}
+
+#[test]
+fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
+    let place = Place::new();
+    let (daemon, id) = with_example(&place);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let new = json!({
+        "task": "What could go wrong?",
+        "agents": [{"agent": "risks"}, {"agent": "facts", "task": "Name every date."}],
+    });
+    let given = daemon.post(&at("/delegations"), &new).expect(200).json();
+    assert_eq!(given["state"], "answered", "{given}");
+    assert_eq!(given["missing"], json!([]));
+    assert!(given["answer"].is_string());
+    let runs = given["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{given}");
+    assert_eq!(runs[1]["task"], "Name every date.");
+    let turn = given["turn"].as_str().unwrap();
+    let again = daemon.get(&at(&format!("/delegations/{turn}")));
+    assert_eq!(again.expect(200).json(), given);
+
+    let listed = daemon.get(&at("/runs?limit=2")).expect(200).json();
+    assert_eq!(listed["items"][0]["run"], runs[0]["run"]);
+    assert_eq!(listed["items"][0]["turn"], turn);
+    assert_eq!(listed["next"], "2");
+    let rest = daemon.get(&at("/runs?cursor=2")).expect(200).json();
+    assert_eq!(rest["items"][0]["role"], "lead");
+    assert_eq!(rest["next"], Value::Null);
+    let only = daemon.get(&at("/runs?agent=facts")).expect(200).json();
+    assert_eq!(only["items"].as_array().unwrap().len(), 1);
+
+    let run = runs[0]["run"].as_str().unwrap();
+    let shown = daemon.get(&at(&format!("/runs/{run}"))).expect(200).json();
+    assert_eq!(shown["agent"], "risks");
+    assert!(shown["steps"].is_array() && shown["definition"].is_string());
+    let why = daemon.get(&at(&format!("/runs/{run}/request"))).expect(200);
+    let why = why.json();
+    assert_eq!(why["agent"], "risks", "{why}");
+    let (body, request) = (&why["body"], &why["requests"][0]);
+    let whole = body["head"].as_str().unwrap().len() + body["tail"].as_str().unwrap().len();
+    assert_eq!(request["bytes"], whole as u64, "the exact bytes");
+    let checks = why["checks"].as_array().unwrap();
+    assert!(!checks.is_empty() && checks.iter().all(|check| check["holds"] == true));
+    let against = &why["against"];
+    assert_eq!(against["run"], runs[1]["run"], "{why}");
+    assert!(against["shared_bytes"].as_u64() >= request["head_bytes"].as_u64());
+    assert_ne!(against["own"], against["theirs"]);
+    assert_eq!(why["causes"][0]["cause"], "input");
+    let none = daemon.get(&at(&format!("/runs/{run}/request?number=9")));
+    none.expect(404).problem("not_found");
+    let stranger = daemon.get(&at(&format!("/runs/{run}/request?against={id}")));
+    stranger.expect(404).problem("not_found");
+
+    let replay = daemon
+        .get(&at(&format!("/turns/{turn}/replay")))
+        .expect(200);
+    let replay = replay.json();
+    assert_eq!(replay["mismatches"], 0, "{replay}");
+    assert!(replay["requests"].as_u64().unwrap() >= 3);
+
+    let snapshot = given["snapshot"].as_str().unwrap();
+    let frozen = daemon.get(&at(&format!("/snapshots/{snapshot}")));
+    let frozen = frozen.expect(200).json();
+    assert_eq!(frozen["agents"], 3);
+    assert_eq!(frozen["turns"], json!([turn]));
+    let last = frozen["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["text"], "What could go wrong?");
+    let zeros = "0".repeat(snapshot.len());
+    daemon
+        .get(&at(&format!("/snapshots/{zeros}")))
+        .expect(404)
+        .problem("not_found");
+    let nobody = daemon.post(&at("/delegations"), &json!({"task": "x", "agents": []}));
+    assert!(
+        nobody
+            .expect(422)
+            .problem("refused")
+            .contains("at least one")
+    );
+    daemon.stop();
+}
+
+#[test]
+fn one_run_is_cancelled_and_the_turn_says_what_is_missing() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let made = daemon.post("/v1/sessions", &json!({"messages": messages}));
+    let made = made.expect(201).json();
+    let at = |rest: &str| format!("/v1/sessions/{}{rest}", made["session"].as_str().unwrap());
+    let new = json!({"task": "Which word?", "agents": [{"agent": "marks"}, {"agent": "waits"}],
+                     "wait": false});
+    let given = daemon.post(&at("/delegations"), &new).expect(202).json();
+    let turn = given["turn"].as_str().unwrap();
+    heard(&scene.started);
+    let runs = daemon.get(&at("/runs?agent=waits")).expect(200).json();
+    assert_eq!(runs["items"][0]["state"], "running", "{runs}");
+    let run = runs["items"][0]["run"].as_str().unwrap();
+    let cancelled = daemon.request("POST", &at(&format!("/runs/{run}/cancel")), None);
+    cancelled.expect(200);
+    let events = daemon.get(&at("/events?after=0")).expect(200).events();
+    let mut ended = events.filter(|event| event.name == "turn_ended");
+    assert!(ended.next().is_some());
+    let told = daemon.get(&at(&format!("/delegations/{turn}"))).json();
+    assert_eq!(told["missing"][0]["run"], run, "{told}");
+    assert_eq!(told["missing"][0]["state"], "cancelled");
+    let again = daemon.request("POST", &at(&format!("/runs/{run}/cancel")), None);
+    again.expect(404).problem("not_found");
+    daemon.stop();
+}

@@ -1,0 +1,163 @@
+//! What a compaction on request would do, or taking one back, without doing it.
+
+use unisono_context::checkpoint::{Body, block_text};
+use unisono_context::compaction::{self, Mode, Plan, Step};
+use unisono_context::policy::Policy;
+use unisono_context::tokens::Count;
+use unisono_context::view::View;
+use unisono_context::{CheckpointId, Cost, MessageId, Tokens};
+use unisono_model::Tokenizer;
+use unisono_model::catalogue::EXTRACTIVE;
+use unisono_runtime::clock;
+use unisono_session::State;
+
+use super::{measure, tokenizer};
+use crate::ask::{self, Ask};
+use crate::setup::Setup;
+use crate::{agents, summarisers};
+
+/// Why it cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The branch is not there.
+    #[error("there is no branch {0:?}")]
+    Branch(String),
+    /// An agent that was asked for does not fit.
+    #[error(transparent)]
+    Agents(#[from] agents::Error),
+    /// Something cannot be counted.
+    #[error(transparent)]
+    Count(#[from] super::Error),
+    /// There is no way to make the context fit.
+    #[error(transparent)]
+    Plan(#[from] compaction::Error),
+}
+
+/// What a compaction would do.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    /// Messages on the branch.
+    pub total: u32,
+    /// Those that the summary would stand for, and no summary does yet.
+    pub summarised: u64,
+    /// What the context takes.
+    pub before: Tokens,
+    /// What it would take at most.
+    pub after: Tokens,
+    /// What the first writer of summaries takes for it; none where its price is not known.
+    pub cost: Option<Cost>,
+    /// The step; none: there is nothing to summarise.
+    pub plan: Option<Plan>,
+}
+
+impl Estimate {
+    /// What the compaction that is asked for would do. What is not counted yet is counted in
+    /// `state`; nothing is written.
+    ///
+    /// # Errors
+    /// The branch or an agent is unknown, something cannot be counted, or nothing would fit.
+    pub fn of(setup: &Setup, ask: &Ask, state: &mut State) -> Result<Estimate, Error> {
+        let unknown = || Error::Branch(ask.on_branch().to_owned());
+        let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
+        let team = ask.team(setup)?;
+        let (policy, safety) = ask::policy(setup, &team);
+        let measured = measure(state, head, &team, safety)?;
+        let view = state.view(head, false).ok_or_else(unknown)?;
+        // As the turn does: one step that makes a checkpoint.
+        let policy = Policy {
+            masking: None,
+            ..policy
+        };
+        let mode = Mode::Manual { keep: ask.keep() };
+        let plan = compaction::plan(&view, &measured.budgets, &policy, mode, clock::now())?;
+        let before = view.effective(&measured.budget).unwrap_or_default().tokens;
+        let cover = plan.as_ref().and_then(|plan| plan.step.cover());
+        let (original, written, overhead) = match (&plan, cover) {
+            // A block costs what every message does besides its text.
+            (Some(plan), Some(cover)) => (cover.original, most(plan)?, plan.budget.per_message),
+            _ => (Tokens::ZERO, Tokens::ZERO, Tokens::ZERO),
+        };
+        Ok(Estimate {
+            total: view.len().0,
+            summarised: cover.map_or(0, |c| {
+                c.fresh.iter().map(|span| u64::from(span.len())).sum()
+            }),
+            before,
+            after: before.minus(original) + written + overhead,
+            cost: cost(setup, &team.lead.model, original, written),
+            plan,
+        })
+    }
+}
+
+/// The most tokens of the text of the block that a plan makes.
+fn most(plan: &Plan) -> Result<Tokens, Error> {
+    match &plan.step {
+        Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
+        Step::Rewrite { cap, .. } => Ok(*cap),
+        Step::Drop { cover } => {
+            let note = block_text(&cover.spans, &Body::Tombstone, &[]);
+            let tokenizer: Tokenizer = tokenizer(plan.budget.encoding)?;
+            Ok(tokenizer.count(&note).at_most)
+        }
+        Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => Ok(Tokens::ZERO),
+    }
+}
+
+/// What the first writer of summaries takes; none where its price is not known.
+fn cost(setup: &Setup, lead: &str, input: Tokens, output: Tokens) -> Option<Cost> {
+    let first = summarisers::models(&setup.loaded, lead).into_iter().next();
+    let quotes = || setup.loaded.catalogue.get(None, EXTRACTIVE).ok();
+    let prices = first.or_else(quotes)?.prices;
+    Some(prices.input?.of(input) + prices.output?.of(output))
+}
+
+/// What a branch takes with a checkpoint, and what once it is taken back.
+#[derive(Clone, Copy, Debug)]
+pub struct Without {
+    /// With it.
+    pub before: Tokens,
+    /// Without it.
+    pub after: Count,
+    /// What is left for the conversation.
+    pub usable: Tokens,
+    /// The model's window.
+    pub window: Tokens,
+}
+
+impl Without {
+    /// What the branch that ends in `head` takes with a checkpoint and without it. What is not
+    /// counted yet is counted in `state`; nothing is written.
+    ///
+    /// # Errors
+    /// An agent is unknown, or something cannot be counted.
+    pub fn of(
+        setup: &Setup,
+        ask: &Ask,
+        state: &mut State,
+        head: MessageId,
+        checkpoint: CheckpointId,
+    ) -> Result<Without, Error> {
+        let team = ask.team(setup)?;
+        let (_, safety) = ask::policy(setup, &team);
+        let budget = measure(state, head, &team, safety)?.budget;
+        let effective = |view: Option<View<'_>>| {
+            view.and_then(|view| view.effective(&budget))
+                .unwrap_or_default()
+        };
+        let before = effective(state.view(head, false)).tokens;
+        let (all, altered) = state.without(head, checkpoint);
+        let view = View::new(state.tree(), &all, &altered, state.pinned(), head, false);
+        Ok(Without {
+            before,
+            after: effective(view),
+            usable: budget.usable,
+            window: budget.window,
+        })
+    }
+
+    /// Whether it can be taken back.
+    pub fn fits(&self) -> bool {
+        self.after.at_most <= self.usable
+    }
+}

@@ -1,0 +1,66 @@
+//! Messages that always stand verbatim, and what they take.
+
+use std::sync::Arc;
+
+use unisono_context::{Message, MessageId, Tokens};
+use unisono_session::State;
+
+use super::estimate::Error;
+use super::measure;
+use crate::ask::{self, Ask};
+use crate::setup::Setup;
+
+/// What is pinned on a branch.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    /// The messages with what they take, oldest first.
+    pub messages: Vec<(Arc<Message>, Tokens)>,
+    /// What is left for the conversation.
+    pub usable: Tokens,
+}
+
+impl Pins {
+    /// What is pinned on a branch, measured for the configured lead. What is not counted yet is
+    /// counted in `state`; nothing is written.
+    ///
+    /// # Errors
+    /// The branch is unknown, or something cannot be counted.
+    pub fn of(setup: &Setup, state: &mut State, branch: &str) -> Result<Pins, Error> {
+        let unknown = || Error::Branch(branch.to_owned());
+        let head = state.tree().head(branch).ok_or_else(unknown)?;
+        let team = Ask::new("").team(setup)?;
+        let (_, safety) = ask::policy(setup, &team);
+        let budget = measure(state, head, &team, safety)?.budget;
+        let cost = |message: &Message| {
+            let counts = state.tree().get(message.id).map(|node| node.counts);
+            let count = counts.and_then(|counts| counts.get(budget.encoding));
+            count.unwrap_or_default().tokens + budget.per_message
+        };
+        let messages = pinned(state, head).into_iter().map(|message| {
+            let tokens = cost(&message);
+            (message, tokens)
+        });
+        Ok(Pins {
+            messages: messages.collect(),
+            usable: budget.usable,
+        })
+    }
+
+    /// What they take together.
+    pub fn tokens(&self) -> Tokens {
+        self.messages.iter().map(|(_, tokens)| *tokens).sum()
+    }
+}
+
+/// What is pinned on the branch that ends in `head`, oldest first.
+pub fn pinned(state: &State, head: MessageId) -> Vec<Arc<Message>> {
+    let tree = state.tree();
+    let nodes = state.pinned().iter().filter_map(|id| tree.get(*id));
+    let on_branch = nodes.filter(|node| {
+        let there = tree.at(head, node.ordinal());
+        there.is_some_and(|there| there.message.id == node.message.id)
+    });
+    let mut messages: Vec<Arc<Message>> = on_branch.map(|node| node.message.clone()).collect();
+    messages.sort_by_key(|message| message.ordinal);
+    messages
+}

@@ -1,0 +1,84 @@
+//! What a search found, with how it stands in the context.
+
+use std::sync::Arc;
+
+use unisono_context::alteration::Form;
+use unisono_context::view::Standing;
+use unisono_context::{Message, SessionId};
+use unisono_search::{Excerpt, Found, excerpt};
+use unisono_session::State;
+
+/// Characters of an excerpt.
+const EXCERPT_CHARS: usize = 240;
+
+/// A message that was found.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// Its session.
+    pub session: SessionId,
+    /// The session's title.
+    pub title: String,
+    /// The message.
+    pub message: Arc<Message>,
+    /// How well it fits: higher is better.
+    pub score: f32,
+    /// How it stands in the context of the branch; none: it is on another one.
+    pub standing: Option<Standing>,
+    /// The branches that have it.
+    pub branches: Vec<String>,
+    /// The part of it with the words that were searched for.
+    pub excerpt: Excerpt,
+}
+
+impl Hit {
+    /// A message that was found in this session; none where it is not there any more. `stems` are
+    /// the query's.
+    pub fn of(found: &Found, state: &State, branch: &str, stems: &[String]) -> Option<Hit> {
+        let tree = state.tree();
+        let message = &tree.get(found.message)?.message;
+        let on = |head| {
+            let node = tree.at(head, message.ordinal);
+            node.is_some_and(|node| node.message.id == message.id)
+        };
+        let branches = tree.branches().filter(|(_, head)| on(*head));
+        let branches: Vec<String> = branches.map(|(name, _)| name.to_owned()).collect();
+        let head = tree.head(branch).filter(|head| on(*head));
+        let view = head.and_then(|head| state.view(head, false));
+        Some(Hit {
+            session: found.session,
+            title: state.title().to_owned(),
+            standing: view.and_then(|view| view.standing(message.ordinal)),
+            message: message.clone(),
+            score: found.score,
+            branches,
+            excerpt: excerpt(&message.countable_text(), stems, EXCERPT_CHARS),
+        })
+    }
+
+    /// Whether the model sees it, if only a part of it.
+    pub fn is_active(&self) -> bool {
+        matches!(
+            self.standing,
+            Some(Standing::Verbatim | Standing::Shortened(_))
+        )
+    }
+
+    /// How it stands: `verbatim`, `masked`, `cut`, `covered`, or `elsewhere`.
+    pub fn stands(&self) -> &'static str {
+        match &self.standing {
+            None => "elsewhere",
+            Some(Standing::Verbatim) => "verbatim",
+            Some(Standing::Shortened(Form::Masked { .. })) => "masked",
+            Some(Standing::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
+            Some(Standing::Covered(_)) => "covered",
+        }
+    }
+
+    /// The number of the checkpoint that covers it.
+    pub fn checkpoint(&self) -> Option<u32> {
+        match &self.standing {
+            Some(Standing::Covered(checkpoint)) => Some(checkpoint.number),
+            _ => None,
+        }
+    }
+}

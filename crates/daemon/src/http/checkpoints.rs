@@ -1,0 +1,283 @@
+//! `/v1/sessions/{session}/checkpoints`: the summaries there are, and what is asked of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use unisono_api::Problem;
+use unisono_api::compaction::{
+    Anew, Checkpoint, CheckpointDetail, Compaction, KeyFact, NewText, Range, Restoring, TakeBack,
+};
+use unisono_api::session::main_branch;
+use unisono_context::checkpoint::{self, Body, Kind, Tier};
+use unisono_context::{CheckpointId, Cost};
+use unisono_runtime::Handle;
+use unisono_session::State as SessionState;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::compactions::told;
+use super::extract::{self, Path, Query};
+use super::messages::unknown_branch;
+use super::problem::Fault;
+use super::turns::{self, How};
+use super::{Shared, sessions, words};
+use crate::ask::Ask;
+use crate::context::estimate::Without;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(edit))
+        .routes(routes!(regenerate))
+        .routes(routes!(restore))
+}
+
+/// Of which branch.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    /// The branch whose context is meant: `main`.
+    #[serde(default = "main_branch")]
+    branch: String,
+}
+
+/// The checkpoints of a session, the oldest first.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/checkpoints", tag = "compaction",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"), Of),
+    responses((status = 200, description = "The checkpoints", body = Vec<Checkpoint>),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(of): Query<Of>,
+) -> Result<Json<Vec<Checkpoint>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let look = move |state: &SessionState| checkpoints(state, &of.branch);
+    Ok(Json(session.inspect(look).await?))
+}
+
+/// The checkpoints of a session, with whether the branch has them in its context.
+pub(super) fn checkpoints(state: &SessionState, branch: &str) -> Vec<Checkpoint> {
+    let active = active(state, branch);
+    let all = state.checkpoints().iter();
+    all.map(|checkpoint| described(state, &active, checkpoint))
+        .collect()
+}
+
+/// Those in the context of a branch.
+fn active(state: &SessionState, branch: &str) -> BTreeSet<CheckpointId> {
+    let head = state.tree().head(branch);
+    let active = head.map(|head| state.checkpoints().active(state.tree(), head));
+    let active = active.into_iter().flatten();
+    active.map(|checkpoint| checkpoint.id).collect()
+}
+
+fn described(
+    state: &SessionState,
+    active: &BTreeSet<CheckpointId>,
+    of: &checkpoint::Checkpoint,
+) -> Checkpoint {
+    let counted = of.counts.iter().next();
+    Checkpoint {
+        number: of.number,
+        active: active.contains(&of.id),
+        retired: state.checkpoints().is_retired(of.id),
+        first: of.first().0,
+        last: of.cutoff.0,
+        messages: of.messages_included,
+        tokens_before: of.original.0,
+        tokens_after: counted.map_or(0, |(_, count)| count.tokens.0),
+        kind: match of.kind {
+            Kind::Auto => "auto",
+            Kind::Manual => "manual",
+        }
+        .to_owned(),
+        tier: match of.tier {
+            Tier::Conversation => "conversation",
+            Tier::Topic => "topic",
+            Tier::Bulk => "bulk",
+        }
+        .to_owned(),
+        preset: of.preset.name().to_owned(),
+        model: of.model.to_string(),
+        degraded: of.degraded,
+        at: words::instant(of.at),
+        text: match &of.body {
+            Body::Summary(text) => Some(text.to_string()),
+            Body::Tombstone => None,
+        },
+    }
+}
+
+/// A checkpoint with all that is known of it, and what taking it back would do.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/checkpoints/{number}", tag = "compaction",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("number" = u32, Path, description = "Its number in the session, from 1"), Of),
+    responses((status = 200, description = "The checkpoint", body = CheckpointDetail),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    Query(of): Query<Of>,
+) -> Result<Json<CheckpointDetail>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    detail(&shared, &session, &number, &of.branch)
+        .await
+        .map(Json)
+}
+
+/// A checkpoint with all that is known of it.
+pub(super) async fn detail(
+    shared: &Shared,
+    session: &Handle,
+    number: &str,
+    branch: &str,
+) -> Result<CheckpointDetail, Fault> {
+    let found = numbered(session, number).await?;
+    let setup = shared.daemon.setup().clone();
+    let mut state = session.inspect(Clone::clone).await?;
+    let head = state.tree().head(branch);
+    let head = head.ok_or_else(|| unknown_branch(branch))?;
+    let checkpoint = described(&state, &active(&state, branch), &found);
+    let ask = Ask::restore(found.id).branch(branch);
+    let (id, active) = (found.id, checkpoint.active);
+    let work = move || active.then(|| Without::of(&setup, &ask, &mut state, head, id));
+    let without = super::off_thread(work).await?.transpose()?;
+    let key_facts = found.key_facts.iter().map(|fact| KeyFact {
+        text: fact.text.to_string(),
+        ordinal: fact.ordinal.0,
+    });
+    let covers = found.covers.iter().map(|span| Range {
+        first: span.first.0,
+        last: span.last.0,
+    });
+    Ok(CheckpointDetail {
+        checkpoint,
+        block: found.context_text(),
+        covers: covers.collect(),
+        key_facts: key_facts.collect(),
+        duration_ms: found.duration_ms,
+        cost_usd: words::dollars(found.cost_micros.map(Cost::from_micro_dollars)),
+        restore: without.map(|without| Restoring {
+            tokens_before: without.before.0,
+            tokens_after: without.after.tokens.0,
+            usable_tokens: without.usable.0,
+            fits: without.fits(),
+        }),
+    })
+}
+
+/// The checkpoint of an address.
+async fn numbered(session: &Handle, text: &str) -> Result<Arc<checkpoint::Checkpoint>, Fault> {
+    let number: u32 = extract::id("checkpoint", text)?;
+    let look = move |state: &SessionState| {
+        let mut all = state.checkpoints().iter();
+        all.find(|checkpoint| checkpoint.number == number).cloned()
+    };
+    let found = session.inspect(look).await?;
+    found.ok_or_else(|| Fault::not_found("checkpoint", number))
+}
+
+/// Puts another text in place of a summary's. The old one is kept and can be had back.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/checkpoints/{number}/edit", tag = "compaction",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("number" = u32, Path, description = "Its number in the session, from 1")),
+    request_body = NewText,
+    responses((status = 200, description = "It has ended", body = Compaction),
+              (status = 202, description = "It is accepted", body = Compaction),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn edit(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<NewText>,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let how = How::asked(&headers, new.wait);
+    let ask = edited(&session, &number, new.text)
+        .await?
+        .branch(new.branch);
+    turns::answer(&shared, &session, &ask, how, told).await
+}
+
+/// What is asked to put a text in place of a checkpoint's.
+pub(super) async fn edited(session: &Handle, number: &str, text: String) -> Result<Ask, Fault> {
+    let found = numbered(session, number).await?;
+    Ok(super::off_thread(move || Ask::edit(&found, &text)).await??)
+}
+
+/// Has a summary written anew. The old one is kept and can be had back.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/checkpoints/{number}/regenerate", tag = "compaction",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("number" = u32, Path, description = "Its number in the session, from 1")),
+    request_body = Anew,
+    responses((status = 200, description = "It has ended", body = Compaction),
+              (status = 202, description = "It is accepted", body = Compaction),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn regenerate(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<Anew>,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let how = How::asked(&headers, new.wait);
+    let ask = anew(&session, &number, new.instructions).await?;
+    turns::answer(&shared, &session, &ask.branch(new.branch), how, told).await
+}
+
+/// What is asked to have a checkpoint written anew.
+pub(super) async fn anew(
+    session: &Handle,
+    number: &str,
+    instructions: Option<String>,
+) -> Result<Ask, Fault> {
+    let found = numbered(session, number).await?;
+    Ok(Ask::regenerate(found.id, instructions))
+}
+
+/// Takes a checkpoint back: the context is what it was before it, with what was said since.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/checkpoints/{number}/restore", tag = "compaction",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("number" = u32, Path, description = "Its number in the session, from 1")),
+    request_body = TakeBack,
+    responses((status = 200, description = "It has ended", body = Compaction),
+              (status = 202, description = "It is accepted", body = Compaction),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn restore(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<TakeBack>,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let how = How::asked(&headers, new.wait);
+    let ask = taken_back(&session, &number).await?.branch(new.branch);
+    turns::answer(&shared, &session, &ask, how, told).await
+}
+
+/// What is asked to take a checkpoint back.
+pub(super) async fn taken_back(session: &Handle, number: &str) -> Result<Ask, Fault> {
+    Ok(Ask::restore(numbered(session, number).await?.id))
+}

@@ -1,0 +1,123 @@
+//! `/v1/sessions/{session}/delegations`: a task for several agents at once, asked for by the caller.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use unisono_api::delegation::{Delegation, Missing, NewDelegation};
+use unisono_api::turn::Turn;
+use unisono_api::{Code, Problem};
+use unisono_context::TurnId;
+use unisono_runtime::Handle;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{self, Path};
+use super::problem::Fault;
+use super::turns::{self, How};
+use super::{Shared, sessions};
+use crate::ask::Ask;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(create))
+        .routes(routes!(show))
+}
+
+/// Gives agents a task at once, each on the same frozen context, and a lead what they found. It is
+/// a turn: with `Accept: text/event-stream` its events are streamed.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/delegations", tag = "turns", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "Asked again under the same key, the first one is told, also after a crash")),
+    request_body = NewDelegation,
+    responses((status = 200, description = "All have ended", body = Delegation),
+              (status = 202, description = "It is accepted", body = Delegation),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<NewDelegation>,
+) -> Result<Response, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    if new.agents.is_empty() {
+        let detail = "a delegation names at least one agent; a turn is for a lead alone";
+        return Err(Fault::new(Code::Refused, detail));
+    }
+    let how = How::asked(&headers, new.wait);
+    let same = NewDelegation {
+        wait: true,
+        ..new.clone()
+    };
+    let ask = asked(&new).keyed(turns::key(&headers, &same)?);
+    turns::answer(&shared, &session, &ask, how, read).await
+}
+
+fn asked(new: &NewDelegation) -> Ask {
+    // Each with a task: a lead that delegates by itself only chooses from those without one.
+    let agents = new.agents.iter().map(|delegate| {
+        let task = delegate.task.as_ref().unwrap_or(&new.task);
+        format!("{}={task}", delegate.agent)
+    });
+    let ask = Ask::new(new.task.as_str())
+        .branch(new.branch.as_str())
+        .agents(agents);
+    match &new.lead {
+        Some(lead) => ask.lead(lead.as_str()),
+        None => ask,
+    }
+}
+
+async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegation, Fault> {
+    Ok(told(turns::read(shared, session, turn).await?))
+}
+
+/// A turn as the fan-out that it is: what is not there is said.
+fn told(turn: Turn) -> Delegation {
+    let given = turn.runs.into_iter().filter(|run| run.role != "lead");
+    let runs: Vec<_> = given.collect();
+    let lacking = |state: &str| matches!(state, "partial" | "failed" | "cancelled");
+    let missing = runs.iter().filter(|run| lacking(&run.state));
+    let missing = missing.map(|run| Missing {
+        run: run.run.clone(),
+        agent: run.agent.clone(),
+        state: run.state.clone(),
+        reason: run.error.as_ref().map(|error| error.reason.clone()),
+    });
+    Delegation {
+        missing: missing.collect(),
+        session: turn.session,
+        turn: turn.turn,
+        branch: turn.branch,
+        state: turn.state,
+        snapshot: turn.snapshot,
+        snapshot_agents: turn.snapshot_agents,
+        runs,
+        answer: turn.answer,
+        error: turn.error,
+        cost_usd: turn.cost_usd,
+    }
+}
+
+/// A fan-out, as far as it has come.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/delegations/{turn}", tag = "turns",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The id of the turn that does it")),
+    responses((status = 200, description = "The delegation", body = Delegation),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Json<Delegation>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn = extract::id("turn", &turn)?;
+    read(&shared, &session, turn).await.map(Json)
+}

@@ -1,0 +1,396 @@
+//! `/v1/sessions/{session}/runs`: what agents were given to do, what became of it, and the exact
+//! bytes they were sent.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use unisono_api::run::{
+    Against, Attempt, Call, CallResult, Cause, Check, Done, ListedRun, Replay, RequestBody,
+    RunDetail, RunStep, SentRequest, Why,
+};
+use unisono_api::turn::Turn;
+use unisono_api::{Code, Page, Problem};
+use unisono_context::RunId;
+use unisono_runtime::Handle;
+use unisono_runtime::replay::{self, Rebuilt, Sent};
+use unisono_session::Trace;
+use unisono_session::run::Step;
+use unisono_session::trace::{Moment, RunTrace};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{self, Path, Query};
+use super::problem::Fault;
+use super::{Shared, record, sessions, turns, words};
+use crate::past;
+use crate::why::{self, Difference, causes};
+
+/// Runs of a page, where nobody says how many; and the most.
+const PAGE: usize = 50;
+const MOST: usize = 500;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(cancel))
+        .routes(routes!(request))
+        .routes(routes!(replay_turn))
+}
+
+/// Which runs.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    /// Only those of this agent.
+    agent: Option<String>,
+    /// Only those that are so: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
+    state: Option<String>,
+    /// `next` of the part before.
+    cursor: Option<usize>,
+    /// How many at most: 50, and no more than 500.
+    limit: Option<usize>,
+}
+
+/// The runs of a session, in the order of its turns.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/runs", tag = "runs", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"), Which),
+    responses((status = 200, description = "A part of the list", body = Page<ListedRun>),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(which): Query<Which>,
+) -> Result<Json<Page<ListedRun>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
+    let runs = turns.into_iter().flat_map(|turn| {
+        let of = turn.turn;
+        let listed = move |run| ListedRun {
+            turn: of.clone(),
+            run,
+        };
+        turn.runs.into_iter().map(listed)
+    });
+    let is_wanted = |listed: &ListedRun| {
+        let (agent, state) = (which.agent.as_ref(), which.state.as_ref());
+        agent.is_none_or(|agent| *agent == listed.run.agent)
+            && state.is_none_or(|state| *state == listed.run.state)
+    };
+    let first = which.cursor.unwrap_or(0);
+    let limit = which.limit.unwrap_or(PAGE).clamp(1, MOST);
+    let mut rest = runs.filter(is_wanted).skip(first).peekable();
+    let items: Vec<ListedRun> = rest.by_ref().take(limit).collect();
+    let next = rest.peek().map(|_| (first + limit).to_string());
+    Ok(Json(Page { items, next }))
+}
+
+/// A run of a session as its journal tells it.
+struct Found {
+    session: Handle,
+    id: RunId,
+    trace: Trace,
+}
+
+impl Found {
+    async fn new(shared: &Shared, session: &str, run: &str) -> Result<Found, Fault> {
+        let session = sessions::open(shared, session).await?;
+        let id: RunId = extract::id("run", run)?;
+        let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await?;
+        match trace.run(id) {
+            Some(_) => Ok(Found { session, id, trace }),
+            None => Err(Fault::not_found("run", id)),
+        }
+    }
+
+    fn run(&self) -> Result<&RunTrace, Fault> {
+        let found = self.trace.run(self.id);
+        found.ok_or_else(|| Fault::not_found("run", self.id))
+    }
+}
+
+/// A run with its steps.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/runs/{run}", tag = "runs", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("run" = String, Path, description = "The run's id")),
+    responses((status = 200, description = "The run", body = RunDetail),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, run)): Path<(String, String)>,
+) -> Result<Json<RunDetail>, Fault> {
+    detail(&shared, &id, &run).await.map(Json)
+}
+
+/// A run with its steps.
+pub(super) async fn detail(shared: &Shared, session: &str, run: &str) -> Result<RunDetail, Fault> {
+    let found = Found::new(shared, session, run).await?;
+    let traced = found.run()?;
+    let turn = traced.opened.1.turn;
+    let told = turns::read(shared, &found.session, turn).await?;
+    let id = found.id.to_string();
+    let run = told.runs.into_iter().find(|run| run.run == id);
+    let attempts = traced
+        .retries
+        .iter()
+        .map(|(moment, attempt, reason)| Attempt {
+            attempt: *attempt,
+            at: words::instant(moment.at),
+            reason: reason.to_string(),
+        });
+    Ok(RunDetail {
+        session: found.session.id().to_string(),
+        turn: turn.to_string(),
+        run: run.ok_or_else(|| Fault::not_found("run", found.id))?,
+        definition: traced.opened.1.definition.to_string(),
+        steps: traced.steps.iter().map(step).collect(),
+        attempts: attempts.collect(),
+    })
+}
+
+fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
+    let done = match &**step {
+        Step::Model(reply) => Done::Model {
+            text: reply.text.to_string(),
+            calls: reply
+                .calls
+                .iter()
+                .map(|call| Call {
+                    id: call.id.to_string(),
+                    name: call.name.to_string(),
+                    arguments: call.arguments.to_string(),
+                })
+                .collect(),
+            stand_in: reply.stand_in.as_ref().map(ToString::to_string),
+            input_tokens: reply.usage.input.0,
+            output_tokens: reply.usage.output.0,
+            cost_usd: words::dollars(reply.usage.cost),
+        },
+        Step::Tools(results) => Done::Tools {
+            results: results
+                .iter()
+                .map(|result| CallResult {
+                    call_id: result.call_id.to_string(),
+                    content: result.content.to_string(),
+                    is_error: result.is_error,
+                })
+                .collect(),
+        },
+        Step::Named { name, result } => Done::Named {
+            name: name.to_string(),
+            result: result.to_string(),
+        },
+    };
+    RunStep {
+        event: moment.seq,
+        at: words::instant(moment.at),
+        done,
+    }
+}
+
+/// Stops a run and what it gave to others. The turn goes on without it; a lead's run is its turn.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/runs/{run}/cancel", tag = "runs",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("run" = String, Path, description = "The run's id")),
+    responses((status = 200, description = "Its turn", body = Turn),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    Path((id, run)): Path<(String, String)>,
+) -> Result<Json<Turn>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let run: RunId = extract::id("run", &run)?;
+    session.cancel_run(run).await?;
+    let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await?;
+    let turn = trace.run(run).map(|run| run.opened.1.turn);
+    let turn = turn.ok_or_else(|| Fault::not_found("run", run))?;
+    Ok(Json(turns::read(&shared, &session, turn).await?))
+}
+
+/// Which request, and beside whose.
+#[derive(Clone, Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Beside {
+    /// The request whose bytes are told, from 1: the first.
+    pub(super) number: Option<usize>,
+    /// The run of the same turn to compare with; none: the first sibling.
+    pub(super) against: Option<String>,
+}
+
+/// The exact bytes that a run's agent was sent, what they share with a sibling's, and the chain of
+/// causes; rebuilt from the journal, with every digest compared.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/runs/{run}/request", tag = "runs",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("run" = String, Path, description = "The run's id"), Beside),
+    responses((status = 200, description = "What it was sent, and why", body = Why),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn request(
+    State(shared): State<Arc<Shared>>,
+    Path((id, run)): Path<(String, String)>,
+    Query(beside): Query<Beside>,
+) -> Result<Json<Why>, Fault> {
+    explained(&shared, &id, &run, &beside).await.map(Json)
+}
+
+/// What a run was sent, and why.
+pub(super) async fn explained(
+    shared: &Shared,
+    session: &str,
+    run: &str,
+    beside: &Beside,
+) -> Result<Why, Fault> {
+    let found = Found::new(shared, session, run).await?;
+    let turn = found.run()?.opened.1.turn;
+    let other = sibling(&found, beside.against.as_deref())?;
+    let journal = shared.daemon.runtime().journal();
+    let replay = past::replay(journal, found.session.id(), turn).await?;
+    let setup = shared.daemon.setup().clone();
+    let rebuilt = super::off_thread(move || past::rebuild(&setup, &replay)).await?;
+    let own = why::requests(&rebuilt, found.id);
+    let sent = own.map_or(&[][..], |own| &own.sent);
+    let at = beside.number.unwrap_or(1).checked_sub(1);
+    let chosen = at.and_then(|at| Some((at, sent.get(at)?)));
+    if chosen.is_none() && beside.number.is_some() {
+        let detail = format!("the run has {} requests, counted from 1", sent.len());
+        return Err(Fault::new(Code::NotFound, detail));
+    }
+    let against = other
+        .zip(at)
+        .and_then(|(other, at)| Difference::between(&found.trace, &rebuilt, (found.id, at), other));
+    Ok(Why {
+        run: found.id.to_string(),
+        turn: turn.to_string(),
+        session: found.session.id().to_string(),
+        agent: found.run()?.opened.1.agent.to_string(),
+        task: found.trace.task(found.id).map(|task| task.to_string()),
+        causes: causes::of(&found.trace, found.id)
+            .iter()
+            .map(cause)
+            .collect(),
+        requests: sent.iter().enumerate().map(sent_request).collect(),
+        unknown: match own {
+            Some(own) => own.unknown.clone(),
+            None => Some("the context of the run cannot be rebuilt".to_owned()),
+        },
+        body: chosen.map(|(at, sent)| body(at, sent)),
+        checks: checks(&rebuilt, Some(found.id)),
+        against: against.as_ref().map(beside_it),
+    })
+}
+
+/// The run to compare with.
+fn sibling(found: &Found, named: Option<&str>) -> Result<Option<RunId>, Fault> {
+    let Some(named) = named else {
+        return Ok(why::first_sibling(&found.trace, found.id));
+    };
+    let other: RunId = extract::id("run", named)?;
+    let turn = found.run()?.opened.1.turn;
+    match found.trace.run(other) {
+        Some(run) if run.opened.1.turn == turn => Ok(Some(other)),
+        _ => Err(Fault::not_found("run of the same turn", other)),
+    }
+}
+
+fn cause(cause: &causes::Cause) -> Cause {
+    Cause {
+        event: cause.moment.seq,
+        at: words::instant(cause.moment.at),
+        cause: cause.name.to_owned(),
+        text: cause.text.clone(),
+    }
+}
+
+fn sent_request((at, sent): (usize, &Sent)) -> SentRequest {
+    let [head, tail] = &sent.body;
+    SentRequest {
+        number: at as u64 + 1,
+        to: sent.to.to_string(),
+        head_bytes: head.len() as u64,
+        bytes: (head.len() + tail.len()) as u64,
+        digest: sent.digest.to_string(),
+        after_steps: sent.known as u64,
+        masked: sent.masked as u64,
+        wrap_up: sent.wrap_up.as_ref().map(ToString::to_string),
+        attempt: sent.attempt,
+    }
+}
+
+fn body(at: usize, sent: &Sent) -> RequestBody {
+    let [head, tail] = &sent.body;
+    RequestBody {
+        number: at as u64 + 1,
+        head: String::from_utf8_lossy(head).into_owned(),
+        tail: String::from_utf8_lossy(tail).into_owned(),
+    }
+}
+
+/// All that was compared, or what concerns one run.
+fn checks(rebuilt: &Rebuilt, only: Option<RunId>) -> Vec<Check> {
+    let of_it =
+        |check: &&replay::Check| only.is_none() || check.run.is_none_or(|of| Some(of) == only);
+    let checks = rebuilt.checks.iter().filter(of_it).map(|check| Check {
+        check: check.what.to_owned(),
+        run: check.run.map(|run| run.to_string()),
+        recorded: check.recorded.clone(),
+        rebuilt: check.rebuilt.clone(),
+        holds: check.holds(),
+    });
+    checks.collect()
+}
+
+fn beside_it(difference: &Difference) -> Against {
+    Against {
+        run: difference.other.to_string(),
+        agent: difference.agent.to_string(),
+        request: difference.number as u64 + 1,
+        shared_bytes: difference.shared as u64,
+        own: difference.own.clone(),
+        theirs: difference.theirs.clone(),
+        differs: difference.differs.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A turn's requests once more, from the journal and nothing else: every digest compared with the
+/// recorded one, nobody asked.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/turns/{turn}/replay", tag = "turns",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The turn's id")),
+    responses((status = 200, description = "What was compared", body = Replay),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn replay_turn(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Json<Replay>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn = extract::id("turn", &turn)?;
+    let journal = shared.daemon.runtime().journal();
+    let replay = past::replay(journal, session.id(), turn).await?;
+    if replay.turn().is_none() {
+        return Err(Fault::not_found("turn", turn));
+    }
+    let setup = shared.daemon.setup().clone();
+    let rebuilt = super::off_thread(move || past::rebuild(&setup, &replay)).await?;
+    let requests: usize = rebuilt.runs.iter().map(|run| run.sent.len()).sum();
+    Ok(Json(Replay {
+        session: session.id().to_string(),
+        turn: turn.to_string(),
+        requests: requests as u64,
+        checks: checks(&rebuilt, None),
+        mismatches: rebuilt.mismatches().count() as u64,
+    }))
+}

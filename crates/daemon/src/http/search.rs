@@ -1,0 +1,138 @@
+//! `/v1/search` and `/v1/sessions/{session}/search`: what was said, found by its words.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use unisono_api::search::{Found, Hit};
+use unisono_api::session::main_branch;
+use unisono_api::{Code, Problem};
+use unisono_context::SessionId;
+use unisono_runtime::clock;
+use unisono_search::Query as Words;
+use unisono_session::State as SessionState;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{self, Path, Query};
+use super::problem::Fault;
+use super::{Shared, words};
+use crate::hits;
+
+/// Messages that are told, where nobody says how many; and the most.
+const FOUND: usize = 20;
+const MOST: usize = 1_000;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(all))
+        .routes(routes!(within))
+}
+
+/// What is searched for.
+#[derive(Clone, Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct For {
+    /// Words, and within them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
+    /// `agent:risks`, `since:2026-03-01`, `until:7d`.
+    pub(super) q: String,
+    /// The branch whose context tells what is active: `main`.
+    #[serde(default = "main_branch")]
+    pub(super) branch: String,
+    /// How many messages at most: 20, and no more than 1,000.
+    pub(super) limit: Option<usize>,
+}
+
+/// Searches all sessions, the best first.
+#[utoipa::path(
+    get, path = "/v1/search", tag = "messages", security(("token" = [])), params(For),
+    responses((status = 200, description = "What was found", body = Found),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn all(
+    State(shared): State<Arc<Shared>>,
+    Query(sought): Query<For>,
+) -> Result<Json<Found>, Fault> {
+    found(&shared, &sought, None).await.map(Json)
+}
+
+/// Searches one session, also what has left its context.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/search", tag = "messages", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"), For),
+    responses((status = 200, description = "What was found", body = Found),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn within(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(sought): Query<For>,
+) -> Result<Json<Found>, Fault> {
+    let session = super::sessions::open(&shared, &id).await?;
+    found(&shared, &sought, Some(session.id())).await.map(Json)
+}
+
+/// What is found in a session, or in all of them.
+pub(super) async fn found(
+    shared: &Shared,
+    sought: &For,
+    within: Option<SessionId>,
+) -> Result<Found, Fault> {
+    let query = Words::parse(&sought.q, clock::now());
+    if query.is_empty() {
+        let notes = query.notes.iter().map(|note| format!(": {note}"));
+        let detail = format!(
+            "there is nothing to search for{}",
+            notes.collect::<String>()
+        );
+        return Err(Fault::new(Code::Refused, detail));
+    }
+    let named = query.session.as_deref();
+    let named = named.map(|id| extract::id("session", id)).transpose()?;
+    let only: Vec<SessionId> = within.or(named).into_iter().collect();
+    let search = shared.daemon.runtime().search();
+    if !search.follows() {
+        // Made of what is asked for, when it is asked for.
+        search.settle(only.first().copied()).await?;
+    }
+    let limit = sought.limit.unwrap_or(FOUND).clamp(1, MOST);
+    let answer = search.find(&query, &only, limit).await?;
+    let stems = query.stems();
+    let mut hits = Vec::with_capacity(answer.found.len());
+    for found in answer.found {
+        // A session that was deleted meanwhile is not found any more.
+        let Ok(session) = shared.daemon.open(found.session).await else {
+            continue;
+        };
+        let (branch, stems) = (sought.branch.clone(), stems.clone());
+        let look = move |state: &SessionState| hits::Hit::of(&found, state, &branch, &stems);
+        hits.extend(session.inspect(look).await?.map(|hit| told(&hit)));
+    }
+    Ok(Found {
+        notes: query.notes.iter().map(ToString::to_string).collect(),
+        complete: answer.complete,
+        hits,
+    })
+}
+
+fn told(hit: &hits::Hit) -> Hit {
+    let message = &hit.message;
+    let marks = hit.excerpt.marks.iter();
+    Hit {
+        session: hit.session.to_string(),
+        title: hit.title.clone(),
+        message: message.id.to_string(),
+        ordinal: message.ordinal.0,
+        role: message.role.name().to_owned(),
+        author: message.author.as_ref().map(ToString::to_string),
+        at: words::instant(message.at),
+        score: hit.score,
+        active: hit.is_active(),
+        standing: hit.stands().to_owned(),
+        checkpoint: hit.checkpoint(),
+        branches: hit.branches.clone(),
+        excerpt: hit.excerpt.text.clone(),
+        marks: marks.map(|at| [at.start as u64, at.end as u64]).collect(),
+    }
+}

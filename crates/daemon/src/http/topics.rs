@@ -1,0 +1,90 @@
+//! `/v1/sessions/{session}/topics`: what a conversation was about, one thing after the other.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use unisono_api::session::main_branch;
+use unisono_api::topic::{Seal, Topic};
+use unisono_api::{Code, Problem};
+use unisono_session::State as SessionState;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{self, Path, Query};
+use super::messages::unknown_branch;
+use super::problem::Fault;
+use super::{Shared, sessions};
+use crate::context::topics;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(seal))
+}
+
+/// On which branch.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct On {
+    /// The branch: `main`.
+    #[serde(default = "main_branch")]
+    branch: String,
+}
+
+/// The topics of a branch, the oldest first; none where nothing was decided about topics.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/topics", tag = "compaction", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"), On),
+    responses((status = 200, description = "The topics", body = Vec<Topic>),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(on): Query<On>,
+) -> Result<Json<Vec<Topic>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let branch = on.branch.clone();
+    let found = session.inspect(move |state| topics_of(state, &on.branch));
+    let found = found.await?.ok_or_else(|| unknown_branch(&branch))?;
+    Ok(Json(found))
+}
+
+/// The topics of a branch; none where it is not there.
+pub(super) fn topics_of(state: &SessionState, branch: &str) -> Option<Vec<Topic>> {
+    let head = state.tree().head(branch)?;
+    let view = state.view(head, false)?;
+    let topics = topics::of_branch(state, branch).into_iter();
+    let each = topics.map(|topic| Topic {
+        first: topic.span.first.0,
+        last: topic.span.last.0,
+        messages: topic.span.len(),
+        ended_by: topic.ended_by.map(|by| by.name().to_owned()),
+        standing: topics::standing(&view, topic.span).to_owned(),
+    });
+    Some(each.collect())
+}
+
+/// Lets the current topic of a branch end: what is said next opens another one.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/topics/seal", tag = "compaction",
+    security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id")),
+    request_body = Seal,
+    responses((status = 200, description = "The topic that has ended", body = Topic),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn seal(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    extract::Json(new): extract::Json<Seal>,
+) -> Result<Json<Topic>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    session.seal(&new.branch).await?;
+    let look = move |state: &SessionState| topics_of(state, &new.branch)?.pop();
+    let sealed = session.inspect(look).await?;
+    let gone = || Fault::new(Code::Conflict, "the branch was set elsewhere meanwhile");
+    Ok(Json(sealed.ok_or_else(gone)?))
+}

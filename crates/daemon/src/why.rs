@@ -1,0 +1,116 @@
+//! Why a run did what it did: what it was sent, what that shares with a sibling's, and the chain of
+//! causes.
+
+pub mod causes;
+
+use unisono_context::{AgentId, RunId};
+use unisono_runtime::replay::{Rebuilt, Requests};
+use unisono_session::event::RunRole;
+use unisono_session::{Definition, Trace};
+
+/// Bytes told from where two requests part.
+const SHOWN: usize = 160;
+
+/// What a run was sent; none where it is not in the turn.
+pub fn requests(rebuilt: &Rebuilt, run: RunId) -> Option<&Requests> {
+    rebuilt.runs.iter().find(|requests| requests.run == run)
+}
+
+/// What two runs of a turn were sent alike, and where they part.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The other run.
+    pub other: RunId,
+    /// Its agent.
+    pub agent: AgentId,
+    /// Its request, from 0.
+    pub number: usize,
+    /// How many bytes are the same from the beginning on.
+    pub shared: usize,
+    /// How many this run's request has.
+    pub whole: usize,
+    /// Some of this run's request from there on.
+    pub own: String,
+    /// Some of the other's.
+    pub theirs: String,
+    /// The keys in which their definitions differ.
+    pub differs: Vec<&'static str>,
+}
+
+impl Difference {
+    /// Compares request `at` of a run, from 0, with the same one of another; one that was asked
+    /// less often is compared by its last. None where either was sent nothing.
+    pub fn between(
+        trace: &Trace,
+        rebuilt: &Rebuilt,
+        (run, at): (RunId, usize),
+        other: RunId,
+    ) -> Option<Difference> {
+        let ours = requests(rebuilt, run)?.sent.get(at)?;
+        let theirs = requests(rebuilt, other)?;
+        let number = at.min(theirs.sent.len().checked_sub(1)?);
+        let (a, b) = (ours.body.concat(), theirs.sent.get(number)?.body.concat());
+        let shared = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+        let (run, of) = (trace.run(run)?, trace.run(other)?);
+        Some(Difference {
+            other,
+            agent: of.opened.1.agent.clone(),
+            number,
+            shared,
+            whole: a.len(),
+            own: from(&a, shared),
+            theirs: from(&b, shared),
+            differs: match (&run.definition, &of.definition) {
+                (Some(ours), Some(theirs)) => differing(ours, theirs),
+                _ => Vec::new(),
+            },
+        })
+    }
+}
+
+/// The first run beside this one, in the order of the fan-out; else the one it works for.
+pub fn first_sibling(trace: &Trace, run: RunId) -> Option<RunId> {
+    let of = &trace.run(run)?.opened.1;
+    let runs = &trace.turn(of.turn)?.runs;
+    let beside = runs.iter().filter(|id| **id != run);
+    let role = |id: &RunId| trace.run(*id).map(|run| run.opened.1.role);
+    let alike = |id: &&RunId| match (of.role, role(id)) {
+        (RunRole::Delegate { .. }, Some(RunRole::Delegate { .. })) => true,
+        (
+            RunRole::Child { parent, round, .. },
+            Some(RunRole::Child {
+                parent: other,
+                round: of_round,
+                ..
+            }),
+        ) => (parent, round) == (other, of_round),
+        _ => false,
+    };
+    let first = beside.clone().find(alike);
+    first.or_else(|| beside.clone().next()).copied()
+}
+
+/// Some bytes from there on, as text.
+fn from(bytes: &[u8], at: usize) -> String {
+    let end = bytes.len().min(at + SHOWN);
+    String::from_utf8_lossy(bytes.get(at..end).unwrap_or_default()).into_owned()
+}
+
+/// The keys in which two definitions differ, as they are written.
+fn differing(a: &Definition, b: &Definition) -> Vec<&'static str> {
+    let keys = [
+        ("agent", a.id != b.id),
+        ("kind", a.kind != b.kind),
+        ("model", a.model != b.model),
+        ("description", a.description != b.description),
+        ("instructions", a.instructions != b.instructions),
+        ("tools", a.tools != b.tools),
+        ("context", a.context != b.context),
+        ("prefix", a.prefix != b.prefix),
+        ("output_schema", a.output_schema != b.output_schema),
+        ("temperature", a.temperature_milli != b.temperature_milli),
+        ("max_turns", a.max_turns != b.max_turns),
+    ];
+    let differing = keys.into_iter().filter(|(_, differs)| *differs);
+    differing.map(|(key, _)| key).collect()
+}
