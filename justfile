@@ -29,9 +29,10 @@ deny:
 demo:
     cargo run --release -- run examples/orders-migration.jsonl --compact-above 9000 --store "$(mktemp -d)/store"
 
-# The custom agent example.
+# The examples of agents in Rust: by the trait, and as an actor.
 example:
     cargo run --release -p custom-agent
+    UNISONO__STORE__PATH="$(mktemp -d)/store" cargo run --release -p actor-agent -- run examples/orders-migration.jsonl --config examples/actor_agent/config/unisono.toml --task "How long is it?"
 
 # All benchmarks, as the rows that benches/README.md quotes; `just bench --bench turn` for one.
 bench *args:
@@ -49,5 +50,6 @@ live:
 
 # Crash and power-cut tests with many more rounds, and a million schedules.
 soak rounds="1000":
+    UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono --test kill
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
     UNISONO_SIM_SEEDS=1000000 cargo test --release -p unisono-session --test simulation -- --nocapture

@@ -22,7 +22,8 @@
 //!
 //! or get the whole command line with it: `fn main() -> ExitCode { unisono::main(Kinds::default()
 //! .with("words", Words)) }`. An agent of that kind is defined in `agents/<id>.md` with
-//! `kind: words`.
+//! `kind: words`. An agent may also be an actor, registered by [`Kinds::with_actor`]; the guide
+//! `docs/extending.md` shows every way.
 
 mod app;
 mod args;
@@ -45,7 +46,9 @@ pub use conversation::read_conversation;
 pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, Tokens};
 pub use unisono_daemon::ask::{Ask, Finished};
 pub use unisono_daemon::daemon::{Builder, Daemon, Error};
-pub use unisono_runtime::{Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task};
+pub use unisono_runtime::{
+    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, worker,
+};
 pub use unisono_session::event::Outcome;
 pub use unisono_session::run::{Cause, Ending, Usage};
 pub use unisono_session::{Definition, State};

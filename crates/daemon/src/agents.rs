@@ -10,6 +10,7 @@ mod alone;
 mod changed;
 mod define;
 mod files;
+mod http;
 pub mod import;
 mod keys;
 mod output_schema;

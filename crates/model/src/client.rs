@@ -11,6 +11,8 @@
 //!             └────────────── wait ◄── retry::decide ◄───┘
 //! ```
 //!
+//! A [`Post`] is a document for an address that is no provider's, over the same connections.
+//!
 //! Dropping the future of a call drops its connection. Keys are in the headers of requests and
 //! nowhere else: not in errors, logs or what types print.
 
@@ -22,6 +24,7 @@ mod entrance;
 pub mod gate;
 mod incoming;
 pub mod limits;
+mod post;
 mod report;
 pub mod retry;
 mod secrets;
@@ -44,6 +47,7 @@ use crate::language::{self, Class, Listener, Reply, Stage};
 use crate::provider::{self, Settings};
 use attempt::{Answer, Failed};
 use entrance::{Admitted, Entrance};
+pub use post::Post;
 use retry::Decision;
 use secrets::Secrets;
 

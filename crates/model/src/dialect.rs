@@ -26,6 +26,7 @@ mod tail;
 #[allow(dead_code)]
 mod turns;
 
+pub(crate) use refusal::foreign;
 use unisono_context::Tokens;
 use unisono_context::call::Reply;
 

@@ -145,19 +145,32 @@ impl Settings {
             Ok(address) => address,
             Err(error) => return Err(Error::Address { provider, error }),
         };
+        let auth = key.map_or(Auth::None, |key| kind.auth(key));
         Ok(Settings {
-            name: provider,
+            auth,
+            ..Settings::of(provider, kind, address)
+        })
+    }
+
+    /// Those of an address that is no provider's: documents are posted to it as it is.
+    pub fn of_endpoint(name: impl Into<Arc<str>>, address: Address) -> Settings {
+        Settings::of(name.into(), Kind::Compatible, address)
+    }
+
+    fn of(name: Arc<str>, kind: Kind, address: Address) -> Settings {
+        Settings {
+            name,
             kind,
             address,
             dialect: kind.dialect(),
-            auth: key.map_or(Auth::None, |key| kind.auth(key)),
+            auth: Auth::None,
             headers: Vec::new(),
             timeouts: Timeouts::default(),
             caps: Caps::default(),
             retry: retry::Policy::default(),
             limits: limits::Limits::default(),
             breaker: breaker::Policy::default(),
-        })
+        }
     }
 
     /// Whether they can work at all.

@@ -23,7 +23,10 @@ mod slot;
 mod supervisor;
 mod tokenizer;
 pub mod tools;
-mod worker;
+pub mod worker;
+
+/// The actors that agent kinds can be: of the version that [`Kinds::with_actor`] takes.
+pub use ractor;
 
 pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
 pub use compactor::{Chain, Chains, Summariser};

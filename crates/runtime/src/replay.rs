@@ -172,6 +172,7 @@ fn one(
         Kind::Command(command) => {
             requests.sent = documents(&brief, prefix, &command.program);
         }
+        Kind::Http(http) => requests.sent = documents(&brief, prefix, &http.url),
         Kind::Custom(kind) => {
             let code = format!("the code of kind `{kind}` decides what it asks its model");
             requests.unknown = Some(code);

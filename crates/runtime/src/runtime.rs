@@ -226,6 +226,7 @@ impl Runtime {
         if self.tree.await.is_err() {
             tracing::warn!("the supervisor did not stop cleanly");
         }
+        self.env.kinds.stop().await;
         self.env.search.close().await;
     }
 

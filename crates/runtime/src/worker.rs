@@ -2,6 +2,11 @@
 //!
 //! Owns the attempt's brief and context; its pool starts it, linked, and sends it nothing more.
 //! A panic of the agent ends the worker; the pool sees that and reports the attempt as lost.
+//!
+//! An agent kind that is an actor of its author's ([`Kinds::with_actor`](crate::Kinds::with_actor))
+//! is sent [`Msg`] by the worker of each attempt, which keeps its time limit and its cancellation.
+
+mod job;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +20,15 @@ use unisono_session::machine::AttemptEnd;
 use unisono_session::run::Cause;
 
 use crate::agent::command::CommandAgent;
+use crate::agent::http::HttpAgent;
 use crate::agent::llm::LlmAgent;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::pool::{self, Place};
 use crate::runtime::Env;
+
+pub use job::{Job, Msg};
 
 /// One attempt.
 #[derive(Debug)]
@@ -31,12 +39,9 @@ pub(crate) struct Attempt {
     pub(crate) cancelled: CancellationToken,
 }
 
-/// What a worker is sent: only its start.
+/// What a worker is sent.
 #[derive(Debug)]
-pub(crate) enum Msg {
-    /// Work.
-    Start,
-}
+pub(crate) struct Start;
 
 /// What a worker is made of.
 pub(crate) struct Args {
@@ -49,23 +54,23 @@ pub(crate) struct Args {
 pub(crate) struct Worker;
 
 impl Actor for Worker {
-    type Msg = Msg;
+    type Msg = Start;
     type State = Option<Args>;
     type Arguments = Args;
 
     async fn pre_start(
         &self,
-        myself: ActorRef<Msg>,
+        myself: ActorRef<Start>,
         args: Args,
     ) -> Result<Option<Args>, ActorProcessingErr> {
-        myself.send_message(Msg::Start)?;
+        myself.send_message(Start)?;
         Ok(Some(args))
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Msg>,
-        Msg::Start: Msg,
+        myself: ActorRef<Start>,
+        Start: Start,
         state: &mut Option<Args>,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(Args { attempt, env, pool }) = state.take() {
@@ -95,11 +100,14 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
         results: attempt.brief.results.clone(),
     };
     let cancelled = attempt.cancelled.clone();
+    // What works for the agent elsewhere learns of any end of the attempt.
+    let over = cancelled.child_token();
+    let _tell = over.clone().drop_guard();
     let time = Limit::new();
     let ctx = Ctx::new(
         attempt.brief,
         attempt.prefix,
-        attempt.cancelled,
+        over,
         attempt.line,
         env.models.clone(),
         Waiting::new(time.clone(), Some(place)),
@@ -126,6 +134,7 @@ fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
             let withheld = env.options.withheld.clone();
             Ok(Arc::new(CommandAgent::new(command.clone(), withheld)))
         }
+        Kind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),
         Kind::Custom(kind) => env.kinds.get(kind).ok_or_else(|| {
             let reason = format!("no agent kind {kind:?} is registered in this program");
             Failure::new(Cause::BadInput, reason)

@@ -17,6 +17,18 @@ pub enum Kind {
     Command(Command),
     /// A Rust type registered under this name.
     Custom(Arc<str>),
+    /// A server: the brief as JSON by POST, its answer in the reply.
+    Http(Http),
+}
+
+/// How a server is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http {
+    /// Its address.
+    pub url: Arc<str>,
+    /// Headers of each request. `${NAME}` stands for a variable of the environment, so that no
+    /// secret is recorded.
+    pub headers: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl Kind {
@@ -25,6 +37,7 @@ impl Kind {
         match self {
             Kind::Llm => "llm",
             Kind::Command(_) => "command",
+            Kind::Http(_) => "http",
             Kind::Custom(name) => name,
         }
     }
@@ -128,6 +141,7 @@ impl Definition {
             Kind::Llm => h.u64(0),
             Kind::Command(command) => command.digest_into(h.u64(1)),
             Kind::Custom(name) => h.u64(2).str(name),
+            Kind::Http(http) => http.digest_into(h.u64(3)),
         };
         h.str(&self.model)
             .u64(self.limits.window.0)
@@ -169,11 +183,23 @@ impl Command {
     fn digest_into<'h>(&self, h: &'h mut Hasher) -> &'h mut Hasher {
         h.str(&self.program);
         list(h, &self.args);
-        h.u64(self.env.len() as u64);
-        for (name, value) in &self.env {
-            h.str(name).str(value);
-        }
+        map(h, &self.env);
         h.opt_str(self.cwd.as_deref())
+    }
+}
+
+impl Http {
+    fn digest_into<'h>(&self, h: &'h mut Hasher) -> &'h mut Hasher {
+        h.str(&self.url);
+        map(h, &self.headers);
+        h
+    }
+}
+
+fn map(h: &mut Hasher, items: &BTreeMap<Arc<str>, Arc<str>>) {
+    h.u64(items.len() as u64);
+    for (name, value) in items {
+        h.str(name).str(value);
     }
 }
 

@@ -75,7 +75,11 @@ pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
         0 => return Err(undecodable("record version 0 does not exist")),
         1 => {
             let record: v1::Event = codec::decode(body).map_err(undecodable)?;
-            record.into()
+            let record = Event::from(record);
+            if record.fact.since() > 2 {
+                return Err(undecodable("version 1 knew no such fact"));
+            }
+            record
         }
         2 => {
             let record: Event = codec::decode(body).map_err(undecodable)?;

@@ -62,7 +62,12 @@ impl Place {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unisono"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_unisono")), args)
+    }
+
+    /// Another program at this place.
+    pub(crate) fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         let ours = |name: &str| {
             let name = name.to_ascii_uppercase();
             name.starts_with("UNISONO") || name.ends_with("_API_KEY") || name.ends_with("_PROXY")

@@ -10,13 +10,13 @@ use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
 
 use super::files::Source;
-use super::{DEFAULT_TOOLS, TOOLS, output_schema};
+use super::{DEFAULT_TOOLS, TOOLS, http, output_schema};
 use crate::config::{Loaded, models};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::document::Value;
 use crate::schema::duration_ms;
 
-const BUILT_IN_KINDS: [&str; 3] = ["llm", EXTRACTIVE, "command"];
+const BUILT_IN_KINDS: [&str; 4] = ["llm", EXTRACTIVE, "command", "http"];
 
 /// What definitions are made against.
 pub(super) struct Setting<'l> {
@@ -86,16 +86,7 @@ impl Setting<'_> {
         let kind = match name {
             "llm" | EXTRACTIVE => Kind::Llm,
             "command" => return self.command(source, found),
-            "http" => {
-                let problem = format!("agent `{}`: kind `http` is not available yet", source.id);
-                let help = "use kind `command` with a program that makes the request";
-                found.push(
-                    Diagnostic::error(source.at("kind"), problem)
-                        .on("kind")
-                        .help(help),
-                );
-                return None;
-            }
+            "http" => return http::of(source, &self.loaded.sources().variables, found),
             registered if self.kinds.contains(&registered) => Kind::Custom(registered.into()),
             unknown => {
                 let problem = format!("agent `{}` has an unknown kind `{unknown}`", source.id);
@@ -105,14 +96,8 @@ impl Setting<'_> {
                 return None;
             }
         };
-        let help = "set kind = \"command\" to run a program";
-        without_effect(
-            source,
-            &["command", "args", "env", "cwd"],
-            name,
-            help,
-            found,
-        );
+        no_program_keys(source, name, found);
+        no_server_keys(source, name, found);
         if name != "llm" {
             no_model_keys(source, name, found);
         }
@@ -121,6 +106,7 @@ impl Setting<'_> {
 
     fn command(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
         no_model_keys(source, "command", found);
+        no_server_keys(source, "command", found);
         let Some(program) = source.text("command") else {
             if !found.has(&source.place.origin, "command") {
                 let problem = format!("agent `{}` of kind `command` has no `command`", source.id);
@@ -131,7 +117,7 @@ impl Setting<'_> {
         Some(Kind::Command(Command {
             program: program.into(),
             args: source.texts("args").map(|item| item.text.into()).collect(),
-            env: env(source),
+            env: texts_by_name(source, "env"),
             cwd: source.text("cwd").map(Arc::from),
         }))
     }
@@ -173,8 +159,21 @@ impl Setting<'_> {
     }
 }
 
+/// Warns of keys that say how a program is started.
+pub(super) fn no_program_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "set kind = \"command\" to run a program";
+    let keys = ["command", "args", "env", "cwd"];
+    without_effect(source, &keys, kind, help, found);
+}
+
+/// Warns of keys that say how a server is asked.
+fn no_server_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "set kind = \"http\" to ask a server";
+    without_effect(source, &["url", "headers"], kind, help, found);
+}
+
 /// Warns of keys that say how a model is asked.
-fn no_model_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+pub(super) fn no_model_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "it is for agents of kind `llm`";
     let keys = ["temperature", "output_schema", "cache_warm"];
     without_effect(source, &keys, kind, help, found);
@@ -225,8 +224,9 @@ fn tools(source: &Source, kind: &Kind, found: &mut Diagnostics) -> Vec<Arc<str>>
     tools
 }
 
-fn env(source: &Source) -> BTreeMap<Arc<str>, Arc<str>> {
-    let table = source.table.table("env").into_iter();
+/// A table of texts.
+pub(super) fn texts_by_name(source: &Source, key: &str) -> BTreeMap<Arc<str>, Arc<str>> {
+    let table = source.table.table(key).into_iter();
     let entries = table.flat_map(|table| table.iter());
     entries
         .filter_map(|entry| {

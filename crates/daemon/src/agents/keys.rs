@@ -28,9 +28,9 @@ pub(crate) const KEYS: &[Key] = &[
     key("args", Kind::Texts),
     key("env", Kind::TextMap),
     key("cwd", Kind::Path),
+    key("url", Kind::Text),
+    key("headers", Kind::TextMap),
     awaits("mcp_servers", "tools of MCP servers"),
     awaits("max_cost_usd", "models that cost money"),
     awaits("approve", "approvals"),
-    awaits("url", "agents of kind http"),
-    awaits("headers", "agents of kind http"),
 ];

@@ -74,6 +74,11 @@ impl Variables {
         Variables(Arc::new(find))
     }
 
+    /// Whether that one is set.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        (self.0)(name).is_some()
+    }
+
     /// The key in the first of these that is set.
     pub(crate) fn key(&self, names: &[impl AsRef<str>]) -> Result<Option<Key>, KeyError> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -125,6 +130,13 @@ impl Sources {
         let configured = upwards().find(|dir| project_file(dir).is_file());
         let with_agents = || upwards().find(|dir| dir.join("agents").is_dir());
         configured.or_else(with_agents).map(Path::to_owned)
+    }
+
+    /// Every file that settings are read from, whether or not it is there.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let person = self.home.settings().map(|dir| dir.join(FILE));
+        let files = [self.system.clone(), person, self.project_path()];
+        files.into_iter().flatten()
     }
 
     /// The project's settings: the file given, or the one found.

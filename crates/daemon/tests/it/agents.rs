@@ -126,6 +126,24 @@ fn programs_start_at_their_project() {
 }
 
 #[test]
+fn a_server_is_asked_with_headers_from_the_environment() {
+    let text = "---\ndescription: x\nkind: http\nurl: ' https://agents.test/risks?tenant=a%20b '\nheaders:\n  Authorization: Bearer ${SCOUT_TOKEN}\n  X-Tenant: north\n---\n";
+    let definition = with_agent("scout.md", text).setup().roster.get("scout");
+    let definition = definition.unwrap();
+    let Kind::Http(http) = &definition.kind else {
+        panic!("{:?}", definition.kind);
+    };
+    assert_eq!(&*http.url, "https://agents.test/risks?tenant=a%20b");
+    // What the variable holds is in no definition: they are recorded.
+    assert_eq!(&*http.headers["Authorization"], "Bearer ${SCOUT_TOKEN}");
+    assert_eq!(&*http.headers["X-Tenant"], "north");
+    assert!(definition.tools.is_empty());
+    let other = with_agent("scout.md", &text.replace("north", "south")).setup();
+    let other = other.roster.get("scout").unwrap();
+    assert_ne!(other.digest(), definition.digest());
+}
+
+#[test]
 fn what_is_wrong_with_an_agent_is_told_with_its_line() {
     let table = [
         ("a.md", "no front matter\n"),
@@ -147,7 +165,23 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         ("a.md", "---\ndescription: x\nkind: ecko\n---\n"),
         (
             "a.md",
-            "---\ndescription: x\nkind: http\nurl: http://localhost\n---\n",
+            "---\ndescription: x\nkind: http\nmodel: extractive\ncommand: ls\noutput_schema: {}\n---\n",
+        ),
+        (
+            "a.md",
+            "---\ndescription: x\nkind: http\nurl: agents.test/risks\n---\n",
+        ),
+        (
+            "a.md",
+            "---\ndescription: x\nkind: http\nurl: https://me:secret@agents.test/risks\n---\n",
+        ),
+        (
+            "a.md",
+            "---\ndescription: x\nkind: http\nurl: http://agents.test/risks\nheaders:\n  Authorization: Bearer ${SCOUT_TOKEN}\n  X-Api-Key: abcdefgh\n  Host: other\n  Accept: '*/*'\n  X-Tenant: $TENANT\n  'a b': c\n---\n",
+        ),
+        (
+            "a.md",
+            "---\ndescription: x\nurl: https://agents.test\nheaders: {A: b}\n---\n",
         ),
         ("a.md", "---\ndescription: x\nkind: command\n---\n"),
         (

@@ -223,18 +223,7 @@ impl Client {
                 ),
             );
         }
-        let mut body = Vec::new();
-        let reading = async {
-            while body.len() < REFUSAL {
-                match incoming.next().await {
-                    Ok(Some(piece)) => body.extend_from_slice(&piece),
-                    Ok(None) | Err(_) => break,
-                }
-            }
-        };
-        // What was read until then says enough.
-        let _ = timeout(self.settings.timeouts.idle, reading).await;
-        body.truncate(REFUSAL);
+        let body = refused_with(incoming, self.settings.timeouts.idle).await;
         let body = self.secrets.document(&body);
         self.settings.dialect.refusal(status, &body)
     }
@@ -280,7 +269,7 @@ impl From<sse::Error> for Failure {
 }
 
 /// The class with the wait that the answer's headers ask for.
-fn with_wait(class: Class, wait: Option<Duration>) -> Class {
+pub(super) fn with_wait(class: Class, wait: Option<Duration>) -> Class {
     let wait = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
     match class {
         Class::RateLimited { retry_after_ms } => Class::RateLimited {
@@ -293,8 +282,25 @@ fn with_wait(class: Class, wait: Option<Duration>) -> Class {
     }
 }
 
+/// Of the body of an answer with an error status that which comes in time.
+pub(super) async fn refused_with(incoming: &mut Incoming<'_>, time: Duration) -> Vec<u8> {
+    let mut body = Vec::new();
+    let reading = async {
+        while body.len() < REFUSAL {
+            match incoming.next().await {
+                Ok(Some(piece)) => body.extend_from_slice(&piece),
+                Ok(None) | Err(_) => break,
+            }
+        }
+    };
+    // What was read until then says enough.
+    let _ = timeout(time, reading).await;
+    body.truncate(REFUSAL);
+    body
+}
+
 /// Where an answer redirects to, without what may be secret in it.
-fn redirection(status: u16, response: &Response) -> Option<String> {
+pub(super) fn redirection(status: u16, response: &Response) -> Option<String> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     if !(300..400).contains(&status) {
         return None;

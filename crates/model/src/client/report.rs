@@ -16,14 +16,18 @@ pub(super) fn reason(
     failure: &Failure,
     ending: &str,
 ) -> String {
-    let said = secrets.text(&failure.reason);
-    let said = shortened(&said);
+    let said = said(secrets, &failure.reason);
     let said = match failure.class {
         Class::Unauthorised => unauthorised(settings, &said),
         _ => said,
     };
     // The ending may hold the reason of another failure.
     said + &shortened(&secrets.text(ending))
+}
+
+/// A text without keys, and no longer than is told.
+pub(super) fn said(secrets: &Secrets, text: &str) -> String {
+    shortened(&secrets.text(text))
 }
 
 fn unauthorised(settings: &Settings, said: &str) -> String {

@@ -26,13 +26,20 @@ pub(super) struct Secrets {
 
 impl Secrets {
     pub(super) fn of(settings: &Settings) -> Secrets {
+        Secrets::with(settings, &[])
+    }
+
+    /// Those of the settings, and more.
+    pub(super) fn with(settings: &Settings, more: &[String]) -> Secrets {
         let key = settings.auth.key().map(Key::expose);
         let headers = settings
             .headers
             .iter()
             .filter_map(|header| header.value().to_str().ok())
             .filter(|value| value.len() >= SHORTEST_HEADER);
-        let secrets: Vec<&str> = key.into_iter().chain(headers).collect();
+        let more = more.iter().map(String::as_str);
+        let more = more.filter(|secret| secret.len() >= SHORTEST_HEADER);
+        let secrets: Vec<&str> = key.into_iter().chain(headers).chain(more).collect();
         let finder = |shortest: usize| {
             let long = secrets.iter().filter(|secret| secret.len() >= shortest);
             let forms: Vec<String> = long.flat_map(|secret| forms(secret)).collect();

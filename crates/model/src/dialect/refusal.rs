@@ -29,7 +29,7 @@ pub(super) const fn by_status(status: u16) -> Class {
 }
 
 /// A failure whose body is not an error of the dialect: a proxy's page, plain text, nothing.
-pub(super) fn foreign(status: u16, body: &[u8]) -> Failure {
+pub(crate) fn foreign(status: u16, body: &[u8]) -> Failure {
     let text = readable(body);
     if let Some(title) = page(&text) {
         // The address is wrong, not the model.
@@ -39,7 +39,7 @@ pub(super) fn foreign(status: u16, body: &[u8]) -> Failure {
         };
         return Failure::new(
             class,
-            format!("HTTP {status} with {title}; check the provider's base address"),
+            format!("HTTP {status} with {title}; check the address"),
         );
     }
     let said = reason(&text);
@@ -54,7 +54,7 @@ pub(super) fn foreign(status: u16, body: &[u8]) -> Failure {
 /// A body or event that could not be read as the JSON it should be.
 pub(super) fn unreadable(body: &[u8], error: &serde_json::Error) -> Failure {
     let reason = match page(&readable(body)) {
-        Some(title) => format!("{title} came instead of a reply; check the base address"),
+        Some(title) => format!("{title} came instead of a reply; check the address"),
         None => format!("the reply cannot be read: {}", reason(&error.to_string())),
     };
     Failure::new(Class::BadReply, reason)
@@ -134,7 +134,7 @@ mod tests {
                 Class::Unavailable {
                     retry_after_ms: None
                 },
-                "HTTP 502 with a web page (\"502 Bad Gateway\"); check the provider's base address"
+                "HTTP 502 with a web page (\"502 Bad Gateway\"); check the address"
             )
         );
         assert_eq!(foreign(404, b"<html>").class, Class::BadRequest);

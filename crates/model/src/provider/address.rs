@@ -17,7 +17,7 @@ pub struct Address {
 
 /// Why a text is not the address of a provider. Does not show a user or password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the base URL `{shown}` {reason}")]
+#[error("the address `{shown}` {reason}")]
 pub struct Error {
     shown: String,
     reason: Reason,
@@ -43,22 +43,11 @@ impl Address {
     /// It has no scheme or one that is not http or https, holds credentials, a query or a
     /// fragment, names a single endpoint, or is no URL.
     pub fn parse(text: &str) -> Result<Address, Error> {
-        let text = text.trim();
+        let mut base = Address::endpoint(text)?.base;
         let error = |reason| Error {
-            shown: without_user(text),
+            shown: without_user(text.trim()),
             reason,
         };
-        if !text.contains("://") {
-            return Err(error(Reason::NoScheme));
-        }
-        let mut base =
-            Url::parse(text).map_err(|problem| error(Reason::Malformed(problem.to_string())))?;
-        if !matches!(base.scheme(), "http" | "https") {
-            return Err(error(Reason::Scheme(base.scheme().to_owned())));
-        }
-        if !base.username().is_empty() || base.password().is_some() {
-            return Err(error(Reason::Credentials));
-        }
         if base.query().is_some() || base.fragment().is_some() {
             return Err(error(Reason::QueryOrFragment));
         }
@@ -67,6 +56,34 @@ impl Address {
             return Err(error(Reason::Endpoint(endpoint)));
         }
         base.set_path(&path);
+        Ok(Address {
+            base,
+            api_version: None,
+            deployments: false,
+        })
+    }
+
+    /// Reads the address of one endpoint, which is asked as it is.
+    ///
+    /// # Errors
+    /// It has no scheme or one that is not http or https, holds credentials, or is no URL.
+    pub fn endpoint(text: &str) -> Result<Address, Error> {
+        let text = text.trim();
+        let error = |reason| Error {
+            shown: without_user(text),
+            reason,
+        };
+        if !text.contains("://") {
+            return Err(error(Reason::NoScheme));
+        }
+        let base =
+            Url::parse(text).map_err(|problem| error(Reason::Malformed(problem.to_string())))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(error(Reason::Scheme(base.scheme().to_owned())));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(error(Reason::Credentials));
+        }
         Ok(Address {
             base,
             api_version: None,
@@ -104,6 +121,11 @@ impl Address {
             url.query_pairs_mut().append_pair("api-version", version);
         }
         url
+    }
+
+    /// All of it, for an address that is one endpoint's.
+    pub(crate) fn whole(&self) -> Url {
+        self.base.clone()
     }
 
     /// Whether requests are encrypted.
@@ -146,7 +168,7 @@ impl fmt::Display for Reason {
             }
             Reason::Malformed(problem) => write!(f, "cannot be read: {problem}"),
             Reason::Credentials => f.write_str(
-                "holds a user or password; take it out and name a key in the provider's settings",
+                "holds a user or password; take it out and name a key or a header for it",
             ),
             Reason::QueryOrFragment => {
                 f.write_str("has a query or fragment (`?` or `#`); it must end before that")

@@ -194,7 +194,7 @@ fn settings_that_cannot_work() {
     let bad = Settings::new("local", Kind::Compatible, Some("localhost:1"), None).unwrap_err();
     assert_eq!(
         bad.to_string(),
-        "provider `local`: the base URL `localhost:1` has no scheme; write http://… or https://…"
+        "provider `local`: the address `localhost:1` has no scheme; write http://… or https://…"
     );
     let mut zero = Settings::new("openai", Kind::OpenAi, None, None).unwrap();
     assert_eq!(zero.check(), Ok(()));

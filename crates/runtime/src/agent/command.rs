@@ -12,7 +12,7 @@ use super::{Agent, Answer, Ctx, Failure, Task, request};
 use crate::process::{self, Error, Finished, Job};
 
 /// The most a program may write to standard output.
-const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 /// How much of an output that is no answer is shown.
 const PREVIEW_CHARS: usize = 120;
 
@@ -77,7 +77,7 @@ fn read(program: &str, finished: Finished) -> Result<Answer, Failure> {
 }
 
 /// An answer, or what is wrong with the output.
-fn parse(stdout: Vec<u8>) -> Result<Answer, String> {
+pub(super) fn parse(stdout: Vec<u8>) -> Result<Answer, String> {
     let text = String::from_utf8(stdout).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let shown = preview(&String::from_utf8_lossy(error.as_bytes()));

@@ -127,8 +127,8 @@ impl Ctx {
         &self.inner.prefix
     }
 
-    /// Done when the run is cancelled. The attempt's future is dropped as well; this is for work
-    /// that runs elsewhere.
+    /// Done when the attempt is over: cancelled, out of time, or ended. Its future is dropped as
+    /// well; this is for work that runs elsewhere.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.inner.cancelled
     }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 
-use ractor::Message;
-use tokio::sync::Semaphore;
+use ractor::{ActorProcessingErr, Message};
+use tokio::sync::{Semaphore, mpsc};
 use unisono_context::message::NewMessage;
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{MessageId, Ppm, Role, Tokens, TurnId};
@@ -18,7 +18,9 @@ use unisono_store::Memory;
 
 use super::*;
 use crate::agent::fixture;
-use crate::{Agent, Answer, Ctx, Failure, Task, clock, compactor, pool, session, tokenizer};
+use crate::{
+    Agent, Answer, Ctx, Failure, Task, clock, compactor, pool, session, tokenizer, worker,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -363,5 +365,62 @@ async fn what_does_not_exist_or_is_refused_is_said() {
         unknown,
         Err(Error::Refused(Refusal::UnknownTurn(_)))
     ));
+    runtime.shutdown().await;
+}
+
+/// An actor whose tasks are never done; says when nobody waits for one any more.
+struct Endless(mpsc::UnboundedSender<()>);
+
+impl Actor for Endless {
+    type Msg = worker::Msg;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<worker::Msg>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<worker::Msg>,
+        worker::Msg::Work(job): worker::Msg,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        let over = self.0.clone();
+        tokio::spawn(async move {
+            job.ctx().cancelled().cancelled().await;
+            let _ = over.send(());
+            job.end(Ok(Answer::text("too late")));
+        });
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_actor_learns_that_nobody_waits_for_a_task_any_more() {
+    let (over, mut is_over) = mpsc::unbounded_channel();
+    let kinds = Kinds::default().with_actor("gated", move || (Endless(over.clone()), ()));
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let runtime = Runtime::start(journal, kinds, Models::default(), Options::default());
+    let runtime = runtime.await.unwrap();
+    let late = Arc::new(Definition {
+        timeout_ms: 30,
+        ..fixture::definition(Kind::Custom("gated".into()))
+    });
+    let patient = gated();
+    for (lead, cancelled) in [(&late, false), (&patient, true)] {
+        let handle = runtime.create(conversation(2)).await.unwrap();
+        let (new, id) = (turn(lead, 0), TurnId::from_u128(clock::new_id()));
+        handle.accept(NewTurn { id, ..new }).await.unwrap();
+        if cancelled {
+            handle.cancel(id).await.unwrap();
+        }
+        let outcome = ended(&handle, id).await;
+        assert_eq!(outcome == Outcome::Cancelled, cancelled, "{outcome}");
+        if !cancelled {
+            let told = tokio::time::timeout(PATIENCE, is_over.recv()).await;
+            assert_eq!(told.expect("it is told"), Some(()));
+        }
+    }
     runtime.shutdown().await;
 }

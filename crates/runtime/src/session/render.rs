@@ -44,7 +44,7 @@ struct Audience {
 
 impl Audience {
     fn of(definition: &Definition) -> Audience {
-        let program = matches!(definition.kind, Kind::Command(_));
+        let program = matches!(definition.kind, Kind::Command(_) | Kind::Http(_));
         let native = program || &*definition.model == EXTRACTIVE;
         Audience {
             model: (!native).then(|| definition.model.clone()),

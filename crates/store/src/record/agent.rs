@@ -65,6 +65,24 @@ pub(crate) enum Kind {
     Llm,
     Command(Command),
     Custom(Arc<str>),
+    Http(Http),
+}
+
+impl Kind {
+    /// The version that knew it first, of those since 2.
+    pub(super) const fn since(&self) -> u16 {
+        match self {
+            Self::Llm | Self::Command(_) | Self::Custom(_) => 2,
+            Self::Http(_) => 3,
+        }
+    }
+}
+
+/// How a server is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Http {
+    url: Arc<str>,
+    headers: TextMap,
 }
 
 /// How a program is started.
@@ -149,6 +167,10 @@ impl From<&agent::Kind> for Kind {
             agent::Kind::Llm => Self::Llm,
             agent::Kind::Command(command) => Self::Command(command.into()),
             agent::Kind::Custom(name) => Self::Custom(name.clone()),
+            agent::Kind::Http(http) => Self::Http(Http {
+                url: http.url.clone(),
+                headers: (&http.headers).into(),
+            }),
         }
     }
 }
@@ -161,6 +183,10 @@ impl TryFrom<Kind> for agent::Kind {
             Kind::Llm => Self::Llm,
             Kind::Command(command) => Self::Command(command.try_into()?),
             Kind::Custom(name) => Self::Custom(name),
+            Kind::Http(http) => Self::Http(agent::Http {
+                url: http.url,
+                headers: http.headers.try_into()?,
+            }),
         })
     }
 }

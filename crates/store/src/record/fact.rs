@@ -157,7 +157,7 @@ pub(super) enum Fact {
 
 impl Fact {
     /// The version that knew it first, of those that differ in nothing else from this one.
-    pub(super) const fn since(&self) -> u16 {
+    pub(super) fn since(&self) -> u16 {
         match self {
             Self::TurnKeyed { .. } => 3,
             Self::PhrasesSet { .. } | Self::TopicsDecided { .. } | Self::TopicSealed { .. } => 3,
@@ -172,6 +172,7 @@ impl Fact {
                 outcome: Outcome::Restored { .. },
                 ..
             } => 3,
+            Self::Defined { definition } => definition.kind.since(),
             _ => 2,
         }
     }

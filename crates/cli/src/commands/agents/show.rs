@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use unisono_daemon::agents::Agent;
-use unisono_session::agent::{Command, ContextMode, Kind, OnFailure};
+use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure};
 
 use super::list::json;
 use crate::app::App;
@@ -11,7 +11,8 @@ use crate::show;
 
 const HELP: &str = "\
 JSON: as of `list`, with instructions, digest, window_tokens, max_turns, timeout_ms, retries,
-max_concurrent, context, on_failure, delegates, and command {program, args} for programs.";
+max_concurrent, context, on_failure, delegates, command {program, args} for programs, and
+http {url, headers} for servers.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -66,6 +67,7 @@ fn text(app: &App, agent: &Agent) -> String {
                 .collect();
             format!("command: {}", all.join(" "))
         }
+        Kind::Http(Http { url, .. }) => format!("http: {url}"),
         other => other.name().to_owned(),
     };
     let window = show::tokens(d.limits.window);
@@ -131,8 +133,14 @@ fn whole(agent: &Agent) -> serde_json::Value {
         .map(|id| id.as_str())
         .collect::<Vec<_>>()
         .into();
-    if let Kind::Command(Command { program, args, .. }) = &d.kind {
-        value["command"] = json!({"program": program, "args": args});
+    match &d.kind {
+        Kind::Command(Command { program, args, .. }) => {
+            value["command"] = json!({"program": program, "args": args});
+        }
+        Kind::Http(Http { url, headers }) => {
+            value["http"] = json!({"url": url, "headers": headers});
+        }
+        Kind::Llm | Kind::Custom(_) => {}
     }
     value
 }

@@ -174,6 +174,7 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ),
         ("defined_llm", defined(agent::Kind::Llm)),
         ("defined_command", defined(agent::Kind::Command(command()))),
+        ("defined_http", defined(agent::Kind::Http(http()))),
         (
             "defined_custom",
             defined(agent::Kind::Custom("echo".into())),

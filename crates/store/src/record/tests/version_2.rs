@@ -12,6 +12,7 @@ use crate::codec;
 use crate::error::Fault;
 use crate::record::{decode, fact};
 use unisono_context::compaction::Step;
+use unisono_session::agent::Kind;
 use unisono_session::event::{Event, Fact, Outcome};
 
 /// Whether version 2 had such a fact.
@@ -31,6 +32,7 @@ pub(super) fn knew(fact: &Fact) -> bool {
             outcome: Outcome::Restored { .. },
             ..
         } => false,
+        Fact::Defined { definition } => !matches!(definition.kind, Kind::Http(_)),
         Fact::TurnAccepted { turn } => turn.work.checkpoint().is_none(),
         Fact::Altered { turn, .. } => turn.is_some(),
         _ => true,

@@ -227,7 +227,7 @@ fn what_is_no_error_of_the_dialect() {
         502,
         "<html>\n<title>502 Bad Gateway</title></html>",
         AWAY,
-        "HTTP 502 with a web page (\"502 Bad Gateway\"); check the provider's base address",
+        "HTTP 502 with a web page (\"502 Bad Gateway\"); check the address",
     );
     check(429, "slow down", RATE, "HTTP 429: slow down");
     check(500, "", AWAY, "HTTP 500 without a reason");

@@ -139,10 +139,12 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
             cwd,
         },
     );
+    let http = (text(), text_map()).prop_map(|(url, headers)| agent::Http { url, headers });
     let kind = prop_oneof![
         Just(agent::Kind::Llm),
         command.prop_map(agent::Kind::Command),
         text().prop_map(agent::Kind::Custom),
+        http.prop_map(agent::Kind::Http),
     ];
     let limits = (tokens(), tokens(), encoding(), tokens()).prop_map(
         |(window, max_output, encoding, per_message)| Limits {

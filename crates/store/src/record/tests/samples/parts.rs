@@ -42,6 +42,13 @@ pub(super) fn command() -> agent::Command {
     }
 }
 
+pub(super) fn http() -> agent::Http {
+    agent::Http {
+        url: "https://agents.test/scout".into(),
+        headers: [("Authorization".into(), "Bearer ${SCOUT_TOKEN}".into())].into(),
+    }
+}
+
 pub(super) fn defined(kind: agent::Kind) -> Fact {
     Fact::Defined {
         definition: Arc::new(Definition {

@@ -1,0 +1,115 @@
+//! An agent that is an actor: one for all tasks of its kind, with a mailbox and a state of its own.
+//!
+//! The runtime starts it with the first task, sends it [`worker::Msg`](crate::worker::Msg), starts
+//! it again with the next task when it has ended or panicked, and stops it at shutdown. What was in
+//! its hands when it ended is tried again as each definition's `retries` say. Its mailbox holds at
+//! most as many tasks as its agents may work on at once (`max_concurrent`).
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorRef, ActorStatus};
+use tokio::sync::{Mutex, oneshot};
+use unisono_session::run::Cause;
+
+use super::{Agent, Answer, Ctx, Failure, Task};
+use crate::worker::{Job, Msg};
+
+/// How long an actor may take to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What makes the actor and what it is started with.
+type Make<A> = dyn Fn() -> (A, <A as Actor>::Arguments) + Send + Sync;
+
+/// The actor of a kind.
+pub(crate) struct ActorAgent<A: Actor<Msg = Msg>> {
+    kind: Arc<str>,
+    make: Box<Make<A>>,
+    alive: Mutex<Option<ActorRef<Msg>>>,
+}
+
+impl<A: Actor<Msg = Msg>> ActorAgent<A> {
+    pub(crate) fn new(
+        kind: Arc<str>,
+        make: impl Fn() -> (A, A::Arguments) + Send + Sync + 'static,
+    ) -> ActorAgent<A> {
+        ActorAgent {
+            kind,
+            make: Box::new(make),
+            alive: Mutex::default(),
+        }
+    }
+
+    /// The actor, started if there is none that works.
+    async fn actor(&self) -> Result<ActorRef<Msg>, Failure> {
+        let mut alive = self.alive.lock().await;
+        if let Some(actor) = alive.as_ref().filter(|actor| works(actor)) {
+            return Ok(actor.clone());
+        }
+        let (actor, args) = (self.make)();
+        let (actor, _) = Actor::spawn(None, actor, args).await.map_err(|error| {
+            let reason = format!(
+                "the actor of kind `{}` cannot be started: {error}",
+                self.kind
+            );
+            Failure::new(Cause::Unavailable, reason)
+        })?;
+        *alive = Some(actor.clone());
+        Ok(actor)
+    }
+
+    fn lost(&self) -> Failure {
+        let reason = format!(
+            "the actor of kind `{}` ended or dropped the task before it said how that went",
+            self.kind
+        );
+        Failure::new(Cause::Panic, reason)
+    }
+}
+
+fn works(actor: &ActorRef<Msg>) -> bool {
+    actor.get_status() < ActorStatus::Stopping
+}
+
+impl<A: Actor<Msg = Msg>> Agent for ActorAgent<A> {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let actor = self.actor().await?;
+        let (reply, ended) = oneshot::channel();
+        let job = Msg::Work(Box::new(Job::new(task, ctx, reply)));
+        actor.send_message(job).map_err(|_| self.lost())?;
+        // A task whose actor is gone is dropped with its reply.
+        ended.await.unwrap_or_else(|_| Err(self.lost()))
+    }
+}
+
+/// What is stopped with the runtime.
+pub(crate) trait Stop: Send + Sync {
+    fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+impl<A: Actor<Msg = Msg>> Stop for ActorAgent<A> {
+    fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            let Some(actor) = self.alive.lock().await.take().filter(works) else {
+                return;
+            };
+            if actor.stop_and_wait(None, Some(PATIENCE)).await.is_err() {
+                let kind = &*self.kind;
+                tracing::warn!(kind, "the actor of a kind does not stop, and is killed");
+                actor.kill();
+            }
+        })
+    }
+}
+
+impl<A: Actor<Msg = Msg>> fmt::Debug for ActorAgent<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ActorAgent({})", self.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! An agent that is a server: the prompt as JSON by POST, in the reply an answer as a program
+//! gives it.
+//!
+//! An attempt is one request. What the server may have done is done again only where the run is
+//! tried again: after a failure that its definition's `retries` allow, and after a crash. Each
+//! request of a run has the same header `Idempotency-Key`, so that a server whose work has
+//! effects can do it once.
+
+use std::time::Duration;
+
+use unisono_context::digest::Hasher;
+use unisono_model::client::Post;
+use unisono_model::provider::{Address, Header, Settings};
+use unisono_session::agent::Http;
+use unisono_session::brief::Brief;
+use unisono_session::run::Cause;
+
+use super::command::{MAX_OUTPUT_BYTES, parse};
+use super::template::Template;
+use super::{Agent, Answer, Ctx, Failure, Task, failure, request};
+
+/// How much longer than an attempt may take a server would be waited for.
+const GRACE: Duration = Duration::from_millis(500);
+/// Hex digits of the idempotency key.
+const KEY_DIGITS: usize = 32;
+
+/// Carries out definitions of kind `http`.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpAgent {
+    http: Http,
+}
+
+impl HttpAgent {
+    pub(crate) fn new(http: Http) -> HttpAgent {
+        HttpAgent { http }
+    }
+}
+
+impl Agent for HttpAgent {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        ctx.check_prefix()?;
+        let brief = ctx.brief();
+        let look = |name: &str| std::env::var(name).ok();
+        let Server { settings, secrets } = server(brief, &self.http, look)?;
+        let origin = settings.address.origin();
+        let post = Post::new(settings, &secrets);
+        let post = post.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))?;
+        ctx.progress(format!("asking {origin}"));
+        let document = request::document(brief, ctx.prefix());
+        let answered = post.send(document, &key(brief)).await;
+        let answered = answered.map_err(|failed| Failure {
+            wait_ms: failed.class.retry_after_ms(),
+            ..Failure::new(
+                failure::cause(failed.class),
+                format!("{origin}: {}", failed.reason),
+            )
+        })?;
+        parse(answered).map_err(|wrong| {
+            let reason = format!("{origin} gave no answer: {wrong}");
+            Failure::new(Cause::BadOutput, reason)
+        })
+    }
+}
+
+/// The same for every attempt of the run, and for no other run.
+fn key(brief: &Brief) -> String {
+    let mut hasher = Hasher::new("unisono/idempotency-key", 1);
+    hasher
+        .bytes(&brief.turn.as_u128().to_be_bytes())
+        .bytes(&brief.run.as_u128().to_be_bytes());
+    let mut key = hasher.finish().to_string();
+    key.truncate(KEY_DIGITS);
+    key
+}
+
+/// How a server is asked, and what of that is secret.
+#[derive(Debug)]
+struct Server {
+    settings: Settings,
+    secrets: Vec<String>,
+}
+
+/// With the values of the variables that the headers name.
+fn server(
+    brief: &Brief,
+    http: &Http,
+    look: impl Fn(&str) -> Option<String>,
+) -> Result<Server, Failure> {
+    let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+    let definition = &brief.definition;
+    let address = Address::endpoint(&http.url).map_err(|error| wrong(error.to_string()))?;
+    let mut settings = Settings::of_endpoint(definition.id.as_str(), address);
+    let mut secrets = Vec::new();
+    for (name, value) in &http.headers {
+        let template = Template::parse(value).map_err(wrong)?;
+        secrets.extend(template.variables().filter_map(&look));
+        let value = template.fill(&look).map_err(|variable| {
+            wrong(format!(
+                "header `{name}` takes its value from the variable {variable}, which is not set"
+            ))
+        })?;
+        let header = Header::new(name, &value).map_err(|error| wrong(error.to_string()))?;
+        settings.headers.push(header);
+    }
+    // Until the attempt's own limit ends it, the server is waited for.
+    let limit = Duration::from_millis(definition.timeout_ms) + GRACE;
+    settings.timeouts.first_byte = limit;
+    settings.timeouts.idle = limit;
+    settings.timeouts.total = limit;
+    settings.caps.response = MAX_OUTPUT_BYTES;
+    Ok(Server { settings, secrets })
+}
+
+#[cfg(test)]
+mod tests;
