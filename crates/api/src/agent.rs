@@ -10,7 +10,7 @@ pub struct Agent {
     pub agent: String,
     /// What it is for.
     pub description: String,
-    /// `llm`, `extractive`, `command`, or the name of a kind of one's own.
+    /// `llm`, `extractive`, `command`, `http`, or the name of a kind of one's own.
     pub kind: String,
     /// Its model.
     pub model: String,
@@ -18,6 +18,21 @@ pub struct Agent {
     pub tools: Vec<String>,
     /// Where it is defined.
     pub origin: String,
+}
+
+/// What came of reading the definitions of agents again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reload {
+    /// Whether turns that begin from now on have what was read; if not, all is as it was.
+    pub taken: bool,
+    /// Agents there are now and were not before.
+    pub added: Vec<String>,
+    /// Agents that are defined otherwise.
+    pub changed: Vec<String>,
+    /// Agents there are no more.
+    pub removed: Vec<String>,
+    /// What is odd about the definitions, or, where they were not taken, also what is wrong.
+    pub problems: Vec<String>,
 }
 
 /// A model of the catalogue.

@@ -9,11 +9,13 @@
 mod alone;
 mod changed;
 mod define;
+mod difference;
 mod files;
 mod http;
 pub mod import;
 mod keys;
 mod output_schema;
+mod seen;
 mod team;
 
 use std::collections::BTreeMap;
@@ -24,8 +26,10 @@ use unisono_session::agent::Definition;
 
 pub use alone::answers_alone;
 pub use changed::Change;
+pub use difference::Difference;
 pub use files::EMBEDDED;
 pub(crate) use keys::KEYS;
+pub(crate) use seen::Seen;
 
 use crate::config::Loaded;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};

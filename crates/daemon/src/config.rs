@@ -207,6 +207,9 @@ pub struct Server {
     pub body_limit_bytes: u32,
     /// Seconds that what is being answered may take when the program stops.
     pub drain_seconds: u64,
+    /// Seconds between two looks at the files that define agents; 0: they are read when somebody
+    /// asks for it.
+    pub reload_seconds: u64,
 }
 
 /// Messages on stderr.
@@ -274,6 +277,24 @@ impl Loaded {
     /// The place of the setting at a path of keys.
     pub(crate) fn place(&self, path: &[&str]) -> Place {
         self.layers.place(path)
+    }
+
+    /// The same settings, with the tables of agents as they are written now. A setting of another
+    /// kind that is written otherwise by now stays as it was; that is a warning.
+    pub(crate) fn with_agents_of_now(&self) -> (Loaded, Diagnostics) {
+        let mut found = Diagnostics::default();
+        let layers = Layers::read(&self.sources, &mut found);
+        for setting in show::differing(&self.layers, &layers) {
+            let problem = format!("`{}` has changed", setting.key);
+            let diagnostic = Diagnostic::warning(setting.place, problem).on(setting.key);
+            found.push(diagnostic.help("it takes effect when the program is started again"));
+        }
+        let loaded = Loaded {
+            project: self.sources.project(),
+            layers,
+            ..self.clone()
+        };
+        (loaded, found)
     }
 
     /// The tables of agents, all layers merged.

@@ -8,10 +8,13 @@
 //! daemon.shutdown()         ─► open turns stay open and go on at the next start
 //! ```
 
+mod reload;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use tokio::sync::{Mutex, watch};
 use unisono_context::{AgentId, SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
@@ -29,6 +32,8 @@ use crate::models::{self, Learnt};
 use crate::providers;
 use crate::setup::Setup;
 use crate::summarisers;
+
+pub use reload::Reload;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -208,7 +213,11 @@ impl Builder {
 /// A running runtime with its configuration and agents.
 #[derive(Debug)]
 pub struct Daemon {
-    setup: Setup,
+    setup: RwLock<Arc<Setup>>,
+    kinds: Kinds,
+    /// Held while agents are read again.
+    reloading: Mutex<()>,
+    reloads: watch::Sender<Option<Arc<Reload>>>,
     runtime: Runtime,
     learnt: Learnt,
     salvage: Option<Salvage>,
@@ -230,7 +239,7 @@ impl Daemon {
         let models = models::build(&setup, &learnt.calibrations);
         let runtime = Runtime::start(
             opened.journal,
-            kinds,
+            kinds.clone(),
             models,
             Options {
                 search_index,
@@ -239,7 +248,10 @@ impl Daemon {
         )
         .await?;
         Ok(Daemon {
-            setup,
+            setup: RwLock::new(Arc::new(setup)),
+            kinds,
+            reloading: Mutex::default(),
+            reloads: watch::Sender::new(None),
             runtime,
             learnt,
             salvage: opened.salvage,
@@ -249,11 +261,6 @@ impl Daemon {
     /// What was learnt of models' tokens.
     pub fn calibrations(&self) -> &Calibrations {
         &self.learnt.calibrations
-    }
-
-    /// Configuration and agents.
-    pub fn setup(&self) -> &Setup {
-        &self.setup
     }
 
     /// The runtime.
@@ -293,10 +300,10 @@ impl Daemon {
     /// There is none of that id, or its journal cannot be read.
     pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
         let handle = self.runtime.open(session).await?;
-        let roster = self.setup.roster.clone();
+        let setup = self.setup();
         let look = move |state: &unisono_session::State| -> Vec<(AgentId, Change)> {
             let turns = state.open_turns();
-            turns.flat_map(|turn| roster.changed(turn)).collect()
+            turns.flat_map(|turn| setup.roster.changed(turn)).collect()
         };
         for (agent, change) in handle.inspect(look).await? {
             tracing::info!(%session, %agent, "an agent of an open turn {change} since it began");
@@ -310,10 +317,11 @@ impl Daemon {
     /// # Errors
     /// An agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
-        let mut turn = ask::turn(&self.setup, ask)?;
-        turn.calibrations = models::calibrations(&self.setup, &turn.team, self.calibrations());
+        let setup = self.setup();
+        let mut turn = ask::turn(&setup, ask)?;
+        turn.calibrations = models::calibrations(&setup, &turn.team, self.calibrations());
         if matches!(turn.work, Work::Answer { .. }) {
-            models::check(&self.setup, &turn.team)?;
+            models::check(&setup, &turn.team)?;
         }
         let id = turn.id;
         if let Some(key) = ask.key() {

@@ -215,7 +215,7 @@ impl Evaluation {
             id: TurnId::new(Uuid::now_v7()),
             branch: MAIN.into(),
             work,
-            calibrations: models::calibrations(self.daemon.setup(), &team, learnt),
+            calibrations: models::calibrations(&self.daemon.setup(), &team, learnt),
             team,
             policy,
             phrases: Vec::new(),
@@ -240,7 +240,8 @@ impl Evaluation {
                 };
             }
         };
-        let loaded = &self.daemon.setup().loaded;
+        let setup = self.daemon.setup();
+        let loaded = &setup.loaded;
         let own = Compaction {
             all: Numbers {
                 preset: Some(preset.name().to_owned()),

@@ -190,6 +190,7 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         let Server { shared, router, .. } = self;
         let resuming = tokio::spawn(resume(shared.clone()));
+        let following = tokio::spawn(follow_agents(shared.clone()));
         notify(sd_notify::NotifyState::Ready);
         let told = self.stop;
         let until = async {
@@ -202,9 +203,11 @@ impl Server {
             failed
         };
         let failed = connections::serve(self.listener, router, self.limits, until).await;
-        resuming.abort();
-        // Aborted or not, it has to be gone before the daemon can be taken back.
-        let _ = resuming.await;
+        for task in [resuming, following] {
+            task.abort();
+            // Aborted or not, it has to be gone before the daemon can be taken back.
+            let _ = task.await;
+        }
         match Arc::into_inner(shared) {
             Some(shared) => shared.daemon.shutdown().await,
             None => tracing::warn!("a request is still held; the store closes with the process"),
@@ -231,6 +234,15 @@ fn login_link(shared: &Shared, host: &str) -> std::io::Result<String> {
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::debug!(%error, "the service manager was not told");
+    }
+}
+
+/// Notices agents that are defined anew, as often as it is set.
+async fn follow_agents(shared: Arc<Shared>) {
+    let seconds = shared.daemon.setup().loaded.config.server.reload_seconds;
+    if seconds > 0 {
+        let every = Duration::from_secs(seconds);
+        shared.daemon.follow_agents(every).await;
     }
 }
 

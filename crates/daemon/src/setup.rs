@@ -28,16 +28,38 @@ impl Setup {
         sources: Sources,
         kinds: impl IntoIterator<Item = &'k str>,
     ) -> Result<Setup, Diagnostics> {
-        let (loaded, mut found) = config::read(sources);
+        let (loaded, found) = config::read(sources);
         let Some(loaded) = loaded else {
             return Err(found);
         };
+        Setup::checked(loaded, kinds, Vec::new(), found)
+    }
+
+    /// The same configuration with the agents as they are defined now, in files and in tables of
+    /// the configuration, checked as at a start. `kinds` as for [`Setup::load`].
+    ///
+    /// # Errors
+    /// Something is wrong that a person must put right; the list says what, where, and how.
+    pub fn with_agents_of_now<'k>(
+        &self,
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Setup, Diagnostics> {
+        let (loaded, found) = self.loaded.with_agents_of_now();
+        Setup::checked(loaded, kinds, self.recorded_models.clone(), found)
+    }
+
+    fn checked<'k>(
+        loaded: Loaded,
+        kinds: impl IntoIterator<Item = &'k str>,
+        recorded_models: Vec<String>,
+        mut found: Diagnostics,
+    ) -> Result<Setup, Diagnostics> {
         let (roster, more) = Roster::read(&loaded, kinds);
         found.extend(more);
         let mut setup = Setup {
             loaded,
             roster,
-            recorded_models: Vec::new(),
+            recorded_models,
             warnings: Diagnostics::default(),
         };
         summarisers::check(&setup, &mut found);

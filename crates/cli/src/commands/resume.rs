@@ -96,10 +96,9 @@ async fn one(
     let before = Sessions::new(daemon.runtime().journal().clone())
         .state(id)
         .await?;
-    let changed = before
-        .turn(turn)
-        .map(|turn| daemon.setup().roster.changed(turn));
-    let compaction = &daemon.setup().loaded.config.compaction;
+    let setup = daemon.setup();
+    let changed = before.turn(turn).map(|turn| setup.roster.changed(turn));
+    let compaction = &setup.loaded.config.compaction;
     let mut watch = Watch::new(before, turn).notifying(compaction);
     watch.changed = changed.unwrap_or_default();
     let mut screen = Screen::new(&app.out);

@@ -20,6 +20,7 @@ mod import_agents;
 mod interrupted;
 mod pins;
 mod providers;
+mod reloading;
 mod restore;
 mod rounds;
 mod run;

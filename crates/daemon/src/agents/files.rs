@@ -163,6 +163,19 @@ fn directory(
     all
 }
 
+/// The files that define agents, a person's own first.
+pub(super) fn of_agents(loaded: &Loaded) -> Vec<PathBuf> {
+    let sources = loaded.sources();
+    // What cannot be read is told when it is read.
+    let mut untold = Diagnostics::default();
+    let bases = [sources.home.settings(), sources.project()];
+    let files = bases
+        .into_iter()
+        .flatten()
+        .flat_map(|base| definition_files(&base.join("agents"), &sources.directory, &mut untold));
+    files.collect()
+}
+
 /// The `.md` and `.toml` files of a directory, by name. No directory, no files.
 fn definition_files(directory: &Path, working: &Path, found: &mut Diagnostics) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(directory) {

@@ -101,6 +101,7 @@ const SERVER: &[Key] = &[
     key("connections", SOME),
     key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
     key("drain_seconds", SECONDS),
+    key("reload_seconds", Kind::Whole(0, 86_400)),
 ];
 
 const LOG: &[Key] = &[

@@ -29,6 +29,23 @@ pub(super) fn settings(layers: &Layers) -> Vec<Setting> {
     all.into_iter().map(|(_, setting)| setting).collect()
 }
 
+/// The settings that are written otherwise in `now` than in `before`, or not any more, those of
+/// agents aside.
+pub(super) fn differing(before: &Layers, now: &Layers) -> Vec<Setting> {
+    let (before, now) = (settings(before), settings(now));
+    let same = |a: &Setting, b: &Setting| a.key == b.key && a.value == b.value;
+    let changed = now
+        .iter()
+        .filter(|setting| !before.iter().any(|known| same(known, setting)));
+    let gone = before
+        .iter()
+        .filter(|setting| !now.iter().any(|known| known.key == setting.key));
+    let settings = changed.chain(gone).cloned();
+    settings
+        .filter(|setting| !setting.key.starts_with("agents."))
+        .collect()
+}
+
 fn leaves(layers: &Layers, path: Vec<String>, value: Value, all: &mut Vec<(usize, Setting)>) {
     if let Value::Dict(_, dict) = value {
         for (key, value) in dict {

@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use unisono_api::Problem;
-use unisono_api::agent::{Agent, Model};
+use unisono_api::agent::{Agent, Model, Reload};
+use unisono_api::{Code, Problem};
+use unisono_context::AgentId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
+use super::problem::Fault;
+use crate::daemon;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(agents))
+        .routes(routes!(reload))
         .routes(routes!(models))
 }
 
@@ -24,8 +28,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn agents(State(shared): State<Arc<Shared>>) -> Json<Vec<Agent>> {
-    let roster = &shared.daemon.setup().roster;
-    let agents = roster.iter().map(|agent| {
+    let setup = shared.daemon.setup();
+    let agents = setup.roster.iter().map(|agent| {
         let definition = &agent.definition;
         Agent {
             agent: definition.id.to_string(),
@@ -39,6 +43,39 @@ async fn agents(State(shared): State<Arc<Shared>>) -> Json<Vec<Agent>> {
     Json(agents.collect())
 }
 
+/// Reads the definitions of all agents again. Turns that begin after it have the new ones; if one
+/// is wrong, all stay as they were.
+#[utoipa::path(
+    post, path = "/v1/agents/reload", tag = "agents", security(("token" = [])),
+    responses((status = 200, description = "What is different", body = Reload),
+              (status = "default", description = "A problem: what is wrong, and where", body = Problem))
+)]
+async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault> {
+    let reload = told(&shared.daemon.reload_agents().await);
+    if reload.taken {
+        return Ok(Json(reload));
+    }
+    Err(Fault::new(Code::Refused, reload.problems.join("\n")))
+}
+
+/// What came of reading agents again, as it is told.
+pub(super) fn told(reload: &daemon::Reload) -> Reload {
+    let names = |agents: &[AgentId]| agents.iter().map(ToString::to_string).collect();
+    let problems = match reload {
+        Ok((_, warnings)) => warnings,
+        Err(found) => found,
+    };
+    let difference = reload.as_ref().map(|(difference, _)| difference.clone());
+    let difference = difference.unwrap_or_default();
+    Reload {
+        taken: reload.is_ok(),
+        added: names(&difference.added),
+        changed: names(&difference.changed),
+        removed: names(&difference.removed),
+        problems: problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
 /// The models of the catalogue.
 #[utoipa::path(
     get, path = "/v1/models", tag = "agents", security(("token" = [])),
@@ -46,7 +83,8 @@ async fn agents(State(shared): State<Arc<Shared>>) -> Json<Vec<Agent>> {
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<Model>> {
-    let loaded = &shared.daemon.setup().loaded;
+    let setup = shared.daemon.setup();
+    let loaded = &setup.loaded;
     let models = loaded.catalogue.entries().map(|entry| {
         let lacks = loaded.providers.lacks(&entry.model.provider);
         let model = entry.model.to_string();

@@ -60,9 +60,9 @@ pub(super) async fn of_branch(
 ) -> Result<Context, Fault> {
     let setup = shared.daemon.setup();
     let team = Ask::new("")
-        .team(setup)
+        .team(&setup)
         .map_err(crate::daemon::Error::from)?;
-    let (_, safety) = ask::policy(setup, &team);
+    let (_, safety) = ask::policy(&setup, &team);
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;

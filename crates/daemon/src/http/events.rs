@@ -1,8 +1,8 @@
 //! `/v1/sessions/{session}/events`: what happens, as server-sent events.
 //!
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
-//! that comes back with `Last-Event-ID` goes on where it was, also after a restart. Progress has
-//! no id and is not kept. A client that reads slowly holds nothing up: events are read from the
+//! that comes back with `Last-Event-ID` goes on where it was, also after a restart. Progress, and
+//! that agents were read again (`agents`), has no id and is not kept. A client that reads slowly holds nothing up: events are read from the
 //! journal when there is room for them.
 
 use std::convert::Infallible;
@@ -27,7 +27,8 @@ use utoipa_axum::routes;
 
 use super::extract::{Path, Query};
 use super::problem::Fault;
-use super::{Shared, sessions, turns, words};
+use super::{Shared, agents, sessions, turns, words};
+use crate::daemon::Reload;
 
 /// A comment is sent where nothing else was for so long, so that a dead connection shows.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -100,6 +101,7 @@ pub(super) struct Stream {
     after: u64,
     events: Events,
     progress: broadcast::Receiver<Said>,
+    reloads: watch::Receiver<Option<Arc<Reload>>>,
     stopping: watch::Receiver<bool>,
     until: Option<TurnId>,
     ended: bool,
@@ -114,6 +116,8 @@ pub(super) enum Next {
     Said(Said),
     /// Some of what was being done was missed.
     Missed,
+    /// Agents were read again.
+    Agents(Arc<Reload>),
 }
 
 impl Stream {
@@ -125,6 +129,7 @@ impl Stream {
     ) -> Result<Stream, Fault> {
         let (events, progress) = (session.events(after).await?, session.progress());
         Ok(Stream {
+            reloads: shared.daemon.reloads(),
             stopping: shared.stopping.clone(),
             shared,
             session,
@@ -168,6 +173,12 @@ impl Stream {
                         self.progress = self.session.progress();
                     }
                 },
+                // The daemon, which tells, is held by this stream.
+                Ok(()) = self.reloads.changed() => {
+                    if let Some(reload) = self.reloads.borrow_and_update().clone() {
+                        return Some(Next::Agents(reload));
+                    }
+                }
             }
         }
     }
@@ -187,6 +198,7 @@ impl Stream {
             Next::Said(said @ Said::Piece { .. }) => named("piece", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
             Next::Missed => sse::Event::default().comment("some progress was missed"),
+            Next::Agents(reload) => named("agents", &agents::told(&reload)),
         };
         Some((event, self))
     }

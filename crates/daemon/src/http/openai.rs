@@ -97,8 +97,11 @@ impl IntoResponse for Refused {
               (status = "default", description = "Why not", body = Failure))
 )]
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
-    let roster = &shared.daemon.setup().roster;
-    let agents = roster.iter().map(|agent| agent.definition.id.to_string());
+    let setup = shared.daemon.setup();
+    let agents = setup
+        .roster
+        .iter()
+        .map(|agent| agent.definition.id.to_string());
     let model = |id| Model {
         id,
         object: "model",
@@ -198,7 +201,7 @@ async fn asked(
         ask.lead(request.model.as_str())
             .agents(Vec::<String>::new())
     };
-    ask.team(shared.daemon.setup())
+    ask.team(&shared.daemon.setup())
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
     let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
     let metadata = request

@@ -150,8 +150,8 @@ impl<'t> Talk<'t> {
             return Ok(0);
         };
         let setup = self.daemon.setup();
-        let team = self.ask("").team(setup)?;
-        let (_, safety) = ask::policy(setup, &team);
+        let team = self.ask("").team(&setup)?;
+        let (_, safety) = ask::policy(&setup, &team);
         let mut state = self.state.clone();
         // Counting takes a tokenizer, and time.
         let counting = tokio::task::spawn_blocking(move || {
@@ -258,9 +258,9 @@ impl<'t> Talk<'t> {
 
     fn context(&self, full: bool) -> Result<()> {
         let (id, setup) = (self.begun()?.id(), self.daemon.setup());
-        let team = self.ask("").team(setup)?;
+        let team = self.ask("").team(&setup)?;
         let mut state = self.state.clone();
-        let shown = Shown::of(&mut state, id, &self.branch, setup, &team)?;
+        let shown = Shown::of(&mut state, id, &self.branch, &setup, &team)?;
         shown.print(self.app, &state, full);
         Ok(())
     }
@@ -321,7 +321,7 @@ impl<'t> Talk<'t> {
 
     fn list_agents(&self) -> Result<()> {
         let setup = self.daemon.setup();
-        let team = self.ask("").team(setup)?;
+        let team = self.ask("").team(&setup)?;
         let works = |id: &unisono_context::AgentId| {
             if team.lead.id == *id {
                 "answers"
@@ -352,7 +352,7 @@ impl<'t> Talk<'t> {
     fn choose(&mut self, agents: Option<String>) -> Result<()> {
         let before = self.agents.take();
         self.agents = agents.map(|text| assignments(&text));
-        let team = self.ask("").team(self.daemon.setup());
+        let team = self.ask("").team(&self.daemon.setup());
         let team = match team {
             Ok(team) => team,
             Err(error) => {

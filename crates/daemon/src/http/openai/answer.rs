@@ -126,7 +126,7 @@ impl Answer {
                 Some(Next::Said(Progress::Piece { run, text })) if Some(run) == self.lead => {
                     self.piece(&text);
                 }
-                Some(Next::Said(_)) => {}
+                Some(Next::Said(_) | Next::Agents(_)) => {}
                 Some(Next::Missed) => self.whole = false,
                 None => self.end().await,
             }

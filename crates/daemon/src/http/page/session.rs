@@ -118,7 +118,8 @@ fn head(about: &Session, branch: &str, context: Option<&Context>) -> Markup {
 }
 
 fn asking(shared: &Shared, id: &str, branch: &str) -> Markup {
-    let run = &shared.daemon.setup().loaded.config.run;
+    let setup = shared.daemon.setup();
+    let run = &setup.loaded.config.run;
     html! {
         section class="card" {
             h2 { "Ask" }

@@ -1,0 +1,150 @@
+//! Agents that are defined anew while the daemon works: the real program on real files.
+
+use serde_json::{Value, json};
+
+use crate::http::{Daemon, Events};
+use crate::interrupted::Scene;
+use crate::support::{Place, heard, tell};
+
+/// An agent that is a program which says that.
+fn saying(text: &str) -> String {
+    format!("---\ndescription: Says\nkind: command\ncommand: echo\nargs: ['{text}']\n---\n")
+}
+
+fn session(daemon: &Daemon) -> String {
+    let new = json!({"messages": [{"role": "user", "content": "We ship on Friday."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    format!("/v1/sessions/{}", made["session"].as_str().unwrap())
+}
+
+/// What the agent `says` answers in a turn.
+fn said(daemon: &Daemon, session: &str) -> Value {
+    let task = json!({"task": "When?", "agents": ["says"]});
+    let turn = daemon.post(&format!("{session}/turns"), &task).expect(200);
+    let turn = turn.json();
+    let runs = turn["runs"].as_array().unwrap().iter();
+    let mut says = runs.filter(|run| run["agent"] == "says");
+    says.next().unwrap()["text"].clone()
+}
+
+fn follow(daemon: &Daemon, session: &str) -> Events {
+    let path = format!("{session}/events");
+    daemon.request("GET", &path, None).expect(200).events()
+}
+
+/// The next word of agents that were read again and are so.
+#[track_caller]
+fn read_again(events: &mut Events, is: impl Fn(&Value) -> bool) -> Value {
+    let told = events.filter(|event| event.name == "agents");
+    let mut told = told.map(|event| serde_json::from_str(&event.data).unwrap());
+    told.find(|told| is(told)).unwrap()
+}
+
+#[test]
+fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
+    let place = Place::with_config("[server]\nreload_seconds = 1\n");
+    place.write("agents/says.md", saying("one"));
+    let daemon = Daemon::start(&place);
+    let session = session(&daemon);
+    assert_eq!(said(&daemon, &session), "one");
+    let mut events = follow(&daemon, &session);
+
+    place.write("agents/says.md", saying("two and more"));
+    place.write("agents/new.toml", "description = \"New\"\n");
+    let told = read_again(&mut events, |told| told["added"] == json!(["new"]));
+    assert_eq!(
+        (&told["taken"], &told["problems"]),
+        (&json!(true), &json!([]))
+    );
+    assert_eq!(said(&daemon, &session), "two and more");
+
+    // One that is wrong changes nothing, and that is said.
+    place.write("agents/new.toml", "description = \n");
+    place.write("agents/says.md", saying("three"));
+    let told = read_again(&mut events, |told| told["taken"] == false);
+    let problem = told["problems"][0].as_str().unwrap();
+    assert!(problem.starts_with("agents/new.toml:1:"), "{problem}");
+    assert_eq!(said(&daemon, &session), "two and more");
+    let listed = daemon.get("/v1/agents").expect(200).json();
+    let listed = listed.as_array().unwrap();
+    assert!(listed.iter().any(|agent| agent["agent"] == "new"));
+
+    std::fs::remove_file(place.path("agents/new.toml")).unwrap();
+    let told = read_again(&mut events, |told| told["taken"] == true);
+    assert_eq!(told["removed"], json!(["new"]));
+    assert_eq!(said(&daemon, &session), "three");
+    daemon.going.signal("TERM");
+    let done = daemon.going.finish().expect(0);
+    let words = ["agents/new.toml:1:", "not taken: those of before stay"];
+    done.says(&words);
+}
+
+#[test]
+fn they_are_read_when_asked_and_tables_of_the_settings_too() {
+    let config = "[server]\nreload_seconds = 0\n[agents.says]\ndescription = \"Says\"\n\
+                  kind = \"command\"\ncommand = \"echo\"\nargs = [\"one\"]\n";
+    let place = Place::with_config(config);
+    let daemon = Daemon::start(&place);
+    let session = session(&daemon);
+    let reload = || daemon.post("/v1/agents/reload", &json!({}));
+    let nothing = json!({"taken": true, "added": [], "changed": [], "removed": [], "problems": []});
+    assert_eq!(reload().expect(200).json(), nothing);
+
+    let changed = config.replace("[\"one\"]", "[\"two\"]") + "[run]\ntimeout_seconds = 77\n";
+    place.write("config/unisono.toml", &changed);
+    let told = reload().expect(200).json();
+    assert_eq!(told["changed"], json!(["says"]));
+    let problem = told["problems"][0].as_str().unwrap();
+    for words in [
+        "config/unisono.toml:9:",
+        "`run.timeout_seconds` has changed",
+        "started again",
+    ] {
+        assert!(problem.contains(words), "{words}: {problem}");
+    }
+    assert_eq!(said(&daemon, &session), "two");
+
+    // The agent that answers cannot go, nor one that another names.
+    place.write(
+        "agents/boss.md",
+        "---\ndescription: x\ndelegates: [says]\n---\n",
+    );
+    assert_eq!(reload().expect(200).json()["added"], json!(["boss"]));
+    place.write("config/unisono.toml", "[server]\nreload_seconds = 0\n");
+    let detail = reload().expect(422).problem("refused");
+    assert!(
+        detail.contains("`boss` names an unknown delegate `says`"),
+        "{detail}"
+    );
+    assert_eq!(said(&daemon, &session), "two");
+    daemon.stop();
+}
+
+#[test]
+fn an_open_turn_goes_on_with_the_agents_it_began_with_also_after_a_restart() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let task = json!({"task": "Which word?", "agents": ["waits"], "wait": false});
+    let accepted = daemon.post(&format!("{session}/turns"), &task).expect(202);
+    let path = accepted.header("location").unwrap().to_owned();
+    let agent = heard(&scene.started);
+
+    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let config = config.replace("The word is", "It was changed:");
+    scene.place.write("config/unisono.toml", config);
+    let told = daemon.post("/v1/agents/reload", &json!({})).expect(200);
+    assert_eq!(told.json()["changed"], json!(["waits"]));
+    daemon.going.signal("KILL");
+    drop(daemon);
+    crate::support::send_signal("KILL", &agent);
+
+    let daemon = Daemon::start(&scene.place);
+    heard(&scene.started);
+    let mut events = follow(&daemon, &session);
+    tell(&scene.word, "unison");
+    assert!(events.any(|event| event.name == "turn_ended"));
+    let turn = daemon.get(&path).expect(200).json();
+    assert_eq!(turn["runs"][0]["text"], "The word is unison.", "{turn}");
+    daemon.stop();
+}

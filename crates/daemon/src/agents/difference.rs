@@ -1,0 +1,64 @@
+//! What became of the agents when their definitions were read again.
+
+use std::fmt;
+
+use unisono_context::AgentId;
+
+use super::Roster;
+
+/// The agents that are not what they were, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Defined now, and not before.
+    pub added: Vec<AgentId>,
+    /// Defined otherwise, or elsewhere.
+    pub changed: Vec<AgentId>,
+    /// Defined no more.
+    pub removed: Vec<AgentId>,
+}
+
+impl Difference {
+    /// Whether every agent is what it was.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+}
+
+impl Roster {
+    /// What is different from the agents of before.
+    pub fn since(&self, before: &Roster) -> Difference {
+        let mut difference = Difference::default();
+        for (id, agent) in &self.0 {
+            match before.0.get(id) {
+                None => difference.added.push(id.clone()),
+                Some(known) if known != agent => difference.changed.push(id.clone()),
+                Some(_) => {}
+            }
+        }
+        let gone = before.0.keys().filter(|id| !self.0.contains_key(*id));
+        difference.removed = gone.cloned().collect();
+        difference
+    }
+}
+
+/// `added scout; changed risks, facts; removed actions`.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            ("added", &self.added),
+            ("changed", &self.changed),
+            ("removed", &self.removed),
+        ];
+        let parts = parts.iter().filter(|(_, agents)| !agents.is_empty());
+        let parts: Vec<String> = parts
+            .map(|(what, agents)| {
+                let names: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
+                format!("{what} {}", names.join(", "))
+            })
+            .collect();
+        match parts.is_empty() {
+            true => f.write_str("no agent is another"),
+            false => f.write_str(&parts.join("; ")),
+        }
+    }
+}

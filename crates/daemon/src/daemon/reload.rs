@@ -1,0 +1,99 @@
+//! Agents that are defined anew while the daemon works.
+//!
+//! What is read again is checked as at a start and taken as a whole or not at all. It counts for
+//! turns that begin after it: an open turn has its definitions in its journal.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Daemon;
+use crate::agents::{Difference, Seen};
+use crate::diagnostic::Diagnostics;
+use crate::setup::Setup;
+
+/// What came of reading the agents again: how they differ and what is odd about them, or why
+/// those of before stay.
+pub type Reload = Result<(Difference, Diagnostics), Diagnostics>;
+
+impl Daemon {
+    /// Configuration and agents, as they are now.
+    pub fn setup(&self) -> Arc<Setup> {
+        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner);
+        setup.clone()
+    }
+
+    /// Reads the definitions of all agents again. If one is wrong, all stay as they were; that is
+    /// logged, and told to those who follow.
+    ///
+    /// # Errors
+    /// What is wrong, where, and how to put it right.
+    pub async fn reload_agents(&self) -> Reload {
+        let _one_at_a_time = self.reloading.lock().await;
+        let (before, kinds) = (self.setup(), self.kinds.clone());
+        let reading = tokio::task::spawn_blocking({
+            let before = before.clone();
+            move || before.with_agents_of_now(kinds.names())
+        });
+        let read = match reading.await {
+            Ok(read) => read,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        let outcome = read.map(|setup| self.take(&before, setup));
+        if let Err(found) = &outcome {
+            for problem in found.iter() {
+                tracing::error!("{problem}");
+            }
+            tracing::error!("the agents were read again and not taken: those of before stay");
+        }
+        let news = outcome
+            .as_ref()
+            .map_or(true, |(found, _)| !found.is_empty());
+        if news {
+            self.reloads.send_replace(Some(Arc::new(outcome.clone())));
+        }
+        outcome
+    }
+
+    fn take(&self, before: &Setup, setup: Setup) -> (Difference, Diagnostics) {
+        let difference = setup.roster.since(&before.roster);
+        let warnings = setup.warnings.clone();
+        let known = |warning| before.warnings.iter().any(|told| told == warning);
+        for warning in warnings.iter().filter(|warning| !known(*warning)) {
+            tracing::warn!("{warning}");
+        }
+        if !difference.is_empty() {
+            tracing::info!("agents: {difference}; open turns keep those that they began with");
+        }
+        let mut held = self.setup.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(setup);
+        (difference, warnings)
+    }
+
+    /// What comes of reading agents again, from now on.
+    pub(crate) fn reloads(&self) -> watch::Receiver<Option<Arc<Reload>>> {
+        self.reloads.subscribe()
+    }
+
+    /// Looks at the files of agents every so often, and reads them again when they were written
+    /// and have been left alone since. Never done.
+    pub(crate) async fn follow_agents(&self, every: Duration) {
+        // As if never seen: what was written since the start is noticed as well.
+        let mut read = Seen::default();
+        let mut last = Seen::default();
+        loop {
+            tokio::time::sleep(every).await;
+            let setup = self.setup();
+            let look = tokio::task::spawn_blocking(move || Seen::now(&setup.loaded));
+            let Ok(now) = look.await else { continue };
+            // One that is being written is waited for.
+            if now != read && now == last {
+                read = now.clone();
+                // Told by itself.
+                let _ = self.reload_agents().await;
+            }
+            last = now;
+        }
+    }
+}
