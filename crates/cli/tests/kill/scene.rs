@@ -1,0 +1,205 @@
+//! What is killed: a turn with a compaction, a fan-out, rounds of a lead and a synthesis, on a
+//! provider that streams.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use unisono::{Agent, Answer as Said, Cause, Ctx, Failure, Kinds, Task};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Pace, Recorded, Script};
+
+use crate::support::{Done, Place, finish};
+
+/// Set in the processes that are killed: this test program is then the program itself, with one
+/// agent kind more.
+pub(crate) const CHILD: &str = "KILL_CHILD";
+/// The file to which agents add a line for each effect.
+const EFFECTS: &str = "KILL_EFFECTS";
+pub(crate) const TASK: &str = "What is due on which day?";
+pub(crate) const AGENTS: [&str; 5] = [
+    "scout",
+    "clerk",
+    "clerk=Check the dates.",
+    "marks=Leave a mark.",
+    "steps=Take your steps.",
+];
+pub(crate) const LEAD: &str = "boss";
+/// Messages of the conversation: some 50 tokens each.
+const MESSAGES: u32 = 60;
+
+/// The kinds of the program that is killed.
+pub(crate) fn kinds() -> Kinds {
+    Kinds::default().with("steps", Steps)
+}
+
+/// Takes three durable steps, each with an effect.
+struct Steps;
+
+impl Agent for Steps {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Said, Failure> {
+        for name in ["one", "two", "three"] {
+            let done = ctx.step(name, async { effect(name) });
+            done.await?;
+        }
+        Ok(Said::text("Three steps were taken."))
+    }
+}
+
+fn effect(name: &str) -> Result<(), Failure> {
+    let lost = |error: &dyn std::fmt::Display| Failure::new(Cause::Exit, error.to_string());
+    let path = std::env::var(EFFECTS).map_err(|error| lost(&error))?;
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    let mut file = file.map_err(|error| lost(&error))?;
+    // One write: others add to the file at the same time.
+    let line = format!("{name}\n");
+    file.write_all(line.as_bytes())
+        .map_err(|error| lost(&error))
+}
+
+/// A place with the conversation in its store, and a provider.
+pub(crate) struct Scene {
+    pub(crate) place: Place,
+    pub(crate) provider: FakeProvider,
+}
+
+impl Scene {
+    /// A place of its own. With a template, its store is a copy of that one's.
+    pub(crate) fn new(template: Option<&Place>) -> Scene {
+        let provider = FakeProvider::builder().script(script()).start_on_thread();
+        let place = Place::with_config(&config(&provider));
+        let scene = Scene { place, provider };
+        match template {
+            Some(template) => copy(&template.path("data"), &scene.place.path("data")),
+            None => {
+                scene.place.write("talk.json", conversation());
+                scene.call(&["import", "talk.json"]).expect(0);
+            }
+        }
+        scene
+    }
+
+    /// The program, with the agent kind that takes steps.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let program = std::env::current_exe().expect("this program has a path");
+        let mut command = self.place.command_of(&program, args);
+        command
+            .env(CHILD, "1")
+            .env(EFFECTS, self.place.path("effects"))
+            .env("TEST_KEY", "sk-test-77d0c1e2a9b4");
+        command
+    }
+
+    pub(crate) fn call(&self, args: &[&str]) -> Done {
+        finish(self.command(args).spawn().expect("it starts"), args)
+    }
+
+    /// How often each effect was had.
+    pub(crate) fn effects(&self) -> BTreeMap<String, usize> {
+        let text = fs::read_to_string(self.place.path("effects")).unwrap_or_default();
+        let mut effects = BTreeMap::new();
+        for line in text.lines() {
+            *effects.entry(line.to_owned()).or_default() += 1;
+        }
+        effects
+    }
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory").flatten() {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(from, to).expect("a copy");
+        }
+    }
+}
+
+fn config(provider: &FakeProvider) -> String {
+    let model = |name: &str, tools: &str| {
+        format!(
+            "[agents.{name}]\ndescription = \"The {name}\"\ninstructions = \"Be short.\"\n\
+             tools = [{tools}]\n"
+        )
+    };
+    format!(
+        "[models]\ndefault = \"openai/gpt-4o\"\n\
+         [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [compaction]\ntrigger_tokens = 1500\nsummarisers = [\"openai/gpt-4o-mini\"]\n\
+         [agent_defaults]\nretries = 0\n\
+         {}{}{}\
+         [agents.marks]\ndescription = \"Marks\"\nkind = \"command\"\ncommand = \"sh\"\n\
+         args = [\"-c\", \"echo mark >> \\\"${EFFECTS}\\\"; echo A mark was left.\"]\n\
+         [agents.steps]\ndescription = \"Steps\"\nkind = \"steps\"\n",
+        provider.url(),
+        model(LEAD, "\"delegate\", \"recall\""),
+        model("scout", ""),
+        model("clerk", ""),
+    )
+}
+
+fn conversation() -> String {
+    let mut text = String::new();
+    for n in 1..=MESSAGES {
+        let role = if n % 2 == 1 { "user" } else { "assistant" };
+        let said = format!(
+            "Message {n}: part {n} of the plan is due on day {}, because the supplier of part {n} \
+             closes its store {n} on that day for good, and opens no other one.",
+            n % 28 + 1
+        );
+        let _ = write!(text, r#"{{"role":"{role}","content":"{said}"}}"#);
+        text.push('\n');
+    }
+    text
+}
+
+/// What stands in every reply for the request that it answers.
+pub(crate) fn mark_of(request: &Recorded) -> String {
+    let mut hasher = DefaultHasher::new();
+    request.body.hash(&mut hasher);
+    format!("reply-{:016x}", hasher.finish())
+}
+
+/// Replies follow from their requests alone: the same bytes are answered with the same.
+fn script() -> Script {
+    Script::by(|request| {
+        let mark = mark_of(request);
+        let body = String::from_utf8_lossy(&request.body);
+        let is_of = |agent: &str| body.contains(&format!("You are the agent \\\"{agent}\\\""));
+        let delegate = |agent: &str, task: &str| {
+            let arguments = format!(r#"{{"agent":"{agent}","task":"{task}"}}"#);
+            (format!("call_{task}").replace(' ', "_"), arguments)
+        };
+        let answer = if body.contains("<conversation>") {
+            Answer::pieces(["## Context\n- The parts have their days. ", &mark, "\n"])
+        } else if !is_of(LEAD) {
+            Answer::pieces(["It is as was said: ", &mark, "."])
+        } else if !body.contains("first look") {
+            let (first, second) = (delegate("scout", "first look"), delegate("clerk", "dates"));
+            Answer::pieces(["I ask two: ", &mark, "."])
+                .and_call("delegate", first.1)
+                .call_id(first.0)
+                .and_call("delegate", second.1)
+                .call_id(second.0)
+        } else if !body.contains("second look") {
+            let (id, arguments) = delegate("scout", "second look");
+            Answer::pieces(["I ask again and look it up: ", &mark, "."])
+                .and_call("delegate", arguments)
+                .call_id(id)
+                .and_call("recall", r#"{"query":"supplier"}"#)
+                .call_id("call_recall")
+        } else {
+            Answer::pieces(["All parts have ", "their ", "days: ", &mark, "."])
+        };
+        Act::answer(answer).pace(Pace {
+            first: Duration::from_millis(4),
+            tokens_per_second: 4_000,
+        })
+    })
+}
