@@ -5,7 +5,7 @@ mod unusable;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unisono_context::call::CacheWarm;
 use unisono_context::{Ppm, Snapshot, Tokens};
@@ -23,7 +23,6 @@ use unisono_session::event::Calibration;
 
 use crate::providers::Providers;
 use crate::setup::Setup;
-use crate::summarisers;
 use unusable::Unusable;
 
 pub(crate) use learnt::Learnt;
@@ -40,50 +39,25 @@ pub struct Unreachable {
     pub lacks: String,
 }
 
-/// Every model that settings and agents name. Models of one provider share its client, and with
-/// it connections, limits and cool-downs.
+/// The models, each made when it is first asked for: a turn goes on with the model it was recorded
+/// with, whatever is configured now. Models of one provider share its client, and with it
+/// connections, limits and cool-downs.
 pub(crate) fn build(setup: &Setup, calibrations: &Calibrations) -> Models {
     let loaded = &setup.loaded;
-    let mut builder = Builder {
+    let workshop = Mutex::new(Workshop {
         catalogue: Arc::new(loaded.catalogue.clone()),
-        providers: &loaded.providers,
+        providers: loaded.providers.clone(),
+        fallback: loaded.config.models.fallback.clone(),
         clients: BTreeMap::new(),
+        alone: BTreeMap::new(),
+        chains: BTreeMap::new(),
         calibrations: calibrations.clone(),
         warmth: Warmth::default(),
-    };
-    let fallback: Vec<(Arc<str>, Arc<dyn LanguageModel>)> = loaded
-        .config
-        .models
-        .fallback
-        .iter()
-        .map(|name| (Arc::from(name.as_str()), builder.model(name)))
-        .collect();
-    names(setup)
-        .into_iter()
-        .fold(Models::default(), |all, name| {
-            let model = builder.model(&name);
-            let others = fallback.iter().filter(|(other, _)| **other != *name);
-            let chain = others.fold(Fallback::new(&*name, model), |chain, (name, model)| {
-                chain.or(name.clone(), model.clone())
-            });
-            all.with(&*name, chain)
-        })
-}
-
-/// Every model that is named or recorded, but the embedded one.
-fn names(setup: &Setup) -> Vec<String> {
-    let loaded = &setup.loaded;
-    let agents = setup
-        .roster
-        .iter()
-        .map(|agent| agent.definition.model.to_string());
-    let mut names: Vec<String> = agents.chain([loaded.default_model.clone()]).collect();
-    names.extend(summarisers::names(setup));
-    names.extend(setup.recorded_models.iter().cloned());
-    names.retain(|name| name != EXTRACTIVE);
-    names.sort();
-    names.dedup();
-    names
+    });
+    Models::default().made_by(move |name| {
+        let mut workshop = workshop.lock().unwrap_or_else(PoisonError::into_inner);
+        workshop.chain(name)
+    })
 }
 
 /// Whether the models of a team can be asked, they or those that stand in for them.
@@ -215,18 +189,45 @@ pub fn learnt(store: &Path) -> Calibrations {
     Learnt::open(Some(store)).calibrations
 }
 
-/// What models are made with.
-struct Builder<'s> {
+/// What models are made with, and those that were.
+struct Workshop {
     catalogue: Arc<Catalogue>,
-    providers: &'s Providers,
+    providers: Providers,
+    fallback: Vec<String>,
     /// One for each provider, or why there is none.
     clients: BTreeMap<String, Result<Arc<Client>, String>>,
+    alone: BTreeMap<String, Arc<dyn LanguageModel>>,
+    chains: BTreeMap<String, Arc<dyn LanguageModel>>,
     calibrations: Calibrations,
     warmth: Warmth,
 }
 
-impl Builder<'_> {
+impl Workshop {
+    /// The model, with those that stand in for it behind it.
+    fn chain(&mut self, name: &str) -> Arc<dyn LanguageModel> {
+        if let Some(known) = self.chains.get(name) {
+            return known.clone();
+        }
+        let others = self.fallback.clone();
+        let mut chain = Fallback::new(name, self.model(name));
+        for other in others.iter().filter(|other| *other != name) {
+            chain = chain.or(other.as_str(), self.model(other));
+        }
+        let chain: Arc<dyn LanguageModel> = Arc::new(chain);
+        self.chains.insert(name.to_owned(), chain.clone());
+        chain
+    }
+
     fn model(&mut self, name: &str) -> Arc<dyn LanguageModel> {
+        if let Some(known) = self.alone.get(name) {
+            return known.clone();
+        }
+        let made = self.make(name);
+        self.alone.insert(name.to_owned(), made.clone());
+        made
+    }
+
+    fn make(&mut self, name: &str) -> Arc<dyn LanguageModel> {
         let entry = match self.catalogue.get(None, name) {
             Ok(entry) if entry.model.provider == EXTRACTIVE => return Arc::new(Extractive),
             Ok(entry) => entry,

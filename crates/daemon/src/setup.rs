@@ -12,9 +12,6 @@ pub struct Setup {
     pub loaded: Loaded,
     /// The agents.
     pub roster: Roster,
-    /// Models that open turns were begun with, beside those that settings and agents name: a turn
-    /// goes on with the model it was recorded with, whatever is configured now.
-    pub recorded_models: Vec<String>,
     /// Everything that is wrong but keeps nothing from working.
     pub warnings: Diagnostics,
 }
@@ -32,7 +29,7 @@ impl Setup {
         let Some(loaded) = loaded else {
             return Err(found);
         };
-        Setup::checked(loaded, kinds, Vec::new(), found)
+        Setup::checked(loaded, kinds, found)
     }
 
     /// The same configuration with the agents as they are defined now, in files and in tables of
@@ -45,13 +42,12 @@ impl Setup {
         kinds: impl IntoIterator<Item = &'k str>,
     ) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with_agents_of_now();
-        Setup::checked(loaded, kinds, self.recorded_models.clone(), found)
+        Setup::checked(loaded, kinds, found)
     }
 
     fn checked<'k>(
         loaded: Loaded,
         kinds: impl IntoIterator<Item = &'k str>,
-        recorded_models: Vec<String>,
         mut found: Diagnostics,
     ) -> Result<Setup, Diagnostics> {
         let (roster, more) = Roster::read(&loaded, kinds);
@@ -59,7 +55,6 @@ impl Setup {
         let mut setup = Setup {
             loaded,
             roster,
-            recorded_models,
             warnings: Diagnostics::default(),
         };
         summarisers::check(&setup, &mut found);

@@ -31,15 +31,6 @@ pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
         .collect()
 }
 
-/// The models that are asked for summaries, whoever leads.
-pub(crate) fn names(setup: &Setup) -> impl Iterator<Item = String> {
-    let leads = leads(setup).into_iter();
-    leads.flat_map(|lead| {
-        let models = models(&setup.loaded, &lead).into_iter();
-        models.map(|entry| entry.model.to_string())
-    })
-}
-
 /// The chain for the conversations of each model that an agent names.
 pub(crate) fn chains(setup: &Setup, calibrations: &Calibrations) -> Chains {
     leads(setup)

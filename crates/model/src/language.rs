@@ -71,11 +71,28 @@ pub struct UnknownModel {
     pub known: Arc<str>,
 }
 
+/// Makes the model of a name, whatever the name.
+pub type Maker = dyn Fn(&str) -> Arc<dyn LanguageModel> + Send + Sync;
+
 /// The models this program can use, by the name definitions give them.
 #[derive(Clone)]
-pub struct Models(BTreeMap<Arc<str>, Arc<dyn LanguageModel>>);
+pub struct Models {
+    known: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
+    maker: Option<Arc<Maker>>,
+}
 
 impl Models {
+    /// Has every other model made when it is asked for: those of turns that began under settings
+    /// of another day too. The maker keeps what it made.
+    #[must_use]
+    pub fn made_by(
+        mut self,
+        maker: impl Fn(&str) -> Arc<dyn LanguageModel> + Send + Sync + 'static,
+    ) -> Models {
+        self.maker = Some(Arc::new(maker));
+        self
+    }
+
     /// Adds a model, as `provider/model`. A later one of the same name wins.
     #[must_use]
     pub fn with(
@@ -83,7 +100,7 @@ impl Models {
         name: impl Into<Arc<str>>,
         model: impl LanguageModel + 'static,
     ) -> Models {
-        self.0.insert(name.into(), Arc::new(model));
+        self.known.insert(name.into(), Arc::new(model));
         self
     }
 
@@ -92,28 +109,37 @@ impl Models {
     /// # Errors
     /// There is none.
     pub fn get(&self, name: &str) -> Result<Arc<dyn LanguageModel>, UnknownModel> {
-        self.0.get(name).cloned().ok_or_else(|| UnknownModel {
+        if let Some(known) = self.known.get(name) {
+            return Ok(known.clone());
+        }
+        let made = self.maker.as_ref().map(|make| make(name));
+        made.ok_or_else(|| UnknownModel {
             name: name.into(),
-            known: self.names().collect::<Vec<_>>().join(", ").into(),
+            known: self
+                .known
+                .keys()
+                .map(|name| &**name)
+                .collect::<Vec<_>>()
+                .join(", ")
+                .into(),
         })
-    }
-
-    /// The names, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|name| &**name)
     }
 }
 
 /// The embedded model alone.
 impl Default for Models {
     fn default() -> Models {
-        Models(BTreeMap::new()).with(EXTRACTIVE, Extractive)
+        let none = Models {
+            known: BTreeMap::new(),
+            maker: None,
+        };
+        none.with(EXTRACTIVE, Extractive)
     }
 }
 
 impl fmt::Debug for Models {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.known.keys()).finish()
     }
 }
 

@@ -27,16 +27,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let mut setup = app.setup(Vec::new())?;
+    let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let opened = app.store(&setup).await?;
     let sessions = Sessions::new(opened.journal.clone());
-    let (open, models) = open_turns(&sessions, args.session.as_deref()).await?;
+    let open = open_turns(&sessions, args.session.as_deref()).await?;
     if open.is_empty() {
         app.out.say("nothing to resume: every turn has ended");
         return sessions.close().await;
     }
-    setup.recorded_models = models;
     let daemon = app.daemon(opened, setup).await?;
     let mut done = Ok(());
     let mut last = End::Ended;
@@ -67,23 +66,21 @@ fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
 
 type Open = Vec<(SessionId, Vec<TurnId>)>;
 
-/// The turns that have not ended, by session, and the models their agents were recorded with.
-async fn open_turns(sessions: &Sessions, name: Option<&str>) -> Result<(Open, Vec<String>)> {
+/// The turns that have not ended, by session.
+async fn open_turns(sessions: &Sessions, name: Option<&str>) -> Result<Open> {
     let ids = match name {
         Some(name) => vec![sessions.find(name).await?],
         None => sessions.journal().unfinished().await?,
     };
-    let (mut open, mut models) = (Vec::new(), Vec::new());
+    let mut open = Vec::new();
     for id in ids {
         let state = sessions.state(id).await?;
         let turns: Vec<TurnId> = state.open_turns().map(|turn| turn.accepted.id).collect();
-        let agents = state.open_turns().flat_map(|turn| turn.team.definitions());
-        models.extend(agents.map(|agent| agent.model.to_string()));
         if !turns.is_empty() {
             open.push((id, turns));
         }
     }
-    Ok((open, models))
+    Ok(open)
 }
 
 async fn one(
