@@ -29,6 +29,8 @@ pub struct TurnTrace {
     pub started: Option<Moment>,
     /// The compaction steps that were decided.
     pub plans: Vec<(Moment, Plan)>,
+    /// The checkpoints that came of them, by number.
+    pub checkpoints: Vec<u32>,
     /// The frozen context.
     pub frozen: Option<(Moment, SnapshotId)>,
     /// Its runs in the order in which they were opened.
@@ -172,6 +174,7 @@ impl Trace {
                 accepted: (now, (**turn).clone()),
                 started: None,
                 plans: Vec::new(),
+                checkpoints: Vec::new(),
                 frozen: None,
                 runs: Vec::new(),
                 ended: None,
@@ -181,6 +184,9 @@ impl Trace {
         }
         let (Fact::TurnStarted { turn }
         | Fact::CompactionPlanned { turn, .. }
+        | Fact::Compacted {
+            turn: Some(turn), ..
+        }
         | Fact::Frozen { turn, .. }
         | Fact::TurnEnded { turn, .. }) = fact
         else {
@@ -192,6 +198,7 @@ impl Trace {
         match fact {
             Fact::TurnStarted { .. } => turn.started = Some(now),
             Fact::CompactionPlanned { plan, .. } => turn.plans.push((now, plan.clone())),
+            Fact::Compacted { checkpoint, .. } => turn.checkpoints.push(checkpoint.number),
             Fact::Frozen { snapshot, .. } => turn.frozen = Some((now, *snapshot)),
             Fact::TurnEnded { outcome, .. } => turn.ended = Some((now, outcome.clone())),
             _ => {}
@@ -268,7 +275,14 @@ impl Trace {
     pub fn task(&self, run: RunId) -> Option<Arc<str>> {
         let (_, opened) = &self.runs.get(&run)?.opened;
         let (_, turn) = &self.turns.get(&opened.turn)?.accepted;
-        let own = match opened.role {
+        self.own_task(run).or_else(|| turn.work.input_text())
+    }
+
+    /// The task that a run was given for itself; none where it works on the turn's.
+    pub fn own_task(&self, run: RunId) -> Option<Arc<str>> {
+        let (_, opened) = &self.runs.get(&run)?.opened;
+        let (_, turn) = &self.turns.get(&opened.turn)?.accepted;
+        match opened.role {
             RunRole::Lead => None,
             RunRole::Delegate { index } => turn.delegates.get(index as usize)?.1.clone(),
             RunRole::Child {
@@ -279,7 +293,6 @@ impl Trace {
                 let calls = self.rounds.get(&(parent, round))?;
                 Some(calls.get(index as usize)?.task.clone())
             }
-        };
-        own.or_else(|| turn.work.input_text())
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Scene {
     }
 
     /// Runs up to the point where one agent is done and the other waits; gives its process id.
-    fn run(&self, more: &[&str]) -> (Going, String) {
+    pub(crate) fn run(&self, more: &[&str]) -> (Going, String) {
         let args = [
             "run",
             "talk.json",

@@ -1,10 +1,11 @@
 //! The daemon over HTTP: conversations, turns, events, OpenAI's clients, restarts.
 
 use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, heard, send_signal, tell};
+use crate::support::{Place, example, heard, send_signal, tell};
 
 fn talk() -> Value {
     json!([
@@ -209,6 +210,75 @@ fn a_killed_daemon_goes_on_with_its_turns_and_repeats_none() {
     assert_eq!(turn["state"], "answered", "{turn}");
     assert!(turn.to_string().contains("The word is unison."), "{turn}");
     assert_eq!(scene.marks(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn a_turn_that_was_begun_with_another_model_goes_on_with_that_one() {
+    let provider = FakeProvider::builder()
+        .script(Script::by(|_| {
+            Act::answer(Answer::text("Said by that model."))
+        }))
+        .start_on_thread();
+    let scene = Scene::new();
+    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let local = format!(
+        "{config}[providers.local]\nlike = \"openai-compatible\"\nbase_url = \"{}/v1\"\n",
+        provider.url()
+    );
+    scene.place.write("config/unisono.toml", local);
+    let (going, agent) = scene.run(&["--model", "local/writer"]);
+    going.signal("KILL");
+    going.finish();
+    send_signal("KILL", &agent);
+    assert_eq!(provider.requests().len(), 0);
+
+    let daemon = Daemon::start(&scene.place);
+    heard(&scene.started);
+    let sessions = daemon.get("/v1/sessions").expect(200).json();
+    let id = sessions["items"][0]["session"].as_str().unwrap().to_owned();
+    let session = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
+    let turn = session["open_turns"][0].as_str().unwrap();
+    let path = format!("/v1/sessions/{id}/turns/{turn}");
+    let events = daemon
+        .request_with(
+            "GET",
+            &format!("/v1/sessions/{id}/events?after=0"),
+            &[],
+            None,
+        )
+        .expect(200)
+        .events();
+    tell(&scene.word, "unison");
+    let mut ended = events.filter(|event| event.name == "turn_ended");
+    assert!(ended.next().is_some());
+    let turn = daemon.get(&path).expect(200).json();
+    assert_eq!(turn["answer"], "Said by that model.", "{turn:#}");
+    let requests = provider.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].json()["model"], "writer");
+    daemon.stop();
+}
+
+#[test]
+fn a_pinned_message_is_told_as_it_stands_though_its_range_is_summarised() {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    place.call(&["import", &example()]).expect(0);
+    place.call(&["compact", "--yes"]).expect(0);
+    place.call(&["pin", "latest", "3"]).expect(0);
+    let daemon = Daemon::start(&place);
+    let sessions = daemon.get("/v1/sessions").expect(200).json();
+    let id = sessions["items"][0]["session"].as_str().unwrap();
+    let first = daemon
+        .get(&format!("/v1/sessions/{id}/messages?limit=4"))
+        .expect(200)
+        .json();
+    let items = first["items"].as_array().unwrap().iter();
+    let forms: Vec<&str> = items.map(|said| said["form"].as_str().unwrap()).collect();
+    assert_eq!(
+        forms,
+        ["summarised", "summarised", "verbatim", "summarised"]
+    );
     daemon.stop();
 }
 

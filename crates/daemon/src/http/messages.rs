@@ -13,7 +13,7 @@ use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
 use unisono_context::message::{Message as Said, Part as SaidPart};
 use unisono_context::tree::Node;
-use unisono_context::view::View;
+use unisono_context::view::{Standing, View};
 use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -80,15 +80,12 @@ pub(super) fn read(state: &SessionState, part: &Which) -> Option<Page<Message>> 
     }
     let nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
     Some(Page {
-        items: nodes
-            .into_iter()
-            .map(|node| message(state, &view, node))
-            .collect(),
+        items: nodes.into_iter().map(|node| message(&view, node)).collect(),
         next: (last < view.len().0).then(|| (last + 1).to_string()),
     })
 }
 
-fn message(state: &SessionState, view: &View<'_>, node: &Node) -> Message {
+fn message(view: &View<'_>, node: &Node) -> Message {
     let said: &Said = &node.message;
     let counted = node.counts.iter().next();
     Message {
@@ -100,7 +97,7 @@ fn message(state: &SessionState, view: &View<'_>, node: &Node) -> Message {
         at: words::instant(said.at),
         parts: said.parts.iter().map(part).collect(),
         tokens: counted.map(|(_, count)| count.tokens.0),
-        form: form(state, view, node).to_owned(),
+        form: form(view, node).to_owned(),
     }
 }
 
@@ -140,24 +137,14 @@ fn part(part: &SaidPart) -> Part {
 }
 
 /// How the context has a message.
-fn form(state: &SessionState, view: &View<'_>, node: &Node) -> &'static str {
-    let covers = |checkpoint: &&Arc<unisono_context::checkpoint::Checkpoint>| {
-        let mut spans = checkpoint.covers.iter();
-        spans.any(|span| span.contains(node.ordinal()))
-    };
-    if let Some(checkpoint) = view.active().iter().find(covers) {
-        return match checkpoint.body {
+fn form(view: &View<'_>, node: &Node) -> &'static str {
+    match view.standing(node.ordinal()) {
+        Some(Standing::Covered(checkpoint)) => match checkpoint.body {
             Body::Summary(_) => "summarised",
             Body::Tombstone => "dropped",
-        };
-    }
-    match state
-        .alterations()
-        .get(node.ordinal(), node.message.id)
-        .map(|alteration| alteration.form)
-    {
-        Some(Form::Masked { .. }) => "masked",
-        Some(Form::Cut { .. } | Form::Truncated { .. }) => "cut",
-        None => "verbatim",
+        },
+        Some(Standing::Shortened(Form::Masked { .. })) => "masked",
+        Some(Standing::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
+        Some(Standing::Verbatim) | None => "verbatim",
     }
 }
