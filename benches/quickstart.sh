@@ -19,8 +19,8 @@ seconds() {
     awk "BEGIN { print $end - $start }"
 }
 
-built=$(seconds cargo build --release --locked)
-ran=$(seconds cargo run --release --locked -- \
+built=$(seconds cargo build --locked)
+ran=$(seconds cargo run --locked -- \
     run examples/orders-migration.jsonl --compact-above 9000 --store "$work/store")
 verdict() { awk "BEGIN { print ($1 <= $2) ? \"yes\" : \"**no**\" }"; }
 

@@ -13,6 +13,10 @@ use unisono_context::{Encoding, Ppm, Snapshot, Timestamp, Tokens};
 
 /// Messages beside the summary: with it, just under the target of 64,000 tokens.
 const ACTIVE: u32 = 300;
+/// Three tiers of a window of 200,000 tokens, each somewhat below its share.
+const BULKS: u32 = 80;
+const TOPICS: u32 = 180;
+const CURRENT: u32 = 60;
 const NOW: Timestamp = Timestamp(1_000_000_000);
 
 fn budgets(window: u64) -> Budgets {
@@ -84,6 +88,10 @@ fn main() {
         Some(ratio),
         ratio <= 1.5,
     );
+    for (what, times) in after_one_append(&mut criterion) {
+        let took = times.median();
+        table.row(&what, "≤ 50 µs", &time(took), None, took.as_micros() <= 50);
+    }
     for (what, times) in planned {
         table.note(&what, &time(times.median()), None);
     }
@@ -111,6 +119,34 @@ fn planning(criterion: &mut Criterion) -> Vec<(String, Samples)> {
                 format!("{due}: {preset}, {shown} uncovered messages"),
                 times,
             ));
+        }
+    }
+    rows
+}
+
+/// What a turn asks the planner where one message came since the last compaction and nothing is
+/// due: the most blocks that the tiers of this window have room for, and the one of a rolling
+/// summary.
+fn after_one_append(criterion: &mut Criterion) -> Vec<(String, Samples)> {
+    let budgets = budgets(200_000);
+    let mut rows = Vec::new();
+    for (messages, shown) in [(1_000, "1,000"), (10_000, "10,000"), (100_000, "100,000")] {
+        for preset in [Preset::Checkpoint, Preset::Progressive, Preset::Tiered] {
+            let (mut conversation, blocks) = match preset {
+                Preset::Tiered => (
+                    Conversation::tiered(messages, BULKS, TOPICS, CURRENT),
+                    BULKS + TOPICS,
+                ),
+                _ => (Conversation::new(messages - ACTIVE, ACTIVE), 1),
+            };
+            conversation.say(400);
+            let check = || plan(&conversation, &budgets, preset, Mode::Check);
+            assert_eq!(check(), None, "nothing is due: {preset}");
+            let id = BenchmarkId::new(format!("after one append, {preset}"), messages);
+            let times = measure(criterion, id, check);
+            let what =
+                format!("plan after one append: {preset}, {shown} messages, {blocks} blocks");
+            rows.push((what, times));
         }
     }
     rows

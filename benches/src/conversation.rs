@@ -9,6 +9,7 @@ use unisono_context::message::NewMessage;
 use unisono_context::policy::Preset;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::{Count, Counts, Encoding};
+use unisono_context::topic::{EndedBy, TopicEnd, Topics};
 use unisono_context::view::View;
 use unisono_context::{
     CheckpointId, MessageId, Ordinal, Role, SessionId, Snapshot, Timestamp, Tokens, Tree,
@@ -23,6 +24,10 @@ const COVERED_CHARS: usize = 60;
 
 /// Characters of the summary: about 2,000 tokens.
 const SUMMARY_CHARS: usize = 8_000;
+
+/// Characters of a bulk and of a topic's summary: about 300 and 200 tokens.
+const BULK_CHARS: usize = 1_160;
+const TOPIC_CHARS: usize = 760;
 
 const WORDS: &[&str] = &[
     "the",
@@ -115,6 +120,7 @@ pub struct Conversation {
     checkpoints: Checkpoints,
     alterations: Alterations,
     pinned: BTreeSet<MessageId>,
+    topics: Topics,
 }
 
 impl Conversation {
@@ -131,7 +137,11 @@ impl Conversation {
                 .map(|(n, chars)| text((n as u64).wrapping_sub(covered.into()), chars)),
         );
         if covered > 0 {
-            conversation.summarise(Ordinal(covered));
+            conversation.summarise(
+                Span::new(Ordinal::FIRST, Ordinal(covered)),
+                Tier::Conversation,
+                SUMMARY_CHARS,
+            );
         }
         conversation
     }
@@ -161,33 +171,73 @@ impl Conversation {
             checkpoints: Checkpoints::default(),
             alterations: Alterations::default(),
             pinned: BTreeSet::new(),
+            topics: Topics::default(),
         }
     }
 
-    fn summarise(&mut self, cutoff: Ordinal) {
-        let summary = text(u64::MAX / 3, SUMMARY_CHARS);
-        let count = Count::exact(SUMMARY_CHARS.div_ceil(4) as u64);
+    /// `bulks` and `topics` of summarised messages, all of about the same number, and a current
+    /// topic of `current` messages of [`MESSAGE_CHARS`] after them.
+    pub fn tiered(messages: u32, bulks: u32, topics: u32, current: u32) -> Conversation {
+        let covered = messages - current;
+        let lengths = (0..messages).map(|n| {
+            if n < covered {
+                COVERED_CHARS
+            } else {
+                MESSAGE_CHARS
+            }
+        });
+        let texts = lengths.enumerate().map(|(n, chars)| text(n as u64, chars));
+        let mut conversation = Conversation::of(texts);
+        let parts = bulks + topics;
+        let end =
+            |part: u32| Ordinal((u64::from(covered) * u64::from(part) / u64::from(parts)) as u32);
+        let ends: Vec<TopicEnd> = (1..=parts)
+            .map(|part| TopicEnd {
+                opener: end(part).next(),
+                by: EndedBy::Silence,
+            })
+            .collect();
+        conversation
+            .topics
+            .decided(&conversation.tree, conversation.head, &ends);
+        for part in 0..parts {
+            let span = Span::new(end(part).next(), end(part + 1));
+            let (tier, chars) = if part < bulks {
+                (Tier::Bulk, BULK_CHARS)
+            } else {
+                (Tier::Topic, TOPIC_CHARS)
+            };
+            conversation.summarise(span, tier, chars);
+        }
+        conversation
+    }
+
+    fn summarise(&mut self, span: Span, tier: Tier, chars: usize) {
+        let number = self.checkpoints.next_number();
+        let cutoff = span.last;
+        let summary = text(u64::MAX / 3 + u64::from(number), chars);
+        let count = Count::exact(chars.div_ceil(4) as u64);
         let digest = self.tree.path_digest(self.head, cutoff);
         let checkpoint = Checkpoint {
-            id: CheckpointId::from_u128(1),
-            number: 1,
+            id: CheckpointId::from_u128(u128::from(number)),
+            number,
             parent: self.head,
-            covers: vec![Span::new(Ordinal::FIRST, cutoff)],
+            covers: vec![span],
             cutoff,
             cutoff_digest: digest.expect("the cutoff is on the branch"),
             supersedes: Vec::new(),
             kind: Kind::Auto,
-            tier: Tier::Conversation,
+            tier,
             preset: Preset::Checkpoint,
             writer: Writer::Deterministic,
             model: "extractive".into(),
             body: Body::Summary(summary.into()),
-            original: Tokens(u64::from(cutoff.0) * 15),
+            original: Tokens(u64::from(span.len()) * 15),
             counts: Encoding::ALL
                 .into_iter()
                 .map(|e| (e, count))
                 .collect::<Counts>(),
-            messages_included: cutoff.0,
+            messages_included: span.len(),
             key_facts: Vec::new(),
             cost_micros: Some(0),
             duration_ms: 0,
@@ -209,6 +259,25 @@ impl Conversation {
             false,
         );
         view.expect("the head is in the tree")
+            .with_topics(&self.topics)
+    }
+
+    /// Says one message more, and counts it.
+    pub fn say(&mut self, chars: usize) {
+        let n = self.tree.len();
+        let id = MessageId::from_u128(n as u128 + 1);
+        let at = Timestamp(n as i64 * 1_000);
+        let new = NewMessage::text(id, Role::User, text(n as u64, chars), at);
+        self.tree
+            .append(Some(self.head), new)
+            .expect("a new message fits");
+        let count = Count::exact(chars.div_ceil(4) as u64);
+        for encoding in Encoding::ALL {
+            self.tree
+                .set_count(id, encoding, count)
+                .expect("it is there");
+        }
+        self.head = id;
     }
 
     /// Its frozen context.

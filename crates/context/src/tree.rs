@@ -134,8 +134,8 @@ impl Tree {
         let parent_node = parent.map(|ix| &self.nodes[ix as usize]);
         let calls = calls::pair(&new.parts, parent_node)?;
         let message = Message::place(new, parent_node.map(|n| &*n.message), calls.answers);
-        let strand = strands::extend(&mut self.strands, parent_node);
         let ix = self.nodes.len() as u32;
+        let strand = strands::extend(&mut self.strands, parent_node, ix);
         self.by_id.insert(message.id, ix);
         self.nodes.push(Node {
             unit_start: calls.unit_start,
@@ -189,11 +189,15 @@ impl Tree {
         self.nodes.iter()
     }
 
-    /// The message at `ordinal` on the path that ends in `head`, in O(log n).
+    /// The message at `ordinal` on the path that ends in `head`: in O(1) where no fork is between
+    /// the two, else in O(log n).
     pub fn at(&self, head: MessageId, ordinal: Ordinal) -> Option<&Node> {
         let mut node = &self.nodes[self.index(head)? as usize];
         if ordinal.0 == 0 || ordinal > node.ordinal {
             return None;
+        }
+        if let Some(at) = self.strands[node.strand.0 as usize].at(ordinal) {
+            return Some(&self.nodes[at as usize]);
         }
         while node.ordinal > ordinal {
             let jump = &self.nodes[node.jump as usize];

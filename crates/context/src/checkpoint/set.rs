@@ -1,12 +1,12 @@
 //! All checkpoints of a session, and which of them are active on a branch.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::ids::{CheckpointId, MessageId, Timestamp};
+use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
 use crate::tree::Tree;
 
-use super::{Checkpoint, FailedRepairs, Kind, Writer};
+use super::{Checkpoint, FailedRepairs, Kind, Span, Writer};
 
 /// All checkpoints of a session, in the order in which they were made.
 ///
@@ -132,14 +132,10 @@ impl Checkpoints {
     pub fn active(&self, tree: &Tree, head: MessageId) -> Vec<Arc<Checkpoint>> {
         let mut candidates = self.candidates(tree, head);
         candidates.sort_by_key(|c| std::cmp::Reverse((c.cutoff, c.number)));
-        let mut active: Vec<Arc<Checkpoint>> = Vec::new();
-        for candidate in candidates {
-            if !active.iter().any(|kept| kept.overlaps(candidate)) {
-                active.push(candidate.clone());
-            }
-        }
-        active.sort_by_key(|c| c.first());
-        active
+        let mut taken = Taken::default();
+        candidates.retain(|candidate| taken.take(&candidate.covers));
+        candidates.sort_by_key(|c| c.first());
+        candidates.into_iter().cloned().collect()
     }
 
     /// What applies and is not superseded by another that applies, newest first. What a
@@ -168,5 +164,25 @@ impl Checkpoints {
         ids.iter()
             .filter_map(|id| self.by_id.get(id).copied())
             .collect()
+    }
+}
+
+/// Messages that a checkpoint stands for already: disjoint ranges, by their first message.
+#[derive(Debug, Default)]
+struct Taken(BTreeMap<Ordinal, Ordinal>);
+
+impl Taken {
+    /// Takes these ranges if none of their messages is taken.
+    fn take(&mut self, spans: &[Span]) -> bool {
+        let free = |span: &Span| {
+            let before = self.0.range(..=span.last).next_back();
+            before.is_none_or(|(_, last)| *last < span.first)
+        };
+        let all = spans.iter().all(free);
+        if all {
+            self.0
+                .extend(spans.iter().map(|span| (span.first, span.last)));
+        }
+        all
     }
 }

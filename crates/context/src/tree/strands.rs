@@ -14,27 +14,39 @@ use super::{Node, Tree};
 pub struct Strand(pub u32);
 
 /// What is known of a strand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Begun {
     /// The strand it leaves and the message there that it follows; none for a root's.
     leaves: Option<(Strand, Ordinal)>,
-    /// Its newest message.
-    last: Ordinal,
+    /// Its messages, by their index in the tree.
+    nodes: Vec<u32>,
 }
 
-/// The strand of a message that is about to follow `parent`.
-pub(super) fn extend(strands: &mut Vec<Begun>, parent: Option<&Node>) -> Strand {
-    let ordinal = parent.map_or(Ordinal::FIRST, |parent| parent.ordinal.next());
+impl Begun {
+    /// The first of its ordinals.
+    fn first(&self) -> Ordinal {
+        self.leaves.map_or(Ordinal::FIRST, |(_, left)| left.next())
+    }
+
+    /// The message at `ordinal`, where it is on this strand.
+    pub(super) fn at(&self, ordinal: Ordinal) -> Option<u32> {
+        let place = ordinal.0.checked_sub(self.first().0)?;
+        self.nodes.get(place as usize).copied()
+    }
+}
+
+/// The strand of the message `node` that is about to follow `parent`.
+pub(super) fn extend(strands: &mut Vec<Begun>, parent: Option<&Node>, node: u32) -> Strand {
     let followed = parent.and_then(|parent| strands.get_mut(parent.strand.0 as usize));
     if let (Some(parent), Some(strand)) = (parent, followed)
-        && strand.last == parent.ordinal
+        && strand.at(parent.ordinal.next()).is_none()
     {
-        strand.last = ordinal;
+        strand.nodes.push(node);
         return parent.strand;
     }
     strands.push(Begun {
         leaves: parent.map(|parent| (parent.strand, parent.ordinal)),
-        last: ordinal,
+        nodes: vec![node],
     });
     Strand(strands.len() as u32 - 1)
 }
@@ -47,9 +59,9 @@ impl Tree {
         let mut next = node.map(|node| (node.strand, node.ordinal));
         let mut path = Vec::new();
         while let Some((strand, last)) = next {
-            next = self.strands[strand.0 as usize].leaves;
-            let first = next.map_or(Ordinal::FIRST, |(_, left)| left.next());
-            path.push((strand, Span::new(first, last)));
+            let begun = &self.strands[strand.0 as usize];
+            path.push((strand, Span::new(begun.first(), last)));
+            next = begun.leaves;
         }
         path
     }

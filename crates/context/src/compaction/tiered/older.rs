@@ -113,14 +113,15 @@ pub(super) fn merge_topics(t: &Tiered<'_, '_>) -> Option<Plan> {
     t.summary(covering_all(t, &t.older[..count])?, Tier::Bulk)
 }
 
-/// Merges the oldest bulks; makes a bulk more of kept topics so that there are enough to merge;
-/// drops the oldest.
+/// Merges the oldest bulks; makes one smaller that is larger than a bulk may be, or than its whole
+/// tier; makes a bulk more of kept topics so that there are enough to merge; drops the oldest.
 pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
     let bulks = t.summaries(|c| c.tier != Tier::Topic);
     let merge = t.tiers.merge.max(2) as usize;
     let merged = |bulks: &[&Checkpoint]| t.summary(covering(t.s, &[], bulks)?, Tier::Bulk);
-    let large =
-        |bulk: &&&Checkpoint| t.s.block(bulk).tokens > t.tiers.bulk_cap + t.s.budget.per_message;
+    let overhead = t.s.budget.per_message;
+    let most = (t.tiers.bulk_cap + overhead).min(t.targets[2]);
+    let large = |bulk: &&&Checkpoint| t.s.block(bulk).tokens > most;
     let three = bulks.get(..merge).and_then(merged);
     three
         .or_else(|| merged(&[*bulks.iter().find(large)?]))
