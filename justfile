@@ -27,12 +27,12 @@ deny:
 
 # The main job on the example conversation, in a throw-away store.
 demo:
-    cargo run --release -- run examples/orders-migration.jsonl --compact-above 9000 --store "$(mktemp -d)/store"
+    cargo run -- run examples/orders-migration.jsonl --compact-above 9000 --store "$(mktemp -d)/store"
 
 # The examples of agents in Rust: by the trait, and as an actor.
 example:
-    cargo run --release -p custom-agent
-    UNISONO__STORE__PATH="$(mktemp -d)/store" cargo run --release -p actor-agent -- run examples/orders-migration.jsonl --config examples/actor_agent/config/unisono.toml --task "How long is it?"
+    cargo run -p custom-agent
+    UNISONO__STORE__PATH="$(mktemp -d)/store" cargo run -p actor-agent -- run examples/orders-migration.jsonl --config examples/actor_agent/config/unisono.toml --task "How long is it?"
 
 # All benchmarks, as the rows that benches/README.md quotes; `just bench --bench turn` for one.
 bench *args:

@@ -3,7 +3,7 @@
 # Without a key a provider is skipped, and that is said. Costs a few cents.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --release --quiet
+cargo build --quiet
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -11,7 +11,7 @@ failed=0
 smoke() {
     local name=$1 model=$2
     shift 2
-    if ! target/release/unisono run examples/orders-migration.jsonl --compact-above 9000 \
+    if ! target/debug/unisono run examples/orders-migration.jsonl --compact-above 9000 \
         --store "$work/$name" --model "$model" --agents risks,facts --timeout 5m --json "$@" \
         >"$work/$name.json" 2>"$work/$name.err"; then
         printf '%-10s FAILED\n' "$name"
