@@ -11,46 +11,28 @@ use unisono_session::trace::{RunTrace, Status, TurnTrace};
 use unisono_store::Journal;
 
 use super::words;
-
-/// Events read at a time.
-const PAGE: usize = 1_024;
+use crate::past;
 
 /// A turn, found in its session's journal; none where it is not there.
 pub(super) async fn turn(
     journal: &Journal,
     session: SessionId,
     turn: TurnId,
-) -> Result<Option<Turn>, unisono_store::Error> {
-    let trace = read(journal, session).await?;
+) -> Result<Option<Turn>, past::Error> {
+    let trace = past::trace(journal, session).await?;
     let found = trace.turn(turn);
     Ok(found.map(|found| told(&trace, session, turn, found)))
 }
 
 /// All turns of a session, the oldest first.
-pub(super) async fn turns(
-    journal: &Journal,
-    session: SessionId,
-) -> Result<Vec<Turn>, unisono_store::Error> {
-    let trace = read(journal, session).await?;
+pub(super) async fn turns(journal: &Journal, session: SessionId) -> Result<Vec<Turn>, past::Error> {
+    let trace = past::trace(journal, session).await?;
     let mut all: Vec<(TurnId, &TurnTrace)> = trace.turns().collect();
     all.sort_by_key(|(_, turn)| turn.accepted.0.seq);
     let turns = all.into_iter();
     Ok(turns
         .map(|(id, turn)| told(&trace, session, id, turn))
         .collect())
-}
-
-async fn read(journal: &Journal, session: SessionId) -> Result<Trace, unisono_store::Error> {
-    let mut trace = Trace::default();
-    let mut next = 1;
-    loop {
-        let page = journal.read(session, next, PAGE).await?;
-        let Some((last, _)) = page.last() else {
-            return Ok(trace);
-        };
-        next = last + 1;
-        page.iter().for_each(|(_, event)| trace.take(event));
-    }
 }
 
 fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn {
