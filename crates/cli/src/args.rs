@@ -9,7 +9,7 @@ use unisono_daemon::config::Override;
 
 use crate::commands::{
     agents, chat, checkpoints, compact, completions, config, context, doctor, eval, export, import,
-    init, models, pin, replay, resume, run, runs, seal, serve, sessions, usage, vacuum, why,
+    init, mcp, models, pin, replay, resume, run, runs, seal, serve, sessions, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -168,6 +168,8 @@ pub(crate) enum Command {
     /// The daemon: sessions, turns and events over HTTP, and an endpoint for OpenAI's clients
     #[command(visible_alias = "up")]
     Serve(serve::Args),
+    /// Answers programs that speak the Model Context Protocol, on standard input and output
+    Mcp(mcp::Args),
     /// Continues turns that were interrupted
     Resume(resume::Args),
     /// Imports a conversation, or a whole store's archive

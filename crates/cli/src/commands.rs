@@ -12,6 +12,7 @@ pub(crate) mod eval;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod pin;
 pub(crate) mod replay;
@@ -35,6 +36,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Run(args) => app.wait_for(run::run(app, args)),
         Command::Chat(args) => app.wait_for(chat::run(app, args)),
         Command::Serve(args) => app.wait_for(serve::run(app, args)),
+        Command::Mcp(args) => app.wait_for(mcp::run(app, args)),
         Command::Resume(args) => app.wait_for(resume::run(app, args)),
         Command::Import(args) => app.wait_for(import::run(app, args)),
         Command::Export(args) => app.wait_for(export::run(app, args)),

@@ -28,6 +28,7 @@ use crate::agents::{self, Change};
 use crate::ask::{self, Ask, Finished};
 use crate::config::{Override, SearchIndex, Sources};
 use crate::diagnostic::Diagnostics;
+use crate::metrics::Metrics;
 use crate::models::{self, Learnt};
 use crate::providers;
 use crate::setup::Setup;
@@ -220,6 +221,7 @@ pub struct Daemon {
     reloads: watch::Sender<Option<Arc<Reload>>>,
     runtime: Runtime,
     learnt: Learnt,
+    metrics: Metrics,
     salvage: Option<Salvage>,
 }
 
@@ -237,12 +239,15 @@ impl Daemon {
         let learnt = Learnt::open(opened.directory.as_deref());
         let search_index = opened.search_index(&setup)?;
         let models = models::build(&setup, &learnt.calibrations);
+        let metrics = Metrics::default();
         let runtime = Runtime::start(
             opened.journal,
             kinds.clone(),
             models,
             Options {
                 search_index,
+                load: metrics.load.clone(),
+                observer: metrics.observer(),
                 ..options(&setup, &learnt.calibrations)
             },
         )
@@ -254,6 +259,7 @@ impl Daemon {
             reloads: watch::Sender::new(None),
             runtime,
             learnt,
+            metrics,
             salvage: opened.salvage,
         })
     }
@@ -261,6 +267,11 @@ impl Daemon {
     /// What was learnt of models' tokens.
     pub fn calibrations(&self) -> &Calibrations {
         &self.learnt.calibrations
+    }
+
+    /// What happened since it started, in numbers.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The runtime.

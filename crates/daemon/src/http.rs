@@ -19,15 +19,17 @@ mod events;
 mod extract;
 mod guard;
 mod health;
+mod mcp;
 mod messages;
+mod metrics;
 mod openai;
 mod page;
 mod pins;
-mod problem;
-mod record;
+pub(crate) mod problem;
+pub(crate) mod record;
 mod runs;
 mod search;
-mod sessions;
+pub(crate) mod sessions;
 mod snapshots;
 mod token;
 mod topics;
@@ -58,6 +60,9 @@ use crate::config;
 use page::login::Logins;
 use token::Token;
 
+/// How long a call of a tool may take to notice that the program stops.
+const CALLS_WITHIN: Duration = Duration::from_secs(1);
+
 /// Why the daemon cannot be reached over HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -87,7 +92,7 @@ pub enum Error {
 
 /// What every route uses.
 pub(crate) struct Shared {
-    daemon: Daemon,
+    daemon: Arc<Daemon>,
     token: Token,
     logins: Logins,
     /// Host names that may be asked for, lower case.
@@ -96,6 +101,7 @@ pub(crate) struct Shared {
     streams: Arc<Semaphore>,
     /// Turns true when the program is stopping.
     stopping: watch::Receiver<bool>,
+    answers: metrics::Answers,
     openapi: OpenApi,
 }
 
@@ -105,6 +111,8 @@ pub struct Server {
     address: SocketAddr,
     router: Router,
     shared: Arc<Shared>,
+    /// Calls of tools at the same time.
+    calls: Arc<Semaphore>,
     stop: watch::Sender<bool>,
     limits: connections::Limits,
     token_file: PathBuf,
@@ -137,18 +145,21 @@ impl Server {
         })?;
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
+        let calls = Arc::new(Semaphore::new(settings.streams as usize));
         let shared = Arc::new(Shared {
-            daemon,
+            daemon: Arc::new(daemon),
             token,
             logins: Logins::default(),
             hosts: hosts(address, &settings),
             requests: Semaphore::new(settings.requests as usize),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),
             stopping,
+            answers: metrics::Answers::default(),
             openapi,
         });
         let router = router
             .merge(page::routes())
+            .merge(mcp::routes(&shared, &calls))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
@@ -159,6 +170,7 @@ impl Server {
             address,
             router,
             shared,
+            calls,
             stop,
             limits: connections::Limits {
                 connections: settings.connections as usize,
@@ -189,6 +201,7 @@ impl Server {
     /// if it did.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         let Server { shared, router, .. } = self;
+        let calls_at_a_time = shared.daemon.setup().loaded.config.server.streams;
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
         notify(sd_notify::NotifyState::Ready);
@@ -208,8 +221,13 @@ impl Server {
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
         }
-        match Arc::into_inner(shared) {
-            Some(shared) => shared.daemon.shutdown().await,
+        // A call that is being answered lets go of the daemon before its place.
+        let calls = self.calls.acquire_many(calls_at_a_time);
+        if tokio::time::timeout(CALLS_WITHIN, calls).await.is_err() {
+            tracing::warn!("a call of a tool did not end in time");
+        }
+        match Arc::into_inner(shared).and_then(|shared| Arc::into_inner(shared.daemon)) {
+            Some(daemon) => daemon.shutdown().await,
             None => tracing::warn!("a request is still held; the store closes with the process"),
         }
         failed
@@ -298,6 +316,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(events::routes())
         .merge(agents::routes())
         .merge(usage::routes())
+        .merge(metrics::routes())
         .merge(openai::routes())
         .merge(health::routes())
         .routes(routes!(problem::about))

@@ -12,7 +12,8 @@
 //! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
 //!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
 //!   [`outline`] the tree of messages, [`short`] how long things are made short.
-//! - [`http`] is the daemon for clients.
+//! - [`http`] is the daemon for clients, [`mcp`] for those of the Model Context Protocol.
+//! - [`metrics`] counts what happens.
 //! - [`telemetry`] writes the log, [`init`] a starter project.
 //!
 //! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
@@ -28,6 +29,8 @@ pub mod evaluation;
 pub mod hits;
 pub mod http;
 pub mod init;
+pub mod mcp;
+pub mod metrics;
 pub mod models;
 pub mod outline;
 pub mod past;

@@ -22,12 +22,14 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument as _;
 use unisono_context::call::Usage;
 use unisono_session::brief::CompactionJob;
 use unisono_session::machine::StepResult;
 
 use crate::clock;
 use crate::lane::{Lane, Offer};
+use crate::load::Part;
 use crate::runtime::Env;
 use crate::slot::Slot;
 use crate::tokenizer;
@@ -210,7 +212,9 @@ impl State {
             listener,
             compactor: myself.clone(),
         };
-        tokio::spawn(async move {
+        let (session, turn) = (work.job.session, work.job.turn);
+        let span = tracing::error_span!("compaction", %session, %turn);
+        let carried = async move {
             let _place = place;
             let end = tokio::select! {
                 end = timeout_at(work.until, carry_out::carry_out(&work)) => end,
@@ -221,7 +225,8 @@ impl State {
             let end = end.unwrap_or_else(late);
             // The session may have been stopped meanwhile; it asks again when it returns.
             let _ = reply.send(end);
-        });
+        };
+        tokio::spawn(carried.instrument(span));
     }
 }
 
@@ -242,7 +247,11 @@ impl Actor for Compactor {
 
     async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
         let options = &args.env.options;
-        let lane = Lane::new(options.compactions, options.compaction_queue);
+        let lane = Lane::new(
+            options.compactions,
+            options.compaction_queue,
+            Part::of(&options.load.compactions),
+        );
         Ok(State {
             lane,
             env: args.env,

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::load::Part;
+
 /// Jobs that run and jobs that wait, in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Lane<T> {
@@ -11,6 +13,8 @@ pub(crate) struct Lane<T> {
     /// Those that lent their place and want it back.
     returning: VecDeque<T>,
     bound: usize,
+    /// Told how many run and wait.
+    told: Part,
 }
 
 /// What became of an offered job.
@@ -26,19 +30,25 @@ pub(crate) enum Offer<T> {
 
 impl<T> Lane<T> {
     /// A lane with so many places (at least one) and a queue of at most `bound`.
-    pub(crate) fn new(places: usize, bound: usize) -> Lane<T> {
+    pub(crate) fn new(places: usize, bound: usize, told: Part) -> Lane<T> {
         Lane {
             running: 0,
             places: places.max(1),
             waiting: VecDeque::new(),
             returning: VecDeque::new(),
             bound,
+            told,
         }
+    }
+
+    fn tell(&mut self) {
+        let waiting = self.waiting.len() + self.returning.len();
+        self.told.set(self.running, waiting);
     }
 
     /// Asks for a place.
     pub(crate) fn offer(&mut self, job: T) -> Offer<T> {
-        if self.running < self.places {
+        let offer = if self.running < self.places {
             self.running += 1;
             Offer::Start(job)
         } else if self.waiting.len() < self.bound {
@@ -46,7 +56,9 @@ impl<T> Lane<T> {
             Offer::Queued
         } else {
             Offer::Full(job)
-        }
+        };
+        self.tell();
+        offer
     }
 
     /// Asks for a place again for a job that lent its own ([`Lane::done`]): ahead of those that
@@ -54,9 +66,11 @@ impl<T> Lane<T> {
     pub(crate) fn take_back(&mut self, job: T) -> Option<T> {
         if self.running < self.places {
             self.running += 1;
+            self.tell();
             return Some(job);
         }
         self.returning.push_back(job);
+        self.tell();
         None
     }
 
@@ -67,6 +81,7 @@ impl<T> Lane<T> {
         if next.is_none() {
             self.running = self.running.saturating_sub(1);
         }
+        self.tell();
         next
     }
 }
@@ -74,10 +89,11 @@ impl<T> Lane<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Gauge;
 
     #[test]
     fn jobs_start_wait_and_are_turned_away_in_that_order() {
-        let mut lane = Lane::new(1, 1);
+        let mut lane = Lane::new(1, 1, Part::default());
         assert_eq!(lane.offer('a'), Offer::Start('a'));
         assert_eq!(lane.offer('b'), Offer::Queued);
         assert_eq!(lane.offer('c'), Offer::Full('c'));
@@ -88,15 +104,20 @@ mod tests {
 
     #[test]
     fn who_lent_a_place_has_the_next_one() {
-        let mut lane = Lane::new(1, 2);
+        let gauge = Gauge::default();
+        let mut lane = Lane::new(1, 2, Part::of(&gauge));
         assert_eq!(lane.offer('a'), Offer::Start('a'));
         assert_eq!(lane.offer('b'), Offer::Queued);
         assert_eq!(lane.offer('c'), Offer::Queued);
         assert_eq!(lane.done(), Some('b'), "`a` lends its place to `b`");
         assert_eq!(lane.take_back('a'), None);
+        assert_eq!((gauge.working(), gauge.waiting()), (1, 2));
         assert_eq!(lane.done(), Some('a'));
         assert_eq!(lane.done(), Some('c'));
         assert_eq!(lane.done(), None);
         assert_eq!(lane.take_back('d'), Some('d'));
+        assert_eq!((gauge.working(), gauge.waiting()), (1, 0));
+        drop(lane);
+        assert_eq!((gauge.working(), gauge.waiting()), (0, 0), "a lost pool");
     }
 }

@@ -13,6 +13,7 @@ mod compactor;
 mod lane;
 mod limit;
 mod line;
+mod load;
 mod pool;
 mod process;
 pub mod replay;
@@ -30,6 +31,7 @@ pub use ractor;
 
 pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
 pub use compactor::{Chain, Chains, Summariser};
+pub use load::{Gauge, Load, Observer};
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
 pub use session::{Events, Handle, Progress, settle};

@@ -20,6 +20,7 @@ use unisono_session::machine::AttemptEnd;
 use unisono_session::run::Cause;
 
 use crate::lane::{Lane, Offer};
+use crate::load::Part;
 use crate::runtime::Env;
 use crate::slot::Slot;
 use crate::worker::{self, Attempt, Worker};
@@ -298,7 +299,11 @@ impl Actor for Pool {
     type Arguments = Args;
 
     async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
-        let lane = Lane::new(args.places, args.env.options.pool_queue);
+        let lane = Lane::new(
+            args.places,
+            args.env.options.pool_queue,
+            Part::of(&args.env.options.load.attempts),
+        );
         Ok(State {
             env: args.env,
             lane,

@@ -17,6 +17,7 @@ use unisono_store::{Health, Journal};
 
 use crate::agent::Kinds;
 use crate::compactor::Chains;
+use crate::load::{Load, Observer};
 use crate::pool::Pools;
 use crate::restart::Intensity;
 use crate::session::Handle;
@@ -49,6 +50,10 @@ pub struct Options {
     /// Directory of the search index, which nobody else uses; none: what is searched is indexed in
     /// memory when it is asked for.
     pub search_index: Option<PathBuf>,
+    /// Kept up to date with what works and waits.
+    pub load: Load,
+    /// Told of what is committed.
+    pub observer: Observer,
 }
 
 impl Default for Options {
@@ -65,6 +70,8 @@ impl Default for Options {
             passivate_after: Duration::from_secs(300),
             intensity: Intensity::default(),
             search_index: None,
+            load: Load::default(),
+            observer: Observer::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 use unisono_model::prompt::Prefix;
 use unisono_session::agent::Kind;
 use unisono_session::brief::Brief;
@@ -79,12 +80,22 @@ impl Actor for Worker {
                 pool: pool.clone(),
                 worker,
             };
-            let end = carry_out(attempt, place, &env).await;
+            let span = span(&attempt.brief);
+            let end = carry_out(attempt, place, &env).instrument(span).await;
             pool.send_message(pool::Msg::Ended { worker, end })?;
         }
         myself.stop(None);
         Ok(())
     }
+}
+
+/// What everything that is logged meanwhile belongs to, whatever its level.
+fn span(brief: &Brief) -> Span {
+    let Brief {
+        session, turn, run, ..
+    } = brief;
+    let (agent, attempt) = (&brief.definition.id, brief.attempt);
+    tracing::error_span!("run", %session, %turn, %run, %agent, attempt)
 }
 
 /// Runs the agent until it ends, is cancelled or takes too long.

@@ -18,6 +18,8 @@ mod http;
 mod http_agents;
 mod import_agents;
 mod interrupted;
+mod mcp;
+mod metrics;
 mod pins;
 mod providers;
 mod reloading;

@@ -23,7 +23,9 @@ pub(super) async fn guard(
 ) -> Response {
     let uri = request.uri().clone();
     let answered = let_through(&shared, request, next).await;
-    answered.unwrap_or_else(|fault| problem::shaped(&uri, fault))
+    let answered = answered.unwrap_or_else(|fault| problem::shaped(&uri, fault));
+    shared.answers.count(answered.status());
+    answered
 }
 
 async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Response, Fault> {

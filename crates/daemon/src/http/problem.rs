@@ -1,6 +1,6 @@
 //! Why a request was not carried out, as its response.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use axum::Json;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -20,7 +20,13 @@ const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug)]
-pub(super) struct Fault(Box<Problem>);
+pub(crate) struct Fault(Box<Problem>);
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.detail)
+    }
+}
 
 impl Fault {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Fault {

@@ -14,7 +14,7 @@ use super::words;
 use crate::past;
 
 /// A turn, found in its session's journal; none where it is not there.
-pub(super) async fn turn(
+pub(crate) async fn turn(
     journal: &Journal,
     session: SessionId,
     turn: TurnId,

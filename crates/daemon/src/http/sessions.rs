@@ -52,13 +52,13 @@ impl Part {
 }
 
 /// A session of the store.
-pub(super) struct Found {
-    pub(super) id: SessionId,
-    pub(super) info: SessionInfo,
+pub(crate) struct Found {
+    pub(crate) id: SessionId,
+    pub(crate) info: SessionInfo,
 }
 
 /// A part of the store's sessions, the oldest first; those without an event are none.
-pub(super) async fn page(
+pub(crate) async fn page(
     daemon: &Daemon,
     after: Option<SessionId>,
     limit: usize,
@@ -102,7 +102,7 @@ async fn list(
 }
 
 /// What a list has of a session; none where its first event is not its creation.
-pub(super) async fn listed(daemon: &Daemon, found: Found) -> Result<Option<Listed>, Fault> {
+pub(crate) async fn listed(daemon: &Daemon, found: Found) -> Result<Option<Listed>, Fault> {
     let journal = daemon.runtime().journal();
     let first = journal.read(found.id, 1, 1).await?.into_iter().next();
     let Some(Fact::Created { title, labels, .. }) = first.map(|(_, event)| event.fact) else {
@@ -212,7 +212,7 @@ async fn show(
     ))
 }
 
-pub(super) fn describe(id: &str, state: &SessionState) -> Session {
+pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
     let ended = state.ended_turns().map(|(turn, ended)| EndedTurn {
         turn: turn.to_string(),
         outcome: ended.outcome.to_string(),

@@ -1,0 +1,470 @@
+//! The Model Context Protocol: over standard input and output, and over HTTP, in the current
+//! revision and the one before it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use rmcp::ServiceExt as _;
+use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams};
+use serde_json::{Value, json};
+
+use crate::http::{Daemon, Reply};
+use crate::interrupted::Scene;
+use crate::support::{PATIENCE, Place, heard, tell};
+
+const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: the risk is the database."}]"#;
+
+/// The server as a program, spoken to line by line.
+struct Spoken {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Value>,
+}
+
+impl Spoken {
+    fn start(place: &Place) -> Spoken {
+        let mut child = place
+            .command(&["mcp"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let value =
+                    serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+                if send.send(value).is_err() {
+                    return;
+                }
+            }
+        });
+        Spoken {
+            input: child.stdin.take(),
+            child,
+            lines,
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    #[track_caller]
+    fn next(&self) -> Value {
+        self.lines.recv_timeout(PATIENCE).expect("nothing came")
+    }
+
+    /// The answer to a request, and the notifications before it.
+    #[track_caller]
+    fn ask(&mut self, id: u32, method: &str, params: Value) -> (Value, Vec<Value>) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.answer(id)
+    }
+
+    #[track_caller]
+    fn answer(&mut self, id: u32) -> (Value, Vec<Value>) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.next();
+            if message["id"] == id {
+                return (message, before);
+            }
+            before.push(message);
+        }
+    }
+
+    /// Shakes hands as clients of the revision before do.
+    #[track_caller]
+    fn initialize(&mut self, version: &str) -> Value {
+        let client = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        let (answer, _) = self.ask(1, "initialize", params);
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        answer["result"].clone()
+    }
+
+    #[track_caller]
+    fn end(mut self) {
+        self.input.take();
+        let status = thread::spawn(move || self.child.wait().unwrap())
+            .join()
+            .unwrap();
+        assert!(status.success());
+    }
+}
+
+/// What every request of the current revision carries.
+fn current(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
+}
+
+fn imported(place: &Place) -> String {
+    place.write("talk.json", TALK);
+    place.call(&["import", "talk.json"]).expect(0);
+    let sessions = place.json(&["sessions", "list"]);
+    sessions[0]["session"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_revision_before_is_served_with_a_handshake() {
+    let place = Place::new();
+    let session = imported(&place);
+    let mut server = Spoken::start(&place);
+    let info = server.initialize("2025-11-25");
+    assert_eq!(info["protocolVersion"], "2025-11-25");
+    assert_eq!(info["serverInfo"]["name"], "unisono");
+    let (tools, _) = server.ask(2, "tools/list", json!({}));
+    let tools = tools["result"]["tools"].as_array().unwrap().clone();
+    let names: Vec<&str> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["ask", "delegate", "compact", "recall", "search", "sessions"]
+    );
+    for tool in &tools {
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
+    }
+    let call = json!({
+        "name": "ask", "_meta": {"progressToken": "p"},
+        "arguments": {"session": session, "task": "What is the risk?", "agents": ["risks"]},
+    });
+    let (answer, told) = server.ask(3, "tools/call", call);
+    let result = &answer["result"];
+    assert_eq!(
+        result["isError"].as_bool().unwrap_or(false),
+        false,
+        "{answer}"
+    );
+    assert!(
+        result["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("database"),
+        "{answer}"
+    );
+    let turn = &result["structuredContent"]["turn"];
+    assert_eq!(turn["state"], "answered");
+    assert_eq!(turn["runs"].as_array().unwrap().len(), 2);
+    let told: Vec<&Value> = told
+        .iter()
+        .filter(|m| m["method"] == "notifications/progress")
+        .collect();
+    assert!(!told.is_empty(), "nothing was told of the progress");
+    let steps: Vec<f64> = told
+        .iter()
+        .map(|m| m["params"]["progress"].as_f64().unwrap())
+        .collect();
+    assert!(steps.windows(2).all(|pair| pair[0] < pair[1]), "{steps:?}");
+    assert!(told.iter().all(|m| m["params"]["progressToken"] == "p"));
+    let turn = turn["turn"].as_str().unwrap().to_owned();
+    let uri = format!("unisono://sessions/{session}/snapshots/{turn}");
+    let (read, _) = server.ask(4, "resources/read", json!({"uri": uri}));
+    let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("snapshot ") && text.contains("[#1 user]\nWe ship on Friday."),
+        "{text}"
+    );
+    assert!(
+        !text.contains("What does it mean"),
+        "the snapshot ends with what was frozen"
+    );
+    server.end();
+}
+
+#[test]
+fn the_current_revision_is_served_without_one() {
+    let place = Place::new();
+    let session = imported(&place);
+    let daemon = Daemon::start(&place);
+    let call = |method: &str, name: Option<&str>, params: Value| -> Reply {
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": current(params)});
+        let mut headers = vec![
+            ("Accept", "application/json, text/event-stream"),
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", method),
+        ];
+        headers.extend(name.map(|name| ("Mcp-Name", name)));
+        daemon.request_with("POST", "/mcp", &headers, Some(&body))
+    };
+    let found = call("server/discover", None, json!({})).expect(200).json();
+    assert!(
+        found["result"]["supportedVersions"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("2026-07-28")),
+        "{found}"
+    );
+    let arguments =
+        json!({"name": "recall", "arguments": {"session": session, "query": "database"}});
+    let recalled = call("tools/call", Some("recall"), arguments)
+        .expect(200)
+        .json();
+    assert_eq!(
+        recalled["result"]["structuredContent"]["messages"][0]["ordinal"], 2,
+        "{recalled}"
+    );
+    let listed = call("resources/list", None, json!({})).expect(200).json();
+    assert_eq!(
+        listed["result"]["resources"][0]["uri"],
+        format!("unisono://sessions/{session}")
+    );
+    let arguments = json!({"name": "search", "arguments": {"query": "friday"}});
+    let searched = call("tools/call", Some("search"), arguments)
+        .expect(200)
+        .json();
+    assert_eq!(
+        searched["result"]["structuredContent"]["found"][0]["session"], session,
+        "{searched}"
+    );
+    daemon.stop();
+}
+
+#[test]
+fn the_revision_before_is_served_over_http_without_a_session() {
+    let place = Place::new();
+    let session = imported(&place);
+    let daemon = Daemon::start(&place);
+    let headers = [("Accept", "application/json, text/event-stream")];
+    let client = json!({"name": "test", "version": "1"});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}});
+    let hello = daemon
+        .request_with("POST", "/mcp", &headers, Some(&hello))
+        .expect(200)
+        .json();
+    assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
+    let headers = [headers[0], ("MCP-Protocol-Version", "2025-11-25")];
+    // With a token for progress the answer comes as a stream.
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "delegate", "_meta": {"progressToken": 9},
+        "arguments": {"session": session, "tasks": [{"agent": "risks", "task": "Which risk?"}, {"agent": "facts", "task": "Which day?"}]}}});
+    let reply = daemon
+        .request_with("POST", "/mcp", &headers, Some(&call))
+        .expect(200);
+    assert_eq!(reply.header("content-type"), Some("text/event-stream"));
+    let messages: Vec<Value> = reply
+        .events()
+        .filter_map(|event| serde_json::from_str(&event.data).ok())
+        .collect();
+    let last = messages.last().unwrap();
+    assert!(
+        messages
+            .iter()
+            .any(|m| m["method"] == "notifications/progress"),
+        "{messages:#?}"
+    );
+    let text = last["result"]["content"][0]["text"].as_str().unwrap();
+    for heading in ["## risks", "## facts", "## Joined"] {
+        assert!(text.contains(heading), "{text}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn bad_calls_are_told_and_leave_nothing_behind() {
+    let place = Place::new();
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    let mut id = 10;
+    let mut refused = |server: &mut Spoken, name: &str, arguments: Value, expected: &str| {
+        id += 1;
+        let (answer, _) = server.ask(
+            id,
+            "tools/call",
+            json!({"name": name, "arguments": arguments}),
+        );
+        let result = &answer["result"];
+        assert_eq!(result["isError"], true, "{answer}");
+        let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+        assert!(text.contains(expected), "{expected:?} is missing: {text}");
+    };
+    refused(&mut server, "ask", json!({}), "missing field `task`");
+    refused(&mut server, "ask", json!({"task": " "}), "`task` is empty");
+    refused(
+        &mut server,
+        "ask",
+        json!({"task": "x", "sesion": "y"}),
+        "unknown field `sesion`",
+    );
+    refused(
+        &mut server,
+        "ask",
+        json!({"task": "x", "agents": ["nobody"]}),
+        "unknown agent `nobody`",
+    );
+    refused(
+        &mut server,
+        "ask",
+        json!({"task": "x", "session": "nowhere"}),
+        "no id of a session",
+    );
+    refused(
+        &mut server,
+        "delegate",
+        json!({"tasks": []}),
+        "name at least one agent",
+    );
+    refused(
+        &mut server,
+        "delegate",
+        json!({"tasks": [{"agent": "risks"}]}),
+        "nobody is told what to do",
+    );
+    refused(
+        &mut server,
+        "compact",
+        json!({"session": "01a20000-0000-7000-8000-000000000000"}),
+        "does not exist",
+    );
+    refused(
+        &mut server,
+        "search",
+        json!({"query": ""}),
+        "nothing to search for",
+    );
+    refused(
+        &mut server,
+        "erase",
+        json!({}),
+        "there is no tool \"erase\"",
+    );
+    let (read, _) = server.ask(90, "resources/read", json!({"uri": "file:///etc/passwd"}));
+    assert!(
+        read["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("there is no resource"),
+        "{read}"
+    );
+    let (listed, _) = server.ask(
+        91,
+        "tools/call",
+        json!({"name": "sessions", "arguments": {}}),
+    );
+    assert_eq!(
+        listed["result"]["structuredContent"]["sessions"],
+        json!([]),
+        "no session was begun"
+    );
+    server.end();
+}
+
+#[test]
+fn a_call_that_is_taken_back_cancels_its_turn() {
+    let scene = Scene::new();
+    let mut server = Spoken::start(&scene.place);
+    server.initialize("2025-11-25");
+    let call =
+        json!({"name": "ask", "arguments": {"task": "Which word?", "lead": "waits", "agents": []}});
+    server.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call}));
+    heard(&scene.started);
+    server.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}),
+    );
+    // One after the other on its branch: the next turn of the session begins when that one is over.
+    let (listed, _) = server.ask(
+        6,
+        "tools/call",
+        json!({"name": "sessions", "arguments": {}}),
+    );
+    let session = listed["result"]["structuredContent"]["sessions"][0]["session"].clone();
+    let call = json!({"name": "ask", "arguments": {"session": session, "task": "And now?", "lead": "waits", "agents": []}});
+    server.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}));
+    heard(&scene.started);
+    tell(&scene.word, "teapot");
+    let (answer, _) = server.answer(7);
+    assert!(
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("teapot"),
+        "{answer}"
+    );
+    server.end();
+    let events = scene.place.events(session.as_str().unwrap());
+    let outcomes = events.iter().filter_map(|event| match &event.fact {
+        unisono_session::Fact::TurnEnded { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    let outcomes: Vec<_> = outcomes.collect();
+    assert!(
+        matches!(outcomes[0], unisono_session::event::Outcome::Cancelled),
+        "{outcomes:?}"
+    );
+}
+
+#[test]
+fn the_guard_stands_before_it() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let accept = ("Accept", "application/json, text/event-stream");
+    let foreign = [accept, ("Origin", "https://evil.example")];
+    daemon
+        .request_with("POST", "/mcp", &foreign, Some(&list))
+        .expect(403);
+    let host = ("Host", daemon.address.as_str());
+    let json = ("Content-Type", "application/json");
+    let body = list.to_string();
+    let bare = crate::http::head("POST", "/mcp", &[host, accept, json], body.len());
+    daemon.send(&bare, body.as_bytes()).expect(401);
+    let other = crate::http::head(
+        "POST",
+        "/mcp",
+        &[("Host", "evil.example"), accept, json],
+        body.len(),
+    );
+    daemon.send(&other, body.as_bytes()).expect(403);
+    daemon.stop();
+}
+
+/// With a client that others wrote.
+#[test]
+fn a_client_of_the_official_kind_works_unchanged() {
+    let place = Place::new();
+    let session = imported(&place);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut command = tokio::process::Command::from(place.command(&["mcp"]));
+    command.stdin(Stdio::piped());
+    runtime.block_on(async {
+        let mut child = command.spawn().unwrap();
+        let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+        let client = tokio::time::timeout(PATIENCE, ().serve(pipes))
+            .await
+            .unwrap()
+            .unwrap();
+        let tools = client.list_all_tools().await.unwrap();
+        assert_eq!(tools.len(), 6);
+        let arguments = json!({"session": session, "from": 1, "to": 2})
+            .as_object()
+            .cloned();
+        let mut call = CallToolRequestParams::new("recall");
+        call.arguments = arguments;
+        let result = client.call_tool(call).await.unwrap();
+        let text = serde_json::to_value(&result).unwrap().to_string();
+        assert!(text.contains("We ship on Friday."), "{text}");
+        let read = ReadResourceRequestParams::new(format!("unisono://sessions/{session}"));
+        let read = serde_json::to_value(client.read_resource(read).await.unwrap()).unwrap();
+        assert!(read.to_string().contains("branches"), "{read}");
+        client.cancel().await.unwrap();
+        let ended = tokio::time::timeout(PATIENCE, child.wait())
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(ended.success());
+    });
+}

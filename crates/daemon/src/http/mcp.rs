@@ -1,0 +1,16 @@
+//! `/mcp`: the server of the Model Context Protocol, behind the guard like every route.
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::sync::Semaphore;
+
+use super::Shared;
+use crate::mcp::Server;
+
+pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc<Shared>> {
+    let settings = &shared.daemon.setup().loaded.config.server;
+    let server = Server::new(&shared.daemon, shared.stopping.clone(), calls.clone());
+    let service = server.over_http(settings.body_limit_bytes as usize);
+    Router::new().route_service("/mcp", service)
+}

@@ -1,0 +1,196 @@
+//! The tools and what each takes.
+
+use std::sync::Arc;
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use unisono_session::state::MAIN;
+
+pub(super) const ASK: &str = "ask";
+pub(super) const DELEGATE: &str = "delegate";
+pub(super) const COMPACT: &str = "compact";
+pub(super) const RECALL: &str = "recall";
+pub(super) const SEARCH: &str = "search";
+pub(super) const SESSIONS: &str = "sessions";
+
+/// A task for a session's team.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    pub(super) task: String,
+    pub(super) session: Option<String>,
+    #[serde(default = "main")]
+    pub(super) branch: String,
+    pub(super) lead: Option<String>,
+    pub(super) agents: Option<Vec<String>>,
+}
+
+/// Tasks for agents.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Delegated {
+    pub(super) tasks: Vec<Assigned>,
+    pub(super) task: Option<String>,
+    pub(super) session: Option<String>,
+    #[serde(default = "main")]
+    pub(super) branch: String,
+}
+
+/// A task for an agent.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Assigned {
+    pub(super) agent: String,
+    pub(super) task: Option<String>,
+}
+
+/// A compaction.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Compacted {
+    pub(super) session: String,
+    #[serde(default = "main")]
+    pub(super) branch: String,
+    pub(super) instructions: Option<String>,
+}
+
+/// What was said in a session.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Recalled {
+    pub(super) session: String,
+    #[serde(default = "main")]
+    pub(super) branch: String,
+    pub(super) query: Option<String>,
+    pub(super) from: Option<u32>,
+    pub(super) to: Option<u32>,
+}
+
+/// What was said anywhere.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Searched {
+    pub(super) query: String,
+    pub(super) limit: Option<usize>,
+}
+
+/// A part of the list of sessions.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listed {
+    pub(super) cursor: Option<String>,
+    pub(super) limit: Option<usize>,
+}
+
+fn main() -> String {
+    MAIN.to_owned()
+}
+
+/// Reads arguments.
+pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
+    serde_json::from_value(arguments).map_err(|error| format!("the arguments do not fit: {error}"))
+}
+
+/// What clients are told of the tools.
+pub(super) fn specs() -> Vec<Tool> {
+    let session = json!({"type": "string", "description": "The session's id; without it, a new one is begun"});
+    let known = json!({"type": "string", "description": "The session's id"});
+    let branch = json!({"type": "string", "default": MAIN, "description": "The branch"});
+    let asks = ToolAnnotations::new()
+        .read_only(false)
+        .destructive(false)
+        .open_world(true);
+    let looks = || ToolAnnotations::new().read_only(true).open_world(false);
+    vec![
+        tool(
+            ASK,
+            "Gives a session's agents a task and waits for the answer. They all work on one frozen snapshot of the conversation; task and answer become part of it.",
+            json!({
+                "task": {"type": "string", "description": "What is to be done"},
+                "session": session, "branch": branch,
+                "lead": {"type": "string", "description": "The agent that answers; without it, the configured one"},
+                "agents": {"type": "array", "items": {"type": "string"}, "description": "Agents that work before it, each `agent` or `agent=task`; empty: it answers alone; without it, the configured ones"},
+            }),
+            &["task"],
+            asks.clone(),
+        ),
+        tool(
+            DELEGATE,
+            "Gives tasks to agents by name, all at once and on the same frozen snapshot of a session, and waits for what each found; the configured lead joins it.",
+            json!({
+                "tasks": {"type": "array", "minItems": 1, "description": "Who does what", "items": {
+                    "type": "object", "additionalProperties": false, "required": ["agent"],
+                    "properties": {
+                        "agent": {"type": "string", "description": "The agent's name"},
+                        "task": {"type": "string", "description": "What it is to do; without it, the task of all"},
+                    },
+                }},
+                "task": {"type": "string", "description": "What all of it is for; without it, the tasks themselves"},
+                "session": session, "branch": branch,
+            }),
+            &["tasks"],
+            asks.clone(),
+        ),
+        tool(
+            COMPACT,
+            "Summarises the older part of a session's conversation. Nothing that was said is altered or lost.",
+            json!({
+                "session": known, "branch": branch,
+                "instructions": {"type": "string", "description": "What the writer of the summary is told"},
+            }),
+            &["session"],
+            asks,
+        ),
+        tool(
+            RECALL,
+            "Messages of a session, whole or as excerpts: those that fit a query best, or those with numbers from `from` to `to`. Finds also what was summarised.",
+            json!({
+                "session": known, "branch": branch,
+                "query": {"type": "string", "description": "Words; the best messages come first"},
+                "from": {"type": "integer", "minimum": 1, "description": "The first message's number"},
+                "to": {"type": "integer", "minimum": 1, "description": "The last message's number"},
+            }),
+            &["session"],
+            looks(),
+        ),
+        tool(
+            SEARCH,
+            "Full-text search over all sessions: words, \"phrases\", -without, role:user, session:ID, after:2026-01-31.",
+            json!({
+                "query": {"type": "string", "description": "What to look for"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10, "description": "Messages at most"},
+            }),
+            &["query"],
+            looks(),
+        ),
+        tool(
+            SESSIONS,
+            "The sessions there are, the oldest first.",
+            json!({
+                "cursor": {"type": "string", "description": "`next` of the part before"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50, "description": "Sessions at most"},
+            }),
+            &[],
+            looks(),
+        ),
+    ]
+}
+
+fn tool(
+    name: &'static str,
+    about: &'static str,
+    properties: Value,
+    required: &[&str],
+    kind: ToolAnnotations,
+) -> Tool {
+    let schema = json!({
+        "type": "object", "properties": properties, "required": required,
+        "additionalProperties": false,
+    });
+    let Value::Object(schema) = schema else {
+        return Tool::new(name, about, Arc::default());
+    };
+    Tool::new(name, about, Arc::new(schema)).with_annotations(kind)
+}

@@ -1,0 +1,104 @@
+//! What is going on, for those who watch from outside: how much works and waits, and what
+//! was committed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use unisono_session::Event;
+
+/// How much is going on now.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// Attempts of runs, over all agents.
+    pub attempts: Gauge,
+    /// Compaction steps.
+    pub compactions: Gauge,
+}
+
+/// How many work, and how many wait for a place.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge(Arc<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    working: AtomicI64,
+    waiting: AtomicI64,
+}
+
+impl Gauge {
+    /// How many work.
+    pub fn working(&self) -> u64 {
+        read(&self.0.working)
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> u64 {
+        read(&self.0.waiting)
+    }
+
+    fn add(&self, working: i64, waiting: i64) {
+        self.0.working.fetch_add(working, Ordering::Relaxed);
+        self.0.waiting.fetch_add(waiting, Ordering::Relaxed);
+    }
+}
+
+fn read(number: &AtomicI64) -> u64 {
+    u64::try_from(number.load(Ordering::Relaxed)).unwrap_or(0)
+}
+
+/// The part of a gauge that is one lane's; taken out of it with the lane.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    gauge: Gauge,
+    working: i64,
+    waiting: i64,
+}
+
+impl Part {
+    pub(crate) fn of(gauge: &Gauge) -> Part {
+        Part {
+            gauge: gauge.clone(),
+            ..Part::default()
+        }
+    }
+
+    pub(crate) fn set(&mut self, working: usize, waiting: usize) {
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let (working, waiting) = (number(working), number(waiting));
+        self.gauge
+            .add(working - self.working, waiting - self.waiting);
+        (self.working, self.waiting) = (working, waiting);
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.set(0, 0);
+    }
+}
+
+/// Told of the events of each append once they are on disk.
+#[derive(Clone, Default)]
+pub struct Observer(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&[Event]) + Send + Sync;
+
+impl Observer {
+    /// Tells that function, which must not wait.
+    pub fn new(tell: impl Fn(&[Event]) + Send + Sync + 'static) -> Observer {
+        Observer(Some(Arc::new(tell)))
+    }
+
+    pub(crate) fn tell(&self, events: &[Event]) {
+        if let Some(tell) = &self.0 {
+            tell(events);
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer(..)")
+    }
+}
