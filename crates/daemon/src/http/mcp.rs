@@ -9,7 +9,8 @@ use super::Shared;
 use crate::mcp::Server;
 
 pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc<Shared>> {
-    let settings = &shared.daemon.setup().loaded.config.server;
+    let setup = shared.daemon.setup();
+    let settings = &setup.loaded.config.server;
     let server = Server::new(&shared.daemon, shared.stopping.clone(), calls.clone());
     let service = server.over_http(settings.body_limit_bytes as usize);
     Router::new().route_service("/mcp", service)

@@ -224,7 +224,8 @@ fn http(page: &mut Page, shared: &Shared) {
     {
         answers.sample(&[("class", class)], count.load(Ordering::Relaxed));
     }
-    let settings = &shared.daemon.setup().loaded.config.server;
+    let setup = shared.daemon.setup();
+    let settings = &setup.loaded.config.server;
     let taken = |all: u32, free: usize| (all as usize).saturating_sub(free);
     let requests = taken(settings.requests, shared.requests.available_permits());
     page.family(

@@ -145,7 +145,7 @@ async fn session(
     task: &str,
     ask: &Ask,
 ) -> Result<Handle, String> {
-    ask.team(daemon.setup())
+    ask.team(&daemon.setup())
         .map_err(|error| error.to_string())?;
     match id {
         Some(id) => opened(daemon, id).await,

@@ -139,7 +139,7 @@ async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
     let Some(head) = state.tree().head(MAIN) else {
         return Ok("nothing was said yet".to_owned());
     };
-    let setup = daemon.setup();
+    let setup = &daemon.setup();
     let team = Ask::new("").team(setup).map_err(failed)?;
     let (_, safety) = ask::policy(setup, &team);
     // Counting takes a tokenizer, and time.
