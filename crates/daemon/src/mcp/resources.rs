@@ -12,7 +12,6 @@ use rmcp::model::{
 };
 use unisono_context::snapshot::Snapshot;
 use unisono_context::{SessionId, TurnId};
-use unisono_session::replay::Replay;
 use unisono_session::state::MAIN;
 
 use crate::Daemon;
@@ -20,12 +19,11 @@ use crate::ask;
 use crate::ask::Ask;
 use crate::context::{Shown, entry_text};
 use crate::http::sessions as listing;
+use crate::past;
 
 const SCHEME: &str = "unisono://sessions/";
 /// Sessions of a page.
 const PAGE: usize = 100;
-/// Events read at a time.
-const EVENTS: usize = 1_024;
 
 fn wrong(reason: impl Into<String>) -> ErrorData {
     ErrorData::invalid_params(reason.into(), None)
@@ -156,18 +154,7 @@ async fn snapshot(
     turn: TurnId,
 ) -> Result<Option<String>, ErrorData> {
     let journal = daemon.runtime().journal();
-    let mut replay = Replay::of(turn);
-    let mut next = 1;
-    'all: loop {
-        let page = journal.read(id, next, EVENTS).await.map_err(failed)?;
-        let Some((last, _)) = page.last() else { break };
-        next = last + 1;
-        for (_, event) in &page {
-            if !replay.take(event).map_err(failed)? {
-                break 'all;
-            }
-        }
-    }
+    let replay = past::replay(journal, id, turn).await.map_err(failed)?;
     if let Some(error) = replay.snapshot_error() {
         return Err(failed(error));
     }
