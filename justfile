@@ -53,3 +53,12 @@ soak rounds="1000":
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono --test kill
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
     UNISONO_SIM_SEEDS=1000000 cargo test --release -p unisono-session --test simulation -- --nocapture
+
+# The page in a real browser, and OpenAI's own clients against the daemon; screenshots go to DIR.
+browser DIR="":
+    cargo build -p unisono
+    npm ci --prefix tests/ui && npm ci --prefix tests/sdk
+    UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs
+    node --test tests/sdk/openai.test.mjs
+    python3 -m venv target/sdk && target/sdk/bin/pip install --quiet --requirement tests/sdk/requirements.txt
+    target/sdk/bin/python tests/sdk/test_openai.py

@@ -3,8 +3,8 @@
 //! [`session`] and [`message`] are conversations, [`turn`], [`delegation`] and [`run`] what is asked
 //! of them and what came of it, [`context`], [`compaction`], [`topic`] and [`pin`] what a model sees
 //! of them, [`search`] what was said, [`event`] what happened, [`agent`] who works, [`usage`] what it
-//! used, [`page`] a part of a list, [`problem`] why something was not done, and [`openai`] the same
-//! for clients of OpenAI's chat completions.
+//! used, [`settings`] what is set, [`page`] a part of a list, [`problem`] why something was not done,
+//! and [`openai`] the same for OpenAI's clients.
 //!
 //! Ids are UUIDs as text, digests hexadecimal, times RFC 3339 in UTC, amounts of tokens whole
 //! numbers, costs US dollars. A field that is `null` is not known or not there.
@@ -22,6 +22,7 @@ pub mod problem;
 pub mod run;
 pub mod search;
 pub mod session;
+pub mod settings;
 pub mod topic;
 pub mod turn;
 pub mod usage;

@@ -1,70 +1,125 @@
 // Live updates. The page works without this: what it shows is rendered by the daemon.
 
+// A page is brought up to date at most this often, in milliseconds.
+const PAUSE = 250;
+
 const link = document.getElementById("link");
+const said = document.getElementById("said");
 const live = () => document.getElementById("live");
+
+// What was streamed of runs that have not ended, by run: not in the page the daemon renders.
+const streamed = new Map();
+
+const keyOf = (details) => {
+  const run = details.querySelector(":scope > [data-run]");
+  if (run) return run.dataset.run;
+  const id = details.closest("[id]")?.id ?? "";
+  return `${id} ${details.querySelector("summary")?.textContent.trim()}`;
+};
 
 // What a person has open or is writing stays as it is when the page is brought up to date.
 function remember(root) {
-  const open = [...root.querySelectorAll("details")].map((details) => details.open);
+  const open = new Map();
+  for (const details of root.querySelectorAll("details")) open.set(keyOf(details), details.open);
   const fields = new Map();
   for (const field of root.querySelectorAll("textarea[id], input[id]")) {
-    fields.set(field.id, field.value);
+    if (field.value !== field.defaultValue) fields.set(field.id, field.value);
   }
-  return { open, fields, focus: document.activeElement?.id };
+  const focus = root.contains(document.activeElement) ? document.activeElement : null;
+  return { open, fields, focus: focus?.id, start: focus?.selectionStart, end: focus?.selectionEnd };
 }
 
 function restore(root, kept) {
-  const details = [...root.querySelectorAll("details")];
-  if (details.length === kept.open.length) {
-    details.forEach((one, index) => (one.open = kept.open[index]));
+  for (const details of root.querySelectorAll("details")) {
+    const open = kept.open.get(keyOf(details));
+    if (open !== undefined) details.open = open;
   }
   for (const [id, value] of kept.fields) {
     const field = root.querySelector(`#${CSS.escape(id)}`);
     if (field) field.value = value;
   }
-  if (kept.focus) root.querySelector(`#${CSS.escape(kept.focus)}`)?.focus({ preventScroll: true });
+  for (const [run, text] of streamed) {
+    const shown = root.querySelector(`[data-run="${CSS.escape(run)}"]`);
+    if (shown && shown.textContent === "") shown.textContent = text;
+  }
+  if (!kept.focus) return;
+  const field = root.querySelector(`#${CSS.escape(kept.focus)}`);
+  field?.focus({ preventScroll: true });
+  if (field?.setSelectionRange && kept.start != null) {
+    try {
+      field.setSelectionRange(kept.start, kept.end);
+    } catch {
+      // Some kinds of fields have no selection.
+    }
+  }
 }
 
 let refreshing = false;
 let again = false;
 
 async function refresh() {
-  if (refreshing) {
-    again = true;
-    return;
-  }
+  again = true;
+  if (refreshing) return;
   refreshing = true;
-  do {
+  while (again) {
     again = false;
-    const reply = await fetch(location.href, { headers: { Accept: "text/html" } });
-    if (!reply.ok) break;
-    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
-    const fresh = page.getElementById("live");
-    const old = live();
-    if (!fresh || !old) break;
-    const kept = remember(old);
-    old.replaceWith(fresh);
-    restore(fresh, kept);
-  } while (again);
+    try {
+      const reply = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      const fresh = page.getElementById("live");
+      const old = live();
+      if (reply.ok && fresh && old) {
+        const kept = remember(old);
+        old.replaceWith(fresh);
+        restore(fresh, kept);
+      }
+    } catch {
+      // The daemon is not there: the stream of events says so, and when it is back.
+    }
+    await new Promise((done) => setTimeout(done, PAUSE));
+  }
   refreshing = false;
 }
 
 function follow(root) {
-  const source = new EventSource(`/v1/sessions/${root.dataset.session}/events?after=${root.dataset.after}`);
-  source.onopen = () => (link.hidden = true);
-  source.onerror = () => (link.hidden = false);
+  const { session, after } = root.dataset;
+  const source = new EventSource(`/v1/sessions/${session}/events?after=${after}`);
+  let lost = false;
+  source.onopen = () => {
+    link.textContent = "";
+    if (lost) refresh();
+    lost = false;
+  };
+  source.onerror = () => {
+    lost = true;
+    const ended = source.readyState === EventSource.CLOSED;
+    link.textContent = ended ? "disconnected: reload the page" : "disconnected: trying again";
+  };
   source.addEventListener("piece", (event) => {
     const { run, text } = JSON.parse(event.data);
+    streamed.set(run, (streamed.get(run) ?? "") + text);
     const shown = document.querySelector(`[data-run="${CSS.escape(run)}"]`);
-    if (!shown) return;
-    shown.textContent += text;
-    shown.closest("details").open = true;
+    if (shown) shown.textContent = streamed.get(run);
+  });
+  source.addEventListener("progress", (event) => {
+    const { turn, text } = JSON.parse(event.data);
+    const shown = turn && document.querySelector(`[data-progress="${CSS.escape(turn)}"]`);
+    if (shown) shown.textContent = text;
   });
   const changes = [
-    "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "frozen",
-    "run_opened", "delegated", "run_retried", "run_ended", "turn_ended", "branch_set",
+    "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "restored",
+    "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended",
+    "branch_set", "pinned", "unpinned", "topic_sealed",
   ];
-  for (const name of changes) source.addEventListener(name, refresh);
+  for (const name of changes) {
+    source.addEventListener(name, (event) => {
+      const { run } = JSON.parse(event.data);
+      // A reply is over, or another attempt begins: what comes is another text.
+      if (run && name !== "run_opened") streamed.delete(run);
+      if (name === "turn_ended") said.textContent = "A turn has ended.";
+      refresh();
+    });
+  }
 }
 
 if (live()) follow(live());

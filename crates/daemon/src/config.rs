@@ -13,6 +13,7 @@ mod prompts;
 mod providers;
 mod show;
 mod sources;
+mod stored;
 mod tiers;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub use compaction::{Compaction, Numbers, Resolved};
 pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
+pub(crate) use stored::changed;
+pub use stored::{STORED, Unchangeable, is_changeable};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;

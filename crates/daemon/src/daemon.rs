@@ -9,6 +9,7 @@
 //! ```
 
 mod reload;
+mod settings;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
@@ -35,6 +36,7 @@ use crate::setup::Setup;
 use crate::summarisers;
 
 pub use reload::Reload;
+pub use settings::NotChanged;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]

@@ -30,6 +30,7 @@ pub(crate) mod record;
 mod runs;
 mod search;
 pub(crate) mod sessions;
+mod settings;
 mod snapshots;
 mod token;
 mod topics;
@@ -317,6 +318,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(agents::routes())
         .merge(usage::routes())
         .merge(metrics::routes())
+        .merge(settings::routes())
         .merge(openai::routes())
         .merge(health::routes())
         .routes(routes!(problem::about))

@@ -421,3 +421,78 @@ fn openai_clients_ask_agents_with_and_without_a_session() {
     );
     daemon.stop();
 }
+
+#[test]
+fn settings_are_changed_while_it_runs_and_kept() {
+    let place = Place::with_config("[run]\nlead = \"lead\"\nagents = []\n");
+    let daemon = Daemon::start(&place);
+    let of = |all: &Value, key: &str| -> Value {
+        let mut all = all.as_array().unwrap().iter();
+        let found = all.find(|setting| setting["key"] == key);
+        found
+            .unwrap_or_else(|| panic!("{key} is not shown"))
+            .clone()
+    };
+    let before = daemon.get("/v1/settings").expect(200).json();
+    let lead = of(&before, "run.lead");
+    assert_eq!(
+        (&lead["value"], &lead["changeable"]),
+        (&json!("\"lead\""), &json!(true))
+    );
+    assert_eq!(of(&before, "server.bind")["changeable"], false);
+
+    let patch = |changes: Value| {
+        let body = json!({"changes": changes});
+        daemon.request("PATCH", "/v1/settings", Some(&body))
+    };
+    let changed = patch(json!({"run.lead": "facts", "compaction.trigger_tokens": 9_000}));
+    let changed = changed.expect(200).json();
+    let lead = of(&changed, "run.lead");
+    assert_eq!(lead["value"], "\"facts\"", "{lead}");
+    assert!(
+        lead["origin"].as_str().unwrap().contains("settings.toml"),
+        "{lead}"
+    );
+    // The next turn is led by it.
+    let messages = json!([{"role": "user", "content": "We ship on Friday."}]);
+    let made = daemon
+        .post("/v1/sessions", &json!({"messages": messages}))
+        .json();
+    let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+    let turn = daemon
+        .post(&turns, &json!({"task": "When?"}))
+        .expect(200)
+        .json();
+    assert_eq!(turn["runs"][0]["agent"], "facts", "{turn}");
+
+    // What is wrong changes nothing, not even what is right beside it.
+    let wrong = [
+        json!({"run.agents": ["risks"], "run.lead": "fatcs"}),
+        json!({"server.bind": "0.0.0.0:80"}),
+        json!({"compaction.trigger_tokens": "many"}),
+        json!({"compaction.preset": {"a": 1}}),
+        json!({"run.led": "facts"}),
+    ];
+    for changes in wrong {
+        let detail = patch(changes.clone()).expect(422).problem("refused");
+        assert!(!detail.is_empty(), "{changes}");
+    }
+    assert_eq!(daemon.get("/v1/settings").expect(200).json(), changed);
+    daemon.stop();
+
+    let shown = place.json(&["config", "show"]);
+    let shown = of(&shown, "run.lead");
+    assert!(shown.to_string().contains("settings.toml"), "{shown}");
+    let daemon = Daemon::start(&place);
+    let kept = daemon.get("/v1/settings").expect(200).json();
+    assert_eq!(of(&kept, "compaction.trigger_tokens")["value"], "9000");
+    let changes = json!({"changes": {"run.lead": null}});
+    let back = daemon.request("PATCH", "/v1/settings", Some(&changes));
+    let lead = of(&back.expect(200).json(), "run.lead");
+    assert_eq!(lead["value"], "\"lead\"", "{lead}");
+    daemon.stop();
+    // A flag wins over what is stored.
+    let flagged = place.json(&["config", "show", "--set", "compaction.trigger_tokens=8000"]);
+    let flagged = of(&flagged, "compaction.trigger_tokens").to_string();
+    assert!(flagged.contains("8000"), "{flagged}");
+}

@@ -103,19 +103,19 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     }
     assert!(!shown.contains("<script>alert"), "{shown}");
 
-    let compacted = browser
-        .post(
-            &format!("{path}/compact"),
-            Some(&own),
-            "branch=main&instructions=",
-        )
-        .expect(303);
+    let confirm = browser.get(&format!("{path}/compact?branch=main"));
+    let confirm = confirm.expect(200).text();
     assert!(
-        compacted
-            .header("location")
-            .unwrap()
-            .contains("branch=main")
+        confirm.contains("There is nothing to summarise"),
+        "{confirm}"
     );
+    let form = "branch=main&keep=&instructions=";
+    let compacted = browser
+        .post(&format!("{path}/compact"), Some(&own), form)
+        .expect(303);
+    let turn = compacted.header("location").unwrap().to_owned();
+    assert!(turn.starts_with(&format!("{path}/turns/")), "{turn}");
+    assert!(browser.get(&turn).expect(200).text().contains("compact"));
     let messages = daemon.get(&format!("/v1/sessions/{id}/messages")).json();
     let at = messages["items"][0]["id"].as_str().unwrap();
     let fork = format!("name=plan+b&at={at}");
@@ -124,6 +124,31 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         .expect(303);
     let there = forked.header("location").unwrap().to_owned();
     assert!(browser.get(&there).expect(200).text().contains("plan b"));
+    let pin = format!("branch=main&message={at}&pinned=true");
+    let pinned = browser
+        .post(&format!("{path}/pin"), Some(&own), &pin)
+        .expect(303);
+    let there = pinned.header("location").unwrap();
+    let there = there.split('#').next().unwrap();
+    assert!(browser.get(there).expect(200).text().contains("pinned"));
+    for page in ["/tree", "/history?q=move"] {
+        let shown = browser.get(&format!("{path}{page}")).expect(200).text();
+        assert!(!shown.contains("<script>alert"), "{shown}");
+    }
+    let found = browser.get("/?q=move").expect(200).text();
+    assert!(
+        found.contains("1 found") || found.contains("<mark>"),
+        "{found}"
+    );
+    for page in ["/usage", "/settings"] {
+        browser.get(page).expect(200);
+    }
+    let wrong = browser.post(
+        &format!("{path}/compact"),
+        Some(&own),
+        "keep=some&branch=main",
+    );
+    wrong.expect(400);
     daemon.stop();
 }
 
@@ -143,7 +168,7 @@ fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
     daemon
         .send(&head("GET", "/sessions/x", &host, 0), b"")
         .expect(401);
-    for open in ["/static/page.css", "/static/live.js"] {
+    for open in ["/static/page.css", "/static/live.js", "/static/dialog.js"] {
         daemon.send(&head("GET", open, &host, 0), b"").expect(200);
     }
     daemon

@@ -59,6 +59,8 @@ pub struct Sources {
     pub variables: Variables,
     /// Settings given on the command line, the last one wins.
     pub overrides: Vec<Override>,
+    /// The settings that are changed at run time, in place of those that are stored.
+    pub stored: Option<String>,
 }
 
 /// How environment variables are looked up that may hold keys. Shows none of them.
@@ -113,6 +115,7 @@ impl Sources {
             env: env.collect(),
             variables: Variables::new(|name| std::env::var_os(name)),
             overrides: Vec::new(),
+            stored: None,
         }
     }
 

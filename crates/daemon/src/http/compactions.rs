@@ -137,7 +137,7 @@ pub(super) async fn estimated(
     session: &Handle,
     ask: Ask,
 ) -> Result<Estimate, Fault> {
-    let setup = shared.daemon.setup().clone();
+    let setup = shared.daemon.setup();
     let mut state = session.inspect(Clone::clone).await?;
     let work = move || estimate::Estimate::of(&setup, &ask, &mut state);
     let estimate = super::off_thread(work).await??;

@@ -3,10 +3,17 @@
 //! Rendered here; without scripts everything works but live updates. All text of conversations
 //! and models is escaped by the templates, and the content policy allows no inline script or style.
 
+mod history;
 mod list;
 pub(super) mod login;
 mod parts;
+mod run;
 mod session;
+mod settings;
+mod snapshot;
+mod summaries;
+mod turn;
+mod usage;
 
 use std::sync::Arc;
 
@@ -26,10 +33,11 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
                       frame-ancestors 'none'";
 
 /// Addresses that need no login.
-pub(super) const OPEN: [&str; 4] = [
+pub(super) const OPEN: [&str; 5] = [
     "/login",
     "/static/page.css",
     "/static/live.js",
+    "/static/dialog.js",
     "/static/icon.svg",
 ];
 
@@ -39,15 +47,42 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/login", get(login::enter))
         .route("/sessions/{session}", get(session::show))
         .route("/sessions/{session}/ask", post(session::ask))
-        .route("/sessions/{session}/compact", post(session::compact))
         .route("/sessions/{session}/fork", post(session::fork))
+        .route("/sessions/{session}/seal", post(session::seal))
+        .route("/sessions/{session}/pin", post(session::pin))
+        .route("/sessions/{session}/history", get(history::show))
+        .route("/sessions/{session}/tree", get(history::tree))
+        .route(
+            "/sessions/{session}/compact",
+            get(summaries::confirm).post(summaries::compact),
+        )
+        .merge(parts_of_sessions())
+        .route("/usage", get(usage::show))
+        .route("/settings", get(settings::show).post(settings::save))
+        .route("/static/page.css", get(style))
+        .route("/static/live.js", get(live))
+        .route("/static/dialog.js", get(dialog))
+        .route("/static/icon.svg", get(icon))
+}
+
+fn parts_of_sessions() -> Router<Arc<Shared>> {
+    let checkpoint = |rest: &str| format!("/sessions/{{session}}/checkpoints/{{number}}{rest}");
+    Router::new()
+        .route(&checkpoint(""), get(summaries::show))
+        .route(&checkpoint("/edit"), post(summaries::edit))
+        .route(&checkpoint("/regenerate"), post(summaries::regenerate))
+        .route(&checkpoint("/restore"), post(summaries::restore))
+        .route(
+            "/sessions/{session}/snapshots/{snapshot}",
+            get(snapshot::show),
+        )
+        .route("/sessions/{session}/turns/{turn}", get(turn::show))
         .route(
             "/sessions/{session}/turns/{turn}/cancel",
-            post(session::cancel),
+            post(turn::cancel),
         )
-        .route("/static/page.css", get(style))
-        .route("/static/live.js", get(script))
-        .route("/static/icon.svg", get(icon))
+        .route("/sessions/{session}/runs/{run}", get(run::show))
+        .route("/sessions/{session}/runs/{run}/cancel", post(run::cancel))
 }
 
 async fn style() -> Response {
@@ -57,11 +92,16 @@ async fn style() -> Response {
     )
 }
 
-async fn script() -> Response {
-    asset(
-        "text/javascript; charset=utf-8",
-        include_str!("../../assets/live.js"),
-    )
+async fn live() -> Response {
+    script(include_str!("../../assets/live.js"))
+}
+
+async fn dialog() -> Response {
+    script(include_str!("../../assets/dialog.js"))
+}
+
+fn script(text: &'static str) -> Response {
+    asset("text/javascript; charset=utf-8", text)
 }
 
 async fn icon() -> Response {
@@ -89,15 +129,19 @@ fn layout(title: &str, body: &Markup) -> Response {
                 link rel="icon" href="/static/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/static/page.css";
                 script type="module" src="/static/live.js" {}
+                script type="module" src="/static/dialog.js" {}
             }
             body {
                 a class="skip" href="#main" { "To the content" }
                 header class="top" {
                     a class="brand" href="/" { "unisono" }
-                    span class="quiet" { "one context, many agents" }
-                    span id="link" class="link" role="status" hidden { "disconnected; trying again" }
+                    nav aria-label="Main" {
+                        a href="/" { "Sessions" } a href="/usage" { "Usage" } a href="/settings" { "Settings" }
+                    }
+                    p id="link" class="link" role="status" {}
                 }
                 main id="main" { (body) }
+                p id="said" class="hidden" role="status" {}
             }
         }
     };
@@ -122,7 +166,7 @@ where
 
 /// Whether a page is shown at that address, and not something for programs.
 pub(super) fn is_one(path: &str) -> bool {
-    path == "/" || path.starts_with("/sessions/")
+    ["/", "/usage", "/settings"].contains(&path) || path.starts_with("/sessions/")
 }
 
 /// Why a page cannot be shown.

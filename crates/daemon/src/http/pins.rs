@@ -52,7 +52,7 @@ async fn list(
 }
 
 async fn told(shared: &Shared, session: &Handle, branch: &str) -> Result<Pins, Fault> {
-    let setup = shared.daemon.setup().clone();
+    let setup = shared.daemon.setup();
     let mut state = session.inspect(Clone::clone).await?;
     let branch = branch.to_owned();
     let work = move || pins::Pins::of(&setup, &mut state, &branch);

@@ -256,7 +256,7 @@ pub(super) async fn explained(
     let other = sibling(&found, beside.against.as_deref())?;
     let journal = shared.daemon.runtime().journal();
     let replay = past::replay(journal, found.session.id(), turn).await?;
-    let setup = shared.daemon.setup().clone();
+    let setup = shared.daemon.setup();
     let rebuilt = super::off_thread(move || past::rebuild(&setup, &replay)).await?;
     let own = why::requests(&rebuilt, found.id);
     let sent = own.map_or(&[][..], |own| &own.sent);
@@ -383,7 +383,7 @@ async fn replay_turn(
     if replay.turn().is_none() {
         return Err(Fault::not_found("turn", turn));
     }
-    let setup = shared.daemon.setup().clone();
+    let setup = shared.daemon.setup();
     let rebuilt = super::off_thread(move || past::rebuild(&setup, &replay)).await?;
     let requests: usize = rebuilt.runs.iter().map(|run| run.sent.len()).sum();
     Ok(Json(Replay {

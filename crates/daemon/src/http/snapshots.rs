@@ -7,6 +7,7 @@ use axum::extract::State;
 use unisono_api::context::Snapshot;
 use unisono_api::{Code, Problem};
 use unisono_context::{SnapshotId, TurnId};
+use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -33,7 +34,16 @@ async fn show(
     Path((id, snapshot)): Path<(String, String)>,
 ) -> Result<Json<Snapshot>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let snapshot: SnapshotId = extract::id("snapshot", &snapshot)?;
+    frozen(&shared, &session, &snapshot).await.map(Json)
+}
+
+/// A frozen context, rebuilt from the journal.
+pub(super) async fn frozen(
+    shared: &Shared,
+    session: &Handle,
+    snapshot: &str,
+) -> Result<Snapshot, Fault> {
+    let snapshot: SnapshotId = extract::id("snapshot", snapshot)?;
     let journal = shared.daemon.runtime().journal();
     let trace = past::trace(journal, session.id()).await?;
     let had = trace.turns().filter(|(_, turn)| {
@@ -64,7 +74,7 @@ async fn show(
         encoding: limits.encoding,
         overhead: limits.per_message,
     };
-    Ok(Json(Snapshot {
+    Ok(Snapshot {
         session: session.id().to_string(),
         snapshot: snapshot.to_string(),
         turns: had.iter().map(ToString::to_string).collect(),
@@ -74,5 +84,5 @@ async fn show(
         tools: context::tools(frozen.preamble()),
         summaries: context::summaries(&frozen, &tokens),
         messages: context::entries(&frozen, &tokens),
-    }))
+    })
 }

@@ -30,6 +30,7 @@ impl Sandbox {
             env: Vec::new(),
             variables: Variables::default(),
             overrides: Vec::new(),
+            stored: None,
         };
         Sandbox { root, sources }
     }

@@ -1,7 +1,7 @@
 //! Reads the layers. In order, later wins:
 //!
-//! defaults, machine, person, project, *(settings stored at run time)*, *(session)*,
-//! environment, flags. The two in brackets are not there yet; their place is in [`layers`].
+//! defaults, machine, person, project, settings changed at run time, *(session)*, environment,
+//! flags. The one in brackets is not there yet; its place is in [`layers`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::Layer;
 use crate::config::keys::ALL;
 use crate::config::sources::{FILE, PREFIX, Sources};
+use crate::config::stored::STORED;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::document::{self, Entry, Node, Table, Value};
 use crate::schema::{self, Kind};
@@ -16,15 +17,48 @@ use crate::{DEFAULTS, paths};
 
 /// Every layer with its faults reported and left out, and its paths made absolute.
 pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
-    let mut all = files(sources, found);
-    // Settings stored at run time, then those of a session, belong here.
-    all.extend(settings(sources).map(|layer| (layer, sources.directory.clone())));
-    let checked = all.into_iter().map(|(mut layer, base)| {
-        schema::check(&mut layer.table, ALL, "", found);
-        sources.home.expand_all(&mut layer.table, ALL, &base, found);
-        layer
+    let files = files(sources, found);
+    let mut below: Vec<Layer> = files
+        .into_iter()
+        .map(|(layer, base)| checked(layer, &base, sources, found))
+        .collect();
+    let directory = &sources.directory;
+    let above: Vec<Layer> = settings(sources)
+        .map(|layer| checked(layer, directory, sources, found))
+        .collect();
+    // Which store it is, the other layers say.
+    let all = below.iter().chain(&above);
+    let at_run_time = store(all).and_then(|store| stored(sources, &store, found));
+    below.extend(at_run_time.map(|layer| checked(layer, directory, sources, found)));
+    // Those of a session belong here.
+    below.extend(above);
+    below
+}
+
+fn checked(mut layer: Layer, base: &Path, sources: &Sources, found: &mut Diagnostics) -> Layer {
+    schema::check(&mut layer.table, ALL, "", found);
+    sources.home.expand_all(&mut layer.table, ALL, base, found);
+    layer
+}
+
+/// The directory of the store.
+fn store<'l>(layers: impl DoubleEndedIterator<Item = &'l Layer>) -> Option<PathBuf> {
+    let key = ["store".to_owned(), "path".to_owned()];
+    let mut paths = layers.rev().filter_map(|layer| {
+        let entry = layer.table.find(&key)?;
+        entry.node.value.as_text().map(PathBuf::from)
     });
-    checked.collect()
+    paths.next()
+}
+
+/// What was changed while the program ran.
+fn stored(sources: &Sources, store: &Path, found: &mut Diagnostics) -> Option<Layer> {
+    let path = store.join(STORED);
+    let Some(text) = &sources.stored else {
+        return read_file(sources, &path, false, found);
+    };
+    let shown = paths::shown(&path, &sources.directory);
+    parse(Origin::File(shown), text, found)
 }
 
 /// The layers that are files, each with where its relative paths start.

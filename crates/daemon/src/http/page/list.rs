@@ -1,19 +1,21 @@
-//! `/`: the sessions.
+//! `/`: the sessions, and what was said in any of them.
 
 use std::sync::Arc;
 
-use axum::Form;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::session::{Listed, NewSession};
+use unisono_api::search::Found as Hits;
+use unisono_api::session::{Listed, NewSession, main_branch};
 
-use super::{Trouble, layout, parts};
+use super::{Trouble, history, layout, parts};
 use crate::Daemon;
 use crate::http::Shared;
-use crate::http::extract::Query;
+use crate::http::extract::{Form, Query};
+use crate::http::search;
 use crate::http::sessions::{self, Found};
+use crate::short;
 
 /// Sessions that are shown at a time.
 const SHOWN: usize = 50;
@@ -24,6 +26,9 @@ pub(super) struct Which {
     /// How many newer ones are left out.
     #[serde(default)]
     after: usize,
+    /// Words that are searched for.
+    #[serde(default)]
+    q: String,
 }
 
 /// The sessions, the one that changed last first.
@@ -31,6 +36,15 @@ pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     Query(which): Query<Which>,
 ) -> Result<Response, Trouble> {
+    if !which.q.trim().is_empty() {
+        let sought = search::For {
+            q: which.q.clone(),
+            branch: main_branch(),
+            limit: Some(SHOWN),
+        };
+        let hits = search::found(&shared, &sought, None).await?;
+        return Ok(layout("Search", &results(&hits, &which.q)));
+    }
     let all = newest_first(&shared.daemon).await?;
     let count = all.len();
     let mut shown = Vec::new();
@@ -39,13 +53,35 @@ pub(super) async fn show(
     }
     let body = html! {
         h1 { "Sessions" }
-        @if shown.is_empty() { (nothing()) } @else { (table(&shown)) }
+        @if shown.is_empty() { (nothing()) } @else { (searching("")) (table(&shown)) }
         @if which.after + SHOWN < count {
             p { a href={ "/?after=" (which.after + SHOWN) } { "Older sessions" } }
         }
         (form())
     };
     Ok(layout("Sessions", &body))
+}
+
+fn searching(q: &str) -> Markup {
+    html! {
+        form method="get" action="/" role="search" class="search" {
+            label for="q" { "Search all that was said" }
+            input id="q" name="q" type="search" value=(q);
+            button { "Search" }
+        }
+    }
+}
+
+fn results(found: &Hits, q: &str) -> Markup {
+    html! {
+        h1 { "Search" }
+        (searching(q))
+        p role="status" { (parts::number(found.hits.len() as u64)) " found" }
+        @for note in &found.notes { p class="quiet" { (note) } }
+        @if !found.complete { p class="quiet" { "Not all is taken in yet: search again in a moment." } }
+        @for hit in &found.hits { (history::hit(hit, true)) }
+        p { a href="/" { "Back to the sessions" } }
+    }
 }
 
 async fn newest_first(daemon: &Daemon) -> Result<Vec<Found>, unisono_store::Error> {
@@ -72,16 +108,17 @@ fn nothing() -> Markup {
 
 fn table(sessions: &[Listed]) -> Markup {
     html! {
-        div class="scroll" {
+        div class="scroll" tabindex="0" role="group" aria-label="Sessions" {
             table {
-                thead { tr { th { "Title" } th { "Labels" } th class="number" { "Events" } th { "Updated (UTC)" } } }
+                thead { tr { th scope="col" { "Title" } th scope="col" { "Labels" }
+                    th scope="col" class="number" { "Events" } th scope="col" { "Updated (UTC)" } } }
                 tbody {
                     @for session in sessions {
                         tr {
                             td { a href={ "/sessions/" (session.session) } { (session.title) } }
                             td class="quiet" {
                                 @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
-                                    span class="tag" { (key) "=" (parts::line(value, 24)) }
+                                    span class="tag" { (key) "=" (short::line(value, 24)) }
                                 }
                             }
                             td class="number" { (session.events) }

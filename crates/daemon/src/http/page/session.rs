@@ -2,129 +2,179 @@
 
 use std::sync::Arc;
 
-use axum::Form;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::context::Context;
 use unisono_api::session::{Session, main_branch};
-use unisono_context::TurnId;
+use unisono_api::topic::Topic;
+use unisono_context::{MessageId, Ordinal};
+use unisono_runtime::Handle;
+use unisono_session::State as SessionState;
 
-use super::{Trouble, layout, parts};
+use super::parts::{Seen, bar, digest, encoded};
+use super::{Trouble, history, layout, summaries, turn};
 use crate::ask::Ask;
-use crate::http::extract::{self, Path, Query};
-use crate::http::{Shared, checkpoints, context, messages, record, sessions, turns};
+use crate::http::extract::{self, Form, Path, Query};
+use crate::http::messages::{self, unknown_branch};
+use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics, turns};
 
-/// Messages that are shown at a time.
-const MESSAGES: u32 = 100;
+/// Messages that are shown: the newest.
+const MESSAGES: u32 = 20;
 /// Turns that are shown.
 const TURNS: usize = 20;
 
-/// What of a session is shown.
-#[derive(Debug, Deserialize)]
-pub(super) struct Which {
+/// Which branch of a session is shown.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct On {
     /// The branch.
     #[serde(default = "main_branch")]
-    branch: String,
-    /// The first message; none: the newest ones.
-    from: Option<u32>,
+    pub(super) branch: String,
+}
+
+/// A session, and the branch of it that is looked at.
+pub(super) struct Place {
+    pub(super) about: Session,
+    pub(super) branch: String,
+    /// Messages on the branch; none: it is not there yet.
+    pub(super) length: u32,
+}
+
+impl Place {
+    pub(super) async fn of(session: &Handle, branch: &str) -> Result<Place, Trouble> {
+        let name = session.id().to_string();
+        let look = move |state: &SessionState| sessions::describe(&name, state);
+        let about = session.inspect(look).await?;
+        let found = about.branches.iter().find(|other| other.name == branch);
+        if found.is_none() && branch != main_branch() {
+            return Err(unknown_branch(branch).into());
+        }
+        Ok(Place {
+            length: found.map_or(0, |found| found.messages),
+            branch: branch.to_owned(),
+            about,
+        })
+    }
+
+    /// An address within the session, on this branch.
+    pub(super) fn at(&self, rest: &str) -> String {
+        let sign = if rest.contains('?') { '&' } else { '?' };
+        let (id, branch) = (&self.about.session, encoded(&self.branch));
+        format!("/sessions/{id}{rest}{sign}branch={branch}")
+    }
+
+    /// A page about the session: what is brought up to date while it is looked at.
+    pub(super) fn page(&self, body: &Markup) -> Markup {
+        let about = &self.about;
+        html! {
+            div id="live" data-session=(about.session) data-after=(about.events) {
+                h1 { a href=(self.at("")) { (about.title) } }
+                nav aria-label="Branches" class="tabs" {
+                    @for other in &about.branches {
+                        a href={ "/sessions/" (about.session) "?branch=" (encoded(&other.name)) }
+                            aria-current=[(other.name == self.branch).then_some("true")] {
+                            (other.name) " " span class="quiet" { (other.messages) }
+                        }
+                    }
+                }
+                nav aria-label="Session" class="links" {
+                    a href=(self.at("")) { "Conversation" }
+                    a href=(self.at("/history")) { "Full history" }
+                    a href=(self.at("/tree")) { "Branch tree" }
+                    a href={ "/usage?session=" (about.session) } { "Usage" }
+                }
+                (body)
+            }
+        }
+    }
+}
+
+/// Back to a branch of a session.
+pub(super) fn back(id: &str, branch: &str) -> Redirect {
+    Redirect::to(&format!("/sessions/{id}?branch={}", encoded(branch)))
 }
 
 /// A session.
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(which): Query<Which>,
+    Query(on): Query<On>,
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let name = id.clone();
-    let about = session
-        .inspect(move |state| sessions::describe(&name, state))
-        .await?;
-    let branch = about
-        .branches
-        .iter()
-        .find(|branch| branch.name == which.branch);
-    let length = branch.map_or(0, |branch| branch.messages);
-    let context = match branch {
-        Some(_) => Some(context::of_branch(&shared, &session, &which.branch).await?),
-        None => None,
+    let place = Place::of(&session, &on.branch).await?;
+    let context = match place.length {
+        0 => None,
+        _ => Some(context::of_branch(&shared, &session, &on.branch).await?),
     };
-    let first = which
-        .from
-        .unwrap_or(length.saturating_sub(MESSAGES - 1))
-        .max(1);
     let shown = messages::Which {
-        branch: which.branch.clone(),
-        cursor: Some(first),
+        branch: on.branch.clone(),
+        cursor: Some(place.length.saturating_sub(MESSAGES - 1).max(1)),
         limit: Some(MESSAGES),
     };
-    let page = session
-        .inspect(move |state| messages::read(state, &shown))
-        .await?;
-    let said = page.map(|page| page.items).unwrap_or_default();
-    let on = which.branch.clone();
-    let checkpoints = session
-        .inspect(move |state| checkpoints::checkpoints(state, &on))
-        .await?;
-    let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
-    let body = html! {
-        div id="live" data-session=(id) data-after=(about.events) {
-            (head(&about, &which.branch, context.as_ref()))
-            (asking(&shared, &id, &which.branch))
-            section {
-                h2 { "Turns" }
-                @if turns.is_empty() { p class="quiet" { "Nothing was asked yet." } }
-                @for turn in turns.iter().rev().take(TURNS) { (parts::turn(turn)) }
-            }
-            @if let Some(context) = &context {
-                section { h2 { "What the model sees" } (parts::sections(context)) }
-            }
-            section {
-                h2 { "Summaries" }
-                @if checkpoints.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-                (parts::checkpoints(&checkpoints))
-                @if length > 0 { (compacting(&id, &which.branch, context.as_ref())) }
-            }
-            section {
-                h2 { "Full history" }
-                @if first > 1 {
-                    p { a href={ "?branch=" (which.branch) "&from=" (first.saturating_sub(MESSAGES).max(1)) } { "Older messages" } }
-                }
-                @for message in &said { (parts::message(message, &id)) }
-                @if said.last().is_some_and(|last| last.ordinal < length) {
-                    p { a href={ "?branch=" (which.branch) "&from=" (first + MESSAGES) } { "Newer messages" } }
-                }
-            }
-        }
+    let branch = on.branch;
+    let look = move |state: &SessionState| {
+        let said = messages::read(state, &shown).map(|page| page.items);
+        let stored = checkpoints::checkpoints(state, &branch);
+        let about = topics::topics_of(state, &branch).unwrap_or_default();
+        let pins = history::pinned(state, &branch);
+        (said.unwrap_or_default(), stored, about, pins)
     };
-    Ok(layout(&about.title, &body))
+    let (said, stored, about, pins) = session.inspect(look).await?;
+    let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
+    let body = place.page(&html! {
+        @if let Some(context) = &context { (bar(context)) }
+        (asking(&shared, &place))
+        section {
+            h2 { "Turns" }
+            @if turns.is_empty() { p class="quiet" { "Nothing was asked yet." } }
+            @for (at, turn) in turns.iter().rev().take(TURNS).enumerate() { (turn::card(turn, at == 0)) }
+            @if turns.len() > TURNS { p class="quiet" { "Older turns are in the full history." } }
+        }
+        @if let Some(context) = &context { (seen(context)) }
+        section {
+            h2 { "Summaries" }
+            @if stored.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
+            (summaries::cards(&place, &stored))
+            @if place.length > 0 {
+                p { a class="button" data-dialog href=(place.at("/compact")) { "Compact …" } }
+            }
+            (sealing(&place, &about))
+        }
+        section {
+            h2 { "Newest messages" }
+            @if said.is_empty() { p class="quiet" { "Nothing was said yet." } }
+            @if place.length > MESSAGES { p { a href=(place.at("/history")) { "Full history" } } }
+            @for message in &said { (history::message(message, &place, &pins)) }
+        }
+    });
+    Ok(layout(&place.about.title, &body))
 }
 
-fn head(about: &Session, branch: &str, context: Option<&Context>) -> Markup {
+fn seen(context: &Context) -> Markup {
+    let seen = Seen {
+        system: &context.system,
+        tools: &context.tools,
+        summaries: &context.summaries,
+        messages: &context.messages,
+    };
     html! {
-        h1 { (about.title) }
-        nav aria-label="Branches" class="tabs" {
-            @for other in &about.branches {
-                a href={ "/sessions/" (about.session) "?branch=" (other.name) }
-                    aria-current=[(other.name == branch).then_some("page")] {
-                    (other.name) span class="quiet" { " " (other.messages) }
-                }
-            }
+        section {
+            h2 { "What the model sees" }
+            p { "Snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
+            (seen.sections())
         }
-        @if let Some(context) = context { (parts::bar(context)) }
     }
 }
 
-fn asking(shared: &Shared, id: &str, branch: &str) -> Markup {
+fn asking(shared: &Shared, place: &Place) -> Markup {
     let setup = shared.daemon.setup();
     let run = &setup.loaded.config.run;
     html! {
         section class="card" {
             h2 { "Ask" }
-            form method="post" action={ "/sessions/" (id) "/ask" } {
-                input type="hidden" name="branch" value=(branch);
+            form method="post" action={ "/sessions/" (place.about.session) "/ask" } {
+                input type="hidden" name="branch" value=(place.branch);
                 label for="task" { "Task" }
                 textarea id="task" name="task" rows="3" required {}
                 label for="agents" { "Agents, separated by commas; empty: the lead alone" }
@@ -135,20 +185,23 @@ fn asking(shared: &Shared, id: &str, branch: &str) -> Markup {
     }
 }
 
-fn compacting(id: &str, branch: &str, context: Option<&Context>) -> Markup {
+fn sealing(place: &Place, topics: &[Topic]) -> Markup {
     html! {
-        details class="card" {
-            summary { "Compact now" }
-            @if let Some(context) = context {
-                p { "The context has " (parts::number(context.used_tokens)) " tokens in "
-                    (context.messages.len()) " messages and " (context.summaries.len())
-                    " summaries. All before the newest user message is summarised; no message is lost." }
-            }
-            form method="post" action={ "/sessions/" (id) "/compact" } {
-                input type="hidden" name="branch" value=(branch);
-                label for="instructions" { "What the summary must keep (may be left empty)" }
-                input id="instructions" name="instructions" maxlength="500";
-                button { "Compact" }
+        @if !topics.is_empty() {
+            h3 { "Topics" }
+            ul { @for topic in topics {
+                li { "#" (topic.first) "–#" (topic.last) " "
+                    span class="tag" { (topic.standing) }
+                    span class="quiet" { @match &topic.ended_by {
+                        Some(by) => { "ended by " (by) },
+                        None => "goes on",
+                    } } }
+            } }
+        }
+        @if place.length > 1 {
+            form method="post" action={ "/sessions/" (place.about.session) "/seal" } {
+                input type="hidden" name="branch" value=(place.branch);
+                button class="small" { "Seal the current topic" }
             }
         }
     }
@@ -178,26 +231,6 @@ pub(super) async fn ask(
     Ok(back(&id, &form.branch))
 }
 
-/// What a summary is to keep.
-#[derive(Debug, Deserialize)]
-pub(super) struct Compaction {
-    branch: String,
-    instructions: String,
-}
-
-/// Compacts a branch.
-pub(super) async fn compact(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    Form(form): Form<Compaction>,
-) -> Result<Redirect, Trouble> {
-    let session = sessions::open(&shared, &id).await?;
-    let instructions = Some(form.instructions).filter(|text| !text.trim().is_empty());
-    let ask = Ask::compaction(None, instructions).branch(form.branch.as_str());
-    turns::begin(&shared, &session, &ask).await?;
-    Ok(back(&id, &form.branch))
-}
-
 /// A branch.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fork {
@@ -212,32 +245,43 @@ pub(super) async fn fork(
     Form(form): Form<Fork>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    session
-        .fork(form.name.trim(), extract::id("message", &form.at)?)
-        .await?;
-    Ok(back(&id, form.name.trim()))
+    let at: MessageId = extract::id("message", &form.at)?;
+    let name = form.name.trim();
+    session.fork(name, at).await?;
+    Ok(back(&id, name))
 }
 
-/// Stops a turn.
-pub(super) async fn cancel(
+/// Lets the current topic of a branch end.
+pub(super) async fn seal(
     State(shared): State<Arc<Shared>>,
-    Path((id, turn)): Path<(String, String)>,
+    Path(id): Path<String>,
+    Form(on): Form<On>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let turn: TurnId = extract::id("turn", &turn)?;
-    session.cancel(turn).await?;
-    Ok(back(&id, &main_branch()))
+    session.seal(&on.branch).await?;
+    Ok(back(&id, &on.branch))
 }
 
-fn back(id: &str, branch: &str) -> Redirect {
-    let encoded: String = branch
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-                (byte as char).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect();
-    Redirect::to(&format!("/sessions/{id}?branch={encoded}"))
+/// A message that is to be pinned, or not any more.
+#[derive(Debug, Deserialize)]
+pub(super) struct Pin {
+    branch: String,
+    message: String,
+    pinned: bool,
+}
+
+/// Pins a message, or takes its pin away.
+pub(super) async fn pin(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Form(form): Form<Pin>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    pinning::set(&session, &form.branch, &form.message, form.pinned).await?;
+    let message: MessageId = extract::id("message", &form.message)?;
+    let look = move |state: &SessionState| state.tree().get(message).map(|node| node.ordinal());
+    let at = session.inspect(look).await?.unwrap_or(Ordinal::FIRST);
+    let (branch, at) = (encoded(&form.branch), at.0);
+    let there = format!("/sessions/{id}/history?branch={branch}&from={at}#m{at}");
+    Ok(Redirect::to(&there))
 }

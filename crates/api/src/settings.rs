@@ -1,0 +1,29 @@
+//! What is set.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Setting {
+    /// Its key, dotted.
+    pub key: String,
+    /// Its value, as TOML.
+    pub value: String,
+    /// Where it was written: `defaults`, a file with line and column, a variable, a flag.
+    pub origin: String,
+    /// Whether it can be changed while the daemon runs.
+    pub changeable: bool,
+}
+
+/// Settings to be changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    /// By key, dotted; `null` leaves one to the settings files again.
+    #[schema(value_type = Object)]
+    pub changes: BTreeMap<String, Option<Value>>,
+}

@@ -1,0 +1,45 @@
+//! `/sessions/{session}/snapshots/{snapshot}`: a frozen context, as agents were given it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::html;
+use unisono_api::session::main_branch;
+
+use super::parts::{Seen, digest, many};
+use super::session::Place;
+use super::{Trouble, layout};
+use crate::http::extract::Path;
+use crate::http::{Shared, sessions, snapshots};
+
+/// A snapshot.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, snapshot)): Path<(String, String)>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let frozen = snapshots::frozen(&shared, &session, &snapshot).await?;
+    let place = Place::of(&session, &main_branch()).await?;
+    let seen = Seen {
+        system: &frozen.system,
+        tools: &frozen.tools,
+        summaries: &frozen.summaries,
+        messages: &frozen.messages,
+    };
+    let body = place.page(&html! {
+        section {
+            h2 { "Snapshot " (digest(&frozen.snapshot)) }
+            p { span class="badge" { "identical for " (many(frozen.agents.into(), "agent")) }
+                " What each of them saw, in " (frozen.encoding) "." }
+            p class="quiet" { "Given in "
+                @for (at, turn) in frozen.turns.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    a href={ "/sessions/" (id) "/turns/" (turn) } { "turn " (at + 1) }
+                }
+            }
+            (seen.sections())
+        }
+    });
+    Ok(layout("snapshot", &body))
+}

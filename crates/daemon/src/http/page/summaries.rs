@@ -1,0 +1,278 @@
+//! Summaries: their cards, the page of each, and compacting: numbers, then progress, then result.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::compaction::{Checkpoint, CheckpointDetail, Estimate, Restoring};
+use unisono_api::session::main_branch;
+use unisono_runtime::Handle;
+
+use super::parts::{dollars, many, number, when};
+use super::session::{On, Place};
+use super::{Trouble, layout};
+use crate::ask::Ask;
+use crate::http::extract::{Form, Path, Query};
+use crate::http::{Shared, checkpoints, compactions, sessions, turns};
+
+/// The cards of all summaries, the newest first.
+pub(super) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
+    html! {
+        @for checkpoint in all.iter().rev() {
+            details class="summary" {
+                summary { (heading(checkpoint)) }
+                (text(checkpoint))
+                p { a data-dialog href=(place.at(&format!("/checkpoints/{}", checkpoint.number))) {
+                    @if checkpoint.active { "View, edit, write anew, restore …" } @else { "View …" }
+                } }
+            }
+        }
+    }
+}
+
+fn heading(checkpoint: &Checkpoint) -> Markup {
+    html! {
+        span class="badge" { (many(checkpoint.messages.into(), "message")) }
+        " Checkpoint " (checkpoint.number) ": #" (checkpoint.first) "–#" (checkpoint.last) " "
+        @if checkpoint.retired { span class="tag" { "taken back" } }
+        @else if !checkpoint.active { span class="tag" { "not in the context" } }
+        @if checkpoint.degraded { span class="tag" { "without a model" } }
+        span class="quiet" {
+            (number(checkpoint.tokens_before)) " → " (number(checkpoint.tokens_after))
+            " tokens, " (checkpoint.model) ", " (when(&checkpoint.at))
+        }
+    }
+}
+
+fn text(checkpoint: &Checkpoint) -> Markup {
+    html! {
+        @match &checkpoint.text {
+            Some(text) => pre class="text" { (text) },
+            None => p { "These messages were left out; a note stands for them." },
+        }
+    }
+}
+
+/// One summary, and what can be done with it.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    Query(on): Query<On>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let place = Place::of(&session, &on.branch).await?;
+    let detail = checkpoints::detail(&shared, &session, &number, &on.branch).await?;
+    let body = place.page(&html! { (whole(&place, &detail)) });
+    Ok(layout(&format!("checkpoint {number}"), &body))
+}
+
+fn whole(place: &Place, detail: &CheckpointDetail) -> Markup {
+    let checkpoint = &detail.checkpoint;
+    let number = checkpoint.number;
+    html! {
+        section class="card dialog" aria-labelledby="checkpoint" {
+            h2 id="checkpoint" { "Checkpoint " (number) }
+            p { (heading(checkpoint)) }
+            p class="quiet" { (checkpoint.kind) ", " (checkpoint.tier) ", preset " (checkpoint.preset)
+                ", took " (self::number(detail.duration_ms)) " ms, cost " (dollars(detail.cost_usd)) }
+            details class="summary" open { summary { "The summary as the model sees it" }
+                pre class="text" { (detail.block) } }
+            @if !detail.key_facts.is_empty() {
+                details { summary { (many(detail.key_facts.len() as u64, "key fact")) }
+                    ul { @for fact in &detail.key_facts { li { (fact.text) " " span class="quiet" { "#" (fact.ordinal) } } } } }
+            }
+            p { a href=(place.at(&format!("/history?from={}", checkpoint.first))) { "The messages it stands for" } }
+            @if let Some(restoring) = &detail.restore { (changes(place, checkpoint, restoring)) }
+            @else { p class="quiet" { "It is not in the context of this branch, so there is nothing to change." } }
+        }
+    }
+}
+
+fn changes(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Markup {
+    let number = checkpoint.number;
+    let at = |what: &str| {
+        let id = &place.about.session;
+        format!("/sessions/{id}/checkpoints/{number}/{what}")
+    };
+    html! {
+        details {
+            summary { "Edit" }
+            form method="post" action=(at("edit")) {
+                input type="hidden" name="branch" value=(place.branch);
+                label for="text" { "The text in its place; the old one is kept" }
+                textarea id="text" name="text" rows="12" required { "\n" (checkpoint.text.as_deref().unwrap_or("")) }
+                button { "Save" }
+            }
+        }
+        details {
+            summary { "Write anew" }
+            form method="post" action=(at("regenerate")) {
+                input type="hidden" name="branch" value=(place.branch);
+                label for="instructions" { "What the summary must keep (may be left empty)" }
+                input id="instructions" name="text" maxlength="500";
+                button { "Write anew" }
+            }
+        }
+        details {
+            summary { "Restore" }
+            p { "The context becomes what it was before this summary, with all that was said since: "
+                strong { (self::number(restoring.tokens_before)) " → " (self::number(restoring.tokens_after)) }
+                " of " (self::number(restoring.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
+            @if restoring.fits {
+                form method="post" action=(at("restore")) {
+                    input type="hidden" name="branch" value=(place.branch);
+                    button { "Restore " (many(checkpoint.messages.into(), "message")) }
+                }
+            } @else { p class="trouble" { "That does not fit. Edit the summary instead." } }
+        }
+    }
+}
+
+/// A change of a summary.
+#[derive(Debug, Deserialize)]
+pub(super) struct Change {
+    #[serde(default = "main_branch")]
+    branch: String,
+    #[serde(default)]
+    text: String,
+}
+
+/// Puts a text in place of a summary's.
+pub(super) async fn edit(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    Form(change): Form<Change>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    // A form sends line ends as CR LF.
+    let text = change.text.replace("\r\n", "\n");
+    let ask = checkpoints::edited(&session, &number, text).await?;
+    begun(&shared, &session, &ask.branch(change.branch)).await
+}
+
+/// Has a summary written anew.
+pub(super) async fn regenerate(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    Form(change): Form<Change>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let ask = checkpoints::anew(&session, &number, said(change.text)).await?;
+    begun(&shared, &session, &ask.branch(change.branch)).await
+}
+
+/// Takes a summary back.
+pub(super) async fn restore(
+    State(shared): State<Arc<Shared>>,
+    Path((id, number)): Path<(String, String)>,
+    Form(change): Form<Change>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let ask = checkpoints::taken_back(&session, &number).await?;
+    begun(&shared, &session, &ask.branch(change.branch)).await
+}
+
+fn said(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// Begins a turn and goes to where it is looked at.
+async fn begun(shared: &Shared, session: &Handle, ask: &Ask) -> Result<Redirect, Trouble> {
+    let turn = turns::begin(shared, session, ask).await?;
+    let id = session.id();
+    Ok(Redirect::to(&format!("/sessions/{id}/turns/{turn}")))
+}
+
+/// What is to stay.
+#[derive(Debug, Deserialize)]
+pub(super) struct Keeping {
+    #[serde(default = "main_branch")]
+    branch: String,
+    /// The newest messages that stay; nothing: all from the newest user message on.
+    #[serde(default)]
+    keep: String,
+    #[serde(default)]
+    instructions: String,
+}
+
+impl Keeping {
+    fn ask(self) -> Result<Ask, Trouble> {
+        let keep = self.keep.trim();
+        let newest = match keep {
+            "" => None,
+            number => Some(crate::http::extract::id::<std::num::NonZeroU32>(
+                "number of messages",
+                number,
+            )?),
+        };
+        let keep = compactions::keep(newest.map(std::num::NonZeroU32::get), None);
+        Ok(Ask::compaction(keep, said(self.instructions)).branch(self.branch))
+    }
+}
+
+/// What a compaction would do, before it is done.
+pub(super) async fn confirm(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(keeping): Query<Keeping>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let place = Place::of(&session, &keeping.branch).await?;
+    let keep = keeping.keep.clone();
+    let estimate = compactions::estimated(&shared, &session, keeping.ask()?).await?;
+    let body = place.page(&html! { (numbers(&place, &estimate, &keep)) });
+    Ok(layout("Compact", &body))
+}
+
+fn numbers(place: &Place, estimate: &Estimate, keep: &str) -> Markup {
+    let action = format!("/sessions/{}/compact", place.about.session);
+    html! {
+        section class="card dialog" aria-labelledby="compact" {
+            h2 id="compact" { "Compact branch " (place.branch) }
+            @if estimate.step.is_none() {
+                p { "There is nothing to summarise: all that is left has to stay." }
+            } @else {
+                dl class="facts" {
+                    dt { "Messages" } dd { (number(estimate.total_messages.into())) }
+                    dt { "To summarise" } dd { (number(estimate.messages_to_summarise)) }
+                    dt { "Tokens now" } dd { (number(estimate.tokens_before)) }
+                    dt { "Tokens after" } dd { "at most " (number(estimate.estimated_tokens_after)) }
+                    dt { "Cost" } dd { (dollars(estimate.estimated_cost_usd)) }
+                }
+                @if estimate.tokens_before < SHORT {
+                    p class="warn" { "The conversation is short: little is saved." }
+                }
+                p class="quiet" { "No message is lost: the full history and “Restore” always have them." }
+                form method="post" action=(action) {
+                    input type="hidden" name="branch" value=(place.branch);
+                    input type="hidden" name="keep" value=(keep);
+                    label for="what" { "What the summary must keep (may be left empty)" }
+                    input id="what" name="instructions" maxlength="500";
+                    button { "Compact" }
+                }
+            }
+            form method="get" action=(action) {
+                input type="hidden" name="branch" value=(place.branch);
+                label for="keep" { "Newest messages that stay; empty: from the newest user message on" }
+                input id="keep" name="keep" value=(keep) inputmode="numeric" pattern="[0-9]*";
+                button class="small plain" { "Show the numbers for that" }
+            }
+            p { a data-close href=(place.at("")) { "Leave it as it is" } }
+        }
+    }
+}
+
+/// A conversation below this many tokens is short: a summary of it may lose more than it saves.
+const SHORT: u64 = 2_000;
+
+/// Compacts a branch.
+pub(super) async fn compact(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Form(keeping): Form<Keeping>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    begun(&shared, &session, &keeping.ask()?).await
+}

@@ -1,0 +1,177 @@
+//! `/sessions/{session}/turns/{turn}`: one turn with its tree of runs, while it goes on and after.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{Redirect, Response};
+use maud::{Markup, html};
+use unisono_api::compaction::Compaction;
+use unisono_api::turn::{Run, Turn};
+use unisono_context::TurnId;
+
+use super::parts::{digest, dollars, many, number, when};
+use super::session::{Place, back};
+use super::{Trouble, layout};
+use crate::http::extract::{self, Path};
+use crate::http::{Shared, compactions, sessions};
+use crate::short;
+
+/// How deep the tree is drawn; what is deeper stands at that depth.
+const DEEPEST: usize = 4;
+
+/// One turn.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn: TurnId = extract::id("turn", &turn)?;
+    let told = compactions::told(&shared, &session, turn).await?;
+    let place = Place::of(&session, &told.turn.branch).await?;
+    let title = title(&told.turn);
+    let body = place.page(&html! {
+        @if told.turn.task.is_none() { (changed(&told)) }
+        (card(&told.turn, true))
+        p { a href=(place.at("")) { "Back to the conversation" } }
+    });
+    Ok(layout(&title, &body))
+}
+
+fn title(turn: &Turn) -> String {
+    short::line(turn.task.as_deref().unwrap_or("Compaction"), 120)
+}
+
+/// What came of a change of the context.
+fn changed(told: &Compaction) -> Markup {
+    let turn = &told.turn;
+    let amounts = told.tokens_before.zip(told.tokens_after);
+    html! {
+        section class="card" {
+            h2 { @match turn.state.as_str() {
+                "compacted" => "The context was compacted",
+                "restored" => "The summary was taken back",
+                "failed" => "Nothing was changed",
+                "cancelled" => "Cancelled: nothing was changed",
+                _ => "The context is being compacted",
+            } }
+            @if turn.ended.is_none() {
+                progress aria-label="The context is being compacted" {}
+                p class="quiet" data-progress=(turn.turn) role="status" { "Counting and writing …" }
+            }
+            @if let Some((before, after)) = amounts {
+                p { strong { (number(before)) " → " (number(after)) " tokens" }
+                    @if before > after { ", " (number(before - after)) " saved" } }
+            }
+            @if let Some(preview) = &told.preview {
+                p class="quiet" { "The summary begins:" }
+                blockquote { (preview) }
+            }
+            @for number in &turn.checkpoints {
+                p { a href={ "/sessions/" (turn.session) "/checkpoints/" (number)
+                    "?branch=" (super::parts::encoded(&turn.branch)) } { "Checkpoint " (number) } }
+            }
+            @if turn.state == "failed" {
+                p { "The conversation is as it was. Try again, raise "
+                    code { "compaction.deadline_seconds" } ", or write the summary yourself." }
+            }
+        }
+    }
+}
+
+/// A turn with its tree of runs; `unfolded`: its answer is shown whole.
+pub(super) fn card(turn: &Turn, unfolded: bool) -> Markup {
+    let open = turn.ended.is_none();
+    html! {
+        article class="card turn" data-turn=(turn.turn) data-open[open] {
+            header {
+                h3 { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (title(turn)) } }
+                p class="quiet" {
+                    span class={ "state " (turn.state) } { (turn.state) }
+                    " " (when(&turn.accepted))
+                    @if let Some(snapshot) = &turn.snapshot {
+                        " · snapshot " a href={ "/sessions/" (turn.session) "/snapshots/" (snapshot) } { (digest(snapshot)) }
+                        " " span class="badge" { "identical for " (many(turn.snapshot_agents.into(), "agent")) }
+                    }
+                    @if !open && !turn.runs.is_empty() { " · " (dollars(turn.cost_usd)) }
+                }
+                @if open {
+                    form method="post" action={ "/sessions/" (turn.session) "/turns/" (turn.turn) "/cancel" } {
+                        button class="small" { "Cancel" }
+                    }
+                }
+            }
+            @if let Some(error) = &turn.error { p class="trouble" { (error.code) ": " (error.reason) } }
+            @if !turn.runs.is_empty() { (runs(turn)) }
+            @if let Some(answer) = &turn.answer {
+                details class="answer" open[unfolded] {
+                    summary { "Answer " span class="quiet" { (short::line(answer, 90)) } }
+                    pre class="text" { (answer) }
+                }
+            }
+        }
+    }
+}
+
+fn runs(turn: &Turn) -> Markup {
+    let top = turn.runs.iter().filter(|run| run.parent.is_none());
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Runs of the turn" {
+            table class="runs" {
+                thead { tr {
+                    th scope="col" { "Agent" } th scope="col" { "Model" } th scope="col" { "State" }
+                    th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
+                    th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" }
+                    th scope="col" class="number" { "Time" }
+                } }
+                tbody { @for run in top { (row(run, turn, 0)) } }
+            }
+        }
+        @for run in &turn.runs {
+            details class="run" open[run.state == "running"] {
+                summary { (run.agent) " " span class="quiet" { (short::line(run.text.as_deref().unwrap_or(""), 90)) } }
+                @if let Some(task) = &run.task { p { "Task: " (task) } }
+                @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
+                pre class="text" data-run=(run.run) { (run.text.as_deref().unwrap_or("")) }
+            }
+        }
+    }
+}
+
+fn row(run: &Run, turn: &Turn, depth: usize) -> Markup {
+    let below = turn
+        .runs
+        .iter()
+        .filter(|child| child.parent.as_deref() == Some(&run.run));
+    let used = &run.usage;
+    html! {
+        tr {
+            td class={ "depth" (depth.min(DEEPEST)) } {
+                a href={ "/sessions/" (turn.session) "/runs/" (run.run) } { (run.agent) }
+                @if run.role == "lead" { " " span class="tag" { "lead" } }
+            }
+            td class="quiet" { (run.model.as_deref().unwrap_or("")) }
+            td { span class={ "state " (run.state) } { (run.state) }
+                @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } } }
+            td class="number" { (number(used.input_tokens)) }
+            td class="number" { (number(used.cache_read_tokens)) }
+            td class="number" { (number(used.output_tokens)) }
+            td class="number" { (dollars(used.cost_usd)) }
+            td class="number" { @if let Some(ms) = run.duration_ms { (number(ms)) " ms" } }
+        }
+        @for child in below { (row(child, turn, depth + 1)) }
+    }
+}
+
+/// Stops a turn.
+pub(super) async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn: TurnId = extract::id("turn", &turn)?;
+    let branch = session
+        .inspect(move |state| Some(state.turn(turn)?.accepted.branch.to_string()))
+        .await?;
+    session.cancel(turn).await?;
+    Ok(back(&id, branch.as_deref().unwrap_or("main")))
+}

@@ -1,0 +1,290 @@
+// The page in a real browser: by hand, by keyboard, without scripts, narrow, dark, disconnected.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { browser as launch, enter, shot } from "./browser.mjs";
+import { Place, example } from "./place.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+let browser;
+let place;
+let id;
+
+before(async () => {
+  browser = await launch();
+  place = new Place();
+  id = place.call("import", example).session;
+  await place.serve();
+  const turn = { task: "What could still go wrong?", agents: ["risks", "facts"] };
+  await place.ask("POST", `/v1/sessions/${id}/turns`, turn);
+});
+
+after(async () => {
+  await browser?.close();
+  await place?.stop();
+});
+
+test("a link works once, and only a browser that came by one sees anything", async () => {
+  const page = await enter(browser, place);
+  await page.getByRole("heading", { name: "Sessions" }).waitFor();
+  const cookies = await page.context().cookies();
+  assert.ok(cookies[0].httpOnly && cookies[0].sameSite === "Strict");
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  const stranger = await browser.newPage();
+  const reply = await stranger.goto(place.address);
+  assert.equal(reply.status(), 401);
+  await stranger.getByText("You are not logged in").waitFor();
+  await shot(stranger, "not-logged-in");
+  await stranger.close();
+  await page.context().close();
+});
+
+test("by keyboard: a conversation is started, asked, and its turn followed live", async () => {
+  const empty = await new Place().serve();
+  try {
+    const page = await enter(browser, empty);
+    await page.getByText("There is no conversation yet").waitFor();
+    await shot(page, "empty");
+    // The first stop leads past the navigation to the content.
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    await page.getByLabel("Title").focus();
+    await page.keyboard.type("A <b>move</b>");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("Be brief.");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "A <b>move</b>" }).waitFor();
+    await page.getByText("Nothing was asked yet.").waitFor();
+    await page.getByLabel("Task").focus();
+    await page.keyboard.type("The move is on Friday 6 March. When is the move?");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("facts");
+    await page.keyboard.press("Enter");
+    // Nothing is reloaded by hand.
+    await page.locator(".turn .state.answered").waitFor();
+    await page.getByText("identical for 2 agents").waitFor();
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await empty.stop();
+  }
+});
+
+test("a running turn shows who works, and what a person writes meanwhile stays", async () => {
+  const waiting = new Place();
+  const [started, word] = ["started", "word"].map((name) => join(waiting.path, name));
+  execFileSync("mkfifo", [started, word]);
+  const script = `echo x > '${started}'; read -r w < '${word}'; echo "The word is $w."`;
+  const agent = `[agents.waits]\ndescription = "Test"\nkind = "command"\ncommand = "sh"\nargs = ["-c", ${JSON.stringify(script)}]\n`;
+  writeFileSync(join(waiting.path, "config/unisono.toml"), agent);
+  await waiting.serve();
+  try {
+    const made = await waiting.ask("POST", "/v1/sessions", {
+      title: "Waiting", messages: [{ role: "user", content: "Hello." }],
+    });
+    const page = await enter(browser, waiting);
+    await page.goto(`${waiting.address}/sessions/${made.session}`);
+    await page.evaluate(() => {
+      window.shift = 0;
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+      }).observe({ type: "layout-shift", buffered: true });
+    });
+    const task = { task: "Which word?", agents: ["waits"], wait: false };
+    await waiting.ask("POST", `/v1/sessions/${made.session}/turns`, task);
+    await page.locator("td .state.running").first().waitFor();
+    await shot(page, "running");
+    await page.getByLabel("Task").fill("Half of a");
+    execFileSync("cat", [started]);
+    writeFileSync(word, "unison\n");
+    await page.locator(".turn .state.answered").waitFor();
+    assert.equal(await page.getByLabel("Task").inputValue(), "Half of a");
+    await page.getByText("The word is unison.").first().waitFor();
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await waiting.stop();
+  }
+});
+
+test("compacting: numbers, progress, result; then the summary is edited and restored", async () => {
+  const page = await enter(browser, place);
+  await page.goto(`${place.address}/sessions/${id}`);
+  await page.getByRole("link", { name: "Compact …" }).click();
+  const dialog = page.getByRole("dialog", { name: /Compact branch main/ });
+  await dialog.getByText("Tokens now").waitFor();
+  await shot(page, "compact-dialog", false);
+  await dialog.getByLabel(/Newest messages that stay/).fill("6");
+  await dialog.getByRole("button", { name: "Show the numbers for that" }).click();
+  await page.getByRole("dialog").getByLabel(/Newest messages that stay/).and(page.locator("[value='6']")).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "Compact …" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Compact" }).click();
+  await page.getByRole("heading", { name: "The context was compacted" }).waitFor();
+  await page.getByText(/tokens, [\d,]+ saved|→ [\d,]+ tokens/).first().waitFor();
+  await shot(page, "compacted");
+
+  await page.getByRole("link", { name: "Back to the conversation" }).click();
+  const card = page.locator("details.summary", { hasText: "Checkpoint 1" });
+  await card.locator("summary").first().click();
+  await card.getByRole("link", { name: /View, edit/ }).click();
+  const checkpoint = page.getByRole("dialog", { name: "Checkpoint 1" });
+  await checkpoint.getByText("Edit", { exact: true }).click();
+  await shot(page, "checkpoint-dialog", false);
+  await checkpoint.getByLabel(/The text in its place/).fill("The orders move on Friday.");
+  await checkpoint.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("heading", { name: "The context was compacted" }).waitFor();
+
+  for (const number of [2, 1]) {
+    await page.goto(`${place.address}/sessions/${id}/checkpoints/${number}`);
+    await page.getByText("Restore", { exact: true }).click();
+    await page.getByRole("button", { name: /Restore [\d,]+ messages/ }).click();
+    await page.getByRole("heading", { name: "The summary was taken back" }).waitFor();
+  }
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});
+
+test("the history is searched, a message pinned, a branch forked, the tree drawn", async () => {
+  await place.ask("POST", `/v1/sessions/${id}/compactions`, {});
+  const page = await enter(browser, place);
+  await page.goto(`${place.address}/sessions/${id}/history`);
+  await page.getByRole("searchbox").fill("replica");
+  await page.keyboard.press("Enter");
+  await page.getByText(/\d+ found/).waitFor();
+  assert.ok((await page.locator("mark").count()) > 0);
+  assert.ok((await page.getByText("not in the context: summary").count()) > 0);
+  await shot(page, "found");
+  await page.goto(`${place.address}/sessions/${id}/history?from=1`);
+  const second = page.locator("#m2");
+  assert.ok(await second.getByText("not in the context").isVisible());
+  await second.getByText("Fork, pin").click();
+  await second.getByRole("button", { name: /Pin/ }).click();
+  await page.locator("#m2").getByText("pinned").waitFor();
+  await page.locator("#m2").getByText("Fork, pin").click();
+  await page.locator("#m2").getByLabel(/Name of the branch/).fill("what if");
+  await page.locator("#m2").getByRole("button", { name: "Fork" }).click();
+  await page.getByRole("navigation", { name: "Branches" }).getByText("what if").waitFor();
+  await page.getByRole("link", { name: "Branch tree" }).click();
+  await page.locator(".tree").getByText("what if").waitFor();
+  await shot(page, "tree");
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});
+
+test("a run shows the exact bytes it was sent, beside a sibling's", async () => {
+  const page = await enter(browser, place);
+  await page.goto(`${place.address}/sessions/${id}`);
+  await page.locator(".runs").last().getByRole("link", { name: "risks" }).click();
+  await page.getByText("These are the bytes that were sent").waitFor();
+  await page.getByRole("navigation", { name: "Siblings" }).getByRole("link", { name: "facts" }).click();
+  await page.getByText(/bytes are the same as of facts's request/).waitFor();
+  await shot(page, "run");
+  await page.locator("dl").getByRole("link").first().click();
+  await page.getByText("identical for 3 agents").waitFor();
+  await page.goto(`${place.address}/usage`);
+  await page.getByRole("heading", { name: "By session" }).waitFor();
+  await shot(page, "usage");
+  await page.goto(`${place.address}/settings`);
+  await page.getByText("compaction.preset").first().waitFor();
+  await page.getByLabel("Change run.timeout_seconds").click();
+  const field = page.locator("[id='run.timeout_seconds']");
+  await field.fill("many");
+  await page.keyboard.press("Enter");
+  await page.getByText("the request is refused").waitFor();
+  await page.goBack();
+  await page.getByLabel("Change run.timeout_seconds").click();
+  await field.fill("90");
+  await page.keyboard.press("Enter");
+  const row = page.getByRole("row", { name: /run.timeout_seconds/ });
+  await row.getByText("settings.toml").waitFor();
+  await shot(page, "settings");
+  await page.getByLabel("Change run.timeout_seconds").click();
+  await page.getByRole("button", { name: "As in the settings files again" }).click();
+  await row.getByText("defaults").waitFor();
+  await page.goto(`${place.address}/sessions/${id}/runs/${id}`);
+  await page.getByText("there is no run").waitFor();
+  await shot(page, "no-such-run");
+  await page.context().close();
+});
+
+test("without scripts everything works but live updates", async () => {
+  const page = await enter(browser, place, { javaScriptEnabled: false });
+  await page.goto(`${place.address}/sessions/${id}`);
+  await page.getByRole("link", { name: "Compact …" }).click();
+  await page.getByRole("heading", { name: /Compact branch/ }).waitFor();
+  await page.getByRole("link", { name: "Leave it as it is" }).click();
+  await page.getByLabel("Task").fill("Which day?");
+  await page.getByLabel(/Agents, separated/).fill("facts");
+  await page.getByRole("button", { name: /^Ask/ }).click();
+  // It is looked at again until it has ended, as a person would.
+  for (let tries = 0; tries < 100; tries++) {
+    if ((await page.locator(".turn").first().locator(".state.answered").count()) > 0) break;
+    await page.reload();
+  }
+  await page.locator(".turn").first().locator(".state.answered").first().waitFor();
+  await page.context().close();
+});
+
+test("who loses the daemon is told so, and when it is back", async () => {
+  const page = await enter(browser, place);
+  await page.goto(`${place.address}/sessions/${id}`);
+  const link = page.locator("#link");
+  await page.route("**/events?*", (route) => route.abort());
+  await page.goto(`${place.address}/sessions/${id}`);
+  await link.getByText("disconnected: trying again").waitFor();
+  await shot(page, "disconnected");
+  await page.unroute("**/events?*");
+  await page.waitForFunction(() => document.getElementById("link").textContent === "");
+  await page.context().close();
+});
+
+const pages = () => ({
+  sessions: "/",
+  session: `/sessions/${id}`,
+  history: `/sessions/${id}/history?from=1`,
+  tree: `/sessions/${id}/tree`,
+  checkpoint: `/sessions/${id}/checkpoints/1`,
+  compact: `/sessions/${id}/compact`,
+  usage: "/usage",
+  settings: "/settings",
+});
+
+for (const scheme of ["light", "dark"]) {
+  test(`nothing keeps anybody from using it: ${scheme}, wide and on a phone`, async () => {
+    for (const width of [1280, 375]) {
+      const viewport = { width, height: 800 };
+      const page = await enter(browser, place, { colorScheme: scheme, viewport });
+      for (const [name, path] of Object.entries(pages())) {
+        await page.goto(place.address + path);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${name} is ${wide} wide on ${width}`);
+        await page.evaluate(axe);
+        const found = await page.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
+        const faults = found.violations.map((rule) => [rule.id, rule.nodes.map((node) => node.html.slice(0, 160))]);
+        assert.deepEqual(faults, [], `${name}, ${scheme}, ${width}`);
+        await shot(page, `${name}-${scheme}-${width}`);
+      }
+      assert.deepEqual(page.faults, []);
+      await page.context().close();
+    }
+  });
+}
+
+test("the first page is small", async () => {
+  const page = await enter(browser, place);
+  let bytes = 0;
+  page.on("response", async (reply) => {
+    bytes += (await reply.body().catch(() => "")).length;
+  });
+  await page.goto(place.address, { waitUntil: "networkidle" });
+  assert.ok(bytes > 0 && bytes <= 100 * 1024, `${bytes} bytes`);
+  await page.context().close();
+});
