@@ -1,6 +1,6 @@
-//! OpenAI's chat completions, as far as agents can be asked with them.
+//! OpenAI's chat completions and responses, as far as agents can be asked with them.
 //!
-//! Names and shapes are those of the public API reference of Chat Completions. What a request
+//! Names and shapes are those of the public API reference. What a request
 //! holds besides is ignored.
 
 use std::collections::BTreeMap;
@@ -175,4 +175,126 @@ pub struct Reason {
     pub param: Option<String>,
     /// For programs.
     pub code: Option<String>,
+}
+
+/// A request of the Responses API.
+#[derive(Clone, Debug, PartialEq, Deserialize, ToSchema)]
+pub struct ResponseRequest {
+    /// An agent, or `team` for the configured lead with its agents.
+    pub model: String,
+    /// What is asked: a text, or the conversation as items, the last of which is the task.
+    #[schema(value_type = Object)]
+    pub input: Value,
+    /// The system text, in place of that of the items.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// Whether the answer is sent piece by piece.
+    #[serde(default)]
+    pub stream: bool,
+    /// `session`: the session that is continued, whose own conversation counts.
+    #[serde(default)]
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// Not kept here: a conversation goes on in a session.
+    #[serde(default)]
+    pub previous_response_id: Option<String>,
+}
+
+/// An answer of the Responses API.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = openai::Response)]
+pub struct Response {
+    /// Its id.
+    pub id: String,
+    /// `response`.
+    pub object: &'static str,
+    /// Unix time in seconds.
+    pub created_at: i64,
+    /// `in_progress`, `completed` or `failed`.
+    pub status: &'static str,
+    /// As in the request.
+    pub model: String,
+    /// The answer: one message; none before it is there.
+    pub output: Vec<OutputMessage>,
+    /// What was used, by all agents together.
+    pub usage: Option<ResponseTokens>,
+    /// Why there is no answer.
+    pub error: Option<ResponseError>,
+    /// Always none: an answer that is not complete says so itself.
+    #[schema(value_type = Option<Object>)]
+    pub incomplete_details: Option<Value>,
+    /// As in the request.
+    pub instructions: Option<String>,
+    /// As in the request.
+    pub metadata: BTreeMap<String, String>,
+    /// Tools of the request: none are taken.
+    #[schema(value_type = Vec<Object>)]
+    pub tools: Vec<Value>,
+    /// `auto`.
+    pub tool_choice: &'static str,
+    /// Agents call their tools at once.
+    pub parallel_tool_calls: bool,
+    /// As the agent is defined.
+    pub temperature: Option<f64>,
+    /// As the agent is defined.
+    pub top_p: Option<f64>,
+}
+
+/// A message of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct OutputMessage {
+    /// `message`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Its id.
+    pub id: String,
+    /// `in_progress` or `completed`.
+    pub status: &'static str,
+    /// `assistant`.
+    pub role: &'static str,
+    /// The text.
+    pub content: Vec<OutputText>,
+}
+
+/// A text of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct OutputText {
+    /// `output_text`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The text.
+    pub text: String,
+    /// None.
+    #[schema(value_type = Vec<Object>)]
+    pub annotations: Vec<Value>,
+}
+
+/// Tokens that an answer used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ResponseTokens {
+    /// In.
+    pub input_tokens: u64,
+    /// What of those was special.
+    pub input_tokens_details: PromptTokens,
+    /// Out.
+    pub output_tokens: u64,
+    /// What of those was special.
+    pub output_tokens_details: OutputTokens,
+    /// Both.
+    pub total_tokens: u64,
+}
+
+/// What of the tokens out was special.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OutputTokens {
+    /// Those of reasoning: counted with the others, and not told apart.
+    pub reasoning_tokens: u64,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ResponseError {
+    /// `server_error`.
+    pub code: &'static str,
+    /// For people.
+    pub message: String,
 }

@@ -1,10 +1,12 @@
-//! `/openai/v1`: agents for clients of OpenAI's chat completions. An agent is a model.
+//! `/openai/v1`: agents for clients of OpenAI. An agent is a model.
 //!
 //! Without a session the request's messages are the conversation: it is kept as long as it is
 //! being answered. With one, in the header `X-Unisono-Session` or in `metadata.session`, the last
 //! message is what is asked, and the session's own conversation is what it is asked of.
 
 mod answer;
+mod chat;
+mod responses;
 
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use unisono_api::Code;
 use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, Reason};
 use unisono_api::session::NewSession;
@@ -37,6 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(models))
         .routes(routes!(complete))
+        .merge(responses::routes())
 }
 
 /// Why there is no answer, in OpenAI's shape.
@@ -132,21 +136,49 @@ async fn complete(
     request: Result<extract::Json<ChatRequest>, Fault>,
 ) -> Result<Response, Refused> {
     let extract::Json(request) = request?;
-    let asked = asked(&shared, &headers, &request).await?;
+    let conversation = Conversation {
+        model: request.model.clone(),
+        messages: request.messages,
+        field: "messages",
+        session: request.metadata.and_then(|mut data| data.remove("session")),
+    };
+    let asked = asked(&shared, &headers, conversation).await?;
     if request.stream {
-        let usage = request.stream_options.unwrap_or_default().include_usage;
-        return answer::stream(shared, asked, request.model, usage).await;
+        let shape = |id| chat::Chunks {
+            id,
+            model: request.model,
+            created: now(),
+            usage: request.stream_options.unwrap_or_default().include_usage,
+        };
+        return answer::stream(shared, asked, shape).await;
     }
-    let turn = begin(&shared, &asked).await?;
-    let ended = shared.daemon.wait(&asked.session, turn).await;
-    let told = match ended {
-        Ok(_) => turns::read(&shared, &asked.session, turn).await,
+    let (turn, told, text) = answer_of(&shared, asked).await?;
+    let completion = chat::completion(turn, request.model, text, &told);
+    Ok(Json(completion).into_response())
+}
+
+/// What is said, and to whom.
+struct Conversation {
+    /// An agent, or the team.
+    model: String,
+    /// Chat messages; the last one is what is asked.
+    messages: Vec<Value>,
+    /// The field of the request that holds them.
+    field: &'static str,
+    /// The session that is named in the request's body.
+    session: Option<String>,
+}
+
+/// The answer, once it is there, with its turn.
+async fn answer_of(shared: &Shared, asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
+    let turn = begin(shared, &asked).await?;
+    let told = match shared.daemon.wait(&asked.session, turn).await {
+        Ok(_) => turns::read(shared, &asked.session, turn).await,
         Err(error) => Err(error.into()),
     };
-    asked.leave(&shared).await;
+    asked.leave(shared).await;
     let (told, text) = answered(told?)?;
-    let completion = answer::completion(turn, request.model, text, &told);
-    Ok(Json(completion).into_response())
+    Ok((turn, told, text))
 }
 
 /// What is asked, and of whom.
@@ -170,24 +202,21 @@ impl Asked {
     }
 }
 
-async fn asked(
-    shared: &Shared,
-    headers: &HeaderMap,
-    request: &ChatRequest,
-) -> Result<Asked, Refused> {
+async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Result<Asked, Refused> {
+    let field = said.field;
     let mut import = sessions::import(NewSession {
-        messages: request.messages.clone(),
+        messages: said.messages,
         title: Some("chat completion".to_owned()),
         labels: [("via".to_owned(), "openai".to_owned())].into(),
         ..NewSession::default()
     })
-    .map_err(|fault| Refused(fault, Some("messages")))?;
+    .map_err(|fault| Refused(fault, Some(field)))?;
     let last = import.messages.pop().map(|(_, message)| message);
     let last = last
         .filter(|message| message.role == Role::User)
         .ok_or_else(|| {
             let detail = "the last message must be a user's: it is what is asked";
-            Refused::field("messages", Code::InvalidRequest, detail)
+            Refused::field(field, Code::InvalidRequest, detail)
         })?;
     let texts: Vec<_> = last
         .parts
@@ -195,20 +224,15 @@ async fn asked(
         .map(|part| part.countable_text())
         .collect();
     let ask = Ask::new(texts.join("\n"));
-    let ask = if request.model == TEAM {
+    let ask = if said.model == TEAM {
         ask
     } else {
-        ask.lead(request.model.as_str())
-            .agents(Vec::<String>::new())
+        ask.lead(said.model.as_str()).agents(Vec::<String>::new())
     };
     ask.team(&shared.daemon.setup())
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
     let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
-    let metadata = request
-        .metadata
-        .as_ref()
-        .and_then(|data| data.get("session"));
-    let named = header.or(metadata.map(String::as_str));
+    let named = header.or(said.session.as_deref());
     let session = match named {
         Some(id) => sessions::open(shared, id).await?,
         None => shared.daemon.import(import).await?,

@@ -1,4 +1,4 @@
-//! Answers in OpenAI's shape, whole or piece by piece.
+//! An answer that is given piece by piece while its turn goes on, in whatever shape.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -7,83 +7,70 @@ use std::sync::Arc;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use unisono_api::openai::{
-    ChatCompletion, Choice, Chunk, ChunkChoice, Delta, PromptTokens, Said, Tokens,
-};
+use unisono_api::openai::Failure;
 use unisono_api::turn::Turn;
+use unisono_api::usage::Amounts;
 use unisono_context::{RunId, TurnId};
 use unisono_runtime::Progress;
 use unisono_session::Fact;
 use unisono_session::event::RunRole;
 
-use super::{Asked, Refused, answered, follow, now};
+use super::{Asked, Refused, answered, follow};
 use crate::http::events::{Next, Stream};
 use crate::http::{Shared, turns};
 
-/// The last line of a stream.
-const DONE: &str = "[DONE]";
-
-/// The answer of a turn.
-pub(super) fn completion(id: TurnId, model: String, text: String, turn: &Turn) -> ChatCompletion {
-    ChatCompletion {
-        id: format!("chatcmpl-{id}"),
-        object: "chat.completion",
-        created: now(),
-        model,
-        choices: vec![Choice {
-            index: 0,
-            message: Said {
-                role: "assistant",
-                content: text,
-            },
-            finish_reason: "stop",
-        }],
-        usage: tokens(turn),
-    }
+/// How an answer is written.
+pub(super) trait Shape: Send {
+    /// Before its first piece.
+    fn begun(&mut self) -> Vec<Event>;
+    /// What comes next of it.
+    fn piece(&mut self, text: &str) -> Vec<Event>;
+    /// After its last piece; the whole of it, and the turn.
+    fn ended(&mut self, text: &str, turn: &Turn) -> Vec<Event>;
+    /// There is none.
+    fn failed(&mut self, failure: &Failure) -> Vec<Event>;
 }
 
 /// What all runs of a turn used together.
-fn tokens(turn: &Turn) -> Tokens {
-    let sum = |of: fn(&unisono_api::usage::Amounts) -> u64| -> u64 {
-        turn.runs.iter().map(|run| of(&run.usage)).sum()
-    };
-    let (input, output) = (sum(|u| u.input_tokens), sum(|u| u.output_tokens));
-    Tokens {
-        prompt_tokens: input,
-        completion_tokens: output,
-        total_tokens: input + output,
-        prompt_tokens_details: PromptTokens {
-            cached_tokens: sum(|u| u.cache_read_tokens),
-        },
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    pub(super) input: u64,
+    pub(super) output: u64,
+    pub(super) cached: u64,
+}
+
+impl Used {
+    pub(super) fn of(turn: &Turn) -> Used {
+        let sum =
+            |of: fn(&Amounts) -> u64| -> u64 { turn.runs.iter().map(|run| of(&run.usage)).sum() };
+        Used {
+            input: sum(|used| used.input_tokens),
+            output: sum(|used| used.output_tokens),
+            cached: sum(|used| used.cache_read_tokens),
+        }
     }
 }
 
-/// Asks, and gives the answer as it comes.
-pub(super) async fn stream(
+/// Asks, and gives the answer as it comes, in the shape that is made for its turn.
+pub(super) async fn stream<S: Shape + 'static>(
     shared: Arc<Shared>,
     asked: Asked,
-    model: String,
-    usage: bool,
+    shape: impl FnOnce(TurnId) -> S,
 ) -> Result<Response, Refused> {
     let (stream, turn) = follow(&shared, &asked).await?;
-    let mut answer = Answer {
+    let mut shape = shape(turn);
+    let answer = Answer {
+        ready: shape.begun().into(),
+        shape,
         shared,
         asked,
         stream,
         turn,
-        model,
-        created: now(),
-        usage,
         lead: None,
         sent: String::new(),
         whole: true,
-        ready: VecDeque::new(),
         ended: false,
     };
-    answer.push(Delta {
-        role: Some("assistant"),
-        content: Some(String::new()),
-    });
     let events = stream::unfold(answer, |mut answer| async {
         let event = answer.next().await?;
         Some((Ok::<_, Infallible>(event), answer))
@@ -94,14 +81,12 @@ pub(super) async fn stream(
 }
 
 /// An answer that is being given.
-struct Answer {
+struct Answer<S> {
+    shape: S,
     shared: Arc<Shared>,
     asked: Asked,
     stream: Stream,
     turn: TurnId,
-    model: String,
-    created: i64,
-    usage: bool,
     /// The run that answers.
     lead: Option<RunId>,
     /// What was sent of the reply that is coming.
@@ -112,7 +97,7 @@ struct Answer {
     ended: bool,
 }
 
-impl Answer {
+impl<S: Shape> Answer<S> {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -152,10 +137,7 @@ impl Answer {
     fn piece(&mut self, text: &str) {
         if self.whole {
             self.sent.push_str(text);
-            self.push(Delta {
-                role: None,
-                content: Some(text.to_owned()),
-            });
+            self.ready.extend(self.shape.piece(text));
         }
     }
 
@@ -171,46 +153,22 @@ impl Answer {
                     None => format!("\n\n{text}"),
                 };
                 if !rest.is_empty() {
-                    self.push(Delta {
-                        role: None,
-                        content: Some(rest),
-                    });
+                    self.sent.push_str(&rest);
+                    self.ready.extend(self.shape.piece(&rest));
                 }
-                self.chunk(vec![choice(Delta::default(), Some("stop"))], None);
-                if self.usage {
-                    self.chunk(Vec::new(), Some(tokens(&turn)));
-                }
+                let last = self.shape.ended(&self.sent, &turn);
+                self.ready.extend(last);
             }
-            Err(refused) => self.ready.push_back(data(&refused.failure())),
+            Err(refused) => {
+                let last = self.shape.failed(&refused.failure());
+                self.ready.extend(last);
+            }
         }
-        self.ready.push_back(Event::default().data(DONE));
-    }
-
-    fn push(&mut self, delta: Delta) {
-        self.chunk(vec![choice(delta, None)], None);
-    }
-
-    fn chunk(&mut self, choices: Vec<ChunkChoice>, usage: Option<Tokens>) {
-        self.ready.push_back(data(&Chunk {
-            id: format!("chatcmpl-{}", self.turn),
-            object: "chat.completion.chunk",
-            created: self.created,
-            model: self.model.clone(),
-            choices,
-            usage,
-        }));
     }
 }
 
-fn choice(delta: Delta, finish_reason: Option<&'static str>) -> ChunkChoice {
-    ChunkChoice {
-        index: 0,
-        delta,
-        finish_reason,
-    }
-}
-
-fn data(what: &impl serde::Serialize) -> Event {
+/// An event without a name.
+pub(super) fn data(what: &impl serde::Serialize) -> Event {
     // Serialising these types does not fail.
     Event::default().data(serde_json::to_string(what).unwrap_or_default())
 }

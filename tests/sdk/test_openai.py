@@ -1,0 +1,109 @@
+"""OpenAI's Python client, unchanged, against the daemon."""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import openai
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("UNISONO", str(ROOT / "target/debug/unisono"))
+TALK = [
+    {"role": "system", "content": "You help a small shop."},
+    {"role": "user", "content": "We decided to move the orders database on Friday 6 March."},
+    {"role": "assistant", "content": "Noted: the orders database moves on Friday 6 March."},
+    {"role": "user", "content": "When does the orders database move?"},
+]
+
+
+class OpenAi(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory()
+        path = pathlib.Path(cls.place.name)
+        (path / "config").mkdir()
+        (path / "config/unisono.toml").write_text("")
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(path),
+            "XDG_CONFIG_HOME": str(path / "settings"),
+            "XDG_DATA_HOME": str(path / "data"),
+        }
+        cls.daemon = subprocess.Popen(
+            [BINARY, "serve", "--bind", "127.0.0.1:0"],
+            cwd=path, env=env, text=True, stderr=subprocess.PIPE,
+        )
+        for line in cls.daemon.stderr:
+            found = re.search(r"listening\s+(http://\S+)", line)
+            if found:
+                cls.url = found[1]
+                break
+        else:
+            raise AssertionError("the daemon did not start")
+        cls.token = (path / "settings/unisono/token").read_text().strip()
+        cls.client = cls.of(cls.token)
+
+    @classmethod
+    def of(cls, token):
+        return openai.OpenAI(base_url=f"{cls.url}/openai/v1", api_key=token, max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.terminate()
+        cls.daemon.communicate(timeout=60)
+        cls.place.cleanup()
+
+    def test_models_are_agents_and_the_team(self):
+        names = [model.id for model in self.client.models.list()]
+        self.assertIn("team", names)
+        self.assertIn("facts", names)
+
+    def test_a_completion_whole_and_streamed(self):
+        whole = self.client.chat.completions.create(model="facts", messages=TALK)
+        text = whole.choices[0].message.content
+        self.assertIn("6 March", text)
+        self.assertEqual(whole.choices[0].finish_reason, "stop")
+        self.assertGreater(whole.usage.total_tokens, 0)
+        for usage in (True, False):
+            chunks = list(self.client.chat.completions.create(
+                model="facts", messages=TALK, stream=True,
+                stream_options={"include_usage": usage},
+            ))
+            said = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+            self.assertEqual(said, text)
+            self.assertEqual(chunks[-1].usage, whole.usage if usage else None)
+
+    def test_a_response_whole_and_streamed(self):
+        asked = {"model": "facts", "input": TALK[1:], "instructions": "You help a small shop."}
+        whole = self.client.responses.create(**asked)
+        self.assertEqual(whole.status, "completed")
+        self.assertIn("6 March", whole.output_text)
+        self.assertGreater(whole.usage.total_tokens, 0)
+        with self.client.responses.stream(**asked) as stream:
+            pieces = [e.delta for e in stream if e.type == "response.output_text.delta"]
+            final = stream.get_final_response()
+        self.assertEqual("".join(pieces), whole.output_text)
+        self.assertEqual(final.output_text, whole.output_text)
+        self.assertEqual(final.usage, whole.usage)
+        alone = self.client.responses.create(model="team", input="Which day is it?")
+        self.assertTrue(alone.output_text)
+
+    def test_what_is_refused_is_an_error_of_its_kind(self):
+        with self.assertRaises(openai.NotFoundError) as caught:
+            self.client.chat.completions.create(model="nobody", messages=TALK)
+        self.assertEqual(caught.exception.param, "model")
+        with self.assertRaises(openai.AuthenticationError):
+            self.of("wrong").models.list()
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.responses.create(model="facts", input="x", previous_response_id="resp_1")
+        self.assertEqual(caught.exception.param, "previous_response_id")
+        image = [{"role": "user", "content": [{"type": "input_image", "image_url": "http://x/y.png"}]}]
+        with self.assertRaises(openai.BadRequestError):
+            self.client.responses.create(model="facts", input=image)
+
+
+if __name__ == "__main__":
+    unittest.main()
