@@ -1,0 +1,359 @@
+//! The daemon over HTTP: reads on many sessions, turns, idle listeners, the page, memory at rest.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a measurement ends where it cannot go on"
+)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, StatusCode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use unisono_benches::memory::resident;
+use unisono_benches::{Conversation, Samples, Table, bytes, team, time};
+use unisono_context::{Encoding, SessionId};
+use unisono_daemon::Daemon;
+use unisono_daemon::http::Server;
+use unisono_model::Tokenizer;
+
+/// Sessions that are there to be read.
+const SESSIONS: u128 = 1_000;
+/// Messages of about 200 tokens in each.
+const MESSAGES: u32 = 20;
+/// Clients at the same time, a connection each.
+const CLIENTS: usize = 64;
+/// How long each of reading and asking is measured, after a fifth of it that is not counted.
+const SLICE: Duration = Duration::from_secs(5);
+/// Listeners to one session.
+const LISTENERS: usize = 1_000;
+/// Events whose way to all of them is measured.
+const EVENTS: usize = 20;
+
+/// A daemon that listens, in this process.
+struct Served {
+    address: SocketAddr,
+    token: String,
+    sessions: Vec<String>,
+    stop: oneshot::Sender<()>,
+    served: tokio::task::JoinHandle<Option<Arc<str>>>,
+}
+
+impl Served {
+    async fn start(dir: &Path) -> Served {
+        let config = "[agents.instant]\ndescription = \"answers at once\"\nkind = \"prompt\"\n\
+                      model = \"extractive\"\n";
+        std::fs::create_dir_all(dir.join("config")).unwrap();
+        std::fs::write(dir.join("config/unisono.toml"), config).unwrap();
+        let at = |name: &str| dir.join(name).display().to_string();
+        let daemon = Daemon::builder()
+            .directory(dir)
+            .kinds(team::kinds())
+            .set("store.path", at("store"))
+            .set("server.token_file", at("token"))
+            .set("server.bind", "127.0.0.1:0")
+            .set("server.connections", "4096")
+            .set("server.streams", "2048")
+            .set("run.lead", "instant")
+            .set("run.agents", "")
+            .set("compaction.preset", "off")
+            .start();
+        let daemon = daemon.await.unwrap();
+        let conversation = Conversation::new(0, MESSAGES);
+        let mut sessions = Vec::new();
+        for id in 1..=SESSIONS {
+            let import = conversation.import(SessionId::from_u128(id));
+            let session = daemon.import(import).await.unwrap();
+            sessions.push(session.id().to_string());
+        }
+        let server = Server::bind(daemon).await.unwrap();
+        let address = server.address();
+        let token = std::fs::read_to_string(dir.join("token")).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let stopping = async {
+            stopped.await.ok();
+        };
+        Served {
+            address,
+            token: token.trim().to_owned(),
+            sessions,
+            stop,
+            served: tokio::spawn(server.run(stopping)),
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    async fn get(&self, client: &Client, path: &str) -> usize {
+        let reply = client.get(self.url(path)).bearer_auth(&self.token).send();
+        let reply = reply.await.unwrap();
+        assert_eq!(reply.status(), StatusCode::OK, "{path}");
+        reply.bytes().await.unwrap().len()
+    }
+
+    async fn post(&self, client: &Client, path: &str, body: &Value) -> Value {
+        let reply = client.post(self.url(path)).bearer_auth(&self.token);
+        let reply = reply
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        let reply = reply.send().await.unwrap();
+        assert!(reply.status().is_success(), "{path}: {}", reply.status());
+        serde_json::from_slice(&reply.bytes().await.unwrap()).unwrap()
+    }
+
+    async fn stop(self) {
+        self.stop.send(()).ok();
+        assert_eq!(self.served.await.unwrap(), None);
+    }
+}
+
+/// One connection that is kept.
+fn client() -> Client {
+    let client = Client::builder().pool_max_idle_per_host(1).no_proxy();
+    client.build().unwrap()
+}
+
+/// All clients work for the slice; how long each piece of work took.
+async fn slice<W>(
+    served: &Arc<Served>,
+    work: impl Fn(Arc<Served>, Client, usize, usize) -> W + Copy + Send + Sync + 'static,
+) -> Samples
+where
+    W: Future<Output = ()> + Send,
+{
+    let begin = Instant::now() + SLICE / 5;
+    let mut working = JoinSet::new();
+    for which in 0..CLIENTS {
+        let served = served.clone();
+        working.spawn(async move {
+            let (client, mut samples) = (client(), Vec::new());
+            for n in 0.. {
+                let start = Instant::now();
+                if start >= begin + SLICE {
+                    break;
+                }
+                work(served.clone(), client.clone(), which, n).await;
+                if start >= begin {
+                    samples.push(start.elapsed());
+                }
+            }
+            samples
+        });
+    }
+    let mut all = Samples::default();
+    for samples in working.join_all().await {
+        all.extend(samples);
+    }
+    all
+}
+
+async fn read(served: Arc<Served>, client: Client, which: usize, n: usize) {
+    let session = &served.sessions[(which * 131 + n * 17) % served.sessions.len()];
+    let path = match n % 5 {
+        0 => "/v1/sessions?limit=20".to_owned(),
+        1 => format!("/v1/sessions/{session}"),
+        2 => format!("/v1/sessions/{session}/messages?limit=20"),
+        3 => format!("/v1/sessions/{session}/checkpoints"),
+        _ => "/v1/agents".to_owned(),
+    };
+    served.get(&client, &path).await;
+}
+
+async fn ask(served: Arc<Served>, client: Client, which: usize, _: usize) {
+    let path = format!("/v1/sessions/{}/turns", served.sessions[which]);
+    let task = json!({"task": "Does anything speak against it?", "agents": []});
+    let turn = served.post(&client, &path, &task).await;
+    assert_eq!(turn["state"], "answered", "{turn}");
+}
+
+/// A listener: its connection, after the head of the reply.
+async fn listener(served: &Served, session: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let head = format!(
+        "GET /v1/sessions/{session}/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        served.address, served.token
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut reply = Vec::new();
+    while !reply.ends_with(b"\r\n\r\n") {
+        reply.push(stream.read_u8().await.unwrap());
+    }
+    assert!(reply.starts_with(b"HTTP/1.1 200"));
+    stream
+}
+
+/// Reads until the name of an event came.
+async fn heard(stream: &mut TcpStream, name: &[u8], buffer: &mut Vec<u8>) {
+    buffer.clear();
+    let mut piece = [0; 1_024];
+    while !buffer.windows(name.len()).any(|window| window == name) {
+        let read = stream.read(&mut piece).await.unwrap();
+        assert!(read > 0, "the stream has ended");
+        buffer.extend_from_slice(&piece[..read]);
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(measure());
+}
+
+async fn measure() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let table = Table::new(
+        "http",
+        &format!(
+            "The daemon and its clients in one process on this machine: {SESSIONS} sessions of {MESSAGES} \
+             messages of 200 tokens, {CLIENTS} connections, {} each. Turns have one agent that answers at \
+             once, and are on disk when they are told.",
+            time(SLICE)
+        ),
+    );
+    let text = unisono_benches::conversation::text(1, 2_000);
+    assert!(
+        Tokenizer::load(Encoding::O200kBase)
+            .unwrap()
+            .count(&text)
+            .tokens
+            .0
+            > 0
+    );
+    let served = Arc::new(Served::start(dir.path()).await);
+    page(&table, &served).await;
+    let (now, _) = resident();
+    let most = 120.0 * 1_048_576.0;
+    table.row(
+        "resident at rest, tokenizer loaded, 1,000 sessions made",
+        "≤ 120 MiB",
+        &bytes(now),
+        None,
+        now <= most,
+    );
+
+    let reads = slice(&served, read).await;
+    rate(&table, "reads", &reads, 5_000.0, Duration::from_millis(10));
+    let turns = slice(&served, ask).await;
+    rate(&table, "turns", &turns, 500.0, Duration::from_millis(100));
+    listeners(&table, &served).await;
+    Arc::into_inner(served).unwrap().stop().await;
+}
+
+fn rate(table: &Table, what: &str, samples: &Samples, least: f64, most: Duration) {
+    let each = samples.len() as f64 / SLICE.as_secs_f64();
+    let result = format!("{each:.0} a second");
+    table.row(
+        what,
+        &format!("≥ {least:.0} a second"),
+        &result,
+        None,
+        each >= least,
+    );
+    let late = samples.at(0.99);
+    let result = format!("p50 {}, p99 {}", time(samples.median()), time(late));
+    table.row(
+        &format!("{what}, p99"),
+        &format!("≤ {}", time(most)),
+        &result,
+        None,
+        late <= most,
+    );
+}
+
+/// The first look at the page by a daemon that showed it to nobody yet.
+async fn page(table: &Table, served: &Served) {
+    let client = client();
+    let start = Instant::now();
+    let mut size = served.get(&client, "/").await;
+    let took = start.elapsed();
+    let assets = ["page.css", "live.js", "dialog.js", "icon.svg"];
+    for asset in assets {
+        size += served.get(&client, &format!("/static/{asset}")).await;
+    }
+    let most = Duration::from_millis(100);
+    table.row(
+        "first page, cold",
+        "≤ 100 ms",
+        &time(took),
+        None,
+        took <= most,
+    );
+    let met = size <= 100 * 1_024;
+    table.row(
+        "first page, all it loads",
+        "≤ 100 KiB",
+        &bytes(size as f64),
+        None,
+        met,
+    );
+    let start = Instant::now();
+    let path = format!("/sessions/{}", served.sessions[0]);
+    let size = served.get(&client, &path).await;
+    let result = format!("{}, {}", time(start.elapsed()), bytes(size as f64));
+    table.note("first page of a session", &result, None);
+}
+
+/// Idle listeners, then events that each of them hears.
+async fn listeners(table: &Table, served: &Served) {
+    let session = &served.sessions[SESSIONS as usize - 1];
+    let client = client();
+    // What the session itself takes is there before.
+    served
+        .get(&client, &format!("/v1/sessions/{session}"))
+        .await;
+    let (before, _) = resident();
+    let mut streams = Vec::with_capacity(LISTENERS);
+    for _ in 0..LISTENERS {
+        streams.push(listener(served, session).await);
+    }
+    let (after, _) = resident();
+    let each = (after - before).max(0.0) / LISTENERS as f64;
+    let met = each <= 30.0 * 1_024.0;
+    table.row(
+        "an idle listener, its client included",
+        "≤ 30 KiB",
+        &bytes(each),
+        None,
+        met,
+    );
+
+    let mut samples = Samples::default();
+    for n in 0..EVENTS {
+        let mut hearing = JoinSet::new();
+        for mut stream in streams.drain(..) {
+            hearing.spawn(async move {
+                let mut buffer = Vec::new();
+                heard(&mut stream, b"event: branch_set", &mut buffer).await;
+                (stream, Instant::now())
+            });
+        }
+        let branch = json!({"name": format!("b{n}"), "at": "#1"});
+        let path = format!("/v1/sessions/{session}/branches");
+        served.post(&client, &path, &branch).await;
+        // From when it is on disk and told to who asked for it.
+        let told = Instant::now();
+        let mut last = told;
+        for (stream, at) in hearing.join_all().await {
+            last = last.max(at);
+            streams.push(stream);
+        }
+        samples.push(last.duration_since(told));
+    }
+    let (middle, late) = (samples.median(), samples.at(0.95));
+    let result = format!("p50 {}, p95 {}", time(middle), time(late));
+    let met = late <= Duration::from_millis(50);
+    table.row(
+        "one event to 1,000 listeners",
+        "≤ 50 ms",
+        &result,
+        None,
+        met,
+    );
+}
