@@ -88,6 +88,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         tools: Vec::new(),
         calibrations: Vec::new(),
         delegation: Default::default(),
+        rules: Default::default(),
     }
 }
 

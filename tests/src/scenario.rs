@@ -240,6 +240,7 @@ impl Scenario {
             },
             calibrations: Vec::new(),
             delegation: self.delegation,
+            rules: Default::default(),
         }
     }
 

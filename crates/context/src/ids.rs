@@ -71,6 +71,11 @@ uuid_id!(
     /// One agent working on one task. UUIDv7.
     RunId
 );
+uuid_id!(
+    /// One call of a tool with effects outside. UUIDv7, and what the tool's server may know a
+    /// repetition of the call by.
+    CallId
+);
 
 /// The name of an agent: `[a-z0-9][a-z0-9_-]*`, as in `agents/<id>.md`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -27,7 +27,9 @@ pub mod view;
 
 pub use cost::Cost;
 pub use digest::Digest;
-pub use ids::{AgentId, CheckpointId, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId};
+pub use ids::{
+    AgentId, CallId, CheckpointId, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId,
+};
 pub use message::{Message, Part, Role};
 pub use snapshot::{Snapshot, SnapshotId};
 pub use tokens::{Encoding, Ppm, Tokens};

@@ -222,6 +222,7 @@ impl Evaluation {
             safety: self.safety,
             tools: Vec::new(),
             delegation: Default::default(),
+            rules: Default::default(),
         }
     }
 

@@ -7,19 +7,26 @@ use unisono_context::checkpoint::{Checkpoint, Kind};
 use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{
-    AgentId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId, Snapshot,
-    Tokens, TurnId,
+    AgentId, CallId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId,
+    Snapshot, Tokens, TurnId,
 };
 
 use crate::agent::{ContextMode, Definition};
 use crate::event::{RunRole, Work};
 use crate::ids;
+use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run, Step};
 use crate::state::State;
+use crate::tool::Contract;
 use crate::turn::Turn;
 
 /// Messages after the cutoff that a summariser is shown for context only.
 const RECENT_SHOWN: usize = 6;
+
+/// The most characters of a tool's result that are kept, whatever the model has room for.
+const RESULT_MAX_CHARS: usize = 48_000;
+/// What is kept of it at least.
+const RESULT_MIN_CHARS: usize = 1_000;
 
 /// One attempt of a run.
 #[derive(Clone, Debug)]
@@ -62,6 +69,23 @@ pub struct Brief {
     pub peers: u32,
     /// Its place among the runs that were given their tasks together, from 0.
     pub place: u32,
+}
+
+/// A call of a tool that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolJob {
+    /// Which.
+    pub place: CallPlace,
+    /// Its name, and the key under which a repetition is known.
+    pub id: CallId,
+    /// The tool, as the model names it.
+    pub tool: Arc<str>,
+    /// Arguments as JSON text.
+    pub arguments: Arc<str>,
+    /// What making it twice would do.
+    pub contract: Contract,
+    /// The most characters of what it comes back with that are kept.
+    pub max_chars: usize,
 }
 
 /// What a delegate came back with.
@@ -141,6 +165,26 @@ impl State {
                 RunRole::Lead => 0,
                 RunRole::Delegate { index } | RunRole::Child { index, .. } => index,
             },
+        })
+    }
+
+    /// A call that is being made.
+    pub(crate) fn tool_job(&self, place: CallPlace) -> Option<ToolJob> {
+        let run = self.runs.get(&place.run)?;
+        let turn = self.turns.get(&run.turn)?;
+        let round = run.calls(place.round)?;
+        let planned = &round.calls.get(place.index as usize)?.planned;
+        let room = self.room_of(turn, run).0 / round.calls.len().max(1) as u64;
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        Some(ToolJob {
+            place,
+            id: ids::call(run.turn, place),
+            tool: planned.tool.clone(),
+            arguments: planned.arguments.clone(),
+            contract: planned.contract,
+            max_chars: room
+                .saturating_mul(2)
+                .clamp(RESULT_MIN_CHARS, RESULT_MAX_CHARS),
         })
     }
 

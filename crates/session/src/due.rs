@@ -7,8 +7,9 @@ use unisono_context::snapshot::Preamble;
 use unisono_context::{Digest, Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
 
 use crate::agent::Definition;
-use crate::brief::{Brief, CompactionJob};
+use crate::brief::{Brief, CompactionJob, ToolJob};
 use crate::run::Run;
+use crate::run::calls::{CallPlace, Status};
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
@@ -23,6 +24,10 @@ pub enum Effect {
     Render(RenderRequest),
     /// Start an attempt of a run; answer with [`crate::Input::RunEnded`].
     Dispatch(Box<Brief>),
+    /// Call a tool; answer with [`crate::Input::ToolEnded`].
+    CallTool(Box<ToolJob>),
+    /// Stop calling a tool; no answer is expected.
+    CancelCall(CallPlace),
     /// Stop working on a run; no answer is expected.
     CancelRun(RunId),
     /// Stop the compaction step of a turn that has ended; no answer is expected.
@@ -35,7 +40,10 @@ impl Effect {
     /// Whether its intent must be on disk before it is carried out: it costs money, starts a
     /// program or may be seen outside. The others only compute.
     pub fn needs_durable_intent(&self) -> bool {
-        matches!(self, Effect::Compact(_) | Effect::Dispatch(_))
+        matches!(
+            self,
+            Effect::Compact(_) | Effect::Dispatch(_) | Effect::CallTool(_)
+        )
     }
 }
 
@@ -70,6 +78,7 @@ pub(crate) enum Key {
     Compact(TurnId, u32, u32),
     Render(TurnId),
     Run(RunId, u32),
+    Call(CallPlace),
     Wake(Timestamp),
 }
 
@@ -102,7 +111,7 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
             Phase::Frozen { .. } if turn.prefixes.0.is_none() => keys.push(Key::Render(id)),
             Phase::Frozen { .. } => {
                 let open = state.runs_of(turn).filter(|run| run.is_open());
-                keys.extend(open.map(|run| key_of(run, asked, now)));
+                keys.extend(open.flat_map(|run| keys_of(run, asked, now)));
             }
         }
     }
@@ -110,15 +119,38 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
 }
 
 /// What one run waits for.
-pub(crate) fn key_of_run(
+pub(crate) fn keys_of_run(
     state: &State,
     run: RunId,
     asked: &BTreeSet<Key>,
     now: Timestamp,
-) -> Option<Key> {
-    let run = state.runs.get(&run).filter(|run| run.is_open())?;
-    let rendered = state.turns.get(&run.turn)?.prefixes.0.is_some();
-    rendered.then(|| key_of(run, asked, now))
+) -> Vec<Key> {
+    let Some(run) = state.runs.get(&run).filter(|run| run.is_open()) else {
+        return Vec::new();
+    };
+    let turn = state.turns.get(&run.turn);
+    let rendered = turn.is_some_and(|turn| turn.prefixes.0.is_some());
+    let keys = rendered.then(|| keys_of(run, asked, now));
+    keys.into_iter().flatten().collect()
+}
+
+/// An attempt of the run, and the calls that are made for it.
+fn keys_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> impl Iterator<Item = Key> {
+    let calls = run.open_calls().filter_map(|(place, call)| {
+        let approval = call.planned.approval.as_ref();
+        match call.status {
+            Status::Started => Some(Key::Call(place)),
+            Status::Held => approval.and_then(|held| held.until).map(Key::Wake),
+            Status::Ready | Status::InDoubt | Status::Ended(_) => None,
+        }
+    });
+    std::iter::once(key_of(run, asked, now)).chain(calls)
+}
+
+/// What a call of that run is known by.
+pub(crate) fn calls_of(run: RunId) -> std::ops::RangeInclusive<Key> {
+    let place = |round, index| Key::Call(CallPlace { run, round, index });
+    place(0, 0)..=place(u32::MAX, u32::MAX)
 }
 
 /// An attempt that was started stays started, wherever the clock goes.
@@ -137,6 +169,7 @@ fn key_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> Key {
 pub(crate) fn cancellation(key: Key) -> Option<Effect> {
     match key {
         Key::Run(run, _) => Some(Effect::CancelRun(run)),
+        Key::Call(place) => Some(Effect::CancelCall(place)),
         Key::Compact(turn, ..) => Some(Effect::CancelCompaction(turn)),
         Key::Count(..) | Key::Render(_) | Key::Wake(_) => None,
     }
@@ -169,6 +202,7 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
                 definitions: turn.distinct_definitions(),
             })
         }
+        Key::Call(place) => Effect::CallTool(Box::new(state.tool_job(place)?)),
         Key::Run(run, _) => Effect::Dispatch(Box::new(state.brief(run)?)),
         Key::Wake(at) => Effect::Wake(at),
     })

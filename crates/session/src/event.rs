@@ -20,7 +20,9 @@ use unisono_context::{
 };
 
 use crate::agent::Definition;
+use crate::run::calls::{CallPlace, Decision, Output, PlannedCall};
 use crate::run::{Ending, Reply, Step, Usage};
+use crate::tool::Rules;
 
 mod summary;
 
@@ -243,6 +245,44 @@ pub enum Fact {
         turn: TurnId,
         /// The key.
         key: RequestKey,
+    },
+    /// The rules about tools that turns accepted from now on keep.
+    ToolRulesSet {
+        /// All of them.
+        rules: Arc<Rules>,
+    },
+    /// Tools are to be called for the agent of a run, with one reply of its model.
+    ToolsCalled {
+        /// Its run.
+        run: RunId,
+        /// As in [`CallPlace::round`].
+        round: u32,
+        /// The calls, in the reply's order.
+        calls: Vec<PlannedCall>,
+    },
+    /// A call is made as soon as this is on disk.
+    ToolStarted {
+        /// Which.
+        call: CallPlace,
+    },
+    /// A call was answered, or could not be made.
+    ToolEnded {
+        /// Which.
+        call: CallPlace,
+        /// What it came back with.
+        output: Output,
+    },
+    /// Nobody knows what became of a call, and it may not be made again.
+    ToolInDoubt {
+        /// Which.
+        call: CallPlace,
+    },
+    /// It was decided about a call that waited for a person.
+    ToolDecided {
+        /// Which.
+        call: CallPlace,
+        /// What.
+        decision: Decision,
     },
 }
 

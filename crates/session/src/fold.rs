@@ -4,8 +4,10 @@ use unisono_context::message::NewMessage;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::event::{Event, Fact};
+use crate::run::calls::{CallPlace, Status};
 use crate::state::State;
 
+mod calls;
 mod delegation;
 mod turns;
 
@@ -24,6 +26,9 @@ pub enum Error {
     /// The event names a run that is not open.
     #[error("run {0} is not open")]
     UnknownRun(RunId),
+    /// The event names a call that was not asked for.
+    #[error("no call of a tool was asked for at {0:?}")]
+    UnknownCall(CallPlace),
     /// The event names a definition that was not recorded.
     #[error("agent definition {0} was not recorded")]
     UnknownDefinition(Digest),
@@ -111,6 +116,7 @@ impl State {
             Fact::TurnKeyed { turn, key } => {
                 self.keyed.insert(key.name.clone(), (key.request, *turn));
             }
+            Fact::ToolRulesSet { rules } => self.tool_rules = rules.clone(),
             _ => return Ok(false),
         }
         Ok(true)
@@ -166,6 +172,11 @@ impl State {
                 Ok(())
             }
             Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),
+            Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
+            Fact::ToolStarted { call } => self.tool_is(*call, Status::Started),
+            Fact::ToolEnded { call, output } => self.tool_is(*call, Status::Ended(output.clone())),
+            Fact::ToolInDoubt { call } => self.tool_is(*call, Status::InDoubt),
+            Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision),
             Fact::RunRetried {
                 run,
                 attempt,

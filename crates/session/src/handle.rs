@@ -2,6 +2,7 @@
 
 mod accept;
 mod advance;
+mod calls;
 mod cancel;
 mod children;
 mod counted;
@@ -28,10 +29,12 @@ use unisono_context::{Encoding, RunId, Timestamp, TurnId};
 use crate::event::{Event, Fact, Outcome};
 use crate::fold;
 use crate::machine::{Input, Refusal};
+use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run};
 use crate::state::State;
 
 pub(crate) use advance::advance;
+pub(crate) use calls::doubt;
 pub(crate) use children::cancel_orphans;
 
 /// Takes one input.
@@ -59,7 +62,7 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         }
         Input::Rendered { turn, prefixes } => {
             rendered::handle(tx, turn, prefixes);
-            Ok(())
+            Ok(calls::start_all(tx, turn)?)
         }
         Input::RunStepped { run, attempt, step } => {
             Ok(run_stepped::handle(tx, run, attempt, step)?)
@@ -70,11 +73,19 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
             round,
             calls,
         } => Ok(delegate::handle(tx, run, attempt, round, calls)?),
+        Input::CallTools {
+            run,
+            attempt,
+            round,
+            calls,
+        } => Ok(calls::handle(tx, run, attempt, round, calls)?),
+        Input::ToolEnded { call, output } => Ok(calls::ended(tx, call, output)?),
+        Input::Decide { call, decision } => calls::decide(tx, call, decision),
         Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
         Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::CancelRun { run } => cancel::run(tx, run),
         Input::Seal { branch } => seal::handle(tx, branch),
-        Input::Tick => Ok(()),
+        Input::Tick => Ok(calls::expire(tx)?),
     }
 }
 
@@ -129,9 +140,19 @@ impl<'m> Tx<'m> {
                     Fact::RunStepped { .. } | Fact::CameLate { .. } | Fact::SummariserUsed { .. },
                     reach,
                 ) => reach,
-                (Fact::RunEnded { run, .. } | Fact::RunRetried { run, .. }, Reach::Nothing) => {
-                    Reach::Run(*run)
-                }
+                (
+                    Fact::RunEnded { run, .. }
+                    | Fact::RunRetried { run, .. }
+                    | Fact::ToolsCalled { run, .. }
+                    | Fact::ToolStarted {
+                        call: CallPlace { run, .. },
+                    }
+                    | Fact::ToolEnded {
+                        call: CallPlace { run, .. },
+                        ..
+                    },
+                    reach,
+                ) if reach == Reach::Nothing || reach == Reach::Run(*run) => Reach::Run(*run),
                 _ => return Reach::All,
             };
         }

@@ -5,7 +5,9 @@
 //! lost in a crash before it was durable cannot show up under two names.
 
 use unisono_context::digest::Hasher;
-use unisono_context::{CheckpointId, Digest, MessageId, RunId, TurnId};
+use unisono_context::{CallId, CheckpointId, Digest, MessageId, RunId, TurnId};
+
+use crate::run::calls::CallPlace;
 
 fn derive(turn: TurnId, kind: &str, index: u32) -> u128 {
     let mut hasher = Hasher::new("unisono/derived-id", 1);
@@ -44,6 +46,20 @@ pub fn child(turn: TurnId, parent: RunId, round: u32, index: u32) -> RunId {
         .u64(index.into())
         .finish();
     RunId::from_u128(with_time_of(turn, &digest))
+}
+
+/// The call of a tool in that place. Its text is also the key under which an idempotent tool knows
+/// it again.
+pub fn call(turn: TurnId, place: CallPlace) -> CallId {
+    let mut hasher = Hasher::new("unisono/derived-id", 1);
+    let digest = hasher
+        .str("call")
+        .bytes(&turn.as_u128().to_be_bytes())
+        .bytes(&place.run.as_u128().to_be_bytes())
+        .u64(place.round.into())
+        .u64(place.index.into())
+        .finish();
+    CallId::from_u128(with_time_of(turn, &digest))
 }
 
 /// The `index`th message a turn appends itself.

@@ -10,12 +10,14 @@ use unisono_context::policy::Policy;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::{
-    AgentId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, TurnId,
+    AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, TurnId,
 };
 
 use crate::agent::Team;
 use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
+use crate::run::calls::{CallPlace, Decision, Output};
 use crate::run::{Cause, Step, Usage};
+use crate::tool::Rules;
 
 /// What reaches a session.
 #[derive(Clone, Debug)]
@@ -115,6 +117,33 @@ pub enum Input {
         /// The calls, in the reply's order.
         calls: Vec<DelegateCall>,
     },
+    /// Tools with effects outside are to be called for the agent of a run: all such calls of one
+    /// reply of its model. What comes of them is read with [`crate::State::calling`]. The same
+    /// round again, after a crash or by another attempt, changes nothing.
+    CallTools {
+        /// Its run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// As in [`CallPlace::round`].
+        round: u32,
+        /// The calls, in the reply's order.
+        calls: Vec<NewCall>,
+    },
+    /// [`crate::Effect::CallTool`] was carried out, or could not be.
+    ToolEnded {
+        /// The call.
+        call: CallPlace,
+        /// What it came back with.
+        output: Output,
+    },
+    /// A person decided about a call that waits for them.
+    Decide {
+        /// The call.
+        call: CallId,
+        /// What.
+        decision: Decision,
+    },
     /// An attempt of a run ended.
     RunEnded {
         /// The run.
@@ -186,6 +215,8 @@ pub struct NewTurn {
     pub calibrations: Vec<Calibration>,
     /// How far its agents may delegate by themselves.
     pub delegation: DelegationLimits,
+    /// What a repeated call of its tools would do, and which calls wait for a person.
+    pub rules: Arc<Rules>,
 }
 
 /// Counts that were asked for.
@@ -241,6 +272,19 @@ pub struct DelegateCall {
     pub agent: AgentId,
     /// What it is to do.
     pub task: Arc<str>,
+}
+
+/// A call of a tool with effects outside, whose agent may call it with such arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCall {
+    /// The model's id of the call.
+    pub call_id: Arc<str>,
+    /// The tool, as the model names it.
+    pub tool: Arc<str>,
+    /// Arguments as JSON text.
+    pub arguments: Arc<str>,
+    /// The arguments one by one, as [`Rules::approval`] takes them.
+    pub fields: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// How an attempt ended.

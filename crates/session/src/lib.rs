@@ -28,6 +28,7 @@ pub mod replay;
 mod room;
 pub mod run;
 pub mod state;
+pub mod tool;
 mod topics;
 pub mod trace;
 pub mod turn;

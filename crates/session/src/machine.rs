@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::checkpoint::NotActive;
-use unisono_context::{MessageId, RunId, Timestamp, TurnId, tree};
+use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::due::{self, Effect, Key};
 use crate::event::{Event, Fact, Late};
@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::{fold, handle};
 
 pub use crate::input::{
-    AttemptEnd, Counted, DelegateCall, Import, Input, NewTurn, StepResult, Written,
+    AttemptEnd, Counted, DelegateCall, Import, Input, NewCall, NewTurn, StepResult, Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.
@@ -98,6 +98,29 @@ pub enum Refusal {
     /// The run is not open.
     #[error("run {0} is not open")]
     UnknownRun(RunId),
+    /// No call of that name waits for a person.
+    #[error("no call {0} waits for a decision")]
+    UnknownCall(CallId),
+    /// It was decided about the call before.
+    #[error("it was decided about call {0} before")]
+    Decided(CallId),
+    /// The decision does not answer what the call waits for.
+    #[error(
+        "call {call} cannot be {decision}: {}",
+        if *in_doubt {
+            "it is in doubt; say whether it was done, failed, or is to be repeated"
+        } else {
+            "it waits to be approved or denied"
+        }
+    )]
+    WrongDecision {
+        /// The call.
+        call: CallId,
+        /// What was decided.
+        decision: &'static str,
+        /// Whether it is in doubt, and not to be approved.
+        in_doubt: bool,
+    },
     /// An event that was just decided does not fold: a defect of this program. The machine must
     /// not be used further; recover it from its journal.
     #[error("internal: a decided event does not fold: {0}")]
@@ -144,6 +167,7 @@ impl Machine {
             tx.fail_mismatch(*turn, error)?;
         }
         handle::cancel_orphans(&mut tx)?;
+        handle::doubt(&mut tx)?;
         handle::advance(&mut tx)?;
         let events = tx.into_events();
         let effects = machine.ask(now);
@@ -206,6 +230,9 @@ impl Machine {
             Input::StepDone { turn, step, .. } | Input::StepFailed { turn, step, .. } => {
                 let answered = Key::Compact(*turn, *step, 0)..=Key::Compact(*turn, *step, u32::MAX);
                 self.asked.retain(|key| !answered.contains(key));
+            }
+            Input::ToolEnded { call, .. } => {
+                self.asked.remove(&Key::Call(*call));
             }
             // A clock that went backwards may wake us early.
             Input::Tick => self.asked.retain(|key| !matches!(key, Key::Wake(_))),
@@ -271,9 +298,19 @@ impl Machine {
 
     /// The same where only one run can be due and what it was asked for is settled.
     fn ask_for(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
-        let due = due::key_of_run(&self.state, run, &self.asked, now);
-        let new = due.filter(|key| self.asked.insert(*key));
-        let effect = new.and_then(|key| due::effect(&self.state, key));
-        effect.into_iter().collect()
+        let due = due::keys_of_run(&self.state, run, &self.asked, now);
+        let calls = self.asked.range(due::calls_of(run)).copied();
+        let dropped: Vec<Key> = calls.filter(|key| !due.contains(key)).collect();
+        for key in &dropped {
+            self.asked.remove(key);
+        }
+        let cancelled = dropped.into_iter().filter_map(due::cancellation);
+        let mut effects: Vec<Effect> = cancelled.collect();
+        for key in due {
+            if self.asked.insert(key) {
+                effects.extend(due::effect(&self.state, key));
+            }
+        }
+        effects
     }
 }

@@ -66,6 +66,9 @@ impl Outbox {
             Effect::CancelCompaction(turn) => waiting
                 .map(|(_, effect)| effect)
                 .position(|effect| matches!(effect, Effect::Compact(job) if job.turn == *turn)),
+            Effect::CancelCall(place) => waiting
+                .map(|(_, effect)| effect)
+                .position(|effect| matches!(effect, Effect::CallTool(job) if job.place == *place)),
             _ => None,
         };
         at.and_then(|at| self.waiting.remove(at)).is_some()

@@ -8,6 +8,9 @@ use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, TurnId};
 
 use crate::event::{OpenedRun, RunRole};
 
+use calls::CallRound;
+
+pub mod calls;
 mod next;
 mod retrace;
 mod round;
@@ -171,6 +174,8 @@ pub struct Run {
     pub steps: Vec<Arc<Step>>,
     /// Tasks its agent gave to others, oldest first.
     pub rounds: Vec<Round>,
+    /// Calls of tools with effects outside, oldest first.
+    pub calls: Vec<CallRound>,
     /// How it ended, once it has.
     pub ending: Option<Arc<Ending>>,
 }
@@ -190,6 +195,7 @@ impl Run {
             opened_at: at,
             steps: Vec::new(),
             rounds: Vec::new(),
+            calls: Vec::new(),
             ending: None,
         }
     }

@@ -10,11 +10,16 @@ use unisono_context::snapshot::{Preamble, RebuildError};
 use unisono_context::tokens::Counts;
 use unisono_context::topic::Topics;
 use unisono_context::view::View;
-use unisono_context::{CheckpointId, Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId};
+use unisono_context::{
+    CallId, CheckpointId, Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId,
+};
 
 use crate::agent::Definition;
 use crate::event::Outcome;
+use crate::ids;
 use crate::run::Run;
+use crate::run::calls::CallPlace;
+use crate::tool::Rules;
 use crate::turn::{Phase, Turn};
 
 /// The name of the branch a session starts with.
@@ -34,6 +39,10 @@ pub struct State {
     pub(crate) topics: Topics,
     /// What ends a topic where a message begins with it.
     pub(crate) phrases: Arc<[Arc<str>]>,
+    /// The rules about tools for turns that are accepted from now on.
+    pub(crate) tool_rules: Arc<Rules>,
+    /// Calls that a person was asked about and that were decided about.
+    pub(crate) decided_calls: BTreeSet<CallId>,
     pub(crate) pinned: BTreeSet<MessageId>,
     pub(crate) preambles: HashMap<Digest, Counts>,
     pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
@@ -122,6 +131,12 @@ impl State {
     /// A run of a turn that has not ended.
     pub fn run(&self, id: RunId) -> Option<&Run> {
         self.runs.get(&id)
+    }
+
+    /// The name of a call of an open turn.
+    pub fn id_of_call(&self, place: CallPlace) -> Option<CallId> {
+        let run = self.runs.get(&place.run)?;
+        Some(ids::call(run.turn, place))
     }
 
     /// How a turn ended.

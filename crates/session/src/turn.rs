@@ -12,6 +12,7 @@ use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Ti
 use crate::agent::{ContextMode, Definition, Team};
 use crate::event::{AcceptedTurn, RunRole, Work};
 use crate::ids;
+use crate::tool::Rules;
 
 /// Something that follows from the journal and is kept only so as not to work it out again.
 /// Two states that differ in such a value are equal.
@@ -61,6 +62,8 @@ pub struct Turn {
     pub unopened: u32,
     /// Messages it appended itself.
     pub messages_appended: u32,
+    /// The rules about its tools.
+    pub rules: Arc<Rules>,
     /// The frozen context.
     pub snapshot: Cached<Arc<Snapshot>>,
     /// Prefix digests by definition digest, once rendered.

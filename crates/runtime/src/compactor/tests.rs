@@ -118,6 +118,7 @@ impl Stage {
             tools: Vec::new(),
             calibrations: Vec::new(),
             delegation: Default::default(),
+            rules: Default::default(),
         }
     }
 

@@ -119,6 +119,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         tools: Vec::new(),
         calibrations: Vec::new(),
         delegation: Default::default(),
+        rules: Default::default(),
     }
 }
 

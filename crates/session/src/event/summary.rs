@@ -9,6 +9,7 @@ use unisono_context::tokens::Count;
 use unisono_context::{RunId, TurnId};
 
 use super::{AcceptedTurn, Fact, Late, OpenedRun, Outcome, RunRole, Work};
+use crate::run::calls::CallPlace;
 use crate::run::{Ending, Step};
 
 /// The last eight hex digits of an id: its first ones are the time, which its siblings share.
@@ -60,6 +61,12 @@ impl Fact {
             Fact::TopicsDecided { .. } => "topics_decided",
             Fact::TopicSealed { .. } => "topic_sealed",
             Fact::TurnKeyed { .. } => "turn_keyed",
+            Fact::ToolRulesSet { .. } => "tool_rules_set",
+            Fact::ToolsCalled { .. } => "tools_called",
+            Fact::ToolStarted { .. } => "tool_started",
+            Fact::ToolEnded { .. } => "tool_ended",
+            Fact::ToolInDoubt { .. } => "tool_in_doubt",
+            Fact::ToolDecided { .. } => "tool_decided",
         }
     }
 }
@@ -195,8 +202,47 @@ impl Display for Fact {
                 write!(f, "{branch} at message {}", Short(last.as_u128()))
             }
             Fact::TurnKeyed { turn: id, key } => write!(f, "{}: {:?}", turn(*id), key.name),
+            Fact::ToolRulesSet { rules } => {
+                let (tools, held) = (rules.contracts.len(), rules.approvals.len());
+                write!(f, "{tools} tools, {held} rules about approval")
+            }
+            Fact::ToolsCalled {
+                run: id,
+                round,
+                calls,
+            } => {
+                write!(f, "{}: round {round},", run(*id))?;
+                let mut calls = calls.iter();
+                calls.try_for_each(|call| {
+                    let held = call.approval.as_ref().map_or("", |_| ", to be approved");
+                    write!(f, " {} ({}{held})", call.tool, call.contract.name())
+                })
+            }
+            Fact::ToolStarted { call: place } | Fact::ToolInDoubt { call: place } => {
+                call(*place, f)
+            }
+            Fact::ToolEnded {
+                call: place,
+                output,
+            } => {
+                call(*place, f)?;
+                let failed = if output.is_error { " failed:" } else { "" };
+                write!(f, ":{failed} {} bytes", output.content.len())
+            }
+            Fact::ToolDecided {
+                call: place,
+                decision,
+            } => {
+                call(*place, f)?;
+                write!(f, ": {}", decision.name())
+            }
         }
     }
+}
+
+fn call(place: CallPlace, f: &mut Formatter<'_>) -> fmt::Result {
+    let (round, number) = (place.round, place.index + 1);
+    write!(f, "{}: call {number} of round {round}", run(place.run))
 }
 
 fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {

@@ -40,6 +40,7 @@ impl State {
             snapshot: Cached(None),
             prefixes: Cached(None),
             rooms: Cached(None),
+            rules: self.tool_rules.clone(),
             accepted: accepted.clone(),
         };
         self.turns.insert(accepted.id, turn);

@@ -32,6 +32,9 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
         let phrases = new.phrases;
         tx.record(Fact::PhrasesSet { phrases })?;
     }
+    if !new.rules.contracts.is_empty() && tx.state.tool_rules != new.rules {
+        tx.record(Fact::ToolRulesSet { rules: new.rules })?;
+    }
     let turn = AcceptedTurn {
         id: new.id,
         branch: new.branch,

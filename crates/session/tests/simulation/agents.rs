@@ -1,15 +1,15 @@
-//! Agents that follow a script, and not always to its end: steps, rounds of tasks for others, an
-//! answer.
+//! Agents that follow a script, and not always to its end: steps, rounds of tasks for others,
+//! rounds of calls of tools, an answer.
 
 use unisono_context::{AgentId, RunId};
 use unisono_session::Input;
 use unisono_session::brief::Brief;
 use unisono_session::event::RunRole;
-use unisono_session::machine::{AttemptEnd, DelegateCall};
+use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
 use unisono_session::run::{Cause, Reply, Step, ToolCall, ToolResult, Usage};
 
 use crate::rng::Rng;
-use crate::scenario::agents;
+use crate::scenario::{TOOLS, agents};
 
 /// What an agent does where its script ends, or before.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +27,17 @@ enum Temper {
 pub enum Move {
     /// To be told to the session.
     Tell(Input),
-    /// To be told what came of a round.
-    Await(RunId, u32),
+    /// To be told what came of a round: of tasks for others, or of calls.
+    Await(RunId, u32, Kind),
     /// Nothing; it is done.
     Done,
+}
+
+/// What a round consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Tasks,
+    Calls,
 }
 
 /// One attempt of a run. Its script follows from the run, so that it is the same in each attempt:
@@ -43,7 +50,9 @@ pub struct Agent {
     step: usize,
     named: usize,
     rounds: usize,
-    /// The tasks of the round at hand are with the session.
+    /// Rounds of calls, after those of tasks.
+    calling: usize,
+    /// The tasks or calls of the round at hand are with the session.
     asked: bool,
     /// It ends with that many steps, or once it has given its tasks away after them.
     stops_at: Option<usize>,
@@ -70,12 +79,15 @@ impl Agent {
         } else {
             (brief.run.as_u128() / 3 % 3) as usize
         };
-        let left = (named + rounds * 2).saturating_sub(brief.steps.len());
+        let tools = brief.tools.iter().any(|tool| &*tool.name == TOOLS[0]);
+        let calling = usize::from(tools) * (brief.run.as_u128() / 11 % 3) as usize;
+        let left = (named + (rounds + calling) * 2).saturating_sub(brief.steps.len());
         let early = !matches!(temper, Temper::Finish) && rng.percent(50);
         Agent {
             step: brief.steps.len(),
             named,
             rounds,
+            calling,
             asked: false,
             stops_at: early.then(|| brief.steps.len() + rng.below(left + 1)),
             ends: match temper {
@@ -109,6 +121,15 @@ impl Agent {
         if replied && !self.asked {
             // A reply with tasks is never recorded without them.
             self.asked = true;
+            if self.kind(round) == Kind::Calls {
+                let (round, calls) = (round as u32 + 1, self.tool_calls(round));
+                return Move::Tell(Input::CallTools {
+                    run,
+                    attempt,
+                    round,
+                    calls,
+                });
+            }
             let (round, calls) = (round as u32 + 1, self.calls(round));
             return Move::Tell(Input::Delegate {
                 run,
@@ -124,10 +145,10 @@ impl Agent {
             let name = format!("step-{}", self.step).into();
             let result = "1".into();
             Step::Named { name, result }
-        } else if round >= self.rounds {
+        } else if round >= self.rounds + self.calling {
             return self.end();
         } else if replied {
-            return Move::Await(run, round as u32 + 1);
+            return Move::Await(run, round as u32 + 1, self.kind(round));
         } else {
             self.asked = false;
             Step::Model(self.reply(round))
@@ -166,17 +187,47 @@ impl Agent {
         Move::Tell(Input::RunEnded { run, attempt, end })
     }
 
+    fn kind(&self, round: usize) -> Kind {
+        if round < self.rounds {
+            Kind::Tasks
+        } else {
+            Kind::Calls
+        }
+    }
+
     fn reply(&self, round: usize) -> Reply {
-        let calls = self.calls(round).into_iter().map(|call| ToolCall {
-            id: call.call_id,
-            name: "delegate".into(),
+        let call = |id, name: &str| ToolCall {
+            id,
+            name: name.into(),
             arguments: "{}".into(),
-        });
+        };
+        let calls = match self.kind(round) {
+            Kind::Tasks => {
+                let calls = self.calls(round).into_iter();
+                calls.map(|given| call(given.call_id, "delegate")).collect()
+            }
+            Kind::Calls => {
+                let calls = self.tool_calls(round).into_iter();
+                calls.map(|made| call(made.call_id, &made.tool)).collect()
+            }
+        };
         Reply {
             text: format!("round {}", round + 1).into(),
-            calls: calls.collect(),
+            calls,
             ..Reply::default()
         }
+    }
+
+    /// Calls of tools of every contract, some with arguments that a person is asked about.
+    fn tool_calls(&self, round: usize) -> Vec<NewCall> {
+        let mut rng = Rng::new(self.brief.run.as_u128() as u64 ^ (round as u64) << 7);
+        let calls = (0..1 + rng.below(4)).map(|index| NewCall {
+            call_id: format!("call-{}", index % 2).into(),
+            tool: TOOLS[rng.below(TOOLS.len())].into(),
+            arguments: "{}".into(),
+            fields: vec![("path".into(), ["/home", "/etc"][rng.below(2)].into())],
+        });
+        calls.collect()
     }
 
     /// Tasks for colleagues, mostly.

@@ -8,12 +8,14 @@ use unisono_context::budget::Budget;
 use unisono_context::checkpoint::{Checkpoint, Span};
 use unisono_context::compaction::{Cover, Step as PlanStep};
 use unisono_context::{
-    CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
+    CallId, CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
 };
 use unisono_session::agent::ContextMode;
-use unisono_session::brief::{Brief, CompactionJob};
+use unisono_session::brief::{Brief, CompactionJob, ToolJob};
 use unisono_session::event::{DelegatedCall, Late, OpenedRun, RunRole, Work};
+use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
 use unisono_session::run::{Ending, Step, ToolResult};
+use unisono_session::tool::Contract;
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
@@ -34,6 +36,15 @@ pub struct Ledger {
     /// Where in the journal the rounds are, and their calls.
     rounds: BTreeMap<(RunId, u32), (usize, Vec<DelegatedCall>)>,
     children: BTreeMap<(RunId, u32, u32), RunId>,
+    /// Where in the journal the calls of tools are: asked for, started, done with.
+    asked: BTreeMap<(RunId, u32), Vec<PlannedCall>>,
+    started: BTreeMap<CallPlace, usize>,
+    over: BTreeMap<CallPlace, usize>,
+    approved: BTreeSet<CallPlace>,
+    /// How often a person said that a call is to be repeated.
+    repeats: BTreeMap<CallPlace, u32>,
+    /// How often each call was really made, over all incarnations.
+    made: BTreeMap<CallId, u32>,
     /// Runs whose end is on disk.
     finished: BTreeSet<RunId>,
     /// Of this incarnation.
@@ -182,8 +193,29 @@ impl Ledger {
             Fact::RunRetried { run, .. } => {
                 self.intents.insert(*run, index);
             }
+            _ => self.intends_call(index, &event.fact),
+        }
+    }
+
+    fn intends_call(&mut self, index: usize, fact: &Fact) {
+        match fact {
+            Fact::ToolsCalled { run, round, calls } => {
+                let known = self.asked.insert((*run, *round), calls.clone());
+                assert_eq!(known, None, "a round is recorded once");
+            }
+            Fact::ToolStarted { call } => drop(self.started.insert(*call, index)),
+            Fact::ToolEnded { call, .. } => self.is_over(*call, index),
+            Fact::ToolDecided { call, decision } => match decision {
+                Decision::Approved => assert!(self.approved.insert(*call)),
+                Decision::Repeat => *self.repeats.entry(*call).or_default() += 1,
+                _ => self.is_over(*call, index),
+            },
             _ => {}
         }
+    }
+
+    fn is_over(&mut self, call: CallPlace, index: usize) {
+        assert_eq!(self.over.insert(call, index), None, "a call ends once");
     }
 
     /// The session went down and came back with the events that are kept.
@@ -218,6 +250,11 @@ impl Ledger {
         self.rounds.clear();
         self.children.clear();
         self.plans.clear();
+        self.asked.clear();
+        self.started.clear();
+        self.over.clear();
+        self.approved.clear();
+        self.repeats.clear();
         for (index, event) in kept.iter().enumerate() {
             self.intends(index, event);
         }
@@ -299,6 +336,49 @@ impl Ledger {
             assert!(
                 ended != call.refused.is_some(),
                 "refused, or ended for certain"
+            );
+        }
+    }
+
+    /// A call is on its way to its tool.
+    pub fn calls(&self, job: &ToolJob, durable: usize, state: &State) {
+        assert!(self.started[&job.place] < durable, "intent before effect");
+        assert!(state.run(job.place.run).is_some_and(|run| run.is_open()));
+        let calls = &self.asked[&(job.place.run, job.place.round)];
+        let (before, rest) = calls.split_at(job.place.index as usize);
+        let own = &rest[0];
+        assert_eq!((&own.tool, own.contract), (&job.tool, job.contract));
+        let allowed = own.approval.is_none() || self.approved.contains(&job.place);
+        assert!(allowed, "a person agreed");
+        if own.contract != Contract::Pure {
+            for (index, call) in (0..).zip(before) {
+                let place = CallPlace { index, ..job.place };
+                let over = call.contract == Contract::Pure || self.over.contains_key(&place);
+                assert!(over, "effects in the order of the calls");
+            }
+        }
+    }
+
+    /// A tool did what it was called for.
+    pub fn made(&mut self, job: &ToolJob) {
+        let repeats = self.repeats.get(&job.place).copied().unwrap_or_default();
+        let made = self.made.entry(job.id).or_default();
+        if job.contract == Contract::AtMostOnce {
+            assert!(*made <= repeats, "never repeated unless a person said so");
+        }
+        *made += 1;
+    }
+
+    /// A worker is told what came of its calls.
+    pub fn answered(&self, run: RunId, round: u32, results: &[ToolResult], durable: usize) {
+        let calls = &self.asked[&(run, round)];
+        assert_eq!(calls.len(), results.len());
+        for (index, (call, result)) in (0..).zip(calls.iter().zip(results)) {
+            assert_eq!(call.call_id, result.call_id, "in the order of the calls");
+            let place = CallPlace { run, round, index };
+            assert!(
+                self.over[&place] < durable,
+                "what a worker is told is on disk"
             );
         }
     }

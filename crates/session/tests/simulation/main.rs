@@ -160,6 +160,28 @@ fn every_order_of_three_delegates_cut_at_every_event() {
     }
 }
 
+/// Agents that call tools of every contract, with and without a person's leave, cut at every event
+/// and at every step: also between what a tool did and its answer.
+#[test]
+fn calls_of_tools_cut_at_every_event() {
+    let mut met = [("tool_in_doubt", 0), ("tool_decided", 0), ("tool_ended", 0)];
+    for seed in 0..24 {
+        let world = World::new(Scenario::calling(seed), Rng::new(seed), Order::Random);
+        let mut whole = world.clone();
+        whole.run();
+        for crash in everywhere(whole.journal.len(), whole.steps) {
+            let _report = Report(seed, crash);
+            let mut world = world.crashed(crash);
+            world.run();
+            for (name, times) in &mut met {
+                let facts = world.journal.events().iter().map(|event| event.fact.name());
+                *times += facts.filter(|fact| fact == name).count();
+            }
+        }
+    }
+    assert!(met.iter().all(|(_, times)| *times > 100), "{met:?}");
+}
+
 /// A lead that gives tasks to others in two rounds, on one level and on two, cut at every event
 /// and at every step.
 #[test]

@@ -13,6 +13,7 @@ use unisono_session::agent::{
 use unisono_session::event::{DelegationLimits, Work};
 use unisono_session::ids;
 use unisono_session::machine::{Import, NewTurn};
+use unisono_session::tool::{ApprovalRule, Contract, Rules};
 
 use crate::rng::Rng;
 
@@ -39,6 +40,38 @@ pub struct Scenario {
     pub calls: Vec<Call>,
     /// Percent of agents, compactors and counters that do not do what they should.
     pub trouble: usize,
+}
+
+/// One of each contract.
+pub const TOOLS: [&str; 3] = ["files__read", "files__put", "files__send"];
+
+/// What is to be known of the tools: mostly that some of their calls wait for a person.
+fn rules(rng: &mut Rng) -> Rules {
+    let contracts = TOOLS.iter().zip(Contract::ALL);
+    let approvals = [
+        "files__send(path=/etc*)",
+        "files__*(path=/etc)",
+        "*",
+        "files__put",
+    ];
+    let approvals = approvals.iter().filter(|_| rng.percent(40));
+    Rules {
+        contracts: contracts
+            .map(|(name, contract)| ((*name).into(), contract))
+            .collect(),
+        approvals: approvals
+            .map(|text| ApprovalRule::parse(text).unwrap())
+            .collect(),
+        approval_timeout_ms: rng.percent(30).then_some(300),
+    }
+}
+
+fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: "does what its name says".into(),
+        input_schema: "{}".into(),
+    }
 }
 
 pub fn turn_id(n: u64) -> TurnId {
@@ -176,6 +209,15 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         depth: [1, 1, 2, 3][rng.below(4)],
         live_runs: [2, 4, 64][rng.below(3)],
     };
+    let mut tools = Vec::new();
+    if rng.percent(30) {
+        tools.push(spec("delegate"));
+    }
+    let calls = rng.percent(40);
+    if calls {
+        tools.extend(TOOLS.map(spec));
+    }
+    let rules = if calls { rules(rng) } else { Rules::default() };
     NewTurn {
         id: turn_id(n),
         branch: branch.into(),
@@ -198,17 +240,10 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         policy: policy(rng),
         phrases: vec![format!("00000{}", rng.below(9)).into()],
         safety: Ppm::percent(5),
-        tools: if rng.percent(30) {
-            vec![ToolSpec {
-                name: "delegate".into(),
-                description: "gives a task to an agent".into(),
-                input_schema: "{}".into(),
-            }]
-        } else {
-            Vec::new()
-        },
+        tools,
         calibrations: Vec::new(),
         delegation,
+        rules: Arc::new(rules),
     }
 }
 
@@ -295,6 +330,7 @@ impl Scenario {
                 available: vec![pool[1].clone(), pool[2].clone(), pool[6].clone()],
             },
             policy: Policy::of(Preset::Off),
+            tools: Vec::new(),
             delegation: DelegationLimits {
                 depth,
                 live_runs: 64,
@@ -313,6 +349,41 @@ impl Scenario {
         }
     }
 
+    /// One turn whose agents call tools, some of them with a person's leave.
+    pub fn calling(seed: u64) -> Scenario {
+        let mut rng = Rng::new(seed);
+        let messages = conversation(&mut rng, 3);
+        let pool = agents();
+        let turns = (0..).map(|n| NewTurn {
+            team: Team {
+                lead: pool[0].clone(),
+                delegates: vec![Assignment {
+                    agent: pool[1].clone(),
+                    task: None,
+                }],
+                available: Vec::new(),
+            },
+            policy: Policy::of(Preset::Off),
+            tools: TOOLS.map(spec).into(),
+            rules: Arc::new(rules(&mut Rng::new(seed))),
+            ..turn(&mut Rng::new(0), n, "main", false)
+        });
+        // Agents' scripts follow from their runs.
+        let turns = turns.skip(100 * seed as usize);
+        let calls = |turn: &NewTurn| {
+            let rounds = |index| ids::run(turn.id, index).as_u128() / 11 % 3;
+            rounds(0) + rounds(1)
+        };
+        let mut turns = turns.filter(|turn| calls(turn) == 3);
+        Scenario {
+            calls: vec![
+                import(messages),
+                Call::Accept(Box::new(turns.next().unwrap())),
+            ],
+            trouble: 0,
+        }
+    }
+
     /// One turn of that many delegates over a conversation that is compacted first.
     pub fn fan_out(delegates: usize, first_agent: usize, compacts: bool) -> Scenario {
         let mut rng = Rng::new(first_agent as u64);
@@ -322,7 +393,9 @@ impl Scenario {
             agent: pool[(first_agent + index) % pool.len()].clone(),
             task: None,
         });
+        // What a person decides is drawn by the schedule, and what follows from it.
         let turn = NewTurn {
+            tools: Vec::new(),
             team: Team {
                 lead: pool[0].clone(),
                 delegates: delegates.collect(),

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use unisono_context::{Digest, RunId, Timestamp, TurnId};
 use unisono_session::event::{Event, RequestKey};
+use unisono_session::brief::ToolJob;
 use unisono_session::machine::{AttemptEnd, Reaction};
-use unisono_session::run::{Cause, Delegation};
+use unisono_session::run::calls::{Calling, Decision, Output, Status};
+use unisono_session::run::{Cause, Delegation, ToolResult};
 use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
 
-use crate::agents::{Agent, Move};
+use crate::agents::{Agent, Kind, Move};
 use crate::fakes;
 use crate::journal::Journal;
 use crate::ledger::{self, Ledger};
@@ -48,8 +50,11 @@ enum Task {
         agent: Agent,
         run: RunId,
         round: u32,
+        kind: Kind,
         ended: Option<usize>,
     },
+    /// A call that is on its way to its tool.
+    Tool(ToolJob),
     /// Never answers by itself.
     Hung(Agent),
     Wake(Timestamp),
@@ -153,7 +158,10 @@ impl World {
         let tasks: Vec<usize> = (0..self.tasks.len())
             .filter(|at| active(&self.tasks[*at]))
             .collect();
-        let choices = tasks.len() + usize::from(unsynced) * 2 + usize::from(!self.calls.is_empty());
+        let asked = self.machine.state().waiting_calls().next().is_some();
+        let calls = !self.calls.is_empty();
+        let choices =
+            tasks.len() + usize::from(unsynced) * 2 + usize::from(calls) + usize::from(asked);
         if choices == 0 {
             return self.give_up_on_one();
         }
@@ -165,10 +173,34 @@ impl World {
             let unsynced = self.journal.len() - self.journal.durable();
             let events = 1 + self.rng.below(unsynced);
             self.sync(events);
-        } else {
+        } else if calls && choice < choices - usize::from(asked) {
             self.call();
+        } else {
+            self.decide();
         }
         true
+    }
+
+    /// A person decides about one of the calls that wait for them.
+    fn decide(&mut self) {
+        let waiting: Vec<_> = self.machine.state().waiting_calls().collect();
+        let waiting = &waiting[self.rng.below(waiting.len())];
+        let decision = match (&waiting.call.status, self.rng.below(3)) {
+            (Status::Held, 0) => Decision::Denied { reason: None },
+            (Status::Held, _) => Decision::Approved,
+            (_, 0) => Decision::Done {
+                text: "done".into(),
+            },
+            (_, 1) => Decision::Failed {
+                text: "failed".into(),
+            },
+            _ => Decision::Repeat,
+        };
+        let call = waiting.id;
+        let input = Input::Decide { call, decision };
+        self.feed(input.clone());
+        let again = self.try_feed(input);
+        assert!(again.is_err(), "one decision a question");
     }
 
     fn step_in_order(&mut self, unsynced: bool) -> bool {
@@ -190,8 +222,9 @@ impl World {
                 let task = self.tasks.remove(task);
                 self.work(task);
             }
-            None if self.calls.is_empty() => return false,
-            None => self.call(),
+            None if !self.calls.is_empty() => self.call(),
+            None if self.machine.state().waiting_calls().next().is_some() => self.decide(),
+            None => return false,
         }
         true
     }
@@ -201,9 +234,13 @@ impl World {
         let (state, seq) = (self.machine.state(), self.journal.len());
         for task in &mut self.tasks {
             if let Task::Waiting {
-                run, round, ended, ..
+                run,
+                round,
+                kind,
+                ended,
+                ..
             } = task
-                && matches!(state.delegation(*run, *round), Delegation::Ended(_))
+                && came_back(state, *run, *round, *kind).is_some()
             {
                 ended.get_or_insert(seq);
             }
@@ -377,6 +414,18 @@ impl World {
                     Task::Agent(agent)
                 });
             }
+            Effect::CallTool(job) => {
+                self.ledger.calls(&job, durable, &self.folded);
+                self.tasks.push(Task::Tool(*job));
+            }
+            // Some calls are not stopped any more.
+            Effect::CancelCall(place) => {
+                let late = self.rng.percent(50);
+                self.tasks.retain(|task| match task {
+                    Task::Tool(job) => job.place != place || late,
+                    _ => true,
+                });
+            }
             Effect::CancelRun(run) => self.cancel_run(run),
             Effect::CancelCompaction(turn) => self.cancel_compaction(turn),
             Effect::Wake(at) => self.tasks.push(Task::Wake(at)),
@@ -417,17 +466,32 @@ impl World {
                 self.feed(Input::Tick);
             }
             Task::Agent(agent) => self.goes_on(agent),
+            // Made now; the answer may be lost on its way.
+            Task::Tool(job) => {
+                self.ledger.made(&job);
+                let output = Output {
+                    content: format!("what {} says", job.tool).into(),
+                    is_error: self.rng.percent(self.trouble),
+                };
+                let call = job.place;
+                let answer = Input::ToolEnded { call, output };
+                self.tasks.push(Task::Answer(answer));
+            }
             Task::Waiting {
                 mut agent,
                 run,
                 round,
+                kind,
                 ..
             } => {
-                let Delegation::Ended(results) = self.machine.state().delegation(run, round) else {
-                    panic!("what has ended stays so");
-                };
-                self.ledger
-                    .told(run, round, &results, self.journal.durable());
+                let results = came_back(self.machine.state(), run, round, kind);
+                // A run that ended waits for nothing.
+                let Some(results) = results else { return };
+                let durable = self.journal.durable();
+                match kind {
+                    Kind::Tasks => self.ledger.told(run, round, &results, durable),
+                    Kind::Calls => self.ledger.answered(run, round, &results, durable),
+                }
                 let input = agent.told(results);
                 self.tasks.push(Task::Agent(agent));
                 self.feed(input);
@@ -442,18 +506,19 @@ impl World {
                 self.feed(input);
             }
             // A late worker of a run that has ended is told nothing.
-            Move::Await(run, round) => {
-                let known = self.machine.state().delegation(run, round);
-                let open = self
-                    .machine
-                    .state()
-                    .run(run)
-                    .is_some_and(|run| run.is_open());
-                if known != Delegation::Unknown && open {
+            Move::Await(run, round, kind) => {
+                let state = self.machine.state();
+                let known = match kind {
+                    Kind::Tasks => state.delegation(run, round) != Delegation::Unknown,
+                    Kind::Calls => state.calling(run, round) != Calling::Unknown,
+                };
+                let open = state.run(run).is_some_and(|run| run.is_open());
+                if known && open {
                     self.tasks.push(Task::Waiting {
                         agent,
                         run,
                         round,
+                        kind,
                         ended: None,
                     });
                 }
@@ -496,7 +561,21 @@ fn is_active(task: &Task, durable: usize) -> bool {
     match task {
         Task::Hung(_) => false,
         Task::Waiting { ended, .. } => ended.is_some_and(|seq| seq <= durable),
-        Task::Answer(_) | Task::Agent(_) | Task::Wake(_) => true,
+        Task::Answer(_) | Task::Agent(_) | Task::Tool(_) | Task::Wake(_) => true,
+    }
+}
+
+/// What a round came back with, once all of it has.
+fn came_back(state: &State, run: RunId, round: u32, kind: Kind) -> Option<Vec<ToolResult>> {
+    match kind {
+        Kind::Tasks => match state.delegation(run, round) {
+            Delegation::Ended(results) => Some(results),
+            Delegation::Unknown | Delegation::UnderWay => None,
+        },
+        Kind::Calls => match state.calling(run, round) {
+            Calling::Ended(results) => Some(results),
+            Calling::Unknown | Calling::UnderWay { .. } => None,
+        },
     }
 }
 

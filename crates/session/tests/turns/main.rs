@@ -5,6 +5,7 @@
 
 mod accepting;
 mod arrivals;
+mod calling;
 mod compacting;
 mod delegating;
 mod golden;

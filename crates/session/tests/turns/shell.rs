@@ -313,6 +313,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         tools: Vec::new(),
         calibrations: Vec::new(),
         delegation: Default::default(),
+        rules: Default::default(),
     }
 }
 

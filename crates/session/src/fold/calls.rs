@@ -1,0 +1,47 @@
+//! How calls of tools go on.
+
+use unisono_context::{RunId, Timestamp};
+
+use crate::run::calls::{Call, CallPlace, CallRound, Decision, PlannedCall, Status};
+use crate::state::State;
+
+use super::Error;
+
+impl State {
+    pub(super) fn tools_called(
+        &mut self,
+        run: RunId,
+        round: u32,
+        calls: &[PlannedCall],
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let round = CallRound::new(round, calls, at);
+        self.run_mut(run)?.calls.push(round);
+        Ok(())
+    }
+
+    /// The call is in that status now.
+    pub(super) fn tool_is(&mut self, place: CallPlace, status: Status) -> Result<(), Error> {
+        self.call_mut(place)?.status = status;
+        Ok(())
+    }
+
+    pub(super) fn tool_decided(
+        &mut self,
+        place: CallPlace,
+        decision: &Decision,
+    ) -> Result<(), Error> {
+        self.tool_is(place, decision.status())?;
+        let id = self.id_of_call(place);
+        self.decided_calls.extend(id);
+        Ok(())
+    }
+
+    fn call_mut(&mut self, place: CallPlace) -> Result<&mut Call, Error> {
+        let run = self.run_mut(place.run)?;
+        let mut rounds = run.calls.iter_mut();
+        let round = rounds.find(|round| round.number == place.round);
+        let call = round.and_then(|round| round.calls.get_mut(place.index as usize));
+        call.ok_or(Error::UnknownCall(place))
+    }
+}

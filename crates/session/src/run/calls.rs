@@ -1,0 +1,388 @@
+//! Calls of tools with effects outside, made for the agent of a run.
+//!
+//! ```text
+//!            ┌─ Held ──approved──┐                    ┌──► Ended
+//! called ────┤    └─denied, expired──────────────────►│
+//!            └────────────────► Ready ──► Started ────┤
+//!                                 ▲                   └──► InDoubt ──done, failed──► Ended
+//!                                 └────────repeat─────────────┘
+//! ```
+//!
+//! A call is made only once [`Started`](Status::Started) is on disk. A session that finds such a
+//! call without a result when it comes back cannot know what became of it: what may be repeated
+//! is made again under the same key, all else waits for a person.
+
+use std::sync::Arc;
+
+use unisono_context::{AgentId, CallId, RunId, Timestamp, TurnId};
+
+use crate::ids;
+use crate::state::State;
+use crate::tool::Contract;
+
+use super::{Run, ToolResult};
+
+/// Names a call within its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallPlace {
+    /// Whose it is.
+    pub run: RunId,
+    /// How many replies that run had from its model by then; for an author's own code, how often
+    /// it had called tools by then.
+    pub round: u32,
+    /// Its position among the calls of the round, from 0.
+    pub index: u32,
+}
+
+/// A call that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedCall {
+    /// The model's id of it.
+    pub call_id: Arc<str>,
+    /// The tool, as the model names it.
+    pub tool: Arc<str>,
+    /// Arguments as JSON text.
+    pub arguments: Arc<str>,
+    /// What making it twice would do.
+    pub contract: Contract,
+    /// Set where a person has to agree first.
+    pub approval: Option<Approval>,
+}
+
+/// Why a call waits for a person, and how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// The rule that asks for it, as it is written.
+    pub rule: Arc<str>,
+    /// When it is denied if nobody has decided by then; none: it waits for ever.
+    pub until: Option<Timestamp>,
+}
+
+/// What a call came back with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The text the model is told.
+    pub content: Arc<str>,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// What was decided about a call that waited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is to be made.
+    Approved,
+    /// It is not to be made.
+    Denied {
+        /// Why, for the model; none: no reason was given.
+        reason: Option<Arc<str>>,
+    },
+    /// Nobody decided in time: it is not made.
+    Expired,
+    /// It was in doubt, and had been made.
+    Done {
+        /// What it came back with.
+        text: Arc<str>,
+    },
+    /// It was in doubt, and had not been made, or may be made twice: it is made again.
+    Repeat,
+    /// It was in doubt, and had failed.
+    Failed {
+        /// What went wrong.
+        text: Arc<str>,
+    },
+}
+
+impl Decision {
+    /// The stable word.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Decision::Approved => "approved",
+            Decision::Denied { .. } => "denied",
+            Decision::Expired => "expired",
+            Decision::Done { .. } => "done",
+            Decision::Repeat => "repeated",
+            Decision::Failed { .. } => "failed",
+        }
+    }
+
+    /// Whether it answers a call in that status.
+    pub const fn answers(&self, status: &Status) -> bool {
+        match self {
+            Decision::Approved | Decision::Denied { .. } | Decision::Expired => {
+                matches!(status, Status::Held)
+            }
+            Decision::Done { .. } | Decision::Repeat | Decision::Failed { .. } => {
+                matches!(status, Status::InDoubt)
+            }
+        }
+    }
+
+    /// How the call stands after it.
+    pub(crate) fn status(&self) -> Status {
+        let error = |content: String| Output {
+            content: content.into(),
+            is_error: true,
+        };
+        Status::Ended(match self {
+            Decision::Approved | Decision::Repeat => return Status::Ready,
+            Decision::Denied { reason: None } => error(
+                "[denied: a person did not allow this call; it was not made. Go on without it, \
+                 or ask what is wanted instead]"
+                    .to_owned(),
+            ),
+            Decision::Denied {
+                reason: Some(reason),
+            } => error(format!(
+                "[denied: a person did not allow this call; it was not made. They said: {reason}]"
+            )),
+            Decision::Expired => {
+                error("[denied: nobody allowed this call in time; it was not made]".to_owned())
+            }
+            Decision::Done { text } => Output {
+                content: text.clone(),
+                is_error: false,
+            },
+            Decision::Failed { text } => Output {
+                content: text.clone(),
+                is_error: true,
+            },
+        })
+    }
+}
+
+/// How far a call has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It waits for a person to agree.
+    Held,
+    /// It may be made, once those before it are done with.
+    Ready,
+    /// It is being made.
+    Started,
+    /// It may have been made: it waits for a person who knows.
+    InDoubt,
+    /// It is done with.
+    Ended(Output),
+}
+
+/// A call and how far it has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What is called.
+    pub planned: PlannedCall,
+    /// When it was asked for.
+    pub asked_at: Timestamp,
+    /// How far it has come.
+    pub status: Status,
+}
+
+impl Call {
+    /// Whether a person is waited for.
+    pub fn waits_for_person(&self) -> bool {
+        matches!(self.status, Status::Held | Status::InDoubt)
+    }
+
+    /// Whether it must not be made before those asked for earlier are done with.
+    fn keeps_order(&self) -> bool {
+        self.planned.contract != Contract::Pure
+    }
+}
+
+/// The calls of one reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRound {
+    /// As in [`CallPlace::round`].
+    pub number: u32,
+    /// In the order of the reply.
+    pub calls: Vec<Call>,
+}
+
+/// What came of the calls of a round. It changes only with the session's events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Calling {
+    /// There is no such round, or its turn has ended.
+    Unknown,
+    /// Some are not done with.
+    UnderWay {
+        /// Whether nothing is done but to wait for a person.
+        held: bool,
+    },
+    /// What each came back with, in the order of the calls. To be handed to the model once the
+    /// journal is on disk up to where this was seen.
+    Ended(Vec<ToolResult>),
+}
+
+/// A call that waits for a person, with all they need to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The name by which it is answered.
+    pub id: CallId,
+    /// Where it is.
+    pub place: CallPlace,
+    /// Its turn.
+    pub turn: TurnId,
+    /// The agent that asked for it.
+    pub agent: AgentId,
+    /// The call.
+    pub call: Call,
+}
+
+impl CallRound {
+    pub(crate) fn new(number: u32, calls: &[PlannedCall], at: Timestamp) -> CallRound {
+        let calls = calls.iter().map(|planned| Call {
+            status: match planned.approval {
+                Some(_) => Status::Held,
+                None => Status::Ready,
+            },
+            planned: planned.clone(),
+            asked_at: at,
+        });
+        CallRound {
+            number,
+            calls: calls.collect(),
+        }
+    }
+
+    /// The calls to be made now: those that change nothing at once, all others one after the
+    /// other.
+    pub(crate) fn to_start(&self) -> Vec<u32> {
+        let mut to_start = Vec::new();
+        let mut blocked = false;
+        for (index, call) in (0..).zip(&self.calls) {
+            if call.status == Status::Ready && !(blocked && call.keeps_order()) {
+                to_start.push(index);
+            }
+            blocked |= call.keeps_order() && !matches!(call.status, Status::Ended(_));
+        }
+        to_start
+    }
+
+    fn calling(&self) -> Calling {
+        let each = self.calls.iter();
+        let ended = each.map(|call| match &call.status {
+            Status::Ended(output) => Some(ToolResult {
+                call_id: call.planned.call_id.clone(),
+                content: output.content.clone(),
+                is_error: output.is_error,
+            }),
+            _ => None,
+        });
+        match ended.collect::<Option<Vec<_>>>() {
+            Some(results) => Calling::Ended(results),
+            None => {
+                let mut calls = self.calls.iter();
+                let made = calls.any(|call| call.status == Status::Started);
+                Calling::UnderWay { held: !made }
+            }
+        }
+    }
+}
+
+impl Run {
+    /// The calls of a round.
+    pub fn calls(&self, number: u32) -> Option<&CallRound> {
+        self.calls.iter().find(|round| round.number == number)
+    }
+
+    /// Its calls that are not done with.
+    pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &Call)> {
+        let rounds = self.is_open().then_some(&self.calls);
+        let rounds = rounds.into_iter().flatten();
+        rounds.flat_map(move |round| {
+            let calls = (0..).zip(&round.calls);
+            let open = calls.filter(|(_, call)| !matches!(call.status, Status::Ended(_)));
+            open.map(move |(index, call)| {
+                let place = CallPlace {
+                    run: self.id,
+                    round: round.number,
+                    index,
+                };
+                (place, call)
+            })
+        })
+    }
+}
+
+impl State {
+    /// A call of an open turn.
+    pub fn call(&self, place: CallPlace) -> Option<&Call> {
+        let round = self.runs.get(&place.run)?.calls(place.round)?;
+        round.calls.get(place.index as usize)
+    }
+
+    /// What came of the calls of a round: the answer to [`crate::Input::CallTools`].
+    pub fn calling(&self, run: RunId, round: u32) -> Calling {
+        let run = self.runs.get(&run).filter(|run| run.is_open());
+        let round = run.and_then(|run| run.calls(round));
+        round.map_or(Calling::Unknown, CallRound::calling)
+    }
+
+    /// The calls that wait for a person, of all runs at every depth, oldest turn first.
+    pub fn waiting_calls(&self) -> impl Iterator<Item = Waiting> {
+        let runs = self.turns.values().flat_map(|turn| self.runs_of(turn));
+        let calls = runs.flat_map(|run| run.open_calls().map(move |open| (run, open)));
+        let waiting = calls.filter(|(_, (_, call))| call.waits_for_person());
+        waiting.map(|(run, (place, call))| Waiting {
+            id: ids::call(run.turn, place),
+            place,
+            turn: run.turn,
+            agent: run.agent.clone(),
+            call: call.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which calls of a round are made when.
+
+    use super::*;
+
+    fn round(calls: &[(Contract, Status)]) -> CallRound {
+        let calls = calls.iter().map(|(contract, status)| Call {
+            planned: PlannedCall {
+                call_id: "c".into(),
+                tool: "files__write".into(),
+                arguments: "{}".into(),
+                contract: *contract,
+                approval: None,
+            },
+            asked_at: Timestamp(0),
+            status: status.clone(),
+        });
+        CallRound {
+            number: 1,
+            calls: calls.collect(),
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_is_made_at_once_and_all_else_in_order() {
+        use Contract::{AtMostOnce, Idempotent, Pure};
+        use Status::{Held, InDoubt, Ready, Started};
+        let ended = || {
+            Status::Ended(Output {
+                content: "ok".into(),
+                is_error: false,
+            })
+        };
+        let cases: Vec<(Vec<(Contract, Status)>, Vec<u32>)> = vec![
+            (vec![], vec![]),
+            (vec![(Pure, Ready), (Pure, Ready)], vec![0, 1]),
+            (vec![(AtMostOnce, Ready), (AtMostOnce, Ready)], vec![0]),
+            (
+                vec![(Idempotent, Ready), (Pure, Ready), (AtMostOnce, Ready)],
+                vec![0, 1],
+            ),
+            (vec![(AtMostOnce, Started), (Idempotent, Ready)], vec![]),
+            (vec![(AtMostOnce, Held), (AtMostOnce, Ready)], vec![]),
+            (vec![(AtMostOnce, InDoubt), (Pure, Ready)], vec![1]),
+            (vec![(AtMostOnce, ended()), (AtMostOnce, Ready)], vec![1]),
+            (vec![(Pure, Held), (AtMostOnce, Ready)], vec![1]),
+        ];
+        for (calls, expected) in cases {
+            assert_eq!(round(&calls).to_start(), expected, "{calls:?}");
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Calls of tools: in order, once, and only when a person agrees where one has to.
+
+use std::sync::Arc;
+
+use unisono_context::{CallId, Timestamp, TurnId};
+use unisono_session::brief::{Brief, ToolJob};
+use unisono_session::machine::NewCall;
+use unisono_session::run::calls::{Calling, Decision, Output};
+use unisono_session::run::{Reply, Step, ToolCall};
+use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::{Effect, Fact, Input, Refusal};
+
+use crate::shell::{Shell, agent, team, turn, turn_id};
+
+/// An hour, in milliseconds.
+const HOUR: u64 = 3_600_000;
+
+fn rules(approvals: &[&str]) -> Arc<Rules> {
+    let contract = |(name, contract): (&str, Contract)| (name.into(), contract);
+    let contracts = [
+        ("files__read", Contract::Pure),
+        ("files__put", Contract::Idempotent),
+        ("files__send", Contract::AtMostOnce),
+    ];
+    let approvals = approvals
+        .iter()
+        .map(|text| ApprovalRule::parse(text).unwrap());
+    Arc::new(Rules {
+        contracts: contracts.into_iter().map(contract).collect(),
+        approvals: approvals.collect(),
+        approval_timeout_ms: Some(HOUR),
+    })
+}
+
+/// A lead whose model has called those tools, and its brief.
+fn calling(rules: Arc<Rules>, tools: &[&str]) -> (Shell, Brief) {
+    let mut shell = Shell::with(2);
+    let mut accepted = turn(1, team(agent("lead"), []));
+    accepted.rules = rules;
+    shell.accept(accepted);
+    let brief = shell.dispatched().remove(0);
+    let calls = tools.iter().enumerate().map(|(n, tool)| ToolCall {
+        id: format!("call-{n}").into(),
+        name: (*tool).into(),
+        arguments: "{}".into(),
+    });
+    let reply = Reply {
+        calls: calls.collect(),
+        ..Reply::default()
+    };
+    let step = Arc::new(Step::Model(reply));
+    let (run, attempt) = (brief.run, brief.attempt);
+    shell
+        .feed(Input::RunStepped { run, attempt, step })
+        .unwrap();
+    shell.feed(asked(&brief, tools)).unwrap();
+    (shell, brief)
+}
+
+fn asked(brief: &Brief, tools: &[&str]) -> Input {
+    let calls = tools.iter().enumerate().map(|(n, tool)| NewCall {
+        call_id: format!("call-{n}").into(),
+        tool: (*tool).into(),
+        arguments: r#"{"path":"/etc/hosts"}"#.into(),
+        fields: vec![("path".into(), "/etc/hosts".into())],
+    });
+    Input::CallTools {
+        run: brief.run,
+        attempt: brief.attempt,
+        round: 1,
+        calls: calls.collect(),
+    }
+}
+
+/// Takes out the calls that were to be made.
+fn made(shell: &mut Shell) -> Vec<ToolJob> {
+    shell.prepare();
+    let mut jobs = Vec::new();
+    for effect in std::mem::take(&mut shell.waiting) {
+        match effect {
+            Effect::CallTool(job) => jobs.push(*job),
+            other => shell.waiting.push(other),
+        }
+    }
+    jobs
+}
+
+fn tools(jobs: &[ToolJob]) -> Vec<&str> {
+    jobs.iter().map(|job| &*job.tool).collect()
+}
+
+fn answer(shell: &mut Shell, job: &ToolJob, text: &str) {
+    let output = Output {
+        content: text.into(),
+        is_error: false,
+    };
+    let call = job.place;
+    shell.feed(Input::ToolEnded { call, output }).unwrap();
+}
+
+fn waiting(shell: &Shell) -> Vec<CallId> {
+    shell.state().waiting_calls().map(|one| one.id).collect()
+}
+
+fn decide(shell: &mut Shell, call: CallId, decision: Decision) -> Result<(), Refusal> {
+    shell.feed(Input::Decide { call, decision })
+}
+
+fn results(shell: &Shell, brief: &Brief) -> Vec<(String, bool)> {
+    match shell.state().calling(brief.run, 1) {
+        Calling::Ended(results) => results
+            .into_iter()
+            .map(|result| (result.content.to_string(), result.is_error))
+            .collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn effects_are_made_one_after_the_other_and_reading_at_once() {
+    let names = ["files__send", "files__read", "files__put", "files__read"];
+    let (mut shell, brief) = calling(rules(&[]), &names);
+    let first = made(&mut shell);
+    assert_eq!(tools(&first), ["files__send", "files__read", "files__read"]);
+    assert_eq!(
+        shell.state().calling(brief.run, 1),
+        Calling::UnderWay { held: false }
+    );
+    answer(&mut shell, &first[1], "read");
+    assert!(made(&mut shell).is_empty(), "the second effect waits");
+    answer(&mut shell, &first[0], "sent");
+    answer(&mut shell, &first[0], "sent again");
+    let second = made(&mut shell);
+    assert_eq!(tools(&second), ["files__put"]);
+    answer(&mut shell, &second[0], "put");
+    answer(&mut shell, &first[2], "read too");
+    let expected = ["sent", "read", "put", "read too"];
+    let expected: Vec<_> = expected.map(|text| (text.to_owned(), false)).into();
+    assert_eq!(results(&shell, &brief), expected);
+    // The same round again is known: nothing is made twice.
+    shell.feed(asked(&brief, &names)).unwrap();
+    assert!(made(&mut shell).is_empty());
+}
+
+#[test]
+fn the_intent_of_a_call_is_on_disk_before_it_is_made() {
+    let (mut shell, _) = calling(rules(&[]), &["files__send"]);
+    let job = made(&mut shell).remove(0);
+    assert!(Effect::CallTool(Box::new(job)).needs_durable_intent());
+    let names: Vec<_> = shell
+        .journal
+        .iter()
+        .map(|event| event.fact.name())
+        .collect();
+    assert_eq!(names[names.len() - 2..], ["tools_called", "tool_started"]);
+}
+
+#[test]
+fn a_call_that_was_being_made_is_repeated_or_in_doubt_by_its_contract() {
+    for (tool, repeated) in [
+        ("files__read", true),
+        ("files__put", true),
+        ("files__send", false),
+        ("files__unheard_of", false),
+    ] {
+        let (mut shell, brief) = calling(rules(&[]), &[tool]);
+        let job = made(&mut shell).remove(0);
+        let mut shell = shell.recovered();
+        let again = made(&mut shell);
+        if repeated {
+            assert_eq!(again, [job], "the same call under the same key");
+            answer(&mut shell, &again[0], "done");
+            assert_eq!(results(&shell, &brief), [("done".to_owned(), false)]);
+        } else {
+            assert!(again.is_empty(), "{tool} is not made again");
+            assert_eq!(waiting(&shell), [job.id]);
+            assert_eq!(
+                shell.state().calling(brief.run, 1),
+                Calling::UnderWay { held: true }
+            );
+            // It stays so, however often the session comes back.
+            let mut shell = shell.recovered();
+            assert!(made(&mut shell).is_empty());
+            assert_eq!(waiting(&shell), [job.id]);
+            assert_eq!(shell.facts("tool_in_doubt").len(), 1);
+        }
+    }
+}
+
+#[test]
+fn what_is_in_doubt_is_settled_by_a_person() {
+    let settled = |decision: Decision| {
+        let (mut shell, brief) = calling(rules(&[]), &["files__send", "files__put"]);
+        let job = made(&mut shell).remove(0);
+        let mut shell = shell.recovered();
+        assert!(made(&mut shell).is_empty(), "what follows it waits");
+        let wrong = decide(&mut shell, job.id, Decision::Approved).unwrap_err();
+        let expected = "cannot be approved: it is in doubt; say whether it was done, failed, or is to be repeated";
+        assert_eq!(wrong.to_string(), format!("call {} {expected}", job.id));
+        decide(&mut shell, job.id, decision).unwrap();
+        let next = made(&mut shell);
+        (shell, brief, job, next)
+    };
+    let (mut shell, brief, job, next) = settled(Decision::Done {
+        text: "sent".into(),
+    });
+    assert_eq!(tools(&next), ["files__put"]);
+    answer(&mut shell, &next[0], "put");
+    let expected = [("sent".to_owned(), false), ("put".to_owned(), false)];
+    assert_eq!(results(&shell, &brief), expected);
+    let again = decide(&mut shell, job.id, Decision::Repeat);
+    assert_eq!(again, Err(Refusal::Decided(job.id)));
+
+    let text = "the line was cut".into();
+    let (mut shell, brief, _, next) = settled(Decision::Failed { text });
+    answer(&mut shell, &next[0], "put");
+    assert_eq!(
+        results(&shell, &brief)[0],
+        ("the line was cut".to_owned(), true)
+    );
+
+    let (mut shell, brief, job, next) = settled(Decision::Repeat);
+    assert_eq!(next, [job], "under the same key");
+    answer(&mut shell, &next[0], "sent");
+    let next = made(&mut shell);
+    answer(&mut shell, &next[0], "put");
+    assert_eq!(results(&shell, &brief)[0], ("sent".to_owned(), false));
+}
+
+#[test]
+fn a_call_waits_until_a_person_agrees_also_over_restarts() {
+    let (mut shell, brief) = calling(rules(&["files__s*(path=/etc/*)"]), &["files__send"]);
+    assert!(made(&mut shell).is_empty());
+    assert_eq!(
+        shell.state().calling(brief.run, 1),
+        Calling::UnderWay { held: true }
+    );
+    let mut shell = shell.recovered();
+    assert!(made(&mut shell).is_empty());
+    let id = waiting(&shell)[0];
+    let wrong = decide(&mut shell, id, Decision::Repeat).unwrap_err();
+    insta::assert_snapshot!(
+        wrong.to_string().replace(&id.to_string(), "<id>"),
+        @"call <id> cannot be repeated: it waits to be approved or denied"
+    );
+    decide(&mut shell, id, Decision::Approved).unwrap();
+    assert_eq!(waiting(&shell), []);
+    let job = made(&mut shell).remove(0);
+    assert_eq!(job.id, id);
+    answer(&mut shell, &job, "sent");
+    assert_eq!(results(&shell, &brief), [("sent".to_owned(), false)]);
+    let again = decide(&mut shell, id, Decision::Approved);
+    assert_eq!(
+        again,
+        Err(Refusal::Decided(id)),
+        "the second one comes too late"
+    );
+    let unknown = CallId::from_u128(7);
+    let refused = decide(&mut shell, unknown, Decision::Approved);
+    assert_eq!(refused, Err(Refusal::UnknownCall(unknown)));
+}
+
+/// Whoever answers while nobody works on the session starts nothing; the call is made when
+/// somebody does, and is not in doubt.
+#[test]
+fn a_call_that_is_allowed_at_rest_is_made_when_the_session_is_opened() {
+    let (shell, _) = calling(rules(&["*"]), &["files__send"]);
+    let mut shell = shell.recovered();
+    let id = waiting(&shell)[0];
+    decide(&mut shell, id, Decision::Approved).unwrap();
+    assert_eq!(shell.facts("tool_started").len(), 0);
+    let mut shell = shell.recovered();
+    assert_eq!(made(&mut shell).remove(0).id, id);
+    assert_eq!(waiting(&shell), []);
+}
+
+#[test]
+fn a_denial_goes_back_to_the_model_with_its_reason() {
+    let (mut shell, brief) = calling(rules(&["*"]), &["files__send", "files__put", "files__read"]);
+    let [send, put, read] = waiting(&shell)[..] else {
+        panic!("all three wait");
+    };
+    let reason = Some("write to the archive instead".into());
+    decide(&mut shell, send, Decision::Denied { reason }).unwrap();
+    decide(&mut shell, put, Decision::Denied { reason: None }).unwrap();
+    decide(&mut shell, read, Decision::Expired).unwrap();
+    assert!(made(&mut shell).is_empty());
+    let told: Vec<String> = results(&shell, &brief)
+        .into_iter()
+        .map(|(text, is_error)| format!("{is_error}: {text}"))
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    true: [denied: a person did not allow this call; it was not made. They said: write to the archive instead]
+    true: [denied: a person did not allow this call; it was not made. Go on without it, or ask what is wanted instead]
+    true: [denied: nobody allowed this call in time; it was not made]
+    ");
+}
+
+#[test]
+fn nobody_in_time_is_a_denial() {
+    let (mut shell, brief) = calling(rules(&["*"]), &["files__send"]);
+    let wakes = |shell: &Shell| -> Vec<Timestamp> {
+        let wakes = shell.waiting.iter().filter_map(|effect| match effect {
+            Effect::Wake(at) => Some(*at),
+            _ => None,
+        });
+        wakes.collect()
+    };
+    let until = shell.now.plus_ms(HOUR as i64);
+    assert_eq!(wakes(&shell), [until]);
+    shell.now = Timestamp(until.0 - 1);
+    shell.waiting.clear();
+    shell.feed(Input::Tick).unwrap();
+    assert_eq!(wakes(&shell), [until], "woken early, it waits on");
+    // It comes back when its time is over.
+    shell.now = until.plus_ms(5);
+    let mut shell = shell.recovered();
+    shell.prepare();
+    assert_eq!(wakes(&shell), [until]);
+    shell.feed(Input::Tick).unwrap();
+    assert!(results(&shell, &brief)[0].0.contains("in time"));
+}
+
+#[test]
+fn another_attempt_finds_the_calls_as_they_are() {
+    let mut lead = agent("lead");
+    lead.retries = 1;
+    let mut shell = Shell::with(2);
+    let mut accepted = turn(1, team(lead, []));
+    accepted.rules = rules(&[]);
+    shell.accept(accepted);
+    let first = shell.dispatched().remove(0);
+    shell.feed(asked(&first, &["files__send"])).unwrap();
+    let job = made(&mut shell).remove(0);
+    shell.fail(&first, unisono_session::run::Cause::Panic);
+    shell.now = shell.now.plus_ms(60_000);
+    shell.feed(Input::Tick).unwrap();
+    let second = shell.dispatched().remove(0);
+    assert_eq!(second.attempt, 2);
+    shell.feed(asked(&first, &["files__put"])).unwrap();
+    shell.feed(asked(&second, &["files__send"])).unwrap();
+    assert!(made(&mut shell).is_empty(), "it is being made still");
+    answer(&mut shell, &job, "sent");
+    assert_eq!(results(&shell, &second), [("sent".to_owned(), false)]);
+}
+
+#[test]
+fn a_cancelled_turn_stops_its_calls_and_keeps_none_waiting() {
+    let stops: [fn(TurnId, &Brief) -> Input; 2] = [
+        |turn, _| Input::Cancel { turn },
+        |_, brief| Input::CancelRun { run: brief.run },
+    ];
+    for stop in stops {
+        let names = ["files__read", "files__send"];
+        let (mut shell, brief) = calling(rules(&["files__send"]), &names);
+        let job = made(&mut shell).remove(0);
+        shell.feed(stop(turn_id(1), &brief)).unwrap();
+        let cancelled = shell.waiting.iter().filter_map(|effect| match effect {
+            Effect::CancelCall(place) => Some(*place),
+            _ => None,
+        });
+        assert_eq!(cancelled.collect::<Vec<_>>(), [job.place]);
+        assert_eq!(waiting(&shell), []);
+        answer(&mut shell, &job, "late");
+        assert_eq!(shell.facts("tool_ended").len(), 0);
+    }
+}
+
+#[test]
+fn an_agent_that_ends_without_its_calls_stops_them() {
+    let (mut shell, brief) = calling(rules(&[]), &["files__read"]);
+    let job = made(&mut shell).remove(0);
+    shell.finish(&brief, "done without it");
+    let cancelled = shell.waiting.iter();
+    let mut cancelled = cancelled
+        .filter(|effect| matches!(effect, Effect::CancelCall(place) if *place == job.place));
+    assert!(cancelled.next().is_some());
+}
+
+#[test]
+fn a_turn_keeps_the_rules_it_was_accepted_with() {
+    let (mut shell, brief) = calling(rules(&[]), &["files__read"]);
+    let job = made(&mut shell).remove(0);
+    let mut next = turn(2, team(agent("lead"), []));
+    next.rules = rules(&["*"]);
+    shell.accept(next);
+    assert_eq!(shell.facts("tool_rules_set").len(), 2);
+    answer(&mut shell, &job, "read");
+    let again = Input::CallTools {
+        run: brief.run,
+        attempt: 1,
+        round: 2,
+        calls: vec![NewCall {
+            call_id: "c".into(),
+            tool: "files__send".into(),
+            arguments: "{}".into(),
+            fields: Vec::new(),
+        }],
+    };
+    shell.feed(again).unwrap();
+    assert_eq!(made(&mut shell).len(), 1, "it waits for nobody");
+    let facts = shell.facts("tools_called");
+    let Fact::ToolsCalled { calls, .. } = facts[1] else {
+        panic!("{facts:?}");
+    };
+    assert_eq!(calls[0].contract, Contract::AtMostOnce);
+    // The same rules are not recorded again.
+    let mut third = turn(3, team(agent("lead"), []));
+    third.rules = rules(&["*"]);
+    shell.accept(third);
+    assert_eq!(shell.facts("tool_rules_set").len(), 2);
+}
