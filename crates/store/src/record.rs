@@ -25,6 +25,7 @@ mod run;
 mod snapshot;
 mod text_map;
 mod tokens;
+mod tool;
 mod topic;
 mod turn;
 mod v1;

@@ -15,6 +15,7 @@ use super::run::{DelegatedCall, Ending, Late, OpenedRun, Step, Usage};
 use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
+use super::tool::{CallPlace, Decision, Output, PlannedCall, Rules};
 use super::topic::TopicEnd;
 use super::turn::{AcceptedTurn, Outcome, Work};
 
@@ -153,6 +154,28 @@ pub(super) enum Fact {
         name: Arc<str>,
         request: [u8; 32],
     },
+    ToolRulesSet {
+        rules: Rules,
+    },
+    ToolsCalled {
+        run: u128,
+        round: u32,
+        calls: Vec<PlannedCall>,
+    },
+    ToolStarted {
+        call: CallPlace,
+    },
+    ToolEnded {
+        call: CallPlace,
+        output: Output,
+    },
+    ToolInDoubt {
+        call: CallPlace,
+    },
+    ToolDecided {
+        call: CallPlace,
+        decision: Decision,
+    },
 }
 
 impl Fact {
@@ -161,6 +184,8 @@ impl Fact {
         match self {
             Self::TurnKeyed { .. } => 3,
             Self::PhrasesSet { .. } | Self::TopicsDecided { .. } | Self::TopicSealed { .. } => 3,
+            Self::ToolRulesSet { .. } | Self::ToolsCalled { .. } | Self::ToolStarted { .. } => 3,
+            Self::ToolEnded { .. } | Self::ToolInDoubt { .. } | Self::ToolDecided { .. } => 3,
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,

@@ -61,6 +61,12 @@ facts![
     TopicsDecided,
     TopicSealed,
     TurnKeyed,
+    ToolRulesSet,
+    ToolsCalled,
+    ToolStarted,
+    ToolEnded,
+    ToolInDoubt,
+    ToolDecided,
 ];
 
 /// As the last event of an append, with two turns open.

@@ -150,6 +150,24 @@ impl TryFrom<Fact> for event::Fact {
                     request: Digest(request),
                 },
             },
+            Fact::ToolRulesSet { rules } => Self::ToolRulesSet {
+                rules: Arc::new(rules.into()),
+            },
+            Fact::ToolsCalled { run, round, calls } => Self::ToolsCalled {
+                run: RunId::from_u128(run),
+                round,
+                calls: calls.into_iter().map(Into::into).collect(),
+            },
+            Fact::ToolStarted { call } => Self::ToolStarted { call: call.into() },
+            Fact::ToolEnded { call, output } => Self::ToolEnded {
+                call: call.into(),
+                output: output.into(),
+            },
+            Fact::ToolInDoubt { call } => Self::ToolInDoubt { call: call.into() },
+            Fact::ToolDecided { call, decision } => Self::ToolDecided {
+                call: call.into(),
+                decision: decision.into(),
+            },
             Fact::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: TurnId::from_u128(turn),
                 outcome: outcome.into(),

@@ -7,6 +7,7 @@ use super::Fact;
 use crate::record::Invalid;
 use crate::record::run::DelegatedCall;
 use crate::record::snapshot::Alteration;
+use crate::record::tool::PlannedCall;
 use crate::record::topic::TopicEnd;
 
 impl TryFrom<&event::Fact> for Fact {
@@ -137,6 +138,28 @@ impl TryFrom<&event::Fact> for Fact {
                 turn: turn.as_u128(),
                 name: key.name.clone(),
                 request: key.request.0,
+            },
+            Decided::ToolRulesSet { rules } => Self::ToolRulesSet {
+                rules: (&**rules).into(),
+            },
+            Decided::ToolsCalled { run, round, calls } => Self::ToolsCalled {
+                run: run.as_u128(),
+                round: *round,
+                calls: calls.iter().map(PlannedCall::from).collect(),
+            },
+            Decided::ToolStarted { call } => Self::ToolStarted {
+                call: (*call).into(),
+            },
+            Decided::ToolEnded { call, output } => Self::ToolEnded {
+                call: (*call).into(),
+                output: output.into(),
+            },
+            Decided::ToolInDoubt { call } => Self::ToolInDoubt {
+                call: (*call).into(),
+            },
+            Decided::ToolDecided { call, decision } => Self::ToolDecided {
+                call: (*call).into(),
+                decision: decision.into(),
             },
             Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: turn.as_u128(),

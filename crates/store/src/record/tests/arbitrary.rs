@@ -34,6 +34,7 @@ use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResul
 mod compaction;
 mod conversation;
 mod runs;
+mod tools;
 
 use compaction::*;
 use conversation::*;
@@ -52,6 +53,7 @@ pub(super) fn facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
     let mut facts = session_facts();
     facts.extend(compaction_facts());
     facts.extend(run_facts());
+    facts.extend(tools::tool_facts());
     facts
 }
 

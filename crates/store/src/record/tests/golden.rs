@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{encode, samples};
 use crate::codec;
-use crate::record::{VERSION, agent, checkpoint, decode, message, policy, run, tokens};
+use crate::record::{VERSION, agent, checkpoint, decode, message, policy, run, tokens, tool};
 
 pub(super) fn directory(version: u16) -> PathBuf {
     let name = format!("tests/golden/record-{version}");
@@ -74,6 +74,7 @@ fn codes_are_positions_in_these_lists() {
     use unisono_context::tokens::Encoding;
     use unisono_session::agent::{ContextMode, OnFailure, PrefixMode};
     use unisono_session::run::Cause;
+    use unisono_session::tool::Contract;
 
     assert_codes::<tokens::Encoding, _>([Encoding::O200kBase, Encoding::Cl100kBase]);
     assert_codes::<message::Role, _>([Role::System, Role::User, Role::Assistant, Role::Tool]);
@@ -105,6 +106,7 @@ fn codes_are_positions_in_these_lists() {
         Cause::Overflow,
         Cause::Refused,
     ]);
+    assert_codes::<tool::Contract, _>(Contract::ALL);
     assert_codes::<run::Stop, _>([Stop::Complete, Stop::CutOff, Stop::Refused]);
     assert_codes::<agent::CacheWarm, _>([CacheWarm::Leader, CacheWarm::Prewarm, CacheWarm::Off]);
 }

@@ -28,6 +28,7 @@ use unisono_session::event::{
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
 mod parts;
+mod tools;
 
 use parts::*;
 pub(super) use parts::{manifest, opened};
@@ -56,6 +57,7 @@ pub(super) fn all() -> Vec<(&'static str, Event)> {
     facts.extend(turn_facts());
     facts.extend(compaction_facts());
     facts.extend(run_facts());
+    facts.extend(tools::tool_facts());
     facts
         .into_iter()
         .map(|(name, fact)| (name, event(fact)))

@@ -28,6 +28,12 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::TopicsDecided { .. }
         | Fact::TopicSealed { .. }
         | Fact::TurnKeyed { .. }
+        | Fact::ToolRulesSet { .. }
+        | Fact::ToolsCalled { .. }
+        | Fact::ToolStarted { .. }
+        | Fact::ToolEnded { .. }
+        | Fact::ToolInDoubt { .. }
+        | Fact::ToolDecided { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..

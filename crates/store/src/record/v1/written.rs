@@ -105,6 +105,12 @@ impl From<v2::Fact> for Fact {
             | v2::Fact::Unpinned { .. }
             | v2::Fact::Restored { .. }
             | v2::Fact::CameLate { .. }
+            | v2::Fact::ToolRulesSet { .. }
+            | v2::Fact::ToolsCalled { .. }
+            | v2::Fact::ToolStarted { .. }
+            | v2::Fact::ToolEnded { .. }
+            | v2::Fact::ToolInDoubt { .. }
+            | v2::Fact::ToolDecided { .. }
             | v2::Fact::SummariserUsed { .. } => panic!("version 1 knew no such fact"),
         }
     }

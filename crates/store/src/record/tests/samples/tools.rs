@@ -1,0 +1,85 @@
+//! Rules about tools, and calls of them.
+
+use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
+use unisono_session::tool::{ApprovalRule, Contract, Rules};
+
+use super::*;
+
+const CALL: CallPlace = CallPlace {
+    run: RUN,
+    round: 2,
+    index: 1,
+};
+
+pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
+    let contracts = [
+        ("files__read", Contract::Pure),
+        ("files__put", Contract::Idempotent),
+        ("mail__send", Contract::AtMostOnce),
+    ];
+    let rules = Rules {
+        contracts: contracts
+            .map(|(name, contract)| (name.into(), contract))
+            .into(),
+        approvals: vec![ApprovalRule {
+            agent: Some(AgentId::new("intern")),
+            tool: "files__*".into(),
+            arguments: vec![("path".into(), "/etc/*".into())],
+        }],
+        approval_timeout_ms: Some(3_600_000),
+    };
+    let call = |approval| PlannedCall {
+        call_id: "call_7".into(),
+        tool: "files__put".into(),
+        arguments: "{\"path\":\"/etc/hosts\"}".into(),
+        contract: Contract::Idempotent,
+        approval,
+    };
+    let approval = Approval {
+        rule: "files__*(path=/etc/*)".into(),
+        until: Some(Timestamp(1_735_693_200_123)),
+    };
+    let called = Fact::ToolsCalled {
+        run: RUN,
+        round: 2,
+        calls: vec![call(None), call(Some(approval))],
+    };
+    let ended = Fact::ToolEnded {
+        call: CALL,
+        output: Output {
+            content: "no such file".into(),
+            is_error: true,
+        },
+    };
+    let decided = |decision| Fact::ToolDecided {
+        call: CALL,
+        decision,
+    };
+    let denied = Decision::Denied {
+        reason: Some("not there".into()),
+    };
+    let done = Decision::Done {
+        text: "it was sent".into(),
+    };
+    let failed = Decision::Failed {
+        text: "it bounced".into(),
+    };
+    vec![
+        (
+            "tool_rules_set",
+            Fact::ToolRulesSet {
+                rules: rules.into(),
+            },
+        ),
+        ("tools_called", called),
+        ("tool_started", Fact::ToolStarted { call: CALL }),
+        ("tool_ended", ended),
+        ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
+        ("tool_decided_approved", decided(Decision::Approved)),
+        ("tool_decided_denied", decided(denied)),
+        ("tool_decided_expired", decided(Decision::Expired)),
+        ("tool_decided_done", decided(done)),
+        ("tool_decided_repeat", decided(Decision::Repeat)),
+        ("tool_decided_failed", decided(failed)),
+    ]
+}
