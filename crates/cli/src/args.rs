@@ -8,8 +8,9 @@ use unisono_context::policy::Preset;
 use unisono_daemon::config::Override;
 
 use crate::commands::{
-    agents, chat, checkpoints, compact, completions, config, context, doctor, eval, export, import,
-    init, mcp, models, pin, replay, resume, run, runs, seal, serve, sessions, usage, vacuum, why,
+    agents, approvals, chat, checkpoints, compact, completions, config, context, doctor, eval,
+    export, import, init, mcp, models, pin, replay, resume, run, runs, seal, serve, sessions,
+    usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -182,6 +183,9 @@ pub(crate) enum Command {
     /// What agents were given to do, and what became of it
     #[command(subcommand)]
     Runs(runs::Command),
+    /// Calls of tools that wait for a person
+    #[command(subcommand)]
+    Approvals(approvals::Command),
     /// The exact bytes an agent was sent, and the chain of causes
     Why(why::Args),
     /// Rebuilds every request of a turn from the journal and checks every digest

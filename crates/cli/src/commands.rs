@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod chat;
+pub(crate) mod approvals;
 pub(crate) mod checkpoints;
 pub(crate) mod compact;
 pub(crate) mod completions;
@@ -42,6 +43,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Export(args) => app.wait_for(export::run(app, args)),
         Command::Sessions(command) => app.wait_for(sessions::run(app, command)),
         Command::Runs(command) => app.wait_for(runs::run(app, command)),
+        Command::Approvals(command) => app.wait_for(approvals::run(app, command)),
         Command::Why(args) => app.wait_for(why::run(app, args)),
         Command::Replay(args) => app.wait_for(replay::run(app, args)),
         Command::Context(args) => app.wait_for(context::run(app, args)),

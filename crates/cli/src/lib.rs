@@ -26,6 +26,7 @@
 //! `docs/extending.md` shows every way.
 
 mod app;
+mod approvals;
 mod args;
 mod ask;
 mod commands;

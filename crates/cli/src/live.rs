@@ -2,6 +2,7 @@
 //! ([`Screen`]).
 
 mod answer;
+mod asking;
 mod follow;
 mod member;
 mod notice;

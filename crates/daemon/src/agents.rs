@@ -17,12 +17,14 @@ mod keys;
 mod output_schema;
 mod seen;
 mod team;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::AgentId;
 use unisono_session::agent::Definition;
+use unisono_session::tool::ApprovalRule;
 
 pub use alone::answers_alone;
 pub use changed::Change;
@@ -34,8 +36,8 @@ pub(crate) use seen::Seen;
 use crate::config::Loaded;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 
-/// The tools that agents may be given.
-pub const TOOLS: [&str; 3] = ["delegate", "read_message", "recall"];
+/// The built-in tools that agents may be given.
+pub const TOOLS: [&str; 3] = unisono_runtime::tools::BUILT_IN;
 /// Those that a model has whose agent names none.
 pub const DEFAULT_TOOLS: [&str; 2] = ["read_message", "recall"];
 
@@ -44,6 +46,8 @@ pub const DEFAULT_TOOLS: [&str; 2] = ["read_message", "recall"];
 pub struct Agent {
     /// What it is.
     pub definition: Arc<Definition>,
+    /// Which of its calls of tools wait for a person.
+    pub approvals: Vec<ApprovalRule>,
     /// The file, or the configuration's layer, that defines it.
     pub origin: Origin,
 }
@@ -102,6 +106,7 @@ impl Roster {
                 alone::check(source, &loaded.config.run.lead, &definition, &mut found);
                 let agent = Agent {
                     definition: Arc::new(definition),
+                    approvals: tools::approvals(source, &mut found),
                     origin: (*source.place.origin).clone(),
                 };
                 agents.insert(source.id.clone(), agent);
@@ -128,6 +133,11 @@ impl Roster {
                 help: suggestion(id, self.0.keys().map(AgentId::as_str)),
             }),
         }
+    }
+
+    /// Which calls of an agent wait for a person; none where nobody has that name any more.
+    pub fn approvals(&self, id: &AgentId) -> &[ApprovalRule] {
+        self.0.get(id).map_or(&[], |agent| &agent.approvals)
     }
 
     /// Every agent, by name.

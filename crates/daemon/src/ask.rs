@@ -1,5 +1,6 @@
 //! What a person asks of a session, as a turn with its agents and its policy.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::checkpoint::Checkpoint;
@@ -9,12 +10,14 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{CheckpointId, MessageId, TurnId};
 use unisono_model::redact::redact;
+use unisono_runtime::mcp::{self, Offer};
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::event::{Outcome, RequestKey, Work};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
+use unisono_session::tool::{Rules, allows};
 use uuid::Uuid;
 
 use crate::agents::Error;
@@ -206,13 +209,14 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         id: TurnId::new(Uuid::now_v7()),
         branch: ask.branch.clone(),
         work,
-        tools: tools_of(&team),
+        tools: tools_of(&team, &[]),
         phrases: phrases(setup, &team.lead),
         team,
         policy,
         safety,
         calibrations: Vec::new(),
         delegation: setup.loaded.config.delegation.limits(),
+        rules: Arc::default(),
     })
 }
 
@@ -241,16 +245,44 @@ fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<Arc<str>> {
     model.map_or_else(|_| Vec::new(), |entry| config.resolve(&entry).phrases)
 }
 
-/// The tools a team is told of: the sorted union over its members.
-pub fn tools_of(team: &Team) -> Vec<ToolSpec> {
-    let given = |name: &str| {
-        let mut all = team.definitions().flat_map(|agent| &agent.tools);
-        all.any(|tool| &**tool == name)
-    };
+/// The servers whose tools somebody of a team may call, sorted.
+pub fn servers_of(team: &Team) -> BTreeSet<&str> {
+    let tools = team.definitions().flat_map(|agent| &agent.tools);
+    let allowed = tools.filter(|tool| !tool.starts_with('!'));
+    allowed.filter_map(|tool| mcp::server_of(tool)).collect()
+}
+
+/// The tools a team is told of: the sorted union over its members of those that are built in and
+/// those that servers offer.
+pub fn tools_of(team: &Team, offers: &[Offer]) -> Vec<ToolSpec> {
+    let given = |name: &str| team.definitions().any(|agent| allows(&agent.tools, name));
     let mut tools = tools::specs();
+    tools.extend(offers.iter().map(|offer| offer.spec.clone()));
     tools.retain(|tool| given(&tool.name));
     tools.sort();
     tools
+}
+
+/// What is to be known of a team's calls of tools that servers offer: those that are configured
+/// for every agent come first.
+pub fn rules_of(setup: &Setup, team: &Team, offers: &[Offer]) -> Rules {
+    let approvals = &setup.loaded.config.approvals;
+    let own = team.definitions().map(|agent| &agent.id);
+    let own: BTreeSet<_> = own.collect();
+    let own = own.into_iter().flat_map(|id| setup.roster.approvals(id));
+    let contract = |offer: &Offer| (offer.spec.name.clone(), offer.contract);
+    Rules {
+        contracts: offers.iter().map(contract).collect(),
+        approvals: setup
+            .loaded
+            .tools
+            .approvals
+            .iter()
+            .chain(own)
+            .cloned()
+            .collect(),
+        approval_timeout_ms: Some(approvals.timeout.ms()),
+    }
 }
 
 /// The text of a message.

@@ -8,6 +8,7 @@ mod compaction;
 mod contradictions;
 pub(crate) mod keys;
 mod layers;
+pub(crate) mod mcp;
 pub(crate) mod models;
 mod prompts;
 mod providers;
@@ -29,6 +30,7 @@ use unisono_session::event::DelegationLimits;
 
 pub(crate) use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
+pub use mcp::{Approvals, McpServer, Tools};
 pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
@@ -56,6 +58,11 @@ pub struct Config {
     /// Who serves them, by name.
     #[serde(default)]
     pub providers: BTreeMap<String, Provider>,
+    /// Servers of tools, by name.
+    #[serde(default)]
+    pub mcp: BTreeMap<String, McpServer>,
+    /// Which calls of tools wait for a person.
+    pub approvals: Approvals,
     /// When conversations are summarised.
     pub compaction: Compaction,
     /// Who works on an input.
@@ -244,6 +251,8 @@ pub struct Loaded {
     pub catalogue: Catalogue,
     /// Who can be asked for them.
     pub providers: Providers,
+    /// The servers of tools, and the rules about approval.
+    pub tools: Tools,
     /// The model of agents that name none.
     pub default_model: String,
     /// The prompts of summarisers.
@@ -334,6 +343,8 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
             &mut found,
         );
         models::check(&config, &catalogue, &layers, &mut found);
+        let place = |path: &[&str]| layers.place(path);
+        let tools = mcp::read(&config, &sources.variables, &place, &mut found);
         let default_model = match config.models.default.as_str() {
             AUTO => providers.default_model(),
             named => named,
@@ -344,6 +355,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
             config,
             catalogue,
             providers,
+            tools,
             prompts,
             project: sources.project(),
             warnings: Diagnostics::default(),

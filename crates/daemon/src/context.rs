@@ -42,7 +42,7 @@ pub struct Measured {
 /// Counts the branch that ends in `head` in every encoding of the team. The tokenizer is loaded
 /// only where something is not counted. Nothing is written.
 pub fn measure(state: &mut State, head: MessageId, team: &Team, safety: Ppm) -> Result<Measured> {
-    let preamble = Preamble::new(state.system().clone(), ask::tools_of(team));
+    let preamble = Preamble::new(state.system().clone(), ask::tools_of(team, &[]));
     let shared = |agent: &&std::sync::Arc<_>| -> bool {
         let agent: &unisono_session::Definition = agent;
         agent.context == ContextMode::Snapshot

@@ -15,19 +15,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
 use unisono_context::{AgentId, SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
+use unisono_runtime::mcp::{Fault, Offer};
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
 use unisono_search::Search;
 use unisono_session::event::Work;
-use unisono_session::machine::Import;
+use unisono_session::machine::{Import, NewTurn};
 use unisono_store::{Disk, Journal, Memory, Salvage};
 use uuid::Uuid;
 
 use crate::agents::{self, Change};
 use crate::ask::{self, Ask, Finished};
-use crate::config::{Override, SearchIndex, Sources};
+use crate::config::{self, Override, SearchIndex, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::metrics::Metrics;
 use crate::models::{self, Learnt};
@@ -59,6 +61,9 @@ pub enum Error {
     /// An agent's model cannot be asked.
     #[error(transparent)]
     Model(#[from] models::Unreachable),
+    /// A server of tools that an agent may call cannot be used.
+    #[error("{0}; without it the agents that have its tools cannot work")]
+    Tools(#[from] Fault),
     /// The working directory is not known.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
@@ -332,6 +337,11 @@ impl Daemon {
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
         let setup = self.setup();
         let mut turn = ask::turn(&setup, ask)?;
+        let offers = self.offers(&turn).await?;
+        if !offers.is_empty() {
+            turn.tools = ask::tools_of(&turn.team, &offers);
+            turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
+        }
         turn.calibrations = models::calibrations(&setup, &turn.team, self.calibrations());
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
@@ -342,6 +352,16 @@ impl Daemon {
         }
         session.accept(turn).await?;
         Ok(id)
+    }
+
+    /// What the servers offer whose tools a turn's agents may call: all of them are asked at once.
+    async fn offers(&self, turn: &NewTurn) -> Result<Vec<Offer>, Error> {
+        if !matches!(turn.work, Work::Answer { .. }) {
+            return Ok(Vec::new());
+        }
+        let servers = ask::servers_of(&turn.team).into_iter();
+        let offers = servers.map(|server| self.runtime.offers(server));
+        Ok(try_join_all(offers).await?.concat())
     }
 
     /// Hands in a turn and waits for its end.
@@ -420,7 +440,12 @@ fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
             None => defaults.compaction_deadline,
         },
         summarisers: summarisers::chains(setup, calibrations),
-        withheld: Arc::new(providers::key_variables(&config.providers)),
+        servers: setup.loaded.tools.servers.clone(),
+        withheld: {
+            let tokens = config::mcp::token_variables(&config.mcp);
+            let keys = providers::key_variables(&config.providers);
+            Arc::new(keys.into_iter().chain(tokens).collect())
+        },
         ..defaults
     }
 }

@@ -51,6 +51,8 @@ pub use post::Post;
 use retry::Decision;
 use secrets::Secrets;
 
+pub use transport::plain;
+
 /// The client of one provider. One value serves any number of calls at once; those that share
 /// it share its connections, limits, cool-down and breaker.
 pub struct Client {

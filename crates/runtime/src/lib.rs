@@ -14,6 +14,7 @@ mod lane;
 mod limit;
 mod line;
 mod load;
+pub mod mcp;
 mod pool;
 mod process;
 pub mod replay;

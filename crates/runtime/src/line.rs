@@ -6,10 +6,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
 use unisono_search::Recalled;
-use unisono_session::machine::DelegateCall;
+use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{Step, ToolResult};
 
 use crate::agent::Failure;
@@ -30,6 +31,18 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         attempt: u32,
         round: u32,
         calls: Vec<DelegateCall>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
+
+    /// Calls tools with effects outside; done once all calls are done with, with what each came
+    /// back with, in the order of the calls. The same round again finds the calls as they are.
+    /// `held` says meanwhile whether nothing is done but to wait for a person.
+    fn call_tools(
+        &self,
+        run: RunId,
+        attempt: u32,
+        round: u32,
+        calls: Vec<NewCall>,
+        held: watch::Sender<bool>,
     ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
 
     /// Counts texts in an encoding, in order. Where that cannot be done, it is estimated.

@@ -188,17 +188,24 @@ async fn keep_tail(mut from: ChildStderr, tail: &mut Vec<u8>) -> io::Result<()> 
 }
 
 /// The ends of a program's pipes.
-struct Pipes {
-    stdin: ChildStdin,
-    stdout: ChildStdout,
-    stderr: ChildStderr,
+pub(crate) struct Pipes {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
 }
 
 /// A program and its process group. Ended when dropped.
-struct Group(Option<Members>);
+pub(crate) struct Group(Option<Members>);
 
 impl Group {
-    fn start(command: &Command, withheld: &BTreeSet<String>) -> Result<(Group, Pipes), Error> {
+    /// Starts a program that inherits all variables but those withheld.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn start(
+        command: &Command,
+        withheld: &BTreeSet<String>,
+    ) -> Result<(Group, Pipes), Error> {
         let failed = |source| Error::Spawn {
             program: command.program.clone(),
             cwd: command.cwd.clone(),
@@ -234,7 +241,7 @@ impl Group {
     }
 
     /// Waits for the program itself.
-    async fn wait(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         match &mut self.0 {
             Some(members) => members.child.wait().await,
             None => Err(io::Error::other("it has already been killed")),

@@ -18,9 +18,11 @@ use unisono_store::{Health, Journal};
 use crate::agent::Kinds;
 use crate::compactor::Chains;
 use crate::load::{Load, Observer};
+use crate::mcp::{self, Servers};
 use crate::pool::Pools;
 use crate::restart::Intensity;
 use crate::session::Handle;
+use crate::slot::Seat;
 use crate::supervisor::{self, Supervisor};
 
 /// Every bound and deadline of the runtime.
@@ -39,6 +41,8 @@ pub struct Options {
     /// Variables of the environment that no program of an agent inherits: those that hold keys.
     /// One that a definition sets by itself is passed on.
     pub withheld: Arc<BTreeSet<String>>,
+    /// The servers whose tools agents may be given.
+    pub servers: Vec<mcp::Server>,
     /// Counting requests at one time.
     pub countings: usize,
     /// Requests one session takes before it answers that it is busy.
@@ -65,6 +69,7 @@ impl Default for Options {
             compaction_deadline: Duration::from_secs(30),
             summarisers: Chains::default(),
             withheld: Arc::default(),
+            servers: Vec::new(),
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
@@ -119,6 +124,7 @@ pub(crate) struct Env {
     pub(crate) models: Models,
     pub(crate) options: Options,
     pub(crate) pools: Pools,
+    pub(crate) servers: Servers,
 }
 
 /// A running tree of actors. Dropping it does not stop them; [`Runtime::shutdown`] does.
@@ -145,6 +151,12 @@ impl Runtime {
             Some(directory) => Search::on_disk(journal.clone(), directory.clone()),
             None => Search::in_memory(journal.clone()),
         };
+        let (mut servers, mut seats) = (Servers::default(), Vec::new());
+        for server in &options.servers {
+            let (server, seat) = (Arc::new(server.clone()), Seat::new());
+            servers.add(server.clone(), seat.slot());
+            seats.push((server, seat));
+        }
         let env = Arc::new(Env {
             journal,
             search,
@@ -152,11 +164,13 @@ impl Runtime {
             models,
             options,
             pools: Pools::default(),
+            servers,
         });
         let (tell, ended) = watch::channel(None);
         let args = supervisor::Args {
             env: env.clone(),
             ended: tell,
+            servers: seats,
         };
         let spawned = Actor::spawn(None, Supervisor, args).await;
         let (supervisor, tree) = spawned.map_err(|_| Error::Unavailable("supervisor"))?;
@@ -200,6 +214,14 @@ impl Runtime {
         let deleted = self.env.journal.delete(id).await?;
         self.env.search.removed(id);
         Ok(deleted)
+    }
+
+    /// The tools that a server offers now, by name. Starts the server if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be used; the error says why.
+    pub async fn offers(&self, server: &str) -> Result<Vec<mcp::Offer>, mcp::Fault> {
+        self.env.servers.offers(server).await
     }
 
     /// The journal it runs on.

@@ -25,6 +25,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_model::prompt::Prefix;
+use unisono_session::run::calls::CallPlace;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
 
@@ -50,9 +51,10 @@ pub(crate) enum Msg {
     Load,
     /// Take an input; the reply is given once all that follows from it is on disk.
     Request { input: Input, reply: Ack },
-    /// Give tasks of a run to other agents; the reply is given once all of them have ended.
-    Delegate {
-        asked: rounds::Asked,
+    /// Take what begins a round of a run; the reply is given once all of it is done with.
+    Round {
+        input: Input,
+        round: rounds::Round,
         reply: rounds::Reply,
     },
     /// Take what came of an effect.
@@ -129,6 +131,8 @@ pub(crate) struct Live {
     prefixes: HashMap<(TurnId, Digest), Prefix>,
     /// Cancels what it guards when the run is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
+    /// Cancels a call of a tool in the same way.
+    calls: HashMap<CallPlace, DropGuard>,
     /// Cancels the compaction step of a turn in the same way.
     compactions: HashMap<TurnId, DropGuard>,
     active_at: Timestamp,
@@ -173,6 +177,12 @@ impl State {
         if let Input::RunEnded { run, .. } = &input
             && let Phase::Live(live) = &mut self.phase
             && let Some(guard) = live.runs.remove(run)
+        {
+            guard.disarm();
+        }
+        if let Input::ToolEnded { call, .. } = &input
+            && let Phase::Live(live) = &mut self.phase
+            && let Some(guard) = live.calls.remove(call)
         {
             guard.disarm();
         }
@@ -324,7 +334,11 @@ impl Actor for Session {
         match message {
             Msg::Load => state.on_load(&myself).await,
             Msg::Request { input, reply } => state.on_request(&myself, input, reply),
-            Msg::Delegate { asked, reply } => state.on_delegate(&myself, asked, reply),
+            Msg::Round {
+                input,
+                round,
+                reply,
+            } => state.on_round(&myself, input, round, reply),
             Msg::Feed(input) => state.on_feed(&myself, input),
             Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
             Msg::Flush => state.on_flush(&myself),

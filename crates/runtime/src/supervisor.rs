@@ -15,6 +15,8 @@ use unisono_session::Definition;
 
 use crate::clock;
 use crate::compactor::{self, Compactor};
+use crate::mcp;
+use crate::mcp::server::{self, ToolServer};
 use crate::pool::{self, Pool};
 use crate::restart::{History, Verdict};
 use crate::runtime::{Env, Error};
@@ -48,6 +50,7 @@ pub(crate) enum Child {
     Tokenizer,
     Compactor,
     Pool(pool::Key),
+    ToolServer(Arc<str>),
     Session(SessionId),
 }
 
@@ -83,6 +86,8 @@ pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     /// Told why the tree gave up.
     pub(crate) ended: watch::Sender<Option<Arc<str>>>,
+    /// The servers of tools, and their places.
+    pub(crate) servers: Vec<(Arc<mcp::Server>, Seat<server::Msg>)>,
 }
 
 /// The actor.
@@ -104,6 +109,7 @@ pub(crate) struct State {
     compactor_seat: Seat<compactor::Msg>,
     compactor: compactor::Handle,
     pools: HashMap<pool::Key, Seat<pool::Msg>>,
+    servers: HashMap<Arc<str>, (Arc<mcp::Server>, Seat<server::Msg>)>,
     sessions: HashMap<SessionId, LiveSession>,
     actors: HashMap<ActorId, Child>,
     histories: HashMap<Child, History>,
@@ -120,6 +126,11 @@ impl State {
             tokenizer_seat,
             compactor_seat,
             pools: HashMap::new(),
+            servers: args
+                .servers
+                .into_iter()
+                .map(|(server, seat)| (server.name.clone(), (server, seat)))
+                .collect(),
             sessions: HashMap::new(),
             actors: HashMap::new(),
             histories: HashMap::new(),
@@ -200,10 +211,25 @@ impl State {
                 }
                 id
             }
+            Child::ToolServer(name) => self.start_server(name, parent).await?,
             Child::Session(session) => self.start_session(*session, parent).await?,
         };
         self.actors.insert(id, child);
         Ok(())
+    }
+
+    async fn start_server(&self, name: &str, parent: ActorCell) -> Result<ActorId, SpawnErr> {
+        let gone = || SpawnErr::StartupFailed("there is no such server".into());
+        let (server, seat) = self.servers.get(name).ok_or_else(gone)?;
+        let args = server::Args {
+            server: server.clone(),
+            withheld: self.env.options.withheld.clone(),
+            intensity: self.env.options.intensity,
+        };
+        let (actor, _) = ToolServer::spawn_linked(None, ToolServer, args, parent).await?;
+        let id = actor.get_id();
+        seat.fill(actor);
+        Ok(id)
     }
 
     async fn start_session(&self, id: SessionId, parent: ActorCell) -> Result<ActorId, SpawnErr> {
@@ -252,7 +278,7 @@ impl State {
         match child {
             // Whoever waits for it is told; whoever opens it again starts it anew.
             Child::Session(id) => drop(self.sessions.remove(&id)),
-            Child::Tokenizer | Child::Compactor | Child::Pool(_) => {
+            Child::Tokenizer | Child::Compactor | Child::Pool(_) | Child::ToolServer(_) => {
                 self.ended
                     .send_replace(Some(format!("{child:?} failed too often: {reason}").into()));
                 self.myself
@@ -266,6 +292,10 @@ impl State {
             Child::Tokenizer => self.tokenizer_seat.clear(),
             Child::Compactor => self.compactor_seat.clear(),
             Child::Pool(key) => self.pools.get(key).into_iter().for_each(Seat::clear),
+            Child::ToolServer(name) => {
+                let server = self.servers.get(name).into_iter();
+                server.for_each(|(_, seat)| seat.clear());
+            }
             Child::Session(id) => self
                 .sessions
                 .get(id)
@@ -302,6 +332,9 @@ impl Actor for Supervisor {
         let mut state = State::new(myself, args);
         state.start(Child::Tokenizer).await?;
         state.start(Child::Compactor).await?;
+        for name in state.servers.keys().cloned().collect::<Vec<_>>() {
+            state.start(Child::ToolServer(name)).await?;
+        }
         Ok(state)
     }
 

@@ -1,6 +1,6 @@
 //! The tools agents call: `read_message` and `recall` give back what was said, whole, whether
 //! or not it is still in the context; `recall` also finds it by words; `delegate` gives a task to
-//! another agent.
+//! another agent; those of servers ([`crate::mcp`]) have effects outside.
 //!
 //! Every agent of a turn is told of the same tools; which of them it may call is enforced here.
 //! What a model gets wrong is answered to the model, as an error it can act on.
@@ -11,11 +11,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Message, Ordinal};
-use unisono_session::machine::DelegateCall;
+use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{ToolCall, ToolResult};
+use unisono_session::tool;
 
 use crate::agent::{Ctx, Failure};
 
+mod outside;
 mod recall;
 
 /// The most characters one result has, the note about the rest aside.
@@ -25,6 +27,9 @@ const MAX_CHARS: usize = 16_000;
 pub const DELEGATE: &str = "delegate";
 const READ_MESSAGE: &str = "read_message";
 const RECALL: &str = "recall";
+
+/// The names of the built-in tools, sorted.
+pub const BUILT_IN: [&str; 3] = [DELEGATE, READ_MESSAGE, RECALL];
 
 /// The built-in tools, sorted by name.
 pub fn specs() -> Vec<ToolSpec> {
@@ -52,8 +57,28 @@ pub fn specs() -> Vec<ToolSpec> {
     ]
 }
 
+/// How a call is carried out.
+enum Way {
+    /// It is known without running it.
+    Told(String),
+    /// Here.
+    BuiltIn,
+    /// By another agent.
+    Delegate,
+    /// By a server.
+    Outside,
+}
+
+/// The calls of a reply, each sent its way.
+struct Sorted {
+    ways: Vec<Way>,
+    tasks: Vec<DelegateCall>,
+    outside: Vec<NewCall>,
+}
+
 /// Runs the calls of one reply and gives their results in order. What they give to other agents
-/// is handed in together, as that round of the run, and worked on while the others are run.
+/// is handed in together, as that round of the run, and so is what they call outside; all of it
+/// is worked on at the same time.
 ///
 /// # Errors
 /// The session is gone. What the model got wrong is a result, not an error.
@@ -62,32 +87,43 @@ pub(crate) async fn call_all(
     round: u32,
     ctx: &Ctx,
 ) -> Result<Vec<ToolResult>, Failure> {
-    let (tasks, told): (Vec<DelegateCall>, Vec<Option<Outcome>>) = sorted_out(calls, ctx);
-    let others = async {
-        let mut outcomes = Vec::with_capacity(calls.len());
-        for (call, told) in calls.iter().zip(told) {
-            outcomes.push(match told {
-                Some(outcome) => Some(outcome),
-                None if *call.name == *DELEGATE => None,
-                None => {
-                    ctx.progress(format!("calling {}", call.name));
-                    Some(run(call, ctx).await?)
-                }
-            });
+    let Sorted {
+        ways,
+        tasks,
+        outside,
+    } = sorted_out(calls, ctx);
+    let built_in = async {
+        let mut outcomes = Vec::new();
+        for (call, way) in calls.iter().zip(&ways) {
+            if let Way::BuiltIn = way {
+                ctx.progress(format!("calling {}", call.name));
+                outcomes.push(run(call, ctx).await?);
+            }
         }
         Ok(outcomes)
     };
-    let (outcomes, delegated) = tokio::try_join!(others, ctx.hand_out(round, tasks))?;
-    let mut delegated = delegated.into_iter();
-    let results = calls.iter().zip(outcomes).map(|(call, outcome)| {
-        let (content, is_error) = match outcome {
-            Some(Ok(content)) => (content.into(), false),
-            Some(Err(wrong)) => (wrong.into(), true),
-            None => {
-                // As many came back as were handed in.
-                let result = delegated.next();
-                result.map_or_else(Default::default, |r| (r.content, r.is_error))
-            }
+    let delegated = ctx.hand_out(round, tasks);
+    let (built_in, delegated, outside) =
+        tokio::try_join!(built_in, delegated, ctx.call_outside(round, outside))?;
+    // As many came back as were handed in.
+    let (mut built_in, mut delegated, mut outside) = (
+        built_in.into_iter(),
+        delegated.into_iter(),
+        outside.into_iter(),
+    );
+    let given = |result: Option<ToolResult>| {
+        result.map_or_else(Default::default, |r| (r.content, r.is_error))
+    };
+    let results = calls.iter().zip(ways).map(|(call, way)| {
+        let (content, is_error) = match way {
+            Way::Told(wrong) => (wrong.into(), true),
+            Way::BuiltIn => match built_in.next() {
+                Some(Ok(content)) => (content.into(), false),
+                Some(Err(wrong)) => (wrong.into(), true),
+                None => Default::default(),
+            },
+            Way::Delegate => given(delegated.next()),
+            Way::Outside => given(outside.next()),
         };
         ToolResult {
             call_id: call.id.clone(),
@@ -98,30 +134,43 @@ pub(crate) async fn call_all(
     Ok(results.collect())
 }
 
-/// The tasks for other agents, and for each call what is known without running it.
-fn sorted_out(calls: &[ToolCall], ctx: &Ctx) -> (Vec<DelegateCall>, Vec<Option<Outcome>>) {
-    let mut tasks = Vec::new();
-    let told = calls.iter().map(|call| {
-        if let Err(denied) = permitted(&call.name, ctx) {
-            return Some(Err(denied));
-        }
-        if *call.name != *DELEGATE {
-            return None;
-        }
-        match parse::<Delegate>(DELEGATE, &call.arguments) {
-            Ok(Delegate { agent, task }) => {
-                tasks.push(DelegateCall {
+/// Sends each call its way, if the agent may make it and its arguments can be read.
+fn sorted_out(calls: &[ToolCall], ctx: &Ctx) -> Sorted {
+    let mut sorted = Sorted {
+        ways: Vec::with_capacity(calls.len()),
+        tasks: Vec::new(),
+        outside: Vec::new(),
+    };
+    for call in calls {
+        let way = sorted.add(call, ctx).unwrap_or_else(Way::Told);
+        sorted.ways.push(way);
+    }
+    sorted
+}
+
+impl Sorted {
+    fn add(&mut self, call: &ToolCall, ctx: &Ctx) -> Result<Way, String> {
+        permitted(&call.name, ctx)?;
+        match &*call.name {
+            READ_MESSAGE | RECALL => Ok(Way::BuiltIn),
+            DELEGATE => {
+                let Delegate { agent, task } = parse(DELEGATE, &call.arguments)?;
+                self.tasks.push(DelegateCall {
                     call_id: call.id.clone(),
                     agent: AgentId::from(agent.trim()),
                     task: task.into(),
                 });
-                None
+                Ok(Way::Delegate)
             }
-            Err(wrong) => Some(Err(wrong)),
+            name => {
+                let mut told = ctx.brief().tools.iter();
+                let tool = told.find(|tool| *tool.name == *name);
+                let tool = tool.ok_or_else(|| format!("tool `{name}` does not exist"))?;
+                self.outside.push(outside::checked(call, tool)?);
+                Ok(Way::Outside)
+            }
         }
-    });
-    let told = told.collect();
-    (tasks, told)
+    }
 }
 
 /// Runs one call of a tool that needs nobody else.
@@ -132,11 +181,19 @@ async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
     }
 }
 
+/// Whether a call is journaled before it is made: it is, but for those that only read the
+/// conversation.
+pub(crate) fn is_journaled(name: &str) -> bool {
+    ![READ_MESSAGE, RECALL].contains(&name)
+}
+
 /// Whether the agent may call it, by its definition, and it exists.
 pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     let allowed = &ctx.definition().tools;
-    let known = [DELEGATE, READ_MESSAGE, RECALL].contains(&name);
-    if known && allowed.iter().any(|tool| &**tool == name) {
+    let told = &ctx.brief().tools;
+    let built_in = BUILT_IN.contains(&name);
+    let known = built_in || told.iter().any(|tool| *tool.name == *name);
+    if known && tool::allows(allowed, name) {
         return Ok(());
     }
     let what = if known {
@@ -144,7 +201,9 @@ pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     } else {
         "does not exist"
     };
-    let usable = match &allowed[..] {
+    let usable = told.iter().map(|tool| &*tool.name);
+    let usable: Vec<&str> = usable.filter(|name| tool::allows(allowed, name)).collect();
+    let usable = match &usable[..] {
         [] => "it has no tools".to_owned(),
         tools => format!("it may call: {}", tools.join(", ")),
     };

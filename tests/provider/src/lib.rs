@@ -46,6 +46,7 @@ mod reply;
 mod script;
 mod server;
 mod sse;
+pub mod tools;
 
 pub use act::{Act, At, Ending, Endless, Framing, Pace, Splits, Stage};
 pub use answer::{Answer, Call, Reasoning, Stop, Usage};

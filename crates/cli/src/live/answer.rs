@@ -2,6 +2,7 @@
 
 use unisono_runtime::Progress;
 use unisono_session::event::RunRole;
+use unisono_session::run::calls::Waiting;
 use unisono_session::{Event, Fact};
 
 use super::follow::Show;
@@ -102,13 +103,17 @@ impl Show for Answer<'_> {
             | News::Shortened(_)
             | News::StepFailed { .. }
             | News::Retried { .. }
+            | News::Waits(_)
             | News::Queued => true,
             // The lead's own line would stand in its answer.
             News::Runs(indexes) => indexes.iter().all(|index| {
                 let run = watch.runs.get(*index);
                 run.is_some_and(|run| run.role != RunRole::Lead && !run.status.is_open())
             }),
-            News::Accepted | News::Counted { .. } | News::Frozen(_) | News::Ended => false,
+            News::Accepted
+            | News::Counted { .. }
+            | News::Frozen(_)
+            | News::Ended => false,
         };
         if said && !self.out.json {
             if self.over {
@@ -123,6 +128,11 @@ impl Show for Answer<'_> {
             Progress::Piece { run, text } if watch.lead() == Some(*run) => self.piece(text),
             _ => {}
         }
+    }
+
+    fn waits(&mut self, waiting: &Waiting) {
+        self.break_off();
+        self.screen.waits(waiting);
     }
 
     fn missed(&mut self) {

@@ -8,7 +8,9 @@ use tokio::time::{Instant, sleep_until};
 use unisono_daemon::Daemon;
 use unisono_runtime::{Handle, Progress};
 use unisono_session::Event;
+use unisono_session::run::calls::Waiting;
 
+use super::asking::{Answers, decided};
 use super::watch::{News, Watch};
 use crate::problem::{Problem, Result};
 
@@ -68,6 +70,14 @@ pub(crate) trait Show {
 
     /// What is being done. All that was said before an event comes before it.
     fn said(&mut self, said: &Progress, watch: &Watch);
+
+    /// A call of a tool waits for a person.
+    fn waits(&mut self, waiting: &Waiting);
+
+    /// Asks the person at the terminal; false where there is none who could answer.
+    fn asks(&mut self, _question: &str) -> bool {
+        false
+    }
 
     /// Some of what was said was missed: it is not heard out when it comes too fast.
     fn missed(&mut self) {}
@@ -136,7 +146,12 @@ pub(crate) async fn follow(
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let (mut end, mut ended, mut cancelled) = (End::Ended, false, false);
     let mut late = deadline;
+    let mut answers = Answers::default();
+    for waiting in watch.waiting() {
+        screen.waits(&waiting);
+    }
     while watch.outcome.is_none() {
+        answers.ask(watch, screen);
         tokio::select! {
             // What is said before an event is shown before it.
             biased;
@@ -165,6 +180,18 @@ pub(crate) async fn follow(
             result = &mut gone, if !ended => {
                 result?;
                 ended = true;
+            }
+            (waiting, line) = answers.next() => {
+                if let Some(decision) = decided(&waiting, &line)
+                    && let Err(error) = session.decide(waiting.id, decision).await
+                {
+                    // Somebody else was faster, or its time was over.
+                    tracing::info!(%error, "the answer is not taken");
+                }
+            }
+            // A person's time is not the turn's.
+            () = at(late), if !cancelled && watch.waiting().next().is_some() => {
+                late = timeout.map(|timeout| Instant::now() + timeout);
             }
             () = at(late) => {
                 if cancelled {

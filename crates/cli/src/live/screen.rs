@@ -1,6 +1,7 @@
 //! What a person sees of a turn on stderr: lines that come as it goes on; on a terminal one line
 //! for each agent that changes in place.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,11 +9,13 @@ use unisono_context::{Cost, Tokens};
 use unisono_runtime::Progress;
 use unisono_session::Event;
 use unisono_session::event::RunRole;
+use unisono_session::run::calls::{Status as CallStatus, Waiting};
 
 use super::follow::Show;
 use super::member::{Status, Watched};
 use super::notice;
 use super::watch::{Frozen, News, Watch};
+use crate::approvals;
 use crate::output::{Out, Paint};
 use crate::show;
 
@@ -124,7 +127,40 @@ impl<'o> Screen<'o> {
             News::Frozen(frozen) => self.frozen(frozen, watch),
             News::Retried { index, reason } => self.retried(*index, reason, watch),
             News::Runs(indexes) => indexes.iter().for_each(|index| self.run(*index, watch)),
+            News::Waits(waiting) => waiting.iter().for_each(|one| self.waits(one)),
             News::Ended => self.step_done(),
+        }
+    }
+
+    /// A call that waits for a person, and how to answer it.
+    pub(crate) fn waits(&self, waiting: &Waiting) {
+        let (agent, line) = (&waiting.agent, approvals::line(waiting));
+        let why = match &waiting.call.planned.approval {
+            _ if waiting.call.status == CallStatus::InDoubt => {
+                "nobody knows whether this call was made".to_owned()
+            }
+            Some(approval) => format!("`{}` asks for a person's leave", approval.rule),
+            None => "a person is asked".to_owned(),
+        };
+        self.headline(
+            "waits",
+            &self.paint.yellow(format!("{agent} calls {line}: {why}")),
+        );
+        if self.bars.is_none() {
+            let how = approvals::how(waiting);
+            self.headline(
+                "",
+                &format!("stop with ctrl-c, then {how}, then unisono resume"),
+            );
+        }
+    }
+
+    /// Asks the person at the terminal.
+    fn question(&self, text: &str) {
+        let ask = || self.out.ask(format_args!("{:<10} {text}: ", ""));
+        match &self.bars {
+            Some(bars) => bars.all.suspend(ask),
+            None => ask(),
         }
     }
 
@@ -316,6 +352,18 @@ impl Show for Screen<'_> {
         if let Some(news) = news {
             self.show(news, watch);
         }
+    }
+
+    fn waits(&mut self, waiting: &Waiting) {
+        Screen::waits(self, waiting);
+    }
+
+    fn asks(&mut self, question: &str) -> bool {
+        let asked = self.bars.is_some() && std::io::stdin().is_terminal();
+        if asked {
+            self.question(question);
+        }
+        asked
     }
 
     fn said(&mut self, said: &Progress, watch: &Watch) {

@@ -10,6 +10,7 @@ use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
 use unisono_daemon::agents::{Change, answers_alone};
 use unisono_daemon::config::Compaction;
 use unisono_session::event::{Outcome, RunRole};
+use unisono_session::run::calls::{CallPlace, Waiting};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
@@ -83,6 +84,8 @@ pub(crate) enum News {
         reason: Arc<str>,
     },
     Runs(Vec<usize>),
+    /// Calls of tools wait for a person from now on.
+    Waits(Vec<Waiting>),
     Ended,
 }
 
@@ -201,9 +204,24 @@ impl Watch {
             | Fact::Delegated { .. }
             | Fact::RunRetried { .. }
             | Fact::RunEnded { .. } => self.run_changed(event),
+            Fact::ToolsCalled { run, round, .. } => {
+                self.waits(|place| (place.run, place.round) == (*run, *round))
+            }
+            Fact::ToolInDoubt { call } => self.waits(|place| place == *call),
             Fact::TurnEnded { turn, outcome } if own(*turn) => Some(self.ended(outcome)),
             _ => None,
         })
+    }
+
+    /// The calls of the turn that wait for a person, of every agent.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        let all = self.state.waiting_calls();
+        all.filter(|waiting| waiting.turn == self.turn)
+    }
+
+    fn waits(&self, new: impl Fn(CallPlace) -> bool) -> Option<News> {
+        let waiting: Vec<Waiting> = self.waiting().filter(|one| new(one.place)).collect();
+        (!waiting.is_empty()).then_some(News::Waits(waiting))
     }
 
     /// The quota that keeps models from writing a summary.

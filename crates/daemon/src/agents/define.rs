@@ -10,9 +10,9 @@ use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
 
 use super::files::Source;
-use super::{DEFAULT_TOOLS, TOOLS, http, output_schema};
+use super::{http, output_schema, tools};
 use crate::config::{Loaded, models};
-use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 use crate::schema::duration_ms;
 
@@ -36,7 +36,7 @@ impl Setting<'_> {
             id: source.id.clone(),
             description: description?,
             instructions: source.text("instructions").unwrap_or_default().into(),
-            tools: tools(source, &kind, found),
+            tools: tools::allowed(source, &kind, &self.loaded.tools, found),
             kind,
             limits: limits(&model),
             model: model.model.to_string().into(),
@@ -194,34 +194,6 @@ fn limits(model: &Entry) -> Limits {
         encoding: model.encoding,
         per_message: model.message_overhead,
     }
-}
-
-/// The tools it may call, sorted: those it names, else for a model those that only read, less
-/// the denied ones.
-fn tools(source: &Source, kind: &Kind, found: &mut Diagnostics) -> Vec<Arc<str>> {
-    for key in ["tools", "deny_tools"] {
-        for item in source.texts(key).filter(|item| !TOOLS.contains(&item.text)) {
-            let name = item.text;
-            let problem = format!("agent `{}` names an unknown tool `{name}`", source.id);
-            let mut diagnostic = Diagnostic::error(item.place.clone(), problem).on(key);
-            diagnostic.help = suggestion(name, TOOLS.into_iter());
-            found.push(diagnostic);
-        }
-    }
-    let named: Vec<&str> = match (source.table.entry("tools"), kind) {
-        (Some(_), _) => source.texts("tools").map(|item| item.text).collect(),
-        (None, Kind::Llm) => DEFAULT_TOOLS.to_vec(),
-        (None, _) => Vec::new(),
-    };
-    let denied: Vec<&str> = source.texts("deny_tools").map(|item| item.text).collect();
-    let mut tools: Vec<Arc<str>> = named
-        .into_iter()
-        .filter(|name| !denied.contains(name))
-        .map(Arc::from)
-        .collect();
-    tools.sort();
-    tools.dedup();
-    tools
 }
 
 /// A table of texts.

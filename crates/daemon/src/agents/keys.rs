@@ -12,6 +12,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("model", Kind::Text),
     key("tools", Kind::Texts),
     key("deny_tools", Kind::Texts),
+    key("mcp_servers", Kind::Texts),
+    key("approve", Kind::Texts),
     key("max_turns", SOME),
     key("timeout", Kind::Duration),
     key("retries", Kind::Whole(0, 100)),
@@ -30,7 +32,5 @@ pub(crate) const KEYS: &[Key] = &[
     key("cwd", Kind::Path),
     key("url", Kind::Text),
     key("headers", Kind::TextMap),
-    awaits("mcp_servers", "tools of MCP servers"),
     awaits("max_cost_usd", "models that cost money"),
-    awaits("approve", "approvals"),
 ];

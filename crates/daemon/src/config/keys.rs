@@ -12,6 +12,8 @@ pub(crate) const ALL: &[Key] = &[
     key("store", Kind::Section(STORE)),
     key("models", Kind::Section(MODELS)),
     key("providers", Kind::Named(PROVIDER)),
+    key("mcp", Kind::Named(MCP)),
+    key("approvals", Kind::Section(APPROVALS)),
     key("compaction", Kind::Section(COMPACTION)),
     key("run", Kind::Section(RUN)),
     key("delegation", Kind::Section(DELEGATION)),
@@ -63,6 +65,24 @@ const PROVIDERS: &[&str] = &[
     "azure",
     "openai-compatible",
 ];
+
+/// The keys of `[mcp.<name>]`.
+const MCP: &[Key] = &[
+    key("command", Kind::Program),
+    key("args", Kind::Texts),
+    key("env", Kind::TextMap),
+    key("cwd", Kind::Path),
+    key("url", Kind::Text),
+    key("headers", Kind::TextMap),
+    key("token_env", Kind::Text),
+    key("start_timeout", Kind::Duration),
+    key("timeout", Kind::Duration),
+    key("tools", Kind::Texts),
+    key("contracts", Kind::TextMap),
+    key("approve", Kind::Texts),
+];
+
+const APPROVALS: &[Key] = &[key("require", Kind::Texts), key("timeout", Kind::Duration)];
 
 const RUN: &[Key] = &[
     key("lead", Kind::Text),

@@ -278,8 +278,13 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         } => (Some(*turn), Some(*id)),
         Fact::RunStepped { run, .. }
         | Fact::Delegated { run, .. }
+        | Fact::ToolsCalled { run, .. }
         | Fact::RunRetried { run, .. }
         | Fact::RunEnded { run, .. } => (None, Some(*run)),
+        Fact::ToolStarted { call }
+        | Fact::ToolEnded { call, .. }
+        | Fact::ToolInDoubt { call }
+        | Fact::ToolDecided { call, .. } => (None, Some(call.run)),
         _ => (None, None),
     }
 }

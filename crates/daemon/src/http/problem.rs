@@ -60,6 +60,7 @@ impl From<daemon::Error> for Fault {
             Error::Runtime(error) => return error.into(),
             Error::Store(error) => return error.into(),
             Error::Agents(_) | Error::Model(_) => Code::Refused,
+            Error::Tools(_) => Code::Unavailable,
             Error::Setup(_) | Error::Directory(_) | Error::Search(_) => Code::Failed,
         };
         Fault::new(code, error.to_string())
@@ -76,10 +77,13 @@ impl From<RuntimeError> for Fault {
             RuntimeError::Refused(refusal) => match refusal {
                 Refusal::AlreadyCreated
                 | Refusal::BranchBusy(_)
-                | Refusal::NothingToSeal { .. } => Code::Conflict,
+                | Refusal::NothingToSeal { .. }
+                | Refusal::Decided(_)
+                | Refusal::WrongDecision { .. } => Code::Conflict,
                 Refusal::NotCreated
                 | Refusal::UnknownBranch(_)
                 | Refusal::UnknownTurn(_)
+                | Refusal::UnknownCall(_)
                 | Refusal::UnknownRun(_) => Code::NotFound,
                 Refusal::Fold(_) => Code::Failed,
                 Refusal::KeyReused(_) => Code::KeyReused,

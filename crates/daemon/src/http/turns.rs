@@ -169,14 +169,23 @@ pub(super) async fn begin(shared: &Shared, session: &Handle, ask: &Ask) -> Resul
     Ok(turn)
 }
 
-/// Cancels a turn that takes too long.
+/// Cancels a turn that takes too long. A person's time is not the turn's.
 async fn bound(session: Handle, turn: TurnId, allowed: Duration) {
-    if tokio::time::timeout(allowed, session.wait(turn))
+    let waits = move |state: &unisono_session::State| {
+        let mut waiting = state.waiting_calls();
+        waiting.any(|waiting| waiting.turn == turn)
+    };
+    while tokio::time::timeout(allowed, session.wait(turn))
         .await
         .is_err()
-        && let Err(error) = session.cancel(turn).await
     {
-        tracing::debug!(%error, "a turn that took too long is not cancelled");
+        if session.inspect(waits).await.unwrap_or(false) {
+            continue;
+        }
+        if let Err(error) = session.cancel(turn).await {
+            tracing::debug!(%error, "a turn that took too long is not cancelled");
+        }
+        return;
     }
 }
 

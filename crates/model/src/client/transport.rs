@@ -12,7 +12,7 @@ use reqwest::redirect;
 use super::Error;
 use crate::dialect::{Dialect, Failure};
 use crate::language::{Class, Stage};
-use crate::provider::{Auth, Settings, Timeouts};
+use crate::provider::{Address, Auth, Header, Key, Settings, Timeouts};
 
 /// The version of Anthropic's interface that the dialect speaks.
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -28,30 +28,61 @@ const ALIVE: Duration = Duration::from_secs(30);
 /// machine without any can use a local server; a proxy that wants TLS is then not to be had.
 /// Servers on this machine are not asked for through a proxy.
 pub(super) fn connections(settings: &Settings) -> Result<reqwest::Client, Error> {
+    let headers = headers(settings).map_err(|_| Error::Header {
+        provider: settings.name.clone(),
+    })?;
+    let builder = builder(&settings.address, settings.timeouts.connect);
+    let built = builder.default_headers(headers).build();
+    built.map_err(|error| Error::Tls {
+        provider: settings.name.clone(),
+        reason: root(&error),
+    })
+}
+
+/// Connections of the same kind to something else than a provider, with these headers on every
+/// request; a token goes into `Authorization`. Nothing is connected yet.
+///
+/// # Errors
+/// Why encrypted connections cannot be made, or the token cannot be sent.
+pub fn plain(
+    address: &Address,
+    token: Option<&Key>,
+    headers: &[Header],
+    connect: Duration,
+) -> Result<reqwest::Client, String> {
+    let mut all = HeaderMap::new();
+    if let Some(token) = token {
+        let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
+        let mut value = value.map_err(|_| "its token cannot be sent in a header".to_owned())?;
+        value.set_sensitive(true);
+        all.insert(AUTHORIZATION, value);
+    }
+    for header in headers {
+        all.insert(header.name().clone(), header.value().clone());
+    }
+    let built = builder(address, connect).default_headers(all).build();
+    built.map_err(|error| format!("encrypted connections cannot be made: {}", root(&error)))
+}
+
+fn builder(address: &Address, connect: Duration) -> reqwest::ClientBuilder {
     // Fails if one is installed already, which then is used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
-        .default_headers(headers(settings).map_err(|_| Error::Header {
-            provider: settings.name.clone(),
-        })?)
         .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
-        .connect_timeout(settings.timeouts.connect)
+        .connect_timeout(connect)
         .pool_idle_timeout(KEPT)
         .tcp_keepalive(ALIVE)
         .http2_keep_alive_interval(ALIVE);
-    if !settings.address.is_encrypted() {
+    if !address.is_encrypted() {
         builder = builder.tls_certs_only([]);
     }
-    if settings.address.is_loopback() {
+    if address.is_loopback() {
         builder = builder.no_proxy();
     }
-    builder.build().map_err(|error| Error::Tls {
-        provider: settings.name.clone(),
-        reason: root(&error),
-    })
+    builder
 }
 
 fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {

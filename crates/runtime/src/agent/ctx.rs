@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot, Tokens};
 use unisono_model::language::{self, LanguageModel, Listener, Models, Reply, Request};
@@ -14,7 +15,7 @@ use unisono_model::prompt::Prefix;
 use unisono_search::Recalled;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
-use unisono_session::machine::DelegateCall;
+use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{Cause, Step, ToolCall, ToolResult};
 
 use super::{Failure, failure, request};
@@ -59,6 +60,32 @@ impl Waiting {
         Waiting { limit, place }
     }
 
+    /// Waits for work that others do; gives up what it holds only while that says so.
+    async fn while_held<T>(
+        &self,
+        mut held: watch::Receiver<bool>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut work => return result,
+                () = becomes(&mut held, true) => {}
+            }
+            let ended = async {
+                tokio::select! {
+                    biased;
+                    result = &mut work => Some(result),
+                    () = becomes(&mut held, false) => None,
+                }
+            };
+            if let Some(result) = self.while_waiting(ended).await {
+                return result;
+            }
+        }
+    }
+
     async fn while_waiting<T>(&self, others: impl Future<Output = T>) -> T {
         let _pause = self.limit.pause();
         if let Some(place) = &self.place {
@@ -69,6 +96,14 @@ impl Waiting {
             place.take_back().await;
         }
         result
+    }
+}
+
+/// Waits until the value is that; for ever where nobody tells any more.
+async fn becomes(told: &mut watch::Receiver<bool>, wanted: bool) {
+    let gone = told.wait_for(|now| *now == wanted).await.is_err();
+    if gone {
+        std::future::pending().await
     }
 }
 
@@ -245,7 +280,7 @@ impl Ctx {
             name: name.into(),
             arguments: arguments.into(),
         };
-        let round = if name == tools::DELEGATE {
+        let round = if tools::is_journaled(name) {
             self.next_round()
         } else {
             0
@@ -305,10 +340,30 @@ impl Ctx {
         if results.len() == count {
             return Ok(results);
         }
-        let (recorded, reason) = (results.len(), "do the same in every attempt");
-        let reason =
-            format!("round {round} was recorded with {recorded} tasks, not {count}; {reason}");
-        Err(Failure::new(Cause::BadInput, reason))
+        Err(other_round(round, results.len(), count))
+    }
+
+    /// Calls tools with effects outside and waits for what they come back with. The time limit
+    /// does not run while a person is waited for.
+    pub(crate) async fn call_outside(
+        &self,
+        round: u32,
+        calls: Vec<NewCall>,
+    ) -> Result<Vec<ToolResult>, Failure> {
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (tell, held) = watch::channel(false);
+        let count = calls.len();
+        let called = self
+            .inner
+            .line
+            .call_tools(self.run(), self.attempt(), round, calls, tell);
+        let results = self.inner.waiting.while_held(held, called).await?;
+        if results.len() == count {
+            return Ok(results);
+        }
+        Err(other_round(round, results.len(), count))
     }
 
     /// A step whose result is journaled: `f` runs at most until its result is on disk, and after
@@ -386,6 +441,14 @@ impl Ctx {
                 _ => None,
             })
     }
+}
+
+/// A round that was recorded with something else.
+fn other_round(round: u32, recorded: usize, asked: usize) -> Failure {
+    let reason = format!(
+        "round {round} was recorded with {recorded} calls, not {asked}; do the same in every attempt"
+    );
+    Failure::new(Cause::BadInput, reason)
 }
 
 fn bad_step(name: &str, what: &str, error: &serde_json::Error) -> Failure {

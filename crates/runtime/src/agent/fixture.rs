@@ -21,7 +21,7 @@ use unisono_search::{Branch, Recalled, Search};
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
 use unisono_session::brief::Brief;
 use unisono_session::event::RunRole;
-use unisono_session::machine::DelegateCall;
+use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{Step, ToolResult};
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
@@ -116,6 +116,23 @@ impl Exchange for Session {
     }
 
     /// A token a byte.
+    fn call_tools(
+        &self,
+        run: RunId,
+        attempt: u32,
+        round: u32,
+        calls: Vec<NewCall>,
+        _: tokio::sync::watch::Sender<bool>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        assert_eq!((run, attempt, round), (RunId::from_u128(3), 1, 1));
+        let results = calls.into_iter().map(|call| ToolResult {
+            call_id: call.call_id,
+            content: format!("{} says {}", call.tool, call.arguments).into(),
+            is_error: false,
+        });
+        Box::pin(std::future::ready(Ok(results.collect())))
+    }
+
     fn count(&self, texts: Vec<String>, _: Encoding) -> Later<'_, Vec<Count>> {
         let counts = texts.iter().map(|text| Count::exact(text.len() as u64));
         let counts = counts.collect();

@@ -9,6 +9,7 @@ use unisono_model::prompt::{Delegated, Outcome, Prefix, Tail};
 use unisono_session::brief::{Brief, Delivered};
 use unisono_session::run::tail::{self, Masked};
 use unisono_session::run::{Ending, Step};
+use unisono_session::tool;
 
 use super::{group, persona};
 use crate::tools;
@@ -78,8 +79,9 @@ pub(crate) fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> 
 /// delegate to.
 fn allowed(brief: &Brief) -> Arc<[Arc<str>]> {
     let alone = brief.colleagues.is_empty();
-    let tools = brief.definition.tools.iter();
+    let tools = brief.tools.iter().map(|tool| &tool.name);
     tools
+        .filter(|tool| tool::allows(&brief.definition.tools, tool))
         .filter(|tool| !alone || ***tool != *tools::DELEGATE)
         .cloned()
         .collect()

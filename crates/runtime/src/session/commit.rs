@@ -53,6 +53,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         rounds: Rounds::default(),
         prefixes: HashMap::new(),
         runs: HashMap::new(),
+        calls: HashMap::new(),
         compactions: HashMap::new(),
         active_at: now,
         told: super::told::Told::default(),

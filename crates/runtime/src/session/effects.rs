@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId};
 use unisono_search::{Branch, Recalled, Search};
-use unisono_session::brief::{Brief, CompactionJob};
+use unisono_session::brief::{Brief, CompactionJob, ToolJob};
 use unisono_session::due::{CountRequest, RenderRequest};
-use unisono_session::machine::{AttemptEnd, Counted, DelegateCall};
+use unisono_session::machine::{AttemptEnd, Counted, DelegateCall, NewCall};
 use unisono_session::run::{Cause, Step, ToolResult};
 use unisono_session::{Effect, Input};
 
@@ -26,7 +26,7 @@ use crate::supervisor;
 use crate::tokenizer;
 use crate::worker::Attempt;
 
-use super::rounds::Asked;
+use super::rounds::{self, Of, Round};
 use super::{Args, Live, Msg, Progress, render};
 
 /// Starts carrying out one effect.
@@ -36,6 +36,8 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
         Effect::Compact(job) => compact(args, live, myself, *job),
         Effect::Render(request) => render(args, myself, request),
         Effect::Dispatch(brief) => dispatch(args, live, myself, *brief),
+        Effect::CallTool(job) => call_tool(args, live, myself, *job),
+        Effect::CancelCall(place) => drop(live.calls.remove(&place)),
         // Dropping the guard cancels the attempt.
         Effect::CancelRun(run) => drop(live.runs.remove(&run)),
         Effect::CancelCompaction(turn) => drop(live.compactions.remove(&turn)),
@@ -197,6 +199,25 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) 
     });
 }
 
+/// Calls a tool. A call that is cancelled says so to its server and ends nothing.
+fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
+    let cancelled = CancellationToken::new();
+    live.calls.insert(job.place, cancelled.clone().drop_guard());
+    // Nobody may be listening.
+    let _ = args.progress.send(Progress::Run {
+        run: job.place.run,
+        text: format!("calling {}", job.tool).into(),
+    });
+    let (env, myself) = (args.env.clone(), myself.clone());
+    tokio::spawn(async move {
+        let calling = env.servers.call(&job);
+        if let Some(output) = cancelled.run_until_cancelled(calling).await {
+            let call = job.place;
+            feed(&myself, Input::ToolEnded { call, output });
+        }
+    });
+}
+
 fn wake(myself: &ActorRef<Msg>, at: Timestamp) {
     let myself = myself.clone();
     let pause = u64::try_from(at.ms_since(clock::now())).unwrap_or(0);
@@ -213,6 +234,28 @@ struct SessionLine {
     search: Search,
     tokenizer: tokenizer::Handle,
     progress: tokio::sync::broadcast::Sender<Progress>,
+}
+
+impl SessionLine {
+    /// Begins a round and waits for what comes of it.
+    fn round(
+        &self,
+        input: Input,
+        round: Round,
+        held: watch::Sender<bool>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        let (results, ended) = oneshot::channel();
+        let reply = rounds::Reply { results, held };
+        let sent = self.session.send_message(Msg::Round {
+            input,
+            round,
+            reply,
+        });
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            ended.await.map_err(|_| gone())?
+        })
+    }
 }
 
 fn gone() -> Failure {
@@ -238,18 +281,32 @@ impl Exchange for SessionLine {
         round: u32,
         calls: Vec<DelegateCall>,
     ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
-        let (reply, ended) = oneshot::channel();
-        let asked = Asked {
+        let (number, of) = (round, Of::Tasks);
+        let input = Input::Delegate {
             run,
             attempt,
             round,
             calls,
         };
-        let sent = self.session.send_message(Msg::Delegate { asked, reply });
-        Box::pin(async move {
-            sent.map_err(|_| gone())?;
-            ended.await.map_err(|_| gone())?
-        })
+        self.round(input, Round { run, number, of }, watch::Sender::new(false))
+    }
+
+    fn call_tools(
+        &self,
+        run: RunId,
+        attempt: u32,
+        round: u32,
+        calls: Vec<NewCall>,
+        held: watch::Sender<bool>,
+    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+        let (number, of) = (round, Of::Calls);
+        let input = Input::CallTools {
+            run,
+            attempt,
+            round,
+            calls,
+        };
+        self.round(input, Round { run, number, of }, held)
     }
 
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {

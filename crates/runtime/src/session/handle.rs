@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
-use unisono_context::{MessageId, RunId, SessionId, TurnId};
 use unisono_session::event::RequestKey;
+use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
 use unisono_session::machine::{Import, NewTurn};
+use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, State};
 
@@ -131,6 +132,14 @@ impl Handle {
     /// The run is not open, or the store fails.
     pub async fn cancel_run(&self, run: RunId) -> Result<(), Error> {
         self.request(Input::CancelRun { run }).await
+    }
+
+    /// Takes what a person decided about a call that waits for them. On disk when it returns.
+    ///
+    /// # Errors
+    /// No such call waits, it was decided about before, or the store fails.
+    pub async fn decide(&self, call: CallId, decision: Decision) -> Result<(), Error> {
+        self.request(Input::Decide { call, decision }).await
     }
 
     /// Starts a branch at a message, or sets it there.

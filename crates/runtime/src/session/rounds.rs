@@ -1,13 +1,13 @@
-//! Agents that wait for what they gave to others: each is told as soon as the last of its
-//! delegates has ended and that is on disk.
+//! Agents that wait for what they gave to others, or for tools they called: each is told as soon
+//! as the last of it is done with and that is on disk.
 
 use std::collections::BTreeMap;
 
 use ractor::ActorRef;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use unisono_context::RunId;
 use unisono_session::event::RunRole;
-use unisono_session::machine::DelegateCall;
+use unisono_session::run::calls::Calling;
 use unisono_session::run::{Cause, Delegation, ToolResult};
 use unisono_session::{Event, Fact, Input, State as SessionState};
 
@@ -17,90 +17,140 @@ use crate::runtime::Error;
 use super::{Msg, Phase, State};
 
 /// Who is told what came of a round.
-pub(crate) type Reply = oneshot::Sender<Result<Vec<ToolResult>, Failure>>;
+pub(crate) struct Reply {
+    pub(crate) results: oneshot::Sender<Result<Vec<ToolResult>, Failure>>,
+    /// Whether nothing is done but to wait for a person.
+    pub(crate) held: watch::Sender<bool>,
+}
 
-/// Tasks that the agent of a run gives to others at once.
-pub(crate) struct Asked {
+/// What an agent waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Round {
     pub(crate) run: RunId,
-    pub(crate) attempt: u32,
-    pub(crate) round: u32,
-    pub(crate) calls: Vec<DelegateCall>,
+    pub(crate) number: u32,
+    pub(crate) of: Of,
+}
+
+/// What a round consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Of {
+    /// Tasks for other agents.
+    Tasks,
+    /// Calls of tools.
+    Calls,
+}
+
+/// How a round stands.
+enum Standing {
+    Unknown,
+    UnderWay { held: bool },
+    Ended(Vec<ToolResult>),
 }
 
 /// Those who wait. One attempt of a run is under way at a time: a later one takes the place of
 /// an earlier one that nobody listens to any more.
 #[derive(Default)]
 pub(super) struct Rounds {
-    /// By run and round.
-    waiting: BTreeMap<(RunId, u32), Reply>,
+    waiting: BTreeMap<Round, Reply>,
     /// Told when the journal is on disk up to that event.
     ended: Vec<(u64, Reply, Vec<ToolResult>)>,
 }
 
 impl State {
-    /// Takes the tasks; the reply waits until the last one is done.
-    pub(super) fn on_delegate(&mut self, myself: &ActorRef<Msg>, asked: Asked, reply: Reply) {
-        let Asked {
-            run,
-            attempt,
-            round,
-            calls,
-        } = asked;
-        let input = Input::Delegate {
-            run,
-            attempt,
-            round,
-            calls,
-        };
+    /// Takes what begins a round; the reply waits until the last of it is done.
+    pub(super) fn on_round(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        input: Input,
+        round: Round,
+        reply: Reply,
+    ) {
         match self.decide(input) {
             Ok(reaction) => self.react(myself, reaction),
-            Err(error) => return drop(reply.send(Err(lost(&error)))),
+            Err(error) => return drop(reply.results.send(Err(lost(&error)))),
         }
         if let Phase::Live(live) = &mut self.phase {
             let (state, decided) = (live.machine.state(), live.decided);
-            live.rounds.wait(state, (run, round), decided, reply);
+            live.rounds.wait(state, round, decided, reply);
             live.rounds.durable(live.outbox.durable());
+        }
+    }
+}
+
+impl Round {
+    fn standing(&self, state: &SessionState) -> Standing {
+        match self.of {
+            Of::Tasks => match state.delegation(self.run, self.number) {
+                Delegation::Unknown => Standing::Unknown,
+                Delegation::UnderWay => Standing::UnderWay { held: false },
+                Delegation::Ended(results) => Standing::Ended(results),
+            },
+            Of::Calls => match state.calling(self.run, self.number) {
+                Calling::Unknown => Standing::Unknown,
+                Calling::UnderWay { held } => Standing::UnderWay { held },
+                Calling::Ended(results) => Standing::Ended(results),
+            },
         }
     }
 }
 
 impl Rounds {
     /// Registers somebody who waits for a round.
-    fn wait(&mut self, state: &SessionState, key: (RunId, u32), decided: u64, reply: Reply) {
-        match state.delegation(key.0, key.1) {
-            Delegation::UnderWay => drop(self.waiting.insert(key, reply)),
-            Delegation::Ended(results) => self.ended.push((decided, reply, results)),
-            Delegation::Unknown => {
+    fn wait(&mut self, state: &SessionState, round: Round, decided: u64, reply: Reply) {
+        match round.standing(state) {
+            Standing::UnderWay { held } => {
+                reply.held.send_replace(held);
+                self.waiting.insert(round, reply);
+            }
+            Standing::Ended(results) => self.ended.push((decided, reply, results)),
+            Standing::Unknown => {
                 let failure = Failure::new(Cause::Panic, "the run is not under way any more");
                 // Its attempt has been given up already.
-                let _ = reply.send(Err(failure));
+                let _ = reply.results.send(Err(failure));
             }
         }
     }
 
-    /// Looks at what was decided: a round whose last run ended is over, and who has ended itself
+    /// Looks at what was decided: a round whose last part ended is over, and who has ended itself
     /// waits for nothing.
     pub(super) fn decided(&mut self, state: &SessionState, events: &[Event], decided: u64) {
-        if self.waiting.is_empty() {
-            return;
-        }
         for event in events {
-            let Fact::RunEnded { run, .. } = &event.fact else {
-                continue;
-            };
-            let own = self.waiting.range((*run, 0)..=(*run, u32::MAX));
-            for key in own.map(|(key, _)| *key).collect::<Vec<_>>() {
-                self.waiting.remove(&key);
+            if self.waiting.is_empty() {
+                return;
             }
-            let Some(RunRole::Child { parent, round, .. }) = state.run(*run).map(|run| run.role)
-            else {
-                continue;
-            };
-            let key = (parent, round);
-            if let Delegation::Ended(results) = state.delegation(parent, round)
-                && let Some(reply) = self.waiting.remove(&key)
-            {
-                self.ended.push((decided, reply, results));
+            match &event.fact {
+                Fact::RunEnded { run, .. } => {
+                    self.waiting.retain(|round, _| round.run != *run);
+                    let role = state.run(*run).map(|run| run.role);
+                    if let Some(RunRole::Child { parent, round, .. }) = role {
+                        let (run, number, of) = (parent, round, Of::Tasks);
+                        self.look(state, Round { run, number, of }, decided);
+                    }
+                }
+                Fact::ToolStarted { call }
+                | Fact::ToolEnded { call, .. }
+                | Fact::ToolInDoubt { call }
+                | Fact::ToolDecided { call, .. } => {
+                    let (run, number, of) = (call.run, call.round, Of::Calls);
+                    self.look(state, Round { run, number, of }, decided);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn look(&mut self, state: &SessionState, round: Round, decided: u64) {
+        match round.standing(state) {
+            Standing::Unknown => {}
+            Standing::UnderWay { held } => {
+                if let Some(reply) = self.waiting.get(&round) {
+                    reply.held.send_replace(held);
+                }
+            }
+            Standing::Ended(results) => {
+                if let Some(reply) = self.waiting.remove(&round) {
+                    self.ended.push((decided, reply, results));
+                }
             }
         }
     }
@@ -113,7 +163,7 @@ impl Rounds {
         let ready = self.ended.extract_if(.., |(seq, _, _)| *seq <= durable);
         for (_, reply, results) in ready {
             // The attempt may have been given up.
-            let _ = reply.send(Ok(results));
+            let _ = reply.results.send(Ok(results));
         }
     }
 
@@ -122,7 +172,7 @@ impl Rounds {
         let ended = self.ended.drain(..).map(|(_, reply, _)| reply);
         let waiting = std::mem::take(&mut self.waiting).into_values();
         for reply in ended.chain(waiting) {
-            let _ = reply.send(Err(lost(error)));
+            let _ = reply.results.send(Err(lost(error)));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Stopping work of a session that nobody works on: it is only journaled, nothing is started.
+//! Stopping or allowing work of a session that nobody works on: it is only journaled, nothing is
+//! started.
 
 use unisono_context::SessionId;
 use unisono_session::Input;
@@ -9,18 +10,18 @@ use crate::runtime::Error;
 
 use super::commit;
 
-/// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, with all
-/// that follows from it. What is open besides stays so and goes on when the session is opened.
+/// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, or what a
+/// person decided about a call ([`Input::Decide`]), with all that follows from it. What is open besides stays so and goes on when the session is opened.
 /// The journal must be this process's alone: whoever else works on the session is fenced.
 ///
 /// # Errors
 /// It is not open, or the journal cannot be read or written.
-pub async fn settle(journal: &Journal, session: SessionId, cancel: Input) -> Result<(), Error> {
+pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Result<(), Error> {
     if !journal.exists(session).await? {
         return Err(Error::UnknownSession(session));
     }
     let (mut live, recovered) = commit::load(journal, session).await?;
-    let decided = live.machine.handle(cancel, clock::now())?;
+    let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();
     let (epoch, durable) = (live.epoch, live.outbox.durable());
     let open = live.machine.state().open_turns().count();

@@ -1,0 +1,275 @@
+//! MCP servers, and which calls of tools wait for a person.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use unisono_model::provider::{Address, Header};
+use unisono_runtime::mcp::{Reach, Server, is_server_name};
+use unisono_runtime::tools::BUILT_IN;
+use unisono_session::agent::Command;
+use unisono_session::tool::{ApprovalRule, Contract};
+
+use super::{Config, TimeText, Variables};
+use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+
+/// How long a server may take to start and to list its tools.
+const START_TIMEOUT_MS: u64 = 30_000;
+/// How long one call may take.
+const TIMEOUT_MS: u64 = 60_000;
+
+/// `[mcp.<name>]`: a server whose tools agents may be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct McpServer {
+    /// The program that is the server.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables set for it.
+    pub env: BTreeMap<String, String>,
+    /// Its working directory, absolute.
+    pub cwd: Option<PathBuf>,
+    /// The address of a server that is spoken to by streamable HTTP.
+    pub url: Option<String>,
+    /// Sent with each request.
+    pub headers: BTreeMap<String, String>,
+    /// The environment variable that holds its bearer token.
+    pub token_env: Option<String>,
+    /// The time for its start and for listing its tools.
+    pub start_timeout: Option<TimeText>,
+    /// The time for one call.
+    pub timeout: Option<TimeText>,
+    /// Which of its tools are offered, by the names it gives them.
+    pub tools: Vec<String>,
+    /// What repeated calls do, by the names it gives its tools.
+    pub contracts: BTreeMap<String, String>,
+    /// Which calls wait for a person, by the names it gives its tools.
+    pub approve: Vec<String>,
+}
+
+/// Which calls of tools wait for a person, whoever makes them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Approvals {
+    /// Rules: `server__tool`, or `server__tool(argument=value)`.
+    pub require: Vec<String>,
+    /// How long a call waits before it is denied.
+    pub timeout: TimeText,
+}
+
+/// The servers, and the rules about approval that hold for every agent.
+#[derive(Clone, Debug, Default)]
+pub struct Tools {
+    /// By name.
+    pub servers: Vec<Server>,
+    /// In the order in which they are looked at.
+    pub approvals: Vec<ApprovalRule>,
+}
+
+impl Tools {
+    /// Whether there is a server of that name.
+    pub fn has(&self, server: &str) -> bool {
+        self.servers.iter().any(|known| *known.name == *server)
+    }
+}
+
+/// The variables of the environment that hold tokens of servers.
+pub(crate) fn token_variables(
+    servers: &BTreeMap<String, McpServer>,
+) -> impl Iterator<Item = String> {
+    servers
+        .values()
+        .filter_map(|server| server.token_env.clone())
+}
+
+/// Reads a rule about approval, or says what is wrong with it.
+///
+/// # Errors
+/// As told to a person.
+pub(crate) fn rule(text: &str) -> Result<ApprovalRule, String> {
+    let rule = ApprovalRule::parse(text).map_err(|wrong| format!("the rule `{text}`: {wrong}"))?;
+    if BUILT_IN.contains(&&*rule.tool) {
+        return Err(format!(
+            "the rule `{text}` names a built-in tool; only calls of servers' tools wait for a person"
+        ));
+    }
+    Ok(rule)
+}
+
+/// Reads the servers and the rules; what is wrong is told and left out.
+pub(super) fn read(
+    config: &Config,
+    variables: &Variables,
+    place: &dyn Fn(&[&str]) -> Place,
+    found: &mut Diagnostics,
+) -> Tools {
+    let mut reader = Reader { place, found };
+    let mut tools = Tools::default();
+    for text in &config.approvals.require {
+        match rule(text) {
+            Ok(rule) => tools.approvals.push(rule),
+            Err(wrong) => reader.fault(&["approvals", "require"], wrong),
+        }
+    }
+    for (name, own) in &config.mcp {
+        if let Some(server) = reader.server(name, own, variables) {
+            tools.approvals.extend(reader.rules(name, own));
+            tools.servers.push(server);
+        }
+    }
+    tools
+}
+
+struct Reader<'r> {
+    place: &'r dyn Fn(&[&str]) -> Place,
+    found: &'r mut Diagnostics,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, path: &[&str], problem: impl ToString) {
+        let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
+        self.found.push(diagnostic.on(path.join(".")));
+    }
+
+    fn server(&mut self, name: &str, own: &McpServer, variables: &Variables) -> Option<Server> {
+        if !is_server_name(name) {
+            let problem = format!(
+                "`{name}` cannot be the name of a tool server: letters a-z, digits, `-` and single \
+                 `_`, at most 32, no `_` at its end"
+            );
+            self.fault(&["mcp", name], problem);
+            return None;
+        }
+        let reach = self.reach(name, own, variables);
+        let contracts = self.contracts(name, own);
+        let time = |own: &Option<TimeText>, default| {
+            Duration::from_millis(own.as_ref().map_or(default, TimeText::ms))
+        };
+        Some(Server {
+            name: name.into(),
+            reach: reach?,
+            start_timeout: time(&own.start_timeout, START_TIMEOUT_MS),
+            timeout: time(&own.timeout, TIMEOUT_MS),
+            tools: own.tools.iter().map(|tool| tool.as_str().into()).collect(),
+            contracts: contracts?,
+        })
+    }
+
+    fn reach(&mut self, name: &str, own: &McpServer, variables: &Variables) -> Option<Reach> {
+        match (&own.command, &own.url) {
+            (Some(program), None) => {
+                self.without_effect(name, own.token_env.is_some(), "token_env", "url");
+                self.without_effect(name, !own.headers.is_empty(), "headers", "url");
+                let text = |text: &String| Arc::from(text.as_str());
+                Some(Reach::Program(Command {
+                    program: program.as_str().into(),
+                    args: own.args.iter().map(text).collect(),
+                    env: own.env.iter().map(|(k, v)| (text(k), text(v))).collect(),
+                    cwd: own.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into()),
+                }))
+            }
+            (None, Some(url)) => {
+                self.without_effect(name, !own.args.is_empty(), "args", "command");
+                self.without_effect(name, !own.env.is_empty(), "env", "command");
+                self.without_effect(name, own.cwd.is_some(), "cwd", "command");
+                self.address(name, own, url, variables)
+            }
+            (None, None) => {
+                let problem = format!(
+                    "tool server `{name}` has neither `command` (a program) nor `url` (an address)"
+                );
+                self.fault(&["mcp", name], problem);
+                None
+            }
+            (Some(_), Some(_)) => {
+                let problem = format!("tool server `{name}` has both `command` and `url`");
+                self.fault(&["mcp", name, "url"], problem);
+                None
+            }
+        }
+    }
+
+    fn address(
+        &mut self,
+        name: &str,
+        own: &McpServer,
+        url: &str,
+        variables: &Variables,
+    ) -> Option<Reach> {
+        let mut faults = Vec::new();
+        let url = Address::parse(url).map_err(|error| faults.push(("url", error.to_string())));
+        let mut headers = Vec::new();
+        for (header, value) in &own.headers {
+            match Header::new(header, value) {
+                Ok(header) => headers.push(header),
+                Err(error) => faults.push(("headers", error.to_string())),
+            }
+        }
+        let mut token = None;
+        if let Some(variable) = &own.token_env {
+            match variables.key(&[variable]) {
+                Ok(Some(key)) => token = Some(key),
+                Ok(None) => {
+                    let problem =
+                        format!("the variable {variable} is not set; put the token there");
+                    faults.push(("token_env", problem));
+                }
+                Err(error) => faults.push(("token_env", error.to_string())),
+            }
+        }
+        let sound = faults.is_empty();
+        for (key, problem) in faults {
+            self.fault(&["mcp", name, key], problem);
+        }
+        sound.then_some(Reach::Address {
+            url: url.ok()?,
+            headers,
+            token,
+        })
+    }
+
+    fn contracts(&mut self, name: &str, own: &McpServer) -> Option<Vec<(Arc<str>, Contract)>> {
+        let mut contracts = Vec::new();
+        for (tool, written) in &own.contracts {
+            match Contract::named(written) {
+                Some(contract) => contracts.push((Arc::from(tool.as_str()), contract)),
+                None => {
+                    let known = Contract::ALL.map(Contract::name).join(", ");
+                    let problem = format!("`{written}` is no contract; there are: {known}");
+                    self.fault(&["mcp", name, "contracts", tool], problem);
+                    return None;
+                }
+            }
+        }
+        Some(contracts)
+    }
+
+    /// The rules of a server, with the names models know its tools by.
+    fn rules(&mut self, name: &str, own: &McpServer) -> Vec<ApprovalRule> {
+        let mut rules = Vec::new();
+        for text in &own.approve {
+            match ApprovalRule::parse(text) {
+                Ok(rule) => rules.push(ApprovalRule {
+                    tool: format!("{name}__{}", rule.tool).into(),
+                    ..rule
+                }),
+                Err(wrong) => {
+                    let wrong = format!("the rule `{text}`: {wrong}");
+                    self.fault(&["mcp", name, "approve"], wrong);
+                }
+            }
+        }
+        rules
+    }
+
+    fn without_effect(&mut self, name: &str, is_set: bool, key: &str, needs: &str) {
+        if is_set {
+            let place = (self.place)(&["mcp", name, key]);
+            let problem = format!("`{key}` has no effect: it is for servers with `{needs}`");
+            let diagnostic = Diagnostic::warning(place, problem);
+            self.found.push(diagnostic.on(format!("mcp.{name}.{key}")));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Tools of MCP servers: who they are, what they offer, how they are called.
+//!
+//! ```text
+//! effects ─ call ─► Servers ─ Connect ─► server (actor) ─ starts ─► stdio: a program, or HTTP
+//!                      └──────────── Connection::call ────────────────►┘
+//! ```
+//!
+//! A model knows a tool as `<server>__<tool>`. Servers are started when one of their tools is
+//! first needed; a turn keeps the list that was frozen with it, whatever a server lists later.
+
+mod connection;
+mod http;
+mod names;
+mod output;
+pub(crate) mod server;
+mod stdio;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use unisono_context::snapshot::ToolSpec;
+use unisono_model::provider::{Address, Header, Key};
+use unisono_session::agent::Command;
+use unisono_session::brief::ToolJob;
+use unisono_session::run::calls::Output;
+use unisono_session::tool::{Contract, allows, matches};
+
+use crate::slot::Slot;
+use connection::Connection;
+pub use names::{SEPARATOR, is_server_name, server_of};
+
+/// A server as it is configured.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Its name: what its tools' names begin with.
+    pub name: Arc<str>,
+    /// Where it is.
+    pub reach: Reach,
+    /// How long it may take to start and to list its tools.
+    pub start_timeout: Duration,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// Which of its tools are offered, as patterns of the names it gives them; `!` denies.
+    pub tools: Vec<Arc<str>>,
+    /// What repeated calls do, by patterns of the names it gives its tools. Comes before what the
+    /// server says itself.
+    pub contracts: Vec<(Arc<str>, Contract)>,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    /// A program on this machine, spoken to by its standard input and output.
+    Program(Command),
+    /// An address, spoken to by streamable HTTP.
+    Address {
+        /// The address.
+        url: Address,
+        /// Headers of every request.
+        headers: Vec<Header>,
+        /// Sent as a bearer token.
+        token: Option<Key>,
+    },
+}
+
+/// A tool that a server offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// What models are told of it.
+    pub spec: ToolSpec,
+    /// What a repeated call of it does.
+    pub contract: Contract,
+}
+
+/// A server that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tool server `{server}` {reason}")]
+pub struct Fault {
+    /// The server.
+    pub server: Arc<str>,
+    /// What happened.
+    pub reason: Arc<str>,
+}
+
+impl Server {
+    /// The contract of a tool, by what is configured, else by what the server says of it. Of
+    /// several patterns that fit, the longest counts.
+    fn contract(&self, tool: &str, said: Contract) -> Contract {
+        let fit = self
+            .contracts
+            .iter()
+            .filter(|(name, _)| matches(name, tool));
+        let longest = fit.max_by_key(|(name, _)| name.len());
+        longest.map_or(said, |(_, contract)| *contract)
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        self.tools.is_empty() || allows(&self.tools, tool)
+    }
+
+    fn fault(&self, reason: impl Into<Arc<str>>) -> Fault {
+        Fault {
+            server: self.name.clone(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// All servers, by name.
+#[derive(Clone, Default)]
+pub(crate) struct Servers(BTreeMap<Arc<str>, Handle>);
+
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// What others hold of one.
+#[derive(Clone)]
+struct Handle {
+    server: Arc<Server>,
+    slot: Slot<server::Msg>,
+}
+
+impl Servers {
+    pub(crate) fn add(&mut self, server: Arc<Server>, slot: Slot<server::Msg>) {
+        let name = server.name.clone();
+        self.0.insert(name, Handle { server, slot });
+    }
+
+    /// The tools that a server offers now, by name. Starts it if it is not there.
+    pub(crate) async fn offers(&self, name: &str) -> Result<Vec<Offer>, Fault> {
+        let handle = self.get(name)?;
+        let connection = handle.connect().await?;
+        let listing = tokio::time::timeout(handle.server.start_timeout, connection.list());
+        let listed = listing.await.unwrap_or_else(|_| {
+            let limit = handle.server.start_timeout.as_secs_f64();
+            Err(format!("did not list its tools within {limit:.1} s"))
+        });
+        let tools = listed.map_err(|reason| handle.server.fault(reason))?;
+        Ok(names::offers(&handle.server, &tools))
+    }
+
+    /// Makes a call. Whatever goes wrong is told to the model.
+    pub(crate) async fn call(&self, job: &ToolJob) -> Output {
+        let limit = job.max_chars;
+        match self.try_call(job).await {
+            Ok(output) => output.cut(limit),
+            Err(reason) => Output {
+                content: format!("[failed: {reason}]").into(),
+                is_error: true,
+            }
+            .cut(limit),
+        }
+    }
+
+    async fn try_call(&self, job: &ToolJob) -> Result<Output, String> {
+        let name = server_of(&job.tool).unwrap_or_default();
+        let handle = self.get(name).map_err(|fault| fault.to_string())?;
+        let connection = handle.connect().await.map_err(|fault| fault.to_string())?;
+        let told = |reason: String| handle.server.fault(reason).to_string();
+        let tool = connection.find(&handle.server, &job.tool).await;
+        let tool = tool.map_err(told)?;
+        let limit = handle.server.timeout;
+        let call = tokio::time::timeout(limit, connection.call(tool, job));
+        let called = call.await.unwrap_or_else(|_| {
+            let limit = limit.as_secs_f64();
+            Err(format!("gave no answer within {limit:.1} s"))
+        });
+        called.map_err(|reason| {
+            let unknown = match job.contract {
+                Contract::Pure => "",
+                Contract::Idempotent | Contract::AtMostOnce => {
+                    "; whether it did what was asked is not known: look before you call it again"
+                }
+            };
+            format!("{}{unknown}", told(reason))
+        })
+    }
+
+    fn get(&self, name: &str) -> Result<&Handle, Fault> {
+        self.0.get(name).ok_or_else(|| Fault {
+            server: name.into(),
+            reason: "is not configured any more".into(),
+        })
+    }
+}
+
+impl Handle {
+    async fn connect(&self) -> Result<Connection, Fault> {
+        let gone = || {
+            self.server
+                .fault("is not to be had: the runtime is stopping")
+        };
+        let (reply, connected) = tokio::sync::oneshot::channel();
+        let sent = self.slot.send(server::Msg::Connect(reply)).await;
+        sent.map_err(|_| gone())?;
+        connected.await.map_err(|_| gone())?
+    }
+}
+
+/// Limits what a model is told.
+trait Cut {
+    fn cut(self, chars: usize) -> Self;
+}
+
+impl Cut for Output {
+    fn cut(mut self, chars: usize) -> Output {
+        self.content = output::cut(&self.content, chars);
+        self
+    }
+}

@@ -1,0 +1,231 @@
+//! A server that is there: its tools listed, its tools called.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    MetaObject, PaginatedRequestParams, ProtocolVersion, RequestMetaObject, Tool,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, Peer, RoleClient, RunningService,
+    serve_client_with_lifecycle_and_ct,
+};
+use rmcp::transport::IntoTransport;
+use rmcp::{ClientHandler, ServiceError};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use unisono_session::brief::ToolJob;
+use unisono_session::run::calls::Output;
+use unisono_session::tool::Contract;
+
+use super::{Server, names, output};
+
+/// The most tools that a server may list.
+const TOOLS_MAX: usize = 1_000;
+/// Under this name a server finds the key by which it knows a repeated call.
+const KEY: &str = "idempotencyKey";
+
+/// What went wrong with a connection, told once and seen by all who wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trouble(Arc<OnceLock<String>>);
+
+impl Trouble {
+    /// Tells of it; the first to tell is heard.
+    pub(super) fn tell(&self, what: impl Into<String>) {
+        let _ = self.0.set(what.into());
+    }
+
+    /// What went wrong, or else that.
+    pub(super) fn or(&self, otherwise: impl FnOnce() -> String) -> String {
+        self.0.get().cloned().unwrap_or_else(otherwise)
+    }
+}
+
+/// Who we are to a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Us;
+
+impl ClientHandler for Us {
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new("unisono", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), us)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+/// A server that answered. Clones are of the same connection.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    peer: Peer<RoleClient>,
+    tools: Arc<Mutex<Arc<[Tool]>>>,
+    trouble: Trouble,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
+/// A connection, and what carries it until it is cancelled or lost.
+pub(crate) type Opened = (Connection, RunningService<RoleClient, Us>);
+
+/// Agrees on a revision of the protocol with a server: the current one, or the one before it.
+/// One that takes no question before the handshake is asked the old way only (`plainly`).
+///
+/// # Errors
+/// Why there is no connection, and whether the old way may work.
+pub(super) async fn open<T, E, A>(
+    transport: T,
+    trouble: Trouble,
+    plainly: bool,
+    cancelled: CancellationToken,
+) -> Result<Opened, (String, bool)>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let lifecycle = if plainly {
+        ClientLifecycleMode::Initialize
+    } else {
+        ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        }
+    };
+    let served = serve_client_with_lifecycle_and_ct(Us, transport, lifecycle, cancelled).await;
+    match served {
+        Ok(service) => {
+            let connection = Connection {
+                peer: service.peer().clone(),
+                tools: Arc::new(Mutex::new(Arc::from([]))),
+                trouble,
+            };
+            Ok((connection, service))
+        }
+        Err(error) => {
+            let closed = matches!(error, ClientInitializeError::ConnectionClosed(_));
+            let reason = trouble.or(|| format!("could not be spoken to: {}", chain(&error)));
+            Err((reason, closed && !plainly))
+        }
+    }
+}
+
+impl Connection {
+    /// What went wrong with it.
+    pub(super) fn trouble(&self) -> String {
+        self.trouble.or(|| "closed the connection".to_owned())
+    }
+
+    /// The tools it lists now.
+    ///
+    /// # Errors
+    /// What it did instead.
+    pub(super) async fn list(&self) -> Result<Arc<[Tool]>, String> {
+        let mut tools: Vec<Tool> = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = PaginatedRequestParams::default().with_cursor(cursor);
+            let listed = self.peer.list_tools(Some(page)).await;
+            let listed = listed.map_err(|error| self.told("did not list its tools", &error))?;
+            tools.extend(listed.tools);
+            if tools.len() > TOOLS_MAX {
+                return Err(format!(
+                    "lists more than {TOOLS_MAX} tools; name those that are needed in its `tools`"
+                ));
+            }
+            cursor = listed.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let tools: Arc<[Tool]> = tools.into();
+        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools.clone();
+        Ok(tools)
+    }
+
+    /// The tool that a model knows under that name. One that is not in the last list may be in a
+    /// new one.
+    ///
+    /// # Errors
+    /// It has none, or does not say.
+    pub(super) async fn find(&self, server: &Server, shown: &str) -> Result<Tool, String> {
+        let known = |tools: &[Tool]| {
+            let mut offered = tools.iter().filter(|tool| server.offers(&tool.name));
+            offered
+                .find(|tool| names::shown(&server.name, &tool.name) == shown)
+                .cloned()
+        };
+        let listed = self
+            .tools
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(tool) = known(&listed) {
+            return Ok(tool);
+        }
+        let listing = tokio::time::timeout(server.start_timeout, self.list());
+        let tools = listing.await.unwrap_or_else(|_| {
+            let limit = server.start_timeout.as_secs_f64();
+            Err(format!("did not list its tools within {limit:.1} s"))
+        })?;
+        known(&tools).ok_or_else(|| format!("does not offer the tool `{shown}` any more"))
+    }
+
+    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    ///
+    /// # Errors
+    /// What the server did instead of answering.
+    pub(super) async fn call(&self, tool: Tool, job: &ToolJob) -> Result<Output, String> {
+        let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
+        let mut params = CallToolRequestParams::new(tool.name);
+        if let Value::Object(arguments) = arguments {
+            params = params.with_arguments(arguments);
+        }
+        if job.contract != Contract::Pure {
+            let mut meta = MetaObject::new();
+            meta.0
+                .insert(KEY.to_owned(), Value::String(job.id.to_string()));
+            params.meta = Some(RequestMetaObject(meta));
+        }
+        match self.peer.call_tool_once(params).await {
+            Ok(CallToolResponse::Complete(result)) => Ok(output::of(result)),
+            Ok(CallToolResponse::InputRequired(_)) => {
+                Err("asks for input of its own, which nobody here can give".to_owned())
+            }
+            Ok(_) => {
+                Err("answered with a task to be waited for, which is not supported".to_owned())
+            }
+            // The server's own words about the call: an answer, and not a broken server.
+            Err(ServiceError::McpError(error)) => Ok(Output {
+                content: format!("[failed: {}]", error.message).into(),
+                is_error: true,
+            }),
+            Err(error) => Err(self.told("did not answer", &error)),
+        }
+    }
+
+    fn told(&self, what: &str, error: &ServiceError) -> String {
+        match error {
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.trouble(),
+            error => self.trouble.or(|| format!("{what}: {}", chain(error))),
+        }
+    }
+}
+
+/// An error with what led to it, each once.
+fn chain(error: &dyn std::error::Error) -> Cow<'static, str> {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let own = source.to_string();
+        if !text.contains(&own) {
+            text.push_str(": ");
+            text.push_str(&own);
+        }
+        next = source.source();
+    }
+    text.into()
+}

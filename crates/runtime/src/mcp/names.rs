@@ -1,0 +1,118 @@
+//! What tools are called, and what models are told of them.
+
+use rmcp::model::Tool;
+use unisono_context::digest::Hasher;
+use unisono_context::snapshot::ToolSpec;
+use unisono_session::tool::Contract;
+
+use super::{Offer, Server};
+
+/// Between a server's name and its tool's.
+pub const SEPARATOR: &str = "__";
+
+/// The longest name of a tool that every provider takes, in bytes.
+const LONGEST: usize = 64;
+/// Hex digits that tell names apart which had to be changed.
+const MARK: usize = 8;
+
+/// The server whose tool it is; none for a tool that is built in.
+pub fn server_of(tool: &str) -> Option<&str> {
+    tool.split_once(SEPARATOR).map(|(server, _)| server)
+}
+
+/// Whether a text can be a server's name: `[a-z0-9][a-z0-9_-]*`, at most 32 bytes, no `__`.
+pub fn is_server_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    starts
+        && name.len() <= 32
+        && name.chars().all(inner)
+        && !name.contains(SEPARATOR)
+        && !name.ends_with('_')
+}
+
+/// What a model knows a tool as: it follows from the two names alone. One that providers would
+/// not take is changed, and marked with digits of a digest of what it was.
+pub(super) fn shown(server: &str, tool: &str) -> String {
+    let name = format!("{server}{SEPARATOR}{tool}");
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.len() <= LONGEST && name.chars().all(fits) && !tool.is_empty() {
+        return name;
+    }
+    let digest = Hasher::new("unisono/tool-name", 1).str(&name).finish();
+    let digits: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let kept = LONGEST - MARK - 1;
+    let changed = name.chars().map(|c| if fits(c) { c } else { '_' });
+    let changed: String = changed.take(kept).collect();
+    format!("{changed}_{}", &digits[..MARK])
+}
+
+/// The tools that a server offers, by name, each once.
+pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<Offer> {
+    let offered = tools.iter().filter(|tool| server.offers(&tool.name));
+    let mut offers: Vec<Offer> = offered
+        .map(|tool| Offer {
+            spec: ToolSpec {
+                name: shown(&server.name, &tool.name).into(),
+                description: tool.description.as_deref().unwrap_or_default().into(),
+                input_schema: schema(tool).into(),
+            },
+            contract: server.contract(&tool.name, said(tool)),
+        })
+        .collect();
+    offers.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+    offers.dedup_by(|a, b| a.spec.name == b.spec.name);
+    offers
+}
+
+fn schema(tool: &Tool) -> String {
+    let any = || r#"{"type":"object"}"#.to_owned();
+    serde_json::to_string(&tool.input_schema).unwrap_or_else(|_| any())
+}
+
+/// What the server says of a repeated call.
+fn said(tool: &Tool) -> Contract {
+    let hints = tool.annotations.as_ref();
+    let read_only = hints.and_then(|hints| hints.read_only_hint);
+    let idempotent = hints.and_then(|hints| hints.idempotent_hint);
+    match (read_only, idempotent) {
+        (Some(true), _) => Contract::Pure,
+        (_, Some(true)) => Contract::Idempotent,
+        _ => Contract::AtMostOnce,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Names that every provider takes.
+
+    use super::*;
+
+    #[test]
+    fn a_name_follows_from_server_and_tool_alone() {
+        assert_eq!(shown("files", "read"), "files__read");
+        assert_eq!(shown("files", "a/b.c"), "files__a_b_c_eb5fb2d6");
+        assert_ne!(shown("files", "a/b.c"), shown("files", "a.b/c"));
+        let long = "x".repeat(100);
+        assert_eq!(shown("files", &long).len(), LONGEST);
+        assert_ne!(shown("files", &long), shown("files", &"x".repeat(101)));
+        assert_eq!(server_of("files__a__b"), Some("files"));
+        assert_eq!(server_of("recall"), None);
+    }
+
+    #[test]
+    fn a_server_is_told_from_its_tool() {
+        for (name, expected) in [
+            ("files", true),
+            ("my-files_2", true),
+            ("", false),
+            ("_files", false),
+            ("files_", false),
+            ("my__files", false),
+            ("Files", false),
+            (&*"x".repeat(33), false),
+        ] {
+            assert_eq!(is_server_name(name), expected, "{name}");
+        }
+    }
+}

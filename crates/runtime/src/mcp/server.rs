@@ -1,0 +1,275 @@
+//! The actor of one MCP server: connects when somebody wants to use it, and again when it is
+//! lost.
+//!
+//! Owns the connection, or the program behind it. Whoever makes a call sends to it through
+//! [`Servers`](super::Servers) and then uses the connection itself, so that no call waits for
+//! another one. A server that is lost is connected again after a pause, when it is wanted; one
+//! that is lost too often is left alone for a while, and its callers are told so at once. Those
+//! who wait are bounded by the runs at work. It ends with the supervisor, and the program with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use unisono_context::Timestamp;
+
+use super::connection::{self, Connection, Opened, Trouble};
+use super::stdio::Program;
+use super::{Fault, Reach, Server, http};
+use crate::clock;
+use crate::restart::{History, Intensity, Verdict};
+
+/// Who is told of the connection.
+pub(crate) type Reply = oneshot::Sender<Result<Connection, Fault>>;
+
+/// What a server's actor is sent.
+pub(crate) enum Msg {
+    /// Give the connection, made if there is none.
+    Connect(Reply),
+    /// An attempt to connect has ended.
+    Opened {
+        attempt: u64,
+        result: Result<Box<Opened>, Refused>,
+    },
+    /// The connection is lost.
+    Lost { attempt: u64 },
+    /// A pause is over.
+    Again,
+}
+
+/// There is no connection.
+pub(crate) struct Refused {
+    reason: String,
+    /// The server may take the handshake of the revision before.
+    plainly: bool,
+}
+
+/// What a server's actor is made of.
+pub(crate) struct Args {
+    pub(crate) server: Arc<Server>,
+    /// Variables that its program does not inherit.
+    pub(crate) withheld: Arc<BTreeSet<String>>,
+    pub(crate) intensity: Intensity,
+}
+
+/// The actor.
+pub(crate) struct ToolServer;
+
+/// How it stands with the connection.
+enum Phase {
+    /// Nobody wanted it yet, or it may be made again.
+    Idle,
+    /// It is being made.
+    Opening,
+    /// It is there.
+    Live(Connection),
+    /// It was lost a moment ago.
+    Pausing,
+    /// It was lost too often.
+    LeftAlone { until: Timestamp, reason: String },
+}
+
+pub(crate) struct State {
+    args: Args,
+    phase: Phase,
+    waiting: Vec<Reply>,
+    /// Cancels the connection, or the attempt at it.
+    guard: Option<DropGuard>,
+    attempt: u64,
+    history: History,
+    /// It takes only the handshake of the revision before.
+    plainly: bool,
+}
+
+impl State {
+    fn on_connect(&mut self, myself: &ActorRef<Msg>, reply: Reply) {
+        if let Phase::LeftAlone { until, reason } = &self.phase {
+            if clock::now() < *until {
+                let fault = self.args.server.fault(reason.as_str());
+                return drop(reply.send(Err(fault)));
+            }
+            self.phase = Phase::Idle;
+        }
+        match &self.phase {
+            // Whoever asked may have been cancelled.
+            Phase::Live(connection) => drop(reply.send(Ok(connection.clone()))),
+            Phase::Idle => {
+                self.waiting.push(reply);
+                self.open(myself);
+            }
+            Phase::Opening | Phase::Pausing | Phase::LeftAlone { .. } => self.waiting.push(reply),
+        }
+    }
+
+    fn open(&mut self, myself: &ActorRef<Msg>) {
+        self.phase = Phase::Opening;
+        self.attempt += 1;
+        let (attempt, plainly) = (self.attempt, self.plainly);
+        let cancelled = CancellationToken::new();
+        self.guard = Some(cancelled.clone().drop_guard());
+        let (server, withheld) = (self.args.server.clone(), self.args.withheld.clone());
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let limit = server.start_timeout;
+            let opening = open(&server, &withheld, plainly, cancelled);
+            let result = tokio::time::timeout(limit, opening).await;
+            let result = result.unwrap_or_else(|_| {
+                let limit = limit.as_secs_f64();
+                Err((
+                    format!("did not answer within {limit:.1} s of its start"),
+                    false,
+                ))
+            });
+            let result = result
+                .map(Box::new)
+                .map_err(|(reason, plainly)| Refused { reason, plainly });
+            // Without its actor the connection ends here.
+            let _ = myself.send_message(Msg::Opened { attempt, result });
+        });
+    }
+
+    fn on_opened(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        attempt: u64,
+        result: Result<Box<Opened>, Refused>,
+    ) {
+        if attempt != self.attempt {
+            return;
+        }
+        match result {
+            Ok(opened) => {
+                let (connection, service) = *opened;
+                for reply in self.waiting.drain(..) {
+                    let _ = reply.send(Ok(connection.clone()));
+                }
+                self.phase = Phase::Live(connection);
+                let myself = myself.clone();
+                tokio::spawn(async move {
+                    // However it ended, it is gone.
+                    let _ = service.waiting().await;
+                    let _ = myself.send_message(Msg::Lost { attempt });
+                });
+            }
+            Err(refused) if refused.plainly && !self.plainly => {
+                self.plainly = true;
+                self.open(myself);
+            }
+            Err(refused) => {
+                let fault = self.args.server.fault(refused.reason.as_str());
+                for reply in self.waiting.drain(..) {
+                    let _ = reply.send(Err(fault.clone()));
+                }
+                self.failed(myself, &refused.reason);
+            }
+        }
+    }
+
+    fn on_lost(&mut self, myself: &ActorRef<Msg>, attempt: u64) {
+        if attempt != self.attempt {
+            return;
+        }
+        if let Phase::Live(connection) = &self.phase {
+            let reason = connection.trouble();
+            self.failed(myself, &reason);
+        }
+    }
+
+    /// Takes a failure into account: there is no connection for a while.
+    fn failed(&mut self, myself: &ActorRef<Msg>, reason: &str) {
+        self.guard = None;
+        let server = &self.args.server.name;
+        tracing::warn!(%server, reason, "a tool server was lost");
+        let (now, jitter) = (clock::now(), clock::new_id() as u64);
+        let intensity = self.args.intensity;
+        match self.history.failed(intensity, now, jitter) {
+            Verdict::After { pause_ms } => {
+                self.phase = Phase::Pausing;
+                let myself = myself.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                    let _ = myself.send_message(Msg::Again);
+                });
+            }
+            Verdict::GiveUp => {
+                let (times, ms) = (intensity.max + 1, intensity.within_ms);
+                let seconds = ms / 1_000;
+                let reason = format!(
+                    "failed {times} times within {seconds} s and is left alone for a while; the \
+                     last time it {reason}"
+                );
+                let until = now.plus_ms(ms);
+                self.phase = Phase::LeftAlone { until, reason };
+            }
+        }
+    }
+
+    fn on_again(&mut self, myself: &ActorRef<Msg>) {
+        if matches!(self.phase, Phase::Pausing) {
+            self.phase = Phase::Idle;
+            if !self.waiting.is_empty() {
+                self.open(myself);
+            }
+        }
+    }
+}
+
+async fn open(
+    server: &Server,
+    withheld: &BTreeSet<String>,
+    plainly: bool,
+    cancelled: CancellationToken,
+) -> Result<Opened, (String, bool)> {
+    let trouble = Trouble::default();
+    match &server.reach {
+        Reach::Program(command) => {
+            let program = Program::start(command, withheld, trouble.clone());
+            let program = program.map_err(|reason| (reason, false))?;
+            connection::open(program, trouble, plainly, cancelled).await
+        }
+        Reach::Address {
+            url,
+            headers,
+            token,
+        } => {
+            let way = (url, &headers[..], token.as_ref());
+            http::open(way, trouble, plainly, cancelled).await
+        }
+    }
+}
+
+impl Actor for ToolServer {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Args;
+
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+        Ok(State {
+            args,
+            phase: Phase::Idle,
+            waiting: Vec::new(),
+            guard: None,
+            attempt: 0,
+            history: History::default(),
+            plainly: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Connect(reply) => state.on_connect(&myself, reply),
+            Msg::Opened { attempt, result } => state.on_opened(&myself, attempt, result),
+            Msg::Lost { attempt } => state.on_lost(&myself, attempt),
+            Msg::Again => state.on_again(&myself),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! Calls of tools that are not built in: checked against what the model was told of them, before
+//! anybody is asked.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use unisono_context::snapshot::ToolSpec;
+use unisono_session::machine::NewCall;
+use unisono_session::run::ToolCall;
+
+/// The most faults of one call that are told.
+const FAULTS: usize = 3;
+
+/// The call, if its arguments fit the tool's schema; or what is wrong with them.
+pub(super) fn checked(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, String> {
+    let name = &call.name;
+    // Some models write nothing where there are no arguments.
+    let text = match call.arguments.trim() {
+        "" => "{}",
+        text => text,
+    };
+    let arguments: Value = serde_json::from_str(text)
+        .map_err(|error| format!("the arguments of {name} are not JSON: {error}"))?;
+    if !arguments.is_object() {
+        return Err(format!("the arguments of {name} are not a JSON object"));
+    }
+    let faults = faults(&arguments, &tool.input_schema);
+    if !faults.is_empty() {
+        let faults = faults.join("; ");
+        return Err(format!(
+            "the arguments of {name} do not fit its schema: {faults}"
+        ));
+    }
+    let mut fields = Vec::new();
+    flatten("", &arguments, &mut fields);
+    Ok(NewCall {
+        call_id: call.id.clone(),
+        tool: name.clone(),
+        arguments: text.into(),
+        fields,
+    })
+}
+
+/// What does not fit. A schema that is none, or that refers to others elsewhere, lets all pass:
+/// its server checks for itself.
+fn faults(arguments: &Value, schema: &str) -> Vec<String> {
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else {
+        return Vec::new();
+    };
+    let validator = match jsonschema::validator_for(&schema) {
+        Ok(validator) => validator,
+        Err(error) => {
+            tracing::debug!(%error, "the schema of a tool cannot be used");
+            return Vec::new();
+        }
+    };
+    let errors = validator.iter_errors(arguments).take(FAULTS);
+    let faults = errors.map(|error| match error.instance_path().to_string() {
+        path if path.is_empty() => error.to_string(),
+        path => format!("{path}: {error}"),
+    });
+    faults.collect()
+}
+
+/// Each value as text under the names that lead to it; those of a list under one name.
+fn flatten(path: &str, value: &Value, into: &mut Vec<(Arc<str>, Arc<str>)>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                let path = match path {
+                    "" => name.clone(),
+                    path => format!("{path}.{name}"),
+                };
+                flatten(&path, value, into);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| flatten(path, item, into)),
+        Value::String(text) => into.push((path.into(), text.as_str().into())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            into.push((path.into(), value.to_string().into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Arguments that fit, and what is said of those that do not.
+
+    use super::*;
+
+    const SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer","minimum":0}},"required":["path"],"additionalProperties":false}"#;
+
+    fn check(arguments: &str, schema: &str) -> Result<NewCall, String> {
+        let call = ToolCall {
+            id: "c1".into(),
+            name: "files__list".into(),
+            arguments: arguments.into(),
+        };
+        let tool = ToolSpec {
+            name: "files__list".into(),
+            description: "".into(),
+            input_schema: schema.into(),
+        };
+        checked(&call, &tool)
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_to_the_model() {
+        for (arguments, says) in [
+            ("{", "are not JSON"),
+            ("[1]", "are not a JSON object"),
+            ("", r#""path" is a required property"#),
+            (r#"{"path":1}"#, "/path: 1 is not of type \"string\""),
+            (r#"{"path":"a","depth":-1}"#, "/depth: -1 is less than"),
+            (r#"{"path":"a","deep":1}"#, "'deep' was unexpected"),
+        ] {
+            let wrong = check(arguments, SCHEMA).unwrap_err();
+            assert!(wrong.contains(says), "{arguments}: {wrong}");
+        }
+        assert!(check(r#"{"path":"a"}"#, SCHEMA).is_ok());
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_used_lets_all_pass() {
+        for schema in [
+            "",
+            "7",
+            r#"{"type":"nothing"}"#,
+            r#"{"$ref":"https://example.com/elsewhere.json"}"#,
+        ] {
+            assert!(check(r#"{"a":1}"#, schema).is_ok(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn rules_see_each_value_under_its_names() {
+        let nested = r#"{"a":{"b":[1,{"c":"x"}],"d":null},"e":true}"#;
+        let fields = check(nested, r#"{"type":"object"}"#).unwrap().fields;
+        let shown: Vec<String> = fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(shown, ["a.b=1", "a.b.c=x", "a.d=null", "e=true"]);
+    }
+}
