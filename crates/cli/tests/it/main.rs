@@ -35,6 +35,7 @@ mod serve_routes;
 mod settings;
 mod summaries;
 mod support;
+mod tools;
 mod topics;
 mod trace;
 mod verbs;
