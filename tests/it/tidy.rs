@@ -61,6 +61,8 @@ const CONFINED: &[(&str, &str)] = &[
     ("figment", "unisono-daemon"),
     ("clap", "unisono"),
     ("reqwest", "unisono-model"),
+    ("rmcp", "unisono-runtime"),
+    ("jsonschema", "unisono-runtime"),
     ("rustls", "unisono-model"),
     ("axum", "unisono-daemon"),
     ("hyper", "unisono-daemon"),

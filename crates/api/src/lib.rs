@@ -2,14 +2,15 @@
 //!
 //! [`session`] and [`message`] are conversations, [`turn`], [`delegation`] and [`run`] what is asked
 //! of them and what came of it, [`context`], [`compaction`], [`topic`] and [`pin`] what a model sees
-//! of them, [`search`] what was said, [`event`] what happened, [`agent`] who works, [`usage`] what it
-//! used, [`settings`] what is set, [`page`] a part of a list, [`problem`] why something was not done,
-//! and [`openai`] the same for OpenAI's clients.
+//! of them, [`search`] what was said, [`event`] what happened, [`approval`] what waits for a person,
+//! [`agent`] who works, [`usage`] what it used, [`settings`] what is set, [`page`] a part of a list,
+//! [`problem`] why something was not done, and [`openai`] the same for OpenAI's clients.
 //!
 //! Ids are UUIDs as text, digests hexadecimal, times RFC 3339 in UTC, amounts of tokens whole
 //! numbers, costs US dollars. A field that is `null` is not known or not there.
 
 pub mod agent;
+pub mod approval;
 pub mod compaction;
 pub mod context;
 pub mod delegation;

@@ -1,8 +1,8 @@
 //! The verbs, one file each.
 
 pub(crate) mod agents;
-pub(crate) mod chat;
 pub(crate) mod approvals;
+pub(crate) mod chat;
 pub(crate) mod checkpoints;
 pub(crate) mod compact;
 pub(crate) mod completions;

@@ -9,6 +9,7 @@
 //! Every amount is bounded: connections, requests at a time, streams, header and body bytes.
 
 mod agents;
+mod approvals;
 mod branches;
 mod checkpoints;
 mod compactions;
@@ -104,6 +105,8 @@ pub(crate) struct Shared {
     stopping: watch::Receiver<bool>,
     answers: metrics::Answers,
     openapi: OpenApi,
+    /// What was decided about of late.
+    decided: approvals::Recent,
 }
 
 /// A daemon that listens.
@@ -157,6 +160,7 @@ impl Server {
             stopping,
             answers: metrics::Answers::default(),
             openapi,
+            decided: approvals::Recent::default(),
         });
         let router = router
             .merge(page::routes())
@@ -316,6 +320,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(search::routes())
         .merge(events::routes())
         .merge(agents::routes())
+        .merge(approvals::routes())
         .merge(usage::routes())
         .merge(metrics::routes())
         .merge(settings::routes())

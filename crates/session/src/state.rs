@@ -133,6 +133,11 @@ impl State {
         self.runs.get(&id)
     }
 
+    /// Whether a person was asked about that call and it was decided about.
+    pub fn was_decided(&self, call: CallId) -> bool {
+        self.decided_calls.contains(&call)
+    }
+
     /// The name of a call of an open turn.
     pub fn id_of_call(&self, place: CallPlace) -> Option<CallId> {
         let run = self.runs.get(&place.run)?;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::tools::{LOG, MANNER, serve_http, serve_if_asked};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
+use crate::http::Daemon;
 use crate::support::{Done, Going, PATIENCE, Place, finish};
 
 const KEY: &str = "sk-test-77d0c1e2a9b4";
@@ -74,7 +75,8 @@ impl Scene {
         let base = provider.url();
         let place = Place::with_config("");
         let exe = std::env::current_exe().unwrap();
-        let log = place.path("log");
+        let (log, key) = (place.path("log"), place.path("key"));
+        place.write("key", KEY);
         let server = server
             .replace("{EXE}", exe.to_str().unwrap())
             .replace("{LOG}", log.to_str().unwrap());
@@ -82,7 +84,7 @@ impl Scene {
             "config/unisono.toml",
             format!(
                 "[models]\ndefault = \"openai/gpt-4o\"\n\
-                 [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+                 [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {key:?}\n\
                  [run]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
                  [agents.clerk]\ndescription = \"keeps the books\"\nmcp_servers = [\"files\"]\n\
                  {more}\n[mcp.files]\n{server}"
@@ -316,6 +318,47 @@ fn a_call_waits_for_a_person_over_a_kill_and_is_denied_or_made_as_they_say() {
         assert_eq!(report["answer"], answer);
         assert_eq!(scene.count("call send "), made);
     }
+}
+
+#[test]
+fn two_clients_that_answer_one_call_are_told_who_was_first() {
+    let send = ("files__send", json!({"text": "x"}));
+    let scene = Scene::new(&[&[send]], &program("approve = [\"send\"]"), "");
+    let imported = scene.place.json(&["import", "talk.json"]);
+    let id = imported["session"].as_str().unwrap().to_owned();
+    let daemon = Daemon::start(&scene.place);
+    let task = json!({"task": "Do it.", "wait": false});
+    let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
+    let turn = turn.expect(202).json()["turn"].as_str().unwrap().to_owned();
+    let until = |path: &str, done: &dyn Fn(&Value) -> bool| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let now = daemon.get(path).expect(200).json();
+            if done(&now) {
+                return now;
+            }
+            assert!(Instant::now() < deadline, "{now}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let waiting = until("/v1/approvals", &|all| !all.as_array().unwrap().is_empty());
+    assert_eq!(waiting[0]["session"], id.as_str());
+    assert_eq!(waiting[0]["tool"], "files__send");
+    let at = format!("/v1/approvals/{}", waiting[0]["call"].as_str().unwrap());
+    let answer = |decision: &str| daemon.post(&at, &json!({"decision": decision}));
+    assert_eq!(answer("repeat").expect(409).json()["code"], "conflict");
+    assert_eq!(answer("done").expect(400).json()["code"], "invalid_request");
+    assert_eq!(answer("approve").expect(200).json()["decision"], "approved");
+    let path = format!("/v1/sessions/{id}/turns/{turn}");
+    let ended = until(&path, &|turn| turn["state"] == "answered");
+    assert_eq!(ended["answer"], "Told: send: x");
+    // Also once its turn has ended.
+    assert_eq!(answer("deny").expect(409).json()["code"], "conflict");
+    let nobody = "/v1/approvals/01920000-0000-7000-8000-000000000001";
+    let unknown = daemon.post(nobody, &json!({"decision": "approve"}));
+    assert_eq!(unknown.expect(404).json()["code"], "not_found");
+    assert_eq!(scene.count("call send "), 1);
+    daemon.stop();
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
-use unisono_session::event::RequestKey;
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
+use unisono_session::event::RequestKey;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;

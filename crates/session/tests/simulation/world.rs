@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use unisono_context::{Digest, RunId, Timestamp, TurnId};
-use unisono_session::event::{Event, RequestKey};
 use unisono_session::brief::ToolJob;
+use unisono_session::event::{Event, RequestKey};
 use unisono_session::machine::{AttemptEnd, Reaction};
 use unisono_session::run::calls::{Calling, Decision, Output, Status};
 use unisono_session::run::{Cause, Delegation, ToolResult};

@@ -1,0 +1,74 @@
+//! Calls of tools that wait for a person.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A call that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Approval {
+    /// Its id: what it is answered by.
+    pub call: String,
+    /// `approval`: it is made once somebody agrees. `in_doubt`: nobody knows whether it was made.
+    pub waits_for: String,
+    /// The session.
+    pub session: String,
+    /// The turn.
+    pub turn: String,
+    /// The run, at whatever depth.
+    pub run: String,
+    /// The agent that asked for it.
+    pub agent: String,
+    /// The tool, as models know it.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// What making it twice does: `pure`, `idempotent` or `at_most_once`.
+    pub contract: String,
+    /// The rule by which it waits.
+    pub rule: Option<String>,
+    /// When it was asked for.
+    pub asked: String,
+    /// When it is denied if nobody has decided by then; null: never.
+    pub until: Option<String>,
+}
+
+/// What is to become of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is made.
+    Approve,
+    /// It is not made; the model is told so.
+    Deny,
+    /// It was in doubt, and had been made; `text` is what the model is told it came back with.
+    Done,
+    /// It was in doubt, and had failed; `text` says how.
+    Failed,
+    /// It was in doubt, and is made again, under the same key.
+    Repeat,
+}
+
+/// An answer to a call that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// What is to become of it.
+    pub decision: Verdict,
+    /// For `deny`: why, for the model. For `done` and `failed`: what the model is told.
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
+/// A call that was decided about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Decided {
+    /// Its id.
+    pub call: String,
+    /// The session.
+    pub session: String,
+    /// The turn.
+    pub turn: String,
+    /// `approved`, `denied`, `done`, `failed` or `repeated`.
+    pub decision: String,
+}

@@ -1,0 +1,138 @@
+//! The answer on stdout as the model writes it, and what else is said of the turn on stderr.
+
+use unisono_runtime::Progress;
+use unisono_session::event::RunRole;
+use unisono_session::run::calls::Waiting;
+use unisono_session::{Event, Fact};
+
+use super::follow::Show;
+use super::screen::Screen;
+use super::watch::{News, Watch};
+use crate::output::Out;
+use crate::show;
+
+/// A turn of a chat: compactions, agents and trouble as lines, the answer as it comes.
+#[derive(Debug)]
+pub(crate) struct Answer<'o> {
+    out: &'o Out,
+    screen: Screen<'o>,
+    streams: bool,
+    /// What of the reply that is coming was written.
+    written: String,
+    /// Whether something of that reply was missed: the rest waits until it is whole.
+    missed: bool,
+    /// Whether that reply is over: what comes is another one.
+    over: bool,
+}
+
+impl<'o> Answer<'o> {
+    pub(crate) fn new(out: &'o Out) -> Answer<'o> {
+        Answer {
+            out,
+            screen: Screen::plain(out),
+            streams: !out.json,
+            written: String::new(),
+            missed: false,
+            over: false,
+        }
+    }
+
+    /// Writes what is left of the answer.
+    pub(crate) fn finish(mut self, answer: Option<&str>) {
+        let answer = answer.map(|text| show::harmless(text.trim()));
+        let rest = answer
+            .as_deref()
+            .map(|whole| (whole, whole.strip_prefix(self.written.trim_end())));
+        match rest {
+            Some((_, Some(rest))) if !self.written.is_empty() => {
+                // What was trimmed is on the screen already.
+                let trimmed = self.written.len() - self.written.trim_end().len();
+                let rest = rest.get(trimmed..).unwrap_or_default();
+                self.out.data(rest);
+            }
+            Some((whole, _)) => {
+                self.break_off();
+                self.out.data(whole);
+            }
+            None => self.break_off(),
+        }
+    }
+
+    fn piece(&mut self, text: &str) {
+        if self.over {
+            self.break_off();
+        }
+        if self.missed || !self.streams {
+            return;
+        }
+        let text = show::harmless(text);
+        // An answer begins with its first word.
+        let text = if self.written.is_empty() {
+            text.trim_start()
+        } else {
+            &text
+        };
+        self.out.bytes(text.as_bytes());
+        self.written += text;
+    }
+
+    /// Ends the line; what comes is another text.
+    fn break_off(&mut self) {
+        if !self.written.is_empty() {
+            self.out.bytes(b"\n");
+        }
+        self.written.clear();
+        (self.missed, self.over) = (false, false);
+    }
+}
+
+impl Show for Answer<'_> {
+    fn event(&mut self, event: &Event, news: Option<&News>, watch: &Watch) {
+        match &event.fact {
+            Fact::RunStepped { run, .. } | Fact::RunRetried { run, .. }
+                if watch.lead() == Some(*run) =>
+            {
+                self.over = true;
+            }
+            _ => {}
+        }
+        let Some(news) = news else { return };
+        let said = match news {
+            News::Compacting { .. }
+            | News::Compacted { .. }
+            | News::Shortened(_)
+            | News::StepFailed { .. }
+            | News::Retried { .. }
+            | News::Waits(_)
+            | News::Queued => true,
+            // The lead's own line would stand in its answer.
+            News::Runs(indexes) => indexes.iter().all(|index| {
+                let run = watch.runs.get(*index);
+                run.is_some_and(|run| run.role != RunRole::Lead && !run.status.is_open())
+            }),
+            News::Accepted | News::Counted { .. } | News::Frozen(_) | News::Ended => false,
+        };
+        if said && !self.out.json {
+            if self.over {
+                self.break_off();
+            }
+            self.screen.show(news, watch);
+        }
+    }
+
+    fn said(&mut self, said: &Progress, watch: &Watch) {
+        match said {
+            Progress::Piece { run, text } if watch.lead() == Some(*run) => self.piece(text),
+            _ => {}
+        }
+    }
+
+    fn waits(&mut self, waiting: &Waiting) {
+        self.break_off();
+        self.screen.waits(waiting);
+    }
+
+    fn missed(&mut self) {
+        self.missed = true;
+    }
+}
