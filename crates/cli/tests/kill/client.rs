@@ -73,11 +73,12 @@ impl Daemon {
         Ok(session.unwrap_or_default().to_owned())
     }
 
-    /// Hands in the turn; whether that was acknowledged.
+    /// Hands in the turn, under the same key in every life; whether that was acknowledged.
     pub(crate) fn ask(&self, session: &str) -> io::Result<bool> {
         let body = json!({"task": TASK, "lead": LEAD, "agents": AGENTS, "wait": false});
         let path = format!("/v1/sessions/{session}/turns");
-        let reply = self.send("POST", &path, "", &body.to_string())?;
+        let key = "Idempotency-Key: the-only-turn\r\n";
+        let reply = self.send("POST", &path, key, &body.to_string())?;
         Ok(reply.code == 202)
     }
 

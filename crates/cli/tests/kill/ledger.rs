@@ -116,9 +116,10 @@ impl Journal {
     /// What the answer is, and that each run and the turn ended once.
     pub(crate) fn whole(&self) -> Result<(), String> {
         let mut runs: BTreeMap<_, (u32, u32)> = BTreeMap::new();
-        let mut ends = 0;
+        let (mut ends, mut turns) = (0, 0);
         for fact in self.facts() {
             match fact {
+                Fact::TurnAccepted { .. } => turns += 1,
                 Fact::RunOpened { run } => runs.entry(run.id).or_default().0 += 1,
                 Fact::RunEnded { run, ending } => {
                     runs.entry(*run).or_default().1 += 1;
@@ -135,8 +136,9 @@ impl Journal {
                 _ => {}
             }
         }
-        if ends != 1 || runs.len() != 7 || runs.values().any(|times| *times != (1, 1)) {
-            return Err(format!("{ends} ends of the turn, runs: {runs:?}"));
+        if (turns, ends) != (1, 1) || runs.len() != 7 || runs.values().any(|times| *times != (1, 1))
+        {
+            return Err(format!("{turns} turns, {ends} ends, runs: {runs:?}"));
         }
         Ok(())
     }

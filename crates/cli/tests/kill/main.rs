@@ -271,17 +271,22 @@ fn by_commands(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
 
 fn by_a_daemon(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), String> {
     let mut told: Vec<Told> = Vec::new();
+    let mut acknowledged = false;
     for life in 0..=LIVES {
         let death = plan.deaths.get(life).copied().unwrap_or(Death::None);
         let ended = match Daemon::start(scene, death)? {
             Some(daemon) => {
-                let has_turn = ledger.journal.has_turn();
                 let pid = daemon.child.id();
-                life::watch(scene, death, pid, || follow(&daemon, has_turn, &mut told))?
+                life::watch(scene, death, pid, || {
+                    follow(&daemon, &mut acknowledged, &mut told)
+                })?
             }
             None => false,
         };
         ledger.after_life(scene, !ended)?;
+        if acknowledged && !ledger.journal.has_turn() {
+            return Err("a turn was acknowledged, and is lost".to_owned());
+        }
         if ended {
             return told_once(&told, ledger);
         }
@@ -292,17 +297,16 @@ fn by_a_daemon(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
     Err("it died where it was left alone".to_owned())
 }
 
-/// What a client does in one life of the daemon. Whether it was told of the turn's end.
-fn follow(daemon: &Daemon, has_turn: bool, told: &mut Vec<Told>) -> Result<bool, String> {
+/// What a client does in one life of the daemon: it does not know whether it was heard before the
+/// last death, and asks again. Whether it was told of the turn's end.
+fn follow(daemon: &Daemon, acknowledged: &mut bool, told: &mut Vec<Told>) -> Result<bool, String> {
     let Ok(session) = daemon.session() else {
         return Ok(false);
     };
-    if !has_turn {
-        match daemon.ask(&session) {
-            Ok(true) => {}
-            Ok(false) => return Err("the turn was refused".to_owned()),
-            Err(_) => return Ok(false),
-        }
+    match daemon.ask(&session) {
+        Ok(true) => *acknowledged = true,
+        Ok(false) => return Err("the turn was refused".to_owned()),
+        Err(_) => return Ok(false),
     }
     // A connection that breaks is the daemon's death.
     Ok(daemon.follow(&session, told).unwrap_or(false))
