@@ -31,16 +31,10 @@ pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
         .collect()
 }
 
-/// The chain for the conversations of each model that an agent names.
+/// The chain for the conversations of each model that leads one, made when it is asked for.
 pub(crate) fn chains(setup: &Setup, calibrations: &Calibrations) -> Chains {
-    leads(setup)
-        .into_iter()
-        .fold(Chains::default(), |chains, lead| {
-            match chain(&setup.loaded, calibrations, &lead) {
-                Some(chain) => chains.with(lead, chain),
-                None => chains,
-            }
-        })
+    let (loaded, calibrations) = (setup.loaded.clone(), calibrations.clone());
+    Chains::default().made_by(move |lead| chain(&loaded, &calibrations, lead))
 }
 
 /// The models of all agents: each of them may lead.

@@ -1,6 +1,7 @@
 //! Agents that are defined anew while the daemon works: the real program on real files.
 
 use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::{Daemon, Events};
 use crate::interrupted::Scene;
@@ -117,6 +118,26 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
         "{detail}"
     );
     assert_eq!(said(&daemon, &session), "two");
+    daemon.stop();
+}
+
+#[test]
+fn an_agent_may_come_with_a_model_that_nobody_named_before() {
+    let answer = Act::answer(Answer::text("Says the other model."));
+    let provider = FakeProvider::builder().script(Script::always(answer));
+    let provider = provider.start_on_thread();
+    let place = Place::with_config(&format!(
+        "[models]\ndefault = \"extractive\"\n[server]\nreload_seconds = 0\n\
+         [providers.local]\nlike = \"openai-compatible\"\nbase_url = \"{}/v1\"\n",
+        provider.url()
+    ));
+    let daemon = Daemon::start(&place);
+    let session = session(&daemon);
+    let agent = "---\ndescription: Asks\nmodel: local/other\n---\n";
+    place.write("agents/says.md", agent);
+    let told = daemon.post("/v1/agents/reload", &json!({})).expect(200);
+    assert_eq!(told.json()["added"], json!(["says"]));
+    assert_eq!(said(&daemon, &session), "Says the other model.");
     daemon.stop();
 }
 

@@ -1,6 +1,7 @@
 //! Who writes summaries: models one after the other, before quotes are taken.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use unisono_context::checkpoint::Tier;
@@ -59,21 +60,48 @@ impl Chain {
     }
 }
 
+/// Gives the chain of a lead's model, if there is one.
+type Maker = dyn Fn(&str) -> Option<Chain> + Send + Sync;
+
 /// The chain for each model that leads conversations, by its name in definitions. Conversations
-/// of a model that is not here are summarised with quotes.
-#[derive(Clone, Debug, Default)]
-pub struct Chains(BTreeMap<Arc<str>, Arc<Chain>>);
+/// of a model without one are summarised with quotes.
+#[derive(Clone, Default)]
+pub struct Chains {
+    known: BTreeMap<Arc<str>, Arc<Chain>>,
+    maker: Option<Arc<Maker>>,
+}
 
 impl Chains {
+    /// Has every other chain made when it is asked for: agents may be defined while the program
+    /// works. It must not block.
+    #[must_use]
+    pub fn made_by(
+        mut self,
+        maker: impl Fn(&str) -> Option<Chain> + Send + Sync + 'static,
+    ) -> Chains {
+        self.maker = Some(Arc::new(maker));
+        self
+    }
+
     /// Adds the chain for the conversations of a model.
     #[must_use]
     pub fn with(mut self, lead: impl Into<Arc<str>>, chain: Chain) -> Chains {
-        self.0.insert(lead.into(), Arc::new(chain));
+        self.known.insert(lead.into(), Arc::new(chain));
         self
     }
 
     /// The chain for the conversations of that model.
-    pub fn get(&self, lead: &str) -> Option<&Arc<Chain>> {
-        self.0.get(lead)
+    pub fn get(&self, lead: &str) -> Option<Arc<Chain>> {
+        if let Some(known) = self.known.get(lead) {
+            return Some(known.clone());
+        }
+        let make = self.maker.as_ref()?;
+        make(lead).map(Arc::new)
+    }
+}
+
+impl fmt::Debug for Chains {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(&self.known).finish()
     }
 }

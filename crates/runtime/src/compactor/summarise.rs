@@ -39,7 +39,7 @@ pub(super) async fn summarise(
         cap,
         below: cover.original,
     };
-    let by_model = match chain {
+    let by_model = match &chain {
         Some(chain) => Some(by_models(work, chain, cover, limits, &mut spent).await),
         None => None,
     };
@@ -80,13 +80,13 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
     let mut spent = Some(Cost::ZERO);
     // It may be longer than the one it replaces.
     let below = Tokens(u64::MAX);
-    let by_model = by_models(work, chain, cover, Room { cap, below }, &mut spent).await;
+    let by_model = by_models(work, &chain, cover, Room { cap, below }, &mut spent).await;
     let block = by_model.map_err(failure)?;
     Ok(written(block, Writer::Model, spent, started, false))
 }
 
 /// The models that write the summaries of this conversation.
-fn chain(work: &Work) -> Option<&Arc<Chain>> {
+fn chain(work: &Work) -> Option<Arc<Chain>> {
     let chain = work.env.options.summarisers.get(&work.job.model);
     chain.filter(|chain| !chain.models.is_empty())
 }
