@@ -146,14 +146,13 @@ impl Servers {
 
     /// Makes a call. Whatever goes wrong is told to the model.
     pub(crate) async fn call(&self, job: &ToolJob) -> Output {
-        let limit = job.max_chars;
-        match self.try_call(job).await {
-            Ok(output) => output.cut(limit),
-            Err(reason) => Output {
-                content: format!("[failed: {reason}]").into(),
-                is_error: true,
-            }
-            .cut(limit),
+        let (content, is_error) = match self.try_call(job).await {
+            Ok(output) => (output.content, output.is_error),
+            Err(reason) => (format!("[failed: {reason}]").into(), true),
+        };
+        Output {
+            content: output::cut(&content, job.max_chars),
+            is_error,
         }
     }
 
@@ -199,17 +198,5 @@ impl Handle {
         let sent = self.slot.send(server::Msg::Connect(reply)).await;
         sent.map_err(|_| gone())?;
         connected.await.map_err(|_| gone())?
-    }
-}
-
-/// Limits what a model is told.
-trait Cut {
-    fn cut(self, chars: usize) -> Self;
-}
-
-impl Cut for Output {
-    fn cut(mut self, chars: usize) -> Output {
-        self.content = output::cut(&self.content, chars);
-        self
     }
 }
