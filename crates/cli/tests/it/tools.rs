@@ -172,7 +172,7 @@ impl Scene {
 fn program(more: &str) -> String {
     format!(
         "command = \"{{EXE}}\"\nargs = [\"tools::tool_server\", \"--exact\", \"--nocapture\"]\n\
-         timeout = \"2s\"\n{more}\n[mcp.files.env]\n{LOG} = \"{{LOG}}\"\n"
+         timeout = \"3s\"\n{more}\n[mcp.files.env]\n{LOG} = \"{{LOG}}\"\n"
     )
 }
 
@@ -191,7 +191,12 @@ fn an_agent_calls_tools_of_a_program_in_order_and_is_told_what_is_wrong() {
     let calls: Vec<(&str, Value)> = calls.iter().map(|(t, a)| (&**t, a.clone())).collect();
     let deny = "deny_tools = [\"files__die\"]";
     let scene = Scene::new(&[&calls], &program("tools = [\"*\", \"!flood\"]"), deny);
-    insta::assert_snapshot!(scene.answer(), @r#"Told: send: first | put: second | the arguments of files__read do not fit its schema: /text: 7 is not of type "string" | tool `files__die` may not be called by this agent; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | tool `files__nothing` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | not set | read: last"#);
+    insta::assert_snapshot!(scene.answer(), @r#"
+    Told: send: first | put: second | [tool error]
+    the arguments of files__read do not fit its schema: /text: 7 is not of type "string" | [tool error]
+    tool `files__die` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | [tool error]
+    tool `files__nothing` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | not set | read: last
+    "#);
     let told = scene.told();
     assert!(told.is_sorted(), "{told:?}");
     assert!(told.contains(&"files__read".to_owned()) && !told.contains(&"files__flood".to_owned()));
@@ -226,7 +231,7 @@ fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
         "tool server `files` ended with exit status: 9",
         "tool server `files` sent what is not JSON-RPC",
         "tool server `files` sent a message of more than 8 MiB",
-        "tool server `files` gave no answer within 2.0 s",
+        "tool server `files` gave no answer within 3.0 s",
         "read: x",
     ]) {
         assert!(told.contains(says), "{says}: {told}");
@@ -299,7 +304,7 @@ fn a_call_waits_for_a_person_over_a_kill_and_is_denied_or_made_as_they_say() {
         (vec!["approve"], "Told: send: the invoice", 1),
         (
             vec!["deny", "--reason", "ask legal first"],
-            "Told: [denied: a person did not allow this call; it was not made. They said: ask legal first]",
+            "Told: [tool error]\n[denied: a person did not allow this call; it was not made. They said: ask legal first]",
             0,
         ),
     ] {
@@ -387,13 +392,19 @@ fn a_server_at_an_address_is_spoken_to_by_http() {
     let scene = Scene::new(&[&calls], &server, "");
     let args = ["run", "talk.json", "--task", "Do it.", "--json"];
     let missing = scene.call(&args).expect(2);
-    missing.says(&["FILES_TOKEN is not set", "mcp.files.token_env"]);
+    let missing = missing.says(&["FILES_TOKEN is not set", "config/unisono.toml"]);
+    assert!(
+        !missing.stderr.contains("unknown tool server"),
+        "one fault, told once"
+    );
     let mut command = scene.command(&args);
     command.env("FILES_TOKEN", "tok-1234");
     let report = finish(command.spawn().unwrap(), &args).expect(0).json();
     let answer = report["answer"].as_str().unwrap();
     assert!(
-        answer.starts_with("Told: put: x | [failed: tool server `files` gave no answer"),
+        answer.starts_with(
+            "Told: put: x | [tool error]\n[failed: tool server `files` gave no answer"
+        ),
         "{answer}"
     );
     let log = fs::read_to_string(log.path()).unwrap();

@@ -68,7 +68,7 @@ fn is_known(name: &str, known: &Tools) -> bool {
 }
 
 fn unknown_server(name: &str, known: &Tools) -> Option<String> {
-    let names = known.servers.iter().map(|server| &*server.name);
+    let names = known.names.iter().map(String::as_str);
     suggestion(name, names).or_else(|| Some(format!("configure it as [mcp.{name}]")))
 }
 

@@ -1,6 +1,6 @@
 //! MCP servers, and which calls of tools wait for a person.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,16 +62,18 @@ pub struct Approvals {
 /// The servers, and the rules about approval that hold for every agent.
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
-    /// By name.
+    /// Those that can be used, by name.
     pub servers: Vec<Server>,
+    /// The names of all that are configured, those with a fault included.
+    pub names: BTreeSet<String>,
     /// In the order in which they are looked at.
     pub approvals: Vec<ApprovalRule>,
 }
 
 impl Tools {
-    /// Whether there is a server of that name.
+    /// Whether a server of that name is configured.
     pub fn has(&self, server: &str) -> bool {
-        self.servers.iter().any(|known| *known.name == *server)
+        self.names.contains(server)
     }
 }
 
@@ -114,6 +116,7 @@ pub(super) fn read(
         }
     }
     for (name, own) in &config.mcp {
+        tools.names.insert(name.clone());
         if let Some(server) = reader.server(name, own, variables) {
             tools.approvals.extend(reader.rules(name, own));
             tools.servers.push(server);
