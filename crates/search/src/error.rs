@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use tantivy::TantivyError;
+use tantivy::directory::error::OpenWriteError;
 
 /// The result of a search or an update.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -83,6 +84,8 @@ impl Error {
             | TantivyError::IncompatibleIndex(_)
             | TantivyError::SchemaError(_)
             | TantivyError::OpenReadError(_)
+            // Files that are in the way and that nobody knows of stay in the way.
+            | TantivyError::OpenWriteError(OpenWriteError::FileAlreadyExists(_))
             | TantivyError::InternalError(_) => Error::Damaged { reason },
             _ => Error::Engine { doing, reason },
         }

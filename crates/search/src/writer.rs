@@ -49,7 +49,14 @@ impl Writer {
             .num_worker_threads(1)
             .num_merge_threads(1)
             .build();
-        let writer = guarded("written", || index.index.writer_with_options(options))?;
+        let writer = guarded("written", || {
+            let writer: IndexWriter = index.index.writer_with_options(options)?;
+            // A writer that was killed in a commit leaves files that no commit names. A list of
+            // removed documents is named by the commit's number, which this one counts up to
+            // again: with the old file in the way, no commit would succeed.
+            writer.garbage_collect_files().wait()?;
+            Ok(writer)
+        })?;
         let cursors = index.cursors()?.into_iter().collect();
         Ok(Writer {
             index,

@@ -1,6 +1,7 @@
 //! What has to be so after each death and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use tempfile::TempDir;
 use unisono_daemon::daemon::open_store;
@@ -170,11 +171,18 @@ impl Counts {
     }
 }
 
+/// The bodies of requests by the marks of their replies.
+pub(crate) type Bodies = BTreeMap<String, String>;
+
+/// Characters of a request that are shown before the place where it is another.
+const BEFORE: usize = 400;
+
 /// What is known of a round so far.
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) journal: Journal,
     sent: BTreeMap<String, u64>,
+    bodies: Bodies,
     seen: usize,
     effects: BTreeMap<String, usize>,
     pub(crate) counts: Counts,
@@ -199,10 +207,13 @@ impl Ledger {
         }
         let (answered, settled) = (before.answered(), before.settled());
         let requests = scene.provider.requests();
-        let new: Vec<String> = requests[self.seen..].iter().map(mark_of).collect();
+        let new = &requests[self.seen..];
         self.seen = requests.len();
         let mut once = BTreeSet::new();
-        for mark in new {
+        for request in new {
+            let mark = mark_of(request);
+            let body = String::from_utf8_lossy(&request.body).into_owned();
+            self.bodies.insert(mark.clone(), body);
             if answered.contains(&mark) {
                 return Err(format!("{mark} was answered, and asked again"));
             }
@@ -225,7 +236,7 @@ impl Ledger {
     }
 
     /// At the end: all that was asked was answered, and it is what a life without a death asks.
-    pub(crate) fn close(mut self, reference: Option<&BTreeSet<String>>) -> Result<Counts, String> {
+    pub(crate) fn close(mut self, reference: Option<&Bodies>) -> Result<(Counts, Bodies), String> {
         self.journal.whole()?;
         let answered = self.journal.answered();
         let sent: BTreeSet<String> = self.sent.keys().cloned().collect();
@@ -233,9 +244,9 @@ impl Ledger {
             let lost: Vec<_> = sent.symmetric_difference(&answered).collect();
             return Err(format!("asked and answered differ: {lost:?}"));
         }
-        if let Some(reference) = reference.filter(|reference| **reference != answered) {
-            let other: Vec<_> = reference.symmetric_difference(&answered).collect();
-            return Err(format!("other bytes than without a death: {other:?}"));
+        if let Some(reference) = reference.filter(|reference| **reference != self.bodies) {
+            let told = differences(reference, &self.bodies);
+            return Err(format!("other bytes than without a death:{told}"));
         }
         let effects: Vec<&str> = self.effects.keys().map(String::as_str).collect();
         if effects != ["mark", "one", "three", "two"] {
@@ -248,6 +259,30 @@ impl Ledger {
         counts.again = counts.requests - self.sent.len() as u64;
         counts.effects = self.effects.values().sum::<usize>() as u64;
         counts.effects_again = counts.effects - self.effects.len() as u64;
-        Ok(*counts)
+        Ok((*counts, self.bodies))
     }
+}
+
+/// The requests that only one of two lives has, each from a little before the place where it parts
+/// from the other life's.
+fn differences(reference: &Bodies, bodies: &Bodies) -> String {
+    let mut told = String::new();
+    for (which, of, others) in [
+        ("without a death", reference, bodies),
+        ("after a death", bodies, reference),
+    ] {
+        for (mark, body) in of.iter().filter(|(mark, _)| !others.contains_key(*mark)) {
+            let parts = others.values().map(|other| common(body, other));
+            let at = parts.max().unwrap_or_default().saturating_sub(BEFORE);
+            let part: String = body.chars().skip(at).collect();
+            let _ = write!(told, "\n{which}, {mark}, from character {at}:\n{part}");
+        }
+    }
+    told
+}
+
+/// How many characters two texts begin with alike.
+fn common(one: &str, other: &str) -> usize {
+    let pairs = one.chars().zip(other.chars());
+    pairs.take_while(|(a, b)| a == b).count()
 }

@@ -22,14 +22,13 @@ mod scene;
 #[path = "../it/support.rs"]
 mod support;
 
-use std::collections::BTreeSet;
 use std::process::{ExitCode, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use client::{Daemon, Told};
-use ledger::{Counts, Ledger};
+use ledger::{Bodies, Counts, Ledger};
 use life::Death;
 use scene::{AGENTS, CHILD, LEAD, Scene, TASK, kinds};
 use support::Place;
@@ -218,20 +217,19 @@ impl Iterator for Plans {
     }
 }
 
-/// Makes a round; gives its counts, and the requests that were answered.
+/// Makes a round; gives its counts, and its requests.
 fn round(
     template: &Place,
     plan: Plan,
-    reference: Option<&BTreeSet<String>>,
-) -> Result<(Counts, BTreeSet<String>), String> {
+    reference: Option<&Bodies>,
+) -> Result<(Counts, Bodies), String> {
     let scene = Scene::new(Some(template));
     let mut ledger = Ledger::begin(&scene)?;
     match plan.way {
         Way::Commands => by_commands(&scene, &plan, &mut ledger)?,
         Way::Daemon => by_a_daemon(&scene, &plan, &mut ledger)?,
     }
-    let answered = ledger.journal.answered();
-    Ok((ledger.close(reference)?, answered))
+    ledger.close(reference)
 }
 
 fn by_commands(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), String> {

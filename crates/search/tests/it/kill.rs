@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use unisono_search::{Query, Search};
+use unisono_search::{Branch, Query, Recalled, Search};
+use unisono_store::Journal;
 
-use crate::support::{Said, disk, session, write};
+use crate::support::{Said, disk, go_on, id, memory, session, tree, write};
 
 const CHILD: &str = "UNISONO_SEARCH_CHILD";
 /// More than are taken in between two commits.
@@ -82,4 +83,46 @@ async fn a_kill_at_any_place_loses_nothing_and_finds_nothing_twice() {
     assert_eq!(search.condition().await.unwrap().messages, MESSAGES as u64);
     search.close().await;
     journal.close().await.unwrap();
+}
+
+/// What an agent is told in one life of the process, and why the index had to be made anew.
+async fn life(journal: &Journal, index: &Path, head: usize) -> (Recalled, Option<String>) {
+    let search = Search::on_disk(journal.clone(), index.to_owned());
+    let branch = Branch::new(session(1), &tree(journal, session(1)).await, id(head));
+    let recalled = search.recall(&branch, "kestrel", 8).await.unwrap();
+    let remade = search.condition().await.unwrap().remade;
+    search.close().await;
+    (recalled, remade)
+}
+
+#[tokio::test]
+async fn a_kill_just_before_a_commit_counts_changes_nothing_that_agents_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, index) = (memory(), dir.path().join("search"));
+    let text = |n: usize| format!("kestrel number{n} and some words more");
+    let said: Vec<Said> = (0..12).map(|n| Said::new(n, text(n))).collect();
+    write(&journal, session(1), &said[..10]).await;
+    life(&journal, &index, 9).await;
+    go_on(&journal, session(1), &said[10..]).await;
+    // A commit counts once this file is replaced, and all others are written before.
+    let counts = index.join("meta.json");
+    let before = fs::read(&counts).unwrap();
+    let undisturbed = life(&journal, &index, 11).await;
+    fs::write(&counts, &before).unwrap();
+    assert!(entries(&index, ".del") > 0, "it removed the old cursor");
+    assert_eq!(life(&journal, &index, 11).await, undisturbed);
+    assert_eq!(undisturbed.1, None);
+    // What the engine does not know of, it cannot clear away: then all is made anew.
+    fs::write(&counts, &before).unwrap();
+    fs::remove_file(index.join(".managed.json")).unwrap();
+    let (recalled, remade) = life(&journal, &index, 11).await;
+    assert_eq!(recalled, undisturbed.0);
+    assert!(remade.is_some());
+}
+
+/// How many files have names that end so.
+fn entries(dir: &Path, end: &str) -> usize {
+    let names = fs::read_dir(dir).unwrap().flatten();
+    let names = names.filter(|entry| entry.file_name().to_string_lossy().ends_with(end));
+    names.count()
 }

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use unisono_context::{Ordinal, Role, Tree};
+use unisono_context::{Ordinal, Role};
 use unisono_search::{Branch, Query, Search};
-use unisono_session::State;
-use unisono_store::Journal;
 
-use crate::support::{Said, find, found, go_on, id, memory, session, write};
+use crate::support::{Said, find, found, go_on, id, memory, session, tree, write};
 
 const WORDS: [&str; 8] = [
     "kestrel", "plan", "rate", "limit", "the", "rollout", "friday", "cache",
@@ -16,14 +14,6 @@ const WORDS: [&str; 8] = [
 
 fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().unwrap().block_on(work)
-}
-
-async fn tree(journal: &Journal, of: unisono_context::SessionId) -> Tree {
-    let mut state = State::default();
-    for (_, event) in journal.read(of, 1, 10_000).await.unwrap() {
-        state.apply(&event).unwrap();
-    }
-    state.tree().clone()
 }
 
 #[test]

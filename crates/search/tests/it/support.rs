@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unisono_context::message::NewMessage;
-use unisono_context::{AgentId, MessageId, Part, Role, SessionId, Timestamp};
+use unisono_context::{AgentId, MessageId, Part, Role, SessionId, Timestamp, Tree};
 use unisono_search::{Query, Search};
-use unisono_session::{Event, Fact};
+use unisono_session::{Event, Fact, State};
 use unisono_store::{Disk, Journal, Memory};
 
 pub(crate) fn memory() -> Journal {
@@ -97,6 +97,15 @@ pub(crate) async fn go_on(journal: &Journal, session: SessionId, said: &[Said]) 
     let events: Vec<Event> = said.iter().map(Said::event).collect();
     let appended = journal.append(session, claim.epoch, claim.last_seq, &events, 0);
     appended.await.unwrap();
+}
+
+/// The messages of a session.
+pub(crate) async fn tree(journal: &Journal, of: SessionId) -> Tree {
+    let mut state = State::default();
+    for (_, event) in journal.read(of, 1, 10_000).await.unwrap() {
+        state.apply(&event).unwrap();
+    }
+    state.tree().clone()
 }
 
 /// What a person's search finds, as session and ordinal.
