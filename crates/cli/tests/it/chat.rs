@@ -254,6 +254,8 @@ fn a_person_at_a_terminal_edits_lines_and_sees_how_full_it_is() {
     talking.sees("Well?");
     talking.say("\u{3}");
     talking.sees("/quit or Ctrl-D");
+    // Only a line that is being edited takes what follows.
+    talking.sees("main ");
     talking.say("\u{4}");
     talking.sees("continues it");
     talking.ends();

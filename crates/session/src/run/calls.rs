@@ -367,7 +367,8 @@ mod tests {
                 is_error: false,
             })
         };
-        let cases: Vec<(Vec<(Contract, Status)>, Vec<u32>)> = vec![
+        type Case = (Vec<(Contract, Status)>, Vec<u32>);
+        let cases: Vec<Case> = vec![
             (vec![], vec![]),
             (vec![(Pure, Ready), (Pure, Ready)], vec![0, 1]),
             (vec![(AtMostOnce, Ready), (AtMostOnce, Ready)], vec![0]),

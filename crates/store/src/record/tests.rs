@@ -227,7 +227,7 @@ fn a_fault_says_what_is_wrong() {
     let mut payload = encode(&started).unwrap();
     payload[14] = 99;
     let fault = decode(&payload).unwrap_err().to_string();
-    assert!(fault.contains("variant index 0 <= i < 29"), "{fault}");
+    assert!(fault.contains("variant index 0 <= i < 35"), "{fault}");
 
     let failed = samples::event(Fact::CompactionFailed {
         turn: samples::TURN,

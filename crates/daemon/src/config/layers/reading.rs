@@ -96,6 +96,12 @@ fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
     variables.chain(flags)
 }
 
+/// Whether there is no such file, nor a directory it could be in.
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
+}
+
 /// Reads a file if it is there; one that was asked for must be. A copy of the defaults is no
 /// layer of its own: it would hide the layers below.
 fn read_file(
@@ -109,7 +115,7 @@ fn read_file(
     match std::fs::read_to_string(path) {
         Ok(text) if text == DEFAULTS => None,
         Ok(text) => parse(origin, &text, found),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => None,
+        Err(error) if is_absent(&error) && !asked_for => None,
         Err(error) => {
             let problem = format!("the settings cannot be read: {error}");
             found.push(Diagnostic::error(Place::file(&shown), problem));

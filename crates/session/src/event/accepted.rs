@@ -1,0 +1,159 @@
+//! What a turn is to do, as it was accepted.
+
+use std::sync::Arc;
+
+use unisono_context::message::{NewMessage, Part};
+use unisono_context::policy::{Keep, Policy};
+use unisono_context::snapshot::ToolSpec;
+use unisono_context::tokens::{Counts, Ppm};
+use unisono_context::{AgentId, CheckpointId, Digest, Tokens, TurnId};
+
+/// What a turn is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedTurn {
+    /// Its id.
+    pub id: TurnId,
+    /// The branch it works on.
+    pub branch: Arc<str>,
+    /// What it does.
+    pub work: Work,
+    /// When and how to compact.
+    pub policy: Policy,
+    /// Safety margin as a share of the window.
+    pub safety: Ppm,
+    /// The agent that answers; digest of its definition.
+    pub lead: Digest,
+    /// The fan-out: definition digests and tasks.
+    pub delegates: Vec<(Digest, Option<Arc<str>>)>,
+    /// Agents that the lead may give tasks to by itself: digests of their definitions.
+    pub available: Vec<Digest>,
+    /// The tools the agents are told of, sorted.
+    pub tools: Vec<ToolSpec>,
+    /// How far the counts of its models are off, where they are estimates.
+    pub calibrations: Vec<Calibration>,
+    /// How far its agents may delegate by themselves.
+    pub delegation: DelegationLimits,
+}
+
+/// How far agents may delegate by themselves. A fan-out by configuration is not bounded by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelegationLimits {
+    /// Levels below the lead: with 1, an agent that was given a task gives none.
+    pub depth: u32,
+    /// Runs of the turn that may be open at one time, the lead's included.
+    pub live_runs: u32,
+}
+
+impl Default for DelegationLimits {
+    fn default() -> DelegationLimits {
+        DelegationLimits {
+            depth: 1,
+            live_runs: 64,
+        }
+    }
+}
+
+/// A task that an agent gave to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelegatedCall {
+    /// The model's id of the call.
+    pub call_id: Arc<str>,
+    /// The agent it named.
+    pub agent: AgentId,
+    /// What that is to do.
+    pub task: Arc<str>,
+    /// Why nobody works on it; none: it has a run, in the place of [`RunRole::Child`].
+    pub refused: Option<Arc<str>>,
+}
+
+/// What is known of a model whose tokens are estimated with another one's encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// The model, as definitions write it.
+    pub model: Arc<str>,
+    /// Tokens its provider reports per estimated token.
+    pub ratio: Ppm,
+    /// How far that may be off, as a share of it.
+    pub band: Ppm,
+}
+
+impl Calibration {
+    /// The estimated tokens that are surely no more than so many of the provider's, rounded down.
+    pub fn estimated(&self, tokens: Tokens) -> Tokens {
+        const ONE: u128 = 1_000_000;
+        let per_token = u128::from(self.ratio.0.max(1)) * (ONE + u128::from(self.band.0));
+        let estimated = u128::from(tokens.0) * ONE * ONE / per_token;
+        Tokens(u64::try_from(estimated).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a turn does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Answers an input.
+    Answer {
+        /// The input.
+        input: NewMessage,
+    },
+    /// Compacts the branch on a person's request.
+    Compact {
+        /// What stays; none: all from the newest user message on.
+        keep: Option<Keep>,
+        /// What the writer of the summary is told.
+        instructions: Option<Arc<str>>,
+    },
+    /// Takes a checkpoint back on a person's request.
+    Restore {
+        /// Which.
+        checkpoint: CheckpointId,
+    },
+    /// Has a checkpoint written anew on a person's request.
+    Regenerate {
+        /// Which.
+        checkpoint: CheckpointId,
+        /// What the writer of the summary is told.
+        instructions: Option<Arc<str>>,
+    },
+    /// Puts a person's text in place of a checkpoint's.
+    Edit {
+        /// Which.
+        checkpoint: CheckpointId,
+        /// The text.
+        text: Arc<str>,
+        /// Tokens of its block, per encoding.
+        counts: Counts,
+    },
+}
+
+impl Work {
+    /// The checkpoint that is to be taken back or replaced.
+    pub const fn checkpoint(&self) -> Option<CheckpointId> {
+        match self {
+            Work::Restore { checkpoint }
+            | Work::Regenerate { checkpoint, .. }
+            | Work::Edit { checkpoint, .. } => Some(*checkpoint),
+            Work::Answer { .. } | Work::Compact { .. } => None,
+        }
+    }
+
+    /// What the writer of a summary is told by the person who asked for it.
+    pub fn instructions(&self) -> Option<&Arc<str>> {
+        match self {
+            Work::Compact { instructions, .. } | Work::Regenerate { instructions, .. } => {
+                instructions.as_ref()
+            }
+            Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => None,
+        }
+    }
+}
+
+impl Work {
+    /// The text of the input; none where nothing is answered.
+    pub fn input_text(&self) -> Option<Arc<str>> {
+        let Work::Answer { input } = self else {
+            return None;
+        };
+        let texts = input.parts.iter().map(Part::countable_text);
+        Some(texts.collect::<Vec<_>>().join("\n").into())
+    }
+}
