@@ -27,6 +27,7 @@ use unisono_session::event::{
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
+mod compaction;
 mod parts;
 mod tools;
 
@@ -55,7 +56,7 @@ const DIGEST: Digest = Digest([0x3C; 32]);
 pub(super) fn all() -> Vec<(&'static str, Event)> {
     let mut facts = session_facts();
     facts.extend(turn_facts());
-    facts.extend(compaction_facts());
+    facts.extend(compaction::facts());
     facts.extend(run_facts());
     facts.extend(tools::tool_facts());
     facts
@@ -292,105 +293,6 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             }),
         ),
         ("turn_ended_cancelled", ended(Outcome::Cancelled)),
-    ]
-}
-
-fn compaction_facts() -> Vec<(&'static str, Fact)> {
-    let mask = Step::Mask(vec![MaskTarget {
-        message: MESSAGE,
-        ordinal: Ordinal(7),
-        tokens: Tokens(4_000),
-    }]);
-    let cut = Step::Cut {
-        message: MESSAGE,
-        ordinal: Ordinal(8),
-        target_chars: 2_000,
-    };
-    let summarise = Step::Summarise {
-        cover: cover(),
-        tier: Tier::Conversation,
-        cap: Tokens(2_048),
-        writer: Writer::Model,
-    };
-    let rewrite = Step::Rewrite {
-        cover: cover(),
-        prior: vec![CHECKPOINT],
-        cap: Tokens(2_048),
-    };
-    let used = Fact::SummariserUsed {
-        turn: TURN,
-        model: "openai/gpt-4o-mini".into(),
-        usage: USAGE,
-    };
-    let topic = Step::Summarise {
-        cover: cover(),
-        tier: Tier::Topic,
-        cap: Tokens(200),
-        writer: Writer::Deterministic,
-    };
-    let truncate = Step::Truncate {
-        messages: vec![(MESSAGE, Ordinal(8)), (MESSAGE, Ordinal(9))],
-        target_chars: 2_000,
-    };
-    let truncated = Fact::Altered {
-        turn: Some(TURN),
-        alterations: vec![alteration(Form::Truncated {
-            target_chars: 2_000,
-        })],
-    };
-    let altered = |turn| Fact::Altered {
-        turn,
-        alterations: vec![
-            alteration(Form::Masked {
-                tokens: Tokens(4_000),
-            }),
-            alteration(Form::Cut {
-                target_chars: 2_000,
-            }),
-        ],
-    };
-    let imported = Checkpoint {
-        kind: Kind::Manual,
-        tier: Tier::Topic,
-        writer: Writer::Deterministic,
-        body: Body::Tombstone,
-        key_facts: Vec::new(),
-        cost_micros: None,
-        degraded: true,
-        ..checkpoint()
-    };
-    let compacted = |turn, c| Fact::Compacted {
-        turn,
-        checkpoint: Arc::new(c),
-    };
-    let failed = Fact::CompactionFailed {
-        turn: TURN,
-        reason: "the model is out of reach".into(),
-    };
-    let frozen = Fact::Frozen {
-        turn: TURN,
-        snapshot: SNAPSHOT,
-        manifest: manifest(),
-    };
-    vec![
-        ("compaction_planned_mask", planned(mask)),
-        ("compaction_planned_cut", planned(cut)),
-        ("compaction_planned_summarise", planned(summarise)),
-        (
-            "compaction_planned_drop",
-            planned(Step::Drop { cover: cover() }),
-        ),
-        ("compaction_planned_rewrite", planned(rewrite)),
-        ("summariser_used", used),
-        ("compaction_planned_topic", planned(topic)),
-        ("compaction_planned_truncate", planned(truncate)),
-        ("altered_truncated", truncated),
-        ("altered", altered(Some(TURN))),
-        ("altered_import", altered(None)),
-        ("compacted", compacted(Some(TURN), checkpoint())),
-        ("compacted_import", compacted(None, imported)),
-        ("compaction_failed", failed),
-        ("frozen", frozen),
     ]
 }
 
