@@ -62,7 +62,7 @@ pub struct DelegatedCall {
     pub agent: AgentId,
     /// What that is to do.
     pub task: Arc<str>,
-    /// Why nobody works on it; none: it has a run, in the place of [`RunRole::Child`].
+    /// Why nobody works on it; none: it has a run, in the place of [`RunRole::Child`](crate::event::RunRole::Child).
     pub refused: Option<Arc<str>>,
 }
 
