@@ -11,10 +11,13 @@
 
 pub mod agent;
 pub mod approval;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod compaction;
 pub mod context;
 pub mod delegation;
 pub mod event;
+pub mod journal;
 pub mod message;
 pub mod openai;
 pub mod page;

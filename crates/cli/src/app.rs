@@ -4,19 +4,44 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
+use unisono_api::client::Client;
 use unisono_daemon::Daemon;
 use unisono_daemon::config::{Override, Sources};
 use unisono_daemon::daemon::{self, Opened};
+use unisono_daemon::http::Running;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
 use unisono_search::Search;
-use unisono_store::{Journal, Memory, Salvage};
+use unisono_store::{Error, Journal, Memory, Salvage};
 
 use crate::args::Global;
 use crate::output::Out;
 use crate::problem::{Problem, Result};
+use crate::remote;
 use crate::sessions::Sessions;
+
+/// Where a store is open.
+#[derive(Debug)]
+pub(crate) enum Where {
+    /// In this process.
+    Here(Opened),
+    /// In a daemon, which answers.
+    There(Client),
+}
+
+/// A client of a daemon that holds a store.
+fn client(running: &Running) -> Result<Client> {
+    let (url, file) = (&running.url, running.token_file.display());
+    let token = std::fs::read_to_string(&running.token_file).map_err(|error| {
+        let problem = format!(
+            "the daemon at {url} has the store open, and its token cannot be read: {file}: {error}"
+        );
+        Problem::failed(problem)
+            .hint("call as the one who started it, or use another store (--store DIR)")
+    })?;
+    Ok(Client::new(url.as_str(), token.trim())?)
+}
 
 /// A call of the program.
 #[derive(Debug)]
@@ -64,7 +89,11 @@ impl App {
     /// Opens the store to read it. One that does not exist is empty, and is not made.
     pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
         if setup.loaded.config.store.path.exists() {
-            return Ok(Sessions::new(self.store(setup).await?.journal));
+            let journal = match self.store_or_daemon(setup).await? {
+                Where::Here(opened) => opened.journal,
+                Where::There(client) => remote::journal(client),
+            };
+            return Ok(Sessions::new(journal));
         }
         Ok(Sessions::new(Journal::new(Arc::new(Memory::new()))))
     }
@@ -72,7 +101,15 @@ impl App {
     /// Opens the store to search it. One that does not exist is empty, and is not made.
     pub(crate) async fn search(&self, setup: &Setup) -> Result<(Sessions, Search)> {
         if setup.loaded.config.store.path.exists() {
-            let opened = self.store(setup).await?;
+            let opened = match self.store_or_daemon(setup).await? {
+                Where::Here(opened) => opened,
+                Where::There(client) => {
+                    // The daemon writes the index on disk.
+                    let journal = remote::journal(client);
+                    let search = Search::in_memory(journal.clone());
+                    return Ok((Sessions::new(journal), search));
+                }
+            };
             let search = opened.search(setup)?;
             return Ok((Sessions::new(opened.journal), search));
         }
@@ -98,6 +135,27 @@ impl App {
             self.tell_salvage(salvage);
         }
         Ok(opened)
+    }
+
+    /// Opens the store, or finds the daemon that has it open.
+    pub(crate) async fn store_or_daemon(&self, setup: &Setup) -> Result<Where> {
+        let path = &setup.loaded.config.store.path;
+        let held = match daemon::open_store(path).await {
+            Ok(opened) => {
+                if let Some(salvage) = &opened.salvage {
+                    self.tell_salvage(salvage);
+                }
+                return Ok(Where::Here(opened));
+            }
+            Err(error) => error,
+        };
+        match &held {
+            Error::Held { pid, .. } => match Running::of(path).filter(|r| Some(r.pid) == *pid) {
+                Some(running) => Ok(Where::There(client(&running)?)),
+                None => Err(held.into()),
+            },
+            _ => Err(held.into()),
+        }
     }
 
     /// Starts a daemon on a store that is open.

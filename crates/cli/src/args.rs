@@ -9,7 +9,7 @@ use unisono_daemon::config::Override;
 
 use crate::commands::{
     agents, approvals, chat, checkpoints, compact, completions, config, context, doctor, eval,
-    export, import, init, mcp, models, pin, replay, resume, run, runs, seal, serve, sessions,
+    export, import, init, man, mcp, models, pin, replay, resume, run, runs, seal, serve, sessions,
     usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
@@ -23,8 +23,8 @@ Examples:
   unisono sessions list                         all conversations of the store
 
 Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
-Exit codes: 0 ok, 1 failed, 2 usage or configuration, 4 some agents failed, 124 timeout,
-130 interrupted.";
+Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed,
+124 timeout, 130 interrupted.";
 
 /// One conversation, one frozen context, many agents on it.
 #[derive(Debug, Parser)]
@@ -224,6 +224,8 @@ pub(crate) enum Command {
     Vacuum(vacuum::Args),
     /// Completions for a shell
     Completions(completions::Args),
+    /// Manual pages
+    Man(man::Args),
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub(crate) mod eval;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod pin;
@@ -60,6 +61,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Init(args) => init::run(app, args),
         Command::Doctor(args) => doctor::run(app, args),
         Command::Vacuum(args) => vacuum::run(app, args),
+        Command::Man(args) => man::run(app, args),
         Command::Completions(args) => completions::run(app, args),
     }
 }

@@ -12,10 +12,8 @@ use unisono_session::machine::Import;
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
-/// The label with the digest of the file a session was imported from.
-pub(crate) const DIGEST: &str = "source.blake3";
-/// The label with that file's name.
-const NAME: &str = "source.name";
+pub(crate) use unisono_daemon::transcript::SOURCE_DIGEST as DIGEST;
+use unisono_daemon::transcript::SOURCE_NAME as NAME;
 
 /// Why a conversation was not read.
 #[derive(Debug)]

@@ -34,6 +34,9 @@ mod conversation;
 mod live;
 mod output;
 mod problem;
+#[cfg(test)]
+mod reference;
+mod remote;
 mod sessions;
 mod show;
 mod topics;

@@ -9,10 +9,12 @@ mod notice;
 pub(crate) mod open;
 mod report;
 mod screen;
+mod there;
 mod watch;
 
 pub(crate) use answer::Answer;
 pub(crate) use follow::{End, Interrupt, Interrupts, Limits, follow};
 pub(crate) use report::{conclude, ending, report};
 pub(crate) use screen::Screen;
+pub(crate) use there::follow_there;
 pub(crate) use watch::Watch;

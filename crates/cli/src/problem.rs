@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use unisono_api::client::Error as ClientError;
 use unisono_daemon::daemon;
 use unisono_daemon::diagnostic::Diagnostics;
 use unisono_store::Error as StoreError;
@@ -13,6 +14,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line or the configuration is wrong.
     Usage = 2,
+    /// The daemon that is to be asked cannot be reached.
+    Unreachable = 3,
     /// There is an answer, but some agents failed.
     SomeFailed = 4,
     /// It took longer than allowed.
@@ -72,6 +75,22 @@ impl Problem {
                 ..problem.hint(hint)
             },
             _ => problem,
+        }
+    }
+}
+
+impl From<ClientError> for Problem {
+    fn from(error: ClientError) -> Problem {
+        let what = error.to_string();
+        match error {
+            ClientError::Unreachable { .. } => {
+                Problem::of(Exit::Unreachable, what).hint("is it still running?")
+            }
+            ClientError::Problem(problem) => match problem.status {
+                400..500 => Problem::with_hint_of(Exit::Usage, &what),
+                _ => Problem::with_hint_of(Exit::Failed, &what),
+            },
+            ClientError::Answer { .. } => Problem::failed(what),
         }
     }
 }

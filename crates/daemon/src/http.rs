@@ -20,6 +20,7 @@ mod events;
 mod extract;
 mod guard;
 mod health;
+mod journal;
 mod mcp;
 mod messages;
 mod metrics;
@@ -28,6 +29,7 @@ mod page;
 mod pins;
 pub(crate) mod problem;
 pub(crate) mod record;
+mod running;
 mod runs;
 mod search;
 pub(crate) mod sessions;
@@ -60,6 +62,7 @@ use utoipa_axum::routes;
 use crate::Daemon;
 use crate::config;
 use page::login::Logins;
+pub use running::{Announced, Running};
 use token::Token;
 
 /// How long a call of a tool may take to notice that the program stops.
@@ -324,6 +327,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(usage::routes())
         .merge(metrics::routes())
         .merge(settings::routes())
+        .merge(journal::routes())
         .merge(openai::routes())
         .merge(health::routes())
         .routes(routes!(problem::about))
@@ -351,6 +355,12 @@ async fn link(
     let made = login_link(&shared, host.unwrap_or_default());
     let url = made.map_err(|error| problem::Fault::new(Code::Failed, error.to_string()))?;
     Ok((StatusCode::CREATED, Json(Link { url })))
+}
+
+/// The description of all routes (OpenAPI 3.1), as JSON.
+pub fn description() -> String {
+    // Serialising it does not fail.
+    serde_json::to_string(&routes().into_openapi()).unwrap_or_default()
 }
 
 /// The description of all routes.

@@ -21,6 +21,11 @@ use unisono_session::machine::Import;
 
 pub use write::{WriteError, write};
 
+/// The label of a session that says which bytes it was made of.
+pub const SOURCE_DIGEST: &str = "source.blake3";
+/// The label that says which file they were in.
+pub const SOURCE_NAME: &str = "source.name";
+
 /// How a conversation is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {

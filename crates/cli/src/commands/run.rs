@@ -1,5 +1,7 @@
 //! `unisono run`: the main job in one command.
 
+mod there;
+
 use std::time::Duration;
 
 use clap::ArgGroup;
@@ -7,6 +9,7 @@ use unisono_context::{SessionId, TurnId};
 use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
 use unisono_daemon::config::{AUTO, Override};
+use unisono_daemon::http::Running;
 use unisono_daemon::models;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::transcript::Format;
@@ -16,7 +19,7 @@ use unisono_session::agent::Team;
 use unisono_session::machine::Import;
 use unisono_session::state::MAIN;
 
-use crate::app::App;
+use crate::app::{App, Where};
 use crate::args::{Compaction, time};
 use crate::conversation::{self, DIGEST, Source};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
@@ -146,7 +149,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     {
         return Err(Problem::usage("--task is empty").hint("say what is to be done"));
     }
-    models::check(&setup, &team)?;
+    // A daemon's models are its own; else nothing is made where one cannot be asked.
+    let store = &setup.loaded.config.store.path;
+    if Running::of(store).is_none() {
+        models::check(&setup, &team)?;
+    }
     let source = args.file.as_deref().map(conversation::open).transpose()?;
     let conversation = match &source {
         Some(source) => Some(source.conversation(format(&args), args.skip_bad, &app.out)?),
@@ -154,7 +161,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let timeout = args.timeout.unwrap_or(setup.loaded.config.run.timeout());
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
+    let opened = match app.store_or_daemon(&setup).await? {
+        Where::Here(opened) => opened,
+        Where::There(client) => {
+            let conversation = (source, conversation);
+            return there::run(app, client, &args, conversation, &setup, &mut interrupts).await;
+        }
+    };
+    models::check(&setup, &team)?;
     let sessions = Sessions::new(opened.journal.clone());
     let from = match (source, conversation) {
         (Some(source), Some(import)) => from_file(&sessions, source, import).await?,

@@ -1,8 +1,10 @@
 //! `unisono serve`: the daemon over HTTP.
 
+use std::path::Path;
+
 use serde_json::json;
 use unisono_daemon::config::Override;
-use unisono_daemon::http::{self, Server};
+use unisono_daemon::http::{self, Announced, Running, Server};
 
 use crate::app::App;
 use crate::live::Interrupts;
@@ -44,8 +46,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let mut interrupts = Interrupts::listen()?;
     let opened = app.store(&setup).await?;
     let daemon = app.daemon(opened, setup).await?;
+    let store = daemon.setup().loaded.config.store.path.clone();
     let server = Server::bind(daemon).await?;
     let url = format!("http://{}", server.address());
+    let _announced = announce(&server, &store)?;
     let token_file = server.token_file().display().to_string();
     if app.out.json {
         let pid = std::process::id();
@@ -68,6 +72,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
         Some(reason) => Err(Problem::failed(format!("the runtime gave up: {reason}"))),
     }
+}
+
+/// Says beside the store where other calls of the program find the daemon.
+fn announce(server: &Server, store: &Path) -> Result<Announced> {
+    let address = server.address();
+    // The name that is known whatever it listens at.
+    let host = match address.ip().is_unspecified() {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    };
+    let running = Running {
+        url: format!("http://{host}"),
+        token_file: server.token_file().to_owned(),
+        pid: std::process::id(),
+    };
+    let announced = running.announce(store);
+    announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
 }
 
 impl From<http::Error> for Problem {

@@ -15,7 +15,7 @@ use super::watch::{News, Watch};
 use crate::problem::{Problem, Result};
 
 /// How long a cancelled turn may take to say so.
-const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Signals that stop the program.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ pub(crate) trait Show {
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
     /// The turn is cancelled then; none: it may take as long as it wants.
-    timeout: Option<Duration>,
-    interrupts: &'i mut Interrupts,
+    pub(super) timeout: Option<Duration>,
+    pub(super) interrupts: &'i mut Interrupts,
     interrupted: Interrupted,
 }
 
@@ -216,7 +216,7 @@ async fn cancel(session: &Handle, watch: &Watch) {
     }
 }
 
-async fn at(instant: Option<Instant>) {
+pub(super) async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,

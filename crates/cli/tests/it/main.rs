@@ -8,6 +8,7 @@
 )]
 
 mod agents;
+mod book;
 mod chat;
 mod conversations;
 mod delegation;
@@ -26,6 +27,7 @@ mod reloading;
 mod restore;
 mod rounds;
 mod run;
+mod running;
 mod search;
 mod serve;
 mod serve_again;

@@ -1,0 +1,108 @@
+//! The book's reference pages, made from the program itself: a test compares them with those that
+//! are committed, and writes them where `UPDATE_REFERENCE` is set.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use serde_json::Value;
+
+use crate::args::Cli;
+
+const CONFIGURATION: &str = include_str!("../../../config/unisono.toml");
+/// Columns of a help text.
+const WIDTH: usize = 96;
+
+fn commands() -> String {
+    let mut out = "# Commands\n\nWhat `unisono <command> --help` says.\n".to_owned();
+    let mut root = Cli::command().term_width(WIDTH);
+    root.build();
+    command(&root, "unisono", 2, &mut out);
+    out
+}
+
+fn command(command: &Command, path: &str, depth: usize, out: &mut String) {
+    let help = command
+        .clone()
+        .term_width(WIDTH)
+        .render_long_help()
+        .to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let _ = write!(
+        out,
+        "\n{} {path}\n\n```text\n{}\n```\n",
+        "#".repeat(depth),
+        lines.join("\n").trim()
+    );
+    for below in command
+        .get_subcommands()
+        .filter(|c| c.get_name() != "help" && !c.is_hide_set())
+    {
+        self::command(
+            below,
+            &format!("{path} {}", below.get_name()),
+            (depth + 1).min(4),
+            out,
+        );
+    }
+}
+
+fn configuration() -> String {
+    format!(
+        "# Configuration\n\nEvery setting with its default. `unisono config show` says where each value came from,\n\
+         `unisono config check` what is wrong.\n\n```toml\n{}\n```\n",
+        CONFIGURATION.trim_end()
+    )
+}
+
+fn api() -> String {
+    let described: Value = serde_json::from_str(&unisono_daemon::http::description()).unwrap();
+    let mut out = "# HTTP API\n\nEvery route. The whole description, with requests and responses, is at \
+                   `/v1/openapi.json`\nof a daemon. Every route but health and the pages about problems wants the token.\n\n\
+                   | route | what it does |\n|---|---|\n"
+        .to_owned();
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for (method, route) in methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, r)| r.is_object())
+        {
+            let text = ["summary", "description"]
+                .into_iter()
+                .find_map(|key| route[key].as_str());
+            let text = text
+                .unwrap_or_default()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
+            let method = method.to_uppercase();
+            let _ = writeln!(out, "| `{method} {path}` | {} |", text.replace('|', "\\|"));
+        }
+    }
+    out
+}
+
+#[test]
+fn the_reference_is_what_the_program_says() {
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference");
+    for (name, text) in [
+        ("commands.md", commands()),
+        ("configuration.md", configuration()),
+        ("api.md", api()),
+    ] {
+        let page = book.join(name);
+        if std::env::var_os("UPDATE_REFERENCE").is_some() {
+            std::fs::write(&page, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&page).unwrap_or_default();
+        let first = committed
+            .lines()
+            .zip(text.lines())
+            .find(|(old, new)| old != new);
+        assert!(
+            committed == text,
+            "{name} is not up to date, first at {first:?}: run this test with UPDATE_REFERENCE=1"
+        );
+    }
+}

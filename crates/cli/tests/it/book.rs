@@ -1,0 +1,217 @@
+//! The book: every command block of it works, in the order of its page, offline.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::{Done, Place, finish};
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src")
+}
+
+/// The command blocks of a page, as one script.
+fn script(page: &Path) -> String {
+    let text = std::fs::read_to_string(page).unwrap();
+    let mut script = String::new();
+    let mut within = false;
+    for line in text.lines() {
+        match (within, line) {
+            (false, "```sh") => within = true,
+            (true, "```") => within = false,
+            (true, line) => script += &format!("{line}\n"),
+            (false, _) => {}
+        }
+    }
+    script
+}
+
+/// Runs a page's commands as a newcomer would, with the program and the examples at hand.
+fn run(page: &str) -> Done {
+    let place = Place::new();
+    let root = source().join("../..").canonicalize().unwrap();
+    std::os::unix::fs::symlink(root.join("examples"), place.path("examples")).unwrap();
+    place.write(
+        "talk.jsonl",
+        r#"{"role":"user","content":"The offer is 4,200 euros, agreed by Ada."}"#,
+    );
+    let script = script(&source().join(page));
+    assert!(!script.is_empty(), "{page} has no commands");
+    // All that a test's call of the program has around it, for a shell that calls it.
+    let mut command = place.command(&[]);
+    let program = PathBuf::from(command.get_program());
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-euc", &script]).current_dir(place.path(""));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    command.stdin(std::process::Stdio::null());
+    shell
+        .env(
+            "PATH",
+            format!("{}:{path}", program.parent().unwrap().display()),
+        )
+        .env("UNISONO__SERVER__BIND", "127.0.0.1:0")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    finish(shell.spawn().unwrap(), &[page])
+}
+
+#[test]
+fn the_tutorial_works() {
+    let done = run("tutorial.md").expect(0);
+    assert!(done.stderr.contains("identical for 5 agents"), "{done:#?}");
+}
+
+#[test]
+fn agents_are_imported_as_the_page_says() {
+    let done = run("how-to/import-agents.md").expect(0);
+    assert!(
+        done.stdout.contains("no such tools here: Read, Grep"),
+        "{done:#?}"
+    );
+}
+
+#[test]
+fn agents_of_ones_own_work_as_the_page_says() {
+    let done = run("how-to/agents.md").expect(0);
+    assert!(done.stderr.contains("counts  done"), "{done:#?}");
+}
+
+#[test]
+fn compaction_is_tuned_as_the_page_says() {
+    run("how-to/compaction.md").expect(0);
+}
+
+#[test]
+fn a_service_is_run_as_the_page_says() {
+    let done = run("how-to/operating.md").expect(0);
+    assert!(done.stdout.contains("ready"), "{done:#?}");
+}
+
+#[test]
+fn other_programs_are_connected_as_the_page_says() {
+    let done = run("how-to/connect.md").expect(0);
+    assert!(done.stdout.contains("\"delegate\""), "{done:#?}");
+}
+
+/// A page as a reader of the book has it: files that it includes are in it.
+fn page_text(page: &Path) -> String {
+    let text = std::fs::read_to_string(page).unwrap();
+    let lines = text.lines().map(|line| {
+        let included = line.strip_prefix("{{#include ");
+        match included.and_then(|rest| rest.strip_suffix("}}")) {
+            Some(file) => page_text(&page.parent().unwrap().join(file)),
+            None => format!("{line}\n"),
+        }
+    });
+    lines.collect()
+}
+
+/// The text without code, in which nothing is a link.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let lines = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    });
+    lines
+        .flat_map(|line| line.split('`').step_by(2))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The names by which the headings of a page can be linked to.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter_map(|c| match c {
+            ' ' => Some('-'),
+            '-' | '_' => Some(c),
+            c if c.is_alphanumeric() => Some(c),
+            _ => None,
+        });
+        kept.collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut pages = Vec::new();
+    pages_below(&source(), &mut pages);
+    let (mut checked, mut broken) = (0, Vec::new());
+    for page in &pages {
+        let text = page_text(page);
+        for link in prose(&text).split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            if link.starts_with("https://") {
+                continue;
+            }
+            checked += 1;
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => page.clone(),
+                file => page.parent().unwrap().join(file),
+            };
+            let target = target.canonicalize().ok();
+            let found = target.filter(|target| {
+                let known = pages
+                    .iter()
+                    .any(|p| p.canonicalize().ok().as_ref() == Some(target));
+                known
+                    && (anchor.is_empty()
+                        || anchors(&page_text(target)).iter().any(|a| a == anchor))
+            });
+            if found.is_none() {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere: {broken:#?}");
+    assert!(checked > 12, "only {checked} links were found");
+}
+
+#[test]
+fn every_page_is_in_the_summary_and_every_one_with_commands_is_tested() {
+    let summary = std::fs::read_to_string(source().join("SUMMARY.md")).unwrap();
+    let tests = include_str!("book.rs");
+    let mut pages = Vec::new();
+    pages_below(&source(), &mut pages);
+    for page in pages {
+        let name = page
+            .strip_prefix(source())
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        if name == "SUMMARY.md" {
+            continue;
+        }
+        assert!(
+            summary.contains(&format!("({name})")),
+            "{name} is not in the summary"
+        );
+        let tested = tests.contains(&format!("run(\"{name}\")"));
+        assert!(
+            tested || script(&page).is_empty(),
+            "{name} has commands that nobody runs"
+        );
+    }
+}
+
+fn pages_below(directory: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            pages_below(&path, pages);
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            pages.push(path);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `/v1/journal`: the store as it is on disk, to be looked at by programs of the same kind while
+//! the daemon holds it; and `/v1/imports`, which keeps a conversation as it stands in a file.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderName, StatusCode, header};
+use serde::Deserialize;
+use unisono_api::journal::{EventBlock, Info};
+use unisono_api::session::Session;
+use unisono_api::{Code, Problem};
+use unisono_context::{Digest, SessionId};
+use unisono_runtime::clock;
+use unisono_store::SessionInfo;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::{self, Path, Query};
+use super::problem::Fault;
+use super::{Shared, sessions};
+use crate::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
+
+/// Sessions and events of an answer at most.
+const MOST: usize = 4_096;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(events))
+        .routes(routes!(import))
+}
+
+/// Which sessions.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Sessions {
+    /// Those after this one.
+    after: Option<String>,
+    /// How many at most: 4,096.
+    limit: Option<usize>,
+}
+
+/// Which events.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Events {
+    /// The number of the first one.
+    from: u64,
+    /// How many at most: 4,096.
+    limit: Option<usize>,
+}
+
+/// What the store knows of its sessions, in the order of their ids.
+#[utoipa::path(
+    get, path = "/v1/journal", tag = "journal", security(("token" = [])), params(Sessions),
+    responses((status = 200, description = "The sessions", body = Vec<Info>),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Query(part): Query<Sessions>,
+) -> Result<Json<Vec<Info>>, Fault> {
+    let after = part
+        .after
+        .as_deref()
+        .map(|id| extract::id::<SessionId>("session", id));
+    let limit = part.limit.unwrap_or(MOST).clamp(1, MOST);
+    let journal = shared.daemon.runtime().journal();
+    let found = journal.sessions(after.transpose()?, limit).await?;
+    Ok(Json(found.into_iter().map(info).collect()))
+}
+
+/// What the store knows of a session.
+#[utoipa::path(
+    get, path = "/v1/journal/{session}", tag = "journal", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id")),
+    responses((status = 200, description = "The session", body = Info),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<Json<Info>, Fault> {
+    let session: SessionId = extract::id("session", &id)?;
+    let engine = shared.daemon.runtime().journal().engine();
+    let found = engine.session(session.into()).await?;
+    let found = found.ok_or_else(|| Fault::not_found("session", session))?;
+    Ok(Json(info(found)))
+}
+
+fn info(found: SessionInfo) -> Info {
+    Info {
+        session: found.session.to_string(),
+        last_seq: found.last_seq,
+        epoch: found.epoch,
+        payload_bytes: found.payload_bytes,
+        created_unix_ms: found.created_unix_ms,
+        updated_unix_ms: found.updated_unix_ms,
+    }
+}
+
+/// Events of a session as they are on disk. Fewer than asked for come back at the end, or where
+/// they would be too large together.
+#[utoipa::path(
+    get, path = "/v1/journal/{session}/events", tag = "journal", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"), Events),
+    responses((status = 200, description = "For each its number and length as 64 bits, little-endian, then its bytes",
+               body = Vec<u8>, content_type = "application/octet-stream"),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn events(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(which): Query<Events>,
+) -> Result<([(HeaderName, &'static str); 1], Vec<u8>), Fault> {
+    let session: SessionId = extract::id("session", &id)?;
+    let limit = which.limit.unwrap_or(MOST).clamp(1, MOST);
+    let engine = shared.daemon.runtime().journal().engine();
+    let found = engine.read(session.into(), which.from, limit).await?;
+    let block = EventBlock(
+        found
+            .into_iter()
+            .map(|event| (event.seq, event.payload))
+            .collect(),
+    );
+    Ok((
+        [(header::CONTENT_TYPE, "application/octet-stream")],
+        block.write(),
+    ))
+}
+
+/// How a file is read.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// What it is called.
+    name: String,
+    /// `unisono`, `openai` or `sharegpt`; without it, that is recognised.
+    format: Option<String>,
+    /// Whether bad lines are left out.
+    #[serde(default)]
+    skip_bad: bool,
+}
+
+/// Keeps a conversation as it stands in a file.
+#[utoipa::path(
+    post, path = "/v1/imports", tag = "sessions", security(("token" = [])), params(File),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 201, description = "It is on disk", body = Session),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn import(
+    State(shared): State<Arc<Shared>>,
+    Query(file): Query<File>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Session>), Fault> {
+    let bytes = body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Fault::new(
+            Code::TooLarge,
+            "the body is larger than `server.body_limit_bytes`",
+        ),
+        _ => Fault::new(Code::InvalidRequest, rejection.body_text()),
+    })?;
+    let format = match &file.format {
+        Some(name) => Some(Format::from_name(name).ok_or_else(|| {
+            Fault::new(Code::InvalidRequest, format!("there is no format {name:?}"))
+        })?),
+        None => None,
+    };
+    let options = transcript::Options {
+        name: file.name.clone(),
+        format,
+        skip_bad: file.skip_bad,
+    };
+    let digest = Digest::of_bytes(&bytes).to_string();
+    // A large file takes a while to read.
+    let reading = tokio::task::spawn_blocking(move || {
+        let stamps = Stamps {
+            ids: &mut clock::new_id,
+            now: clock::now(),
+        };
+        transcript::read(&bytes, &options, stamps)
+    });
+    let read = reading
+        .await
+        .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
+    let parsed = read.map_err(|error| Fault::new(Code::Refused, error.to_string()))?;
+    let mut import = parsed.import;
+    import.labels.insert(SOURCE_DIGEST.into(), digest.into());
+    import.labels.insert(SOURCE_NAME.into(), file.name.into());
+    let session = shared.daemon.import(import).await?;
+    let id = session.id().to_string();
+    let described = session
+        .inspect(move |state| sessions::describe(&id, state))
+        .await?;
+    Ok((StatusCode::CREATED, Json(described)))
+}
