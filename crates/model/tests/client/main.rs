@@ -9,6 +9,7 @@
 
 mod cuts;
 mod faults;
+mod http2;
 mod keys;
 mod replies;
 mod setup;
