@@ -8,7 +8,7 @@ use unisono_runtime::{Agent, Answer, Ctx, Failure, Options, Task};
 use unisono_search::Query;
 use unisono_session::agent::Definition;
 use unisono_session::event::Outcome;
-use unisono_tests::agents::{Echo, Tally};
+use unisono_tests::agents::{Echo, Stepping, Tally};
 use unisono_tests::scenario;
 use unisono_tests::scenario::{definition, new_session, new_turn, wait};
 
@@ -103,4 +103,71 @@ async fn what_others_say_meanwhile_changes_nothing() {
         drop(session);
         world.stop().await;
     }
+}
+
+/// Asks for the steps behind a message that its task names.
+struct Reader;
+
+impl Agent for Reader {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let Some(n) = task.text.strip_prefix("Message ") else {
+            return Ok(Answer::text("Done."));
+        };
+        let arguments = format!(r#"{{"n":{n},"steps":true}}"#);
+        let told = ctx.call_tool("recall", &arguments).await?;
+        Ok(Answer::text(&*told.content))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_steps_of_agents_are_read_by_the_messages_they_wrote_also_after_a_restart() {
+    let plan = scenario().messages(3).lead(may_recall("reader"), Reader);
+    let with_stepping = plan
+        .clone()
+        .delegate(definition("stepping"), Stepping(Tally::default()));
+    let store = tempfile::tempdir().unwrap();
+    let directory = store.path().join("store");
+    let id = new_session();
+    let world = with_stepping.start(&directory).await;
+    let session = world.runtime.create(plan.import(id)).await.unwrap();
+    // After three messages: the input, the call, its result, the answer.
+    let turn = new_turn();
+    session
+        .accept(with_stepping.turn(turn, "Take steps."))
+        .await
+        .unwrap();
+    assert_eq!(wait(&session, turn).await.outcome, Outcome::Answered);
+    drop(session);
+    world.stop().await;
+
+    let world = plan.start(&directory).await;
+    let session = world.runtime.open(id).await.unwrap();
+    let steps = "#6 tool, its steps:\n\n1. [one] 1\n\n2. [two] 1\n\n3. [three] 1";
+    let rows = [
+        ("main", 6, steps),
+        ("main", 4, "no agent took steps to write #4"),
+        ("main", 7, "no agent took steps to write #7"),
+        ("main", 99, "there is no message #99"),
+        ("early", 6, "there is no message #6"),
+    ];
+    let early = |state: &unisono_session::State| {
+        let head = state.tree().head("main").unwrap();
+        state.tree().at(head, Ordinal(3)).unwrap().message.id
+    };
+    let early = session.inspect(early).await.unwrap();
+    session.fork("early", early).await.unwrap();
+    for (branch, n, expected) in rows {
+        let turn = new_turn();
+        let mut asked = plan.turn(turn, &format!("Message {n}"));
+        asked.branch = branch.into();
+        session.accept(asked).await.unwrap();
+        let answer = wait(&session, turn).await.answer.unwrap();
+        let text = move |state: &unisono_session::State| {
+            state.tree().get(answer).unwrap().message.countable_text()
+        };
+        let text = session.inspect(text).await.unwrap();
+        assert!(text.starts_with(expected), "{branch} {n}: {text}");
+    }
+    drop(session);
+    world.stop().await;
 }

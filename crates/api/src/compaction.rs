@@ -102,6 +102,13 @@ pub struct NewCompaction {
     /// What the writer of the summary is told besides.
     #[serde(default)]
     pub instructions: Option<String>,
+    /// Who writes the summary, in place of those that are configured: a model as
+    /// `provider/model`, or `extractive`, which takes quotes.
+    #[serde(default)]
+    pub summariser: Option<String>,
+    /// What is done where no model writes a summary that can be taken.
+    #[serde(default)]
+    pub on_failure: OnFailure,
     /// How many of the newest messages stay; without this and `keep_tokens`, all from the newest
     /// user message on do.
     #[serde(default)]
@@ -112,6 +119,24 @@ pub struct NewCompaction {
     /// Whether to wait for the end; otherwise the turn is accepted and can be followed.
     #[serde(default = "yes")]
     pub wait: bool,
+}
+
+/// What is done where no model writes a summary that was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// They are asked again, three times in all.
+    Retry,
+    /// Quotes are taken.
+    Extractive,
+    /// Nothing: the context stays as it is.
+    #[default]
+    Leave,
+}
+
+impl OnFailure {
+    /// All of them: what a compaction that failed may be asked for again with.
+    pub const ALL: [OnFailure; 3] = [OnFailure::Retry, OnFailure::Extractive, OnFailure::Leave];
 }
 
 /// What a compaction would do.
@@ -146,6 +171,10 @@ pub struct Compaction {
     pub tokens_saved: Option<u64>,
     /// The first 200 characters of the newest summary it made.
     pub preview: Option<String>,
+    /// Where no summary could be written and nothing was changed: what can be done, as
+    /// `on_failure` of another request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<OnFailure>,
 }
 
 /// Another text for a summary.
@@ -169,6 +198,13 @@ pub struct Anew {
     /// What its writer is told besides.
     #[serde(default)]
     pub instructions: Option<String>,
+    /// Who writes it, in place of those that are configured: a model as `provider/model`, or
+    /// `extractive`, which takes quotes.
+    #[serde(default)]
+    pub summariser: Option<String>,
+    /// What is done where no model writes one that can be taken.
+    #[serde(default)]
+    pub on_failure: OnFailure,
     /// The branch in whose context the checkpoint stands.
     #[serde(default = "main_branch")]
     pub branch: String,

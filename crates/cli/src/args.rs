@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unisono_context::policy::Preset;
 use unisono_daemon::config::Override;
+use unisono_session::event::{Unwritten, Writing};
 
 use crate::commands::{
     agents, approvals, chat, checkpoints, compact, completions, config, context, doctor, eval,
@@ -107,6 +108,39 @@ pub(crate) struct Compaction {
     /// Compacts above this many tokens, in place of the preset's own trigger
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     compact_above: Option<u64>,
+}
+
+/// How a summary is written that a person asks for.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Writer {
+    /// What the writer of the summary is told
+    #[arg(long, value_name = "TEXT")]
+    instructions: Option<String>,
+    /// Who writes the summary, in place of the configured ones: a model as provider/model, or
+    /// `extractive`, which takes quotes
+    #[arg(long, value_name = "MODEL")]
+    summariser: Option<String>,
+    /// Where no model writes a summary that can be taken: asks them again (three times in all),
+    /// takes quotes, or leaves everything as it is; without it, a person at a terminal is asked
+    #[arg(long, value_name = "WAY")]
+    #[arg(value_parser = PossibleValuesParser::new(Unwritten::ALL.map(Unwritten::name)))]
+    on_failure: Option<String>,
+}
+
+impl Writer {
+    pub(crate) fn writing(&self) -> Writing {
+        let way = self.on_failure.as_deref().and_then(Unwritten::from_name);
+        Writing {
+            summariser: self.summariser.as_deref().map(Into::into),
+            unwritten: way.unwrap_or_default(),
+            ..Writing::told(self.instructions.as_deref())
+        }
+    }
+
+    /// Whether it is left open what is done where none is written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.on_failure.is_none()
+    }
 }
 
 impl Compaction {

@@ -2,18 +2,45 @@
 
 use std::io::{BufRead, IsTerminal};
 
+use unisono_session::event::Unwritten;
+
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
 /// Whether a person says yes. Where nobody can be asked, a flag has to say so.
 pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
-    if !std::io::stdin().is_terminal() || !out.watched {
+    if !can_ask(out) {
         let problem = Problem::usage("this needs a yes, and there is no terminal to ask on");
         return Err(problem.hint("say so with --yes"));
     }
-    out.ask(format_args!("{question} [y/N] "));
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
+    let answer = answer(out, &format!("{question} [y/N] "))?;
+    Ok(matches!(answer.as_str(), "y" | "yes"))
+}
+
+/// What a person wants done where no summary could be written.
+pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<Unwritten> {
+    out.warn(format_args!("no summary was written: {reason}"));
+    loop {
+        let said = answer(out, "[r]etry, take quotes ([e]xtractive), or [l]eave it? ")?;
+        let fits = |way: &Unwritten| way.name().starts_with(&said);
+        match Unwritten::ALL.into_iter().find(fits) {
+            Some(_) if said.is_empty() => return Ok(Unwritten::Leave),
+            Some(way) => return Ok(way),
+            None => out.say(format_args!("{said:?} is none of r, e, l")),
+        }
+    }
+}
+
+/// Whether there is a person at a terminal.
+pub(crate) fn can_ask(out: &Out) -> bool {
+    std::io::stdin().is_terminal() && out.watched
+}
+
+/// A line of the person's, in small letters; empty at the end of input.
+fn answer(out: &Out, question: &str) -> Result<String> {
+    out.ask(format_args!("{question}"));
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
     read.map_err(|error| Problem::failed(format!("no answer could be read: {error}")))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(line.trim().to_lowercase())
 }

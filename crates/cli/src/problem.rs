@@ -169,7 +169,7 @@ impl From<unisono_daemon::context::estimate::Error> for Problem {
     fn from(error: unisono_daemon::context::estimate::Error) -> Problem {
         use unisono_daemon::context::estimate::Error;
         match error {
-            Error::Branch(_) => Problem::usage(error),
+            Error::Branch(_) | Error::Summariser(_) => Problem::usage(error),
             Error::Agents(error) => error.into(),
             Error::Count(error) => error.into(),
             Error::Plan(_) => Problem::failed(error),
@@ -192,6 +192,7 @@ impl From<daemon::Error> for Problem {
             daemon::Error::Runtime(error) => error.into(),
             daemon::Error::Agents(error) => error.into(),
             daemon::Error::Model(error) => error.into(),
+            error @ daemon::Error::Summariser(_) => Problem::usage(error),
             error @ daemon::Error::Tools(_) => Problem::failed(error).hint(
                 "start its program by hand, or see `unisono config show` for [mcp.*]; its log is on \
                  its standard error",

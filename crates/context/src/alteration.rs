@@ -166,6 +166,17 @@ impl Alterations {
         });
     }
 
+    /// All that stands of what was ever done, in the order in which it was, each with the number of
+    /// the session's newest checkpoint then (0: there was none).
+    pub fn standing(&self) -> Vec<(u32, &Alteration)> {
+        let standing = self.0.values().flatten().filter(|made| !made.undone);
+        let mut all: Vec<_> = standing
+            .map(|made| (made.after, &made.alteration))
+            .collect();
+        all.sort_by_key(|(after, _)| *after);
+        all
+    }
+
     /// How the message is shortened, if it is.
     pub fn get(&self, ordinal: Ordinal, message: MessageId) -> Option<&Alteration> {
         self.0.get(&ordinal).and_then(|slot| current(slot, message))

@@ -4,11 +4,11 @@
 //! said next then opens one. Both belong to a message, so that a branch that leaves the path
 //! before it knows nothing of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::checkpoint::Span;
 use crate::ids::{MessageId, Ordinal};
-use crate::tree::Tree;
+use crate::tree::{Node, Tree};
 
 /// What ended a topic, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,15 @@ pub struct TopicEnd {
     pub opener: Ordinal,
     /// What ended the one before it.
     pub by: EndedBy,
+}
+
+/// Where topics end among the messages of a path that nothing was decided about before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecidedTopics {
+    /// The last of these messages.
+    pub through: MessageId,
+    /// The ends, oldest first.
+    pub ends: Vec<TopicEnd>,
 }
 
 /// A topic of a branch.
@@ -103,6 +112,32 @@ impl Topics {
     /// Whether a person let a topic end with that message.
     pub fn is_sealed(&self, message: MessageId) -> bool {
         self.sealed.contains(&message)
+    }
+
+    /// What was decided about these messages, parents first, as [`Topics::decided`] takes it. Costs
+    /// their number.
+    pub fn decisions<'n>(
+        &self,
+        tree: &Tree,
+        nodes: impl Iterator<Item = &'n Node>,
+    ) -> Vec<DecidedTopics> {
+        let ids = nodes.map(|node| (node.message.id, node.message.parent));
+        let decided: Vec<_> = ids.filter(|(id, _)| self.is_decided(*id)).collect();
+        let inner: HashSet<MessageId> = decided.iter().filter_map(|(_, parent)| *parent).collect();
+        let mut told = HashSet::new();
+        let last = decided.into_iter().filter(|(id, _)| !inner.contains(id));
+        let all = last.map(|(through, _)| {
+            let fresh = tree.path(through).take_while(|n| told.insert(n.message.id));
+            let ends = fresh.filter_map(|node| {
+                let by = *self.opened.get(&node.message.id)?;
+                let opener = node.ordinal();
+                Some(TopicEnd { opener, by })
+            });
+            let mut ends: Vec<TopicEnd> = ends.collect();
+            ends.reverse();
+            DecidedTopics { through, ends }
+        });
+        all.collect()
     }
 
     /// Whether something was decided about the message.

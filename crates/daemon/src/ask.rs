@@ -14,7 +14,7 @@ use unisono_runtime::mcp::{self, Offer};
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
 use unisono_session::agent::Team;
-use unisono_session::event::{Outcome, RequestKey, Work};
+use unisono_session::event::{Outcome, RequestKey, Work, Writing};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
 use unisono_session::tool::{Rules, allows};
@@ -24,7 +24,7 @@ use crate::agents::Error;
 use crate::config::Resolved;
 use crate::context;
 use crate::setup::Setup;
-use crate::summarisers;
+use crate::summarisers::{self, Unaskable};
 
 /// A task for a session. What is not said is as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub struct Ask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Task(String),
-    Compact(Option<Keep>, Option<Arc<str>>),
+    Compact(Option<Keep>, Writing),
     Restore(CheckpointId),
-    Regenerate(CheckpointId, Option<Arc<str>>),
+    Regenerate(CheckpointId, Writing),
     Edit(CheckpointId, Arc<str>, Counts),
 }
 
@@ -52,10 +52,10 @@ impl Ask {
     }
 
     /// Asks for a compaction. Without `keep`, all from the newest user message on stays.
-    pub fn compaction(keep: Option<Keep>, instructions: Option<String>) -> Ask {
+    pub fn compaction(keep: Option<Keep>, writing: Writing) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Compact(keep, instructions.map(Into::into)))
+            ..Ask::of(What::Compact(keep, writing))
         }
     }
 
@@ -68,10 +68,10 @@ impl Ask {
     }
 
     /// Asks for a checkpoint to be written anew.
-    pub fn regenerate(checkpoint: CheckpointId, instructions: Option<String>) -> Ask {
+    pub fn regenerate(checkpoint: CheckpointId, writing: Writing) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Regenerate(checkpoint, instructions.map(Into::into)))
+            ..Ask::of(What::Regenerate(checkpoint, writing))
         }
     }
 
@@ -127,6 +127,16 @@ impl Ask {
     pub(crate) fn keep(&self) -> Option<Keep> {
         match self.work {
             What::Compact(keep, _) => keep,
+            _ => None,
+        }
+    }
+
+    /// Who is to write a summary, in place of those that are configured.
+    pub(crate) fn summariser(&self) -> Option<&str> {
+        match &self.work {
+            What::Compact(_, writing) | What::Regenerate(_, writing) => {
+                writing.summariser.as_deref()
+            }
             _ => None,
         }
     }
@@ -188,16 +198,16 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
                 usage: None,
             },
         },
-        What::Compact(keep, instructions) => Work::Compact {
+        What::Compact(keep, writing) => Work::Compact {
             keep: *keep,
-            instructions: instructions.clone(),
+            writing: writing.clone(),
         },
         What::Restore(checkpoint) => Work::Restore {
             checkpoint: *checkpoint,
         },
-        What::Regenerate(checkpoint, instructions) => Work::Regenerate {
+        What::Regenerate(checkpoint, writing) => Work::Regenerate {
             checkpoint: *checkpoint,
-            instructions: instructions.clone(),
+            writing: writing.clone(),
         },
         What::Edit(checkpoint, text, counts) => Work::Edit {
             checkpoint: *checkpoint,
@@ -236,6 +246,21 @@ pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
         policy.quota = Some(ModelQuota::NONE);
     }
     (policy, safety)
+}
+
+/// Whether the summariser that is asked for, if one is, can write.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_chosen(
+    setup: &Setup,
+    ask: &Ask,
+    team: &Team,
+    policy: &Policy,
+) -> Result<(), Unaskable> {
+    let lead = &team.lead.model;
+    let check = |name| summarisers::check_chosen(setup, lead, policy, name);
+    ask.summariser().map_or(Ok(()), check)
 }
 
 /// What ends a topic of a conversation that the agent leads.

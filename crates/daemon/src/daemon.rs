@@ -35,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::models::{self, Learnt};
 use crate::providers;
 use crate::setup::Setup;
-use crate::summarisers;
+use crate::summarisers::{self, Unaskable};
 
 pub use reload::Reload;
 pub use settings::NotChanged;
@@ -61,6 +61,9 @@ pub enum Error {
     /// An agent's model cannot be asked.
     #[error(transparent)]
     Model(#[from] models::Unreachable),
+    /// Who is to write a summary cannot be asked.
+    #[error(transparent)]
+    Summariser(#[from] Unaskable),
     /// A server of tools that an agent may call cannot be used.
     #[error("{0}; without it the agents that have its tools cannot work")]
     Tools(#[from] Fault),
@@ -337,6 +340,7 @@ impl Daemon {
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
         let setup = self.setup();
         let mut turn = ask::turn(&setup, ask)?;
+        ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&turn).await?;
         if !offers.is_empty() {
             turn.tools = ask::tools_of(&turn.team, &offers);

@@ -19,7 +19,7 @@ use unisono_model::catalogue;
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Kinds, Task, clock};
 use unisono_session::State;
 use unisono_session::agent::{Definition, Kind, Team};
-use unisono_session::event::{Outcome, Work};
+use unisono_session::event::{Outcome, Work, Writing};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::state::MAIN;
 use unisono_store::{Journal, Memory};
@@ -180,7 +180,7 @@ impl Evaluation {
                 import.messages.push((Some(head), last));
                 Work::Compact {
                     keep: None,
-                    instructions: None,
+                    writing: Writing::default(),
                 }
             }
         };
@@ -271,7 +271,7 @@ impl Evaluation {
 
 /// The configured lead, alone.
 fn team(setup: &Setup) -> Result<Team, Error> {
-    let team = Ask::compaction(None, None).team(setup);
+    let team = Ask::compaction(None, Writing::default()).team(setup);
     Ok(team.map_err(daemon::Error::Agents)?)
 }
 

@@ -12,7 +12,7 @@ mod agents;
 mod approvals;
 mod branches;
 mod checkpoints;
-mod compactions;
+pub(crate) mod compactions;
 mod connections;
 mod context;
 mod delegations;

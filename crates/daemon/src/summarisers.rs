@@ -22,6 +22,11 @@ pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
         return Vec::new();
     };
     let names = loaded.config.compaction.writers(&lead).names;
+    askable(loaded, &names)
+}
+
+/// Those of these that can be asked, up to the one that takes quotes.
+fn askable(loaded: &Loaded, names: &[String]) -> Vec<Entry> {
     let entries = names.iter().map_while(|name| {
         let entry = loaded.catalogue.get(None, name).ok()?;
         (entry.model.provider != EXTRACTIVE).then_some(entry)
@@ -34,7 +39,8 @@ pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
 /// The chain for the conversations of each model that leads one, made when it is asked for.
 pub(crate) fn chains(setup: &Setup, calibrations: &Calibrations) -> Chains {
     let (loaded, calibrations) = (setup.loaded.clone(), calibrations.clone());
-    Chains::default().made_by(move |lead| chain(&loaded, &calibrations, lead))
+    Chains::default()
+        .made_by(move |lead, summariser| chain(&loaded, &calibrations, lead, summariser))
 }
 
 /// The models of all agents: each of them may lead.
@@ -43,11 +49,19 @@ fn leads(setup: &Setup) -> BTreeSet<Arc<str>> {
     agents.map(|agent| agent.definition.model.clone()).collect()
 }
 
-fn chain(loaded: &Loaded, calibrations: &Calibrations, lead: &str) -> Option<Chain> {
-    let models = models(loaded, lead);
+fn chain(
+    loaded: &Loaded,
+    calibrations: &Calibrations,
+    lead: &str,
+    summariser: Option<&str>,
+) -> Option<Chain> {
+    let models = match summariser {
+        Some(name) => askable(loaded, &[name.to_owned()]),
+        None => models(loaded, lead),
+    };
     let models: Vec<Summariser> = models
         .iter()
-        .map(|entry| summariser(entry, calibrations))
+        .map(|entry| limits(entry, calibrations))
         .collect();
     let entry = loaded.catalogue.get(None, lead).ok()?;
     let writers = loaded.config.compaction.writers(&entry);
@@ -61,7 +75,7 @@ fn chain(loaded: &Loaded, calibrations: &Calibrations, lead: &str) -> Option<Cha
     })
 }
 
-fn summariser(entry: &Entry, calibrations: &Calibrations) -> Summariser {
+fn limits(entry: &Entry, calibrations: &Calibrations) -> Summariser {
     let model: Arc<str> = entry.model.to_string().into();
     let known = calibrations.of(&model);
     let most = Ppm::from_fraction(known.ratio() * (1.0 + known.band()));
@@ -96,7 +110,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
             continue;
         };
         let policy = loaded.policy_for(&entry);
-        let Some(chain) = chain(loaded, &unknown, &lead) else {
+        let Some(chain) = chain(loaded, &unknown, &lead, None) else {
             continue;
         };
         for summariser in &chain.models {
@@ -110,6 +124,74 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
             }
         }
     }
+}
+
+/// Why a summariser that a person chose cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unaskable {
+    /// It is not known.
+    #[error("summariser `{name}`: {reason}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Its provider cannot be called.
+    #[error("summariser `{name}` cannot be asked: {lacks}")]
+    Lacks {
+        /// What was asked for.
+        name: String,
+        /// What is missing.
+        lacks: String,
+    },
+    /// Its prompt leaves no room in its window.
+    #[error("summariser `{name}`, {prompt}: {reason}")]
+    TooSmall {
+        /// What was asked for.
+        name: String,
+        /// The prompt.
+        prompt: &'static str,
+        /// The numbers.
+        reason: TooSmall,
+    },
+}
+
+/// Whether the summariser that a person chose can be asked for a summary of a conversation that
+/// `lead` leads under that policy.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_chosen(
+    setup: &Setup,
+    lead: &str,
+    policy: &Policy,
+    name: &str,
+) -> Result<(), Unaskable> {
+    let loaded = &setup.loaded;
+    let entry = loaded.catalogue.get(None, name);
+    let entry = entry.map_err(|error| Unaskable::Unknown {
+        name: name.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let provider = &entry.model.provider;
+    if let Some(lacks) = loaded.providers.lacks(provider) {
+        let name = name.to_owned();
+        return Err(Unaskable::Lacks { name, lacks });
+    }
+    let Some(chain) = chain(loaded, &Calibrations::default(), lead, Some(name)) else {
+        return Ok(());
+    };
+    for summariser in &chain.models {
+        for (prompt, text, cap) in prompts(&chain, policy) {
+            fits(text, summariser, cap).map_err(|reason| Unaskable::TooSmall {
+                name: name.to_owned(),
+                prompt,
+                reason,
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// The prompts that a policy asks for, with the caps of what they are to bring.

@@ -55,6 +55,14 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         ordinal: Ordinal,
     ) -> Later<'_, Result<Option<Arc<Message>>, Failure>>;
 
+    /// What the agent did that wrote the message at an ordinal of the branch that ends in `head`:
+    /// nothing where no agent of this session did.
+    fn read_steps(
+        &self,
+        head: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>>;
+
     /// The messages of the branch that ends in `head` that fit a text best; or why it cannot be
     /// searched.
     fn recall(

@@ -19,6 +19,7 @@ use crate::agent::{Ctx, Failure};
 
 mod outside;
 mod recall;
+mod steps;
 
 /// The most characters one result has, the note about the rest aside.
 const MAX_CHARS: usize = 16_000;
@@ -51,8 +52,8 @@ pub fn specs() -> Vec<ToolSpec> {
         ),
         spec(
             RECALL,
-            "Searches the whole conversation for what was said, summarised, masked and cut messages included, or brings messages back by number: one, or a range.",
-            r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to search for; \"in quotes\" they must follow one another. Give names, numbers and terms, not a sentence."},"n":{"type":"integer","minimum":1,"description":"The number of one message: 12 for #12."},"from":{"type":"integer","minimum":1,"description":"The first message of a range."},"to":{"type":"integer","minimum":1,"description":"The last message of the range."}},"additionalProperties":false}"#,
+            "Searches the whole conversation for what was said, summarised, masked and cut messages included, or brings messages back by number: one, or a range. With `steps` it tells what the agent did that wrote message `n`: what its model said, what it called, and what came back.",
+            r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to search for; \"in quotes\" they must follow one another. Give names, numbers and terms, not a sentence."},"n":{"type":"integer","minimum":1,"description":"The number of one message: 12 for #12."},"from":{"type":"integer","minimum":1,"description":"The first message of a range."},"to":{"type":"integer","minimum":1,"description":"The last message of the range."},"steps":{"type":"boolean","description":"With n: the steps of the agent that wrote it, in place of the message."},"skip":{"type":"integer","minimum":0,"description":"With steps: characters to leave out at their start, to read on."}},"additionalProperties":false}"#,
         ),
     ]
 }
@@ -241,10 +242,15 @@ async fn read_message(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
 
 /// One message, or as much of it as fits.
 fn one(message: &Message, skip: usize) -> Outcome {
-    let text = shown(message);
+    let n = message.ordinal;
+    let next = |end| format!(r#"{READ_MESSAGE} {{"n":{},"skip":{end}}}"#, n.0);
+    piece(&shown(message), n, skip, next)
+}
+
+/// As much of a text about a message as fits, and the call that reads on.
+fn piece(text: &str, n: Ordinal, skip: usize, next: impl Fn(usize) -> String) -> Outcome {
     let total = text.chars().count();
     if skip > 0 && skip >= total {
-        let n = message.ordinal;
         return Err(format!(
             "{n} has {total} characters, so none are left after {skip}"
         ));
@@ -252,10 +258,10 @@ fn one(message: &Message, skip: usize) -> Outcome {
     let mut out: String = text.chars().skip(skip).take(MAX_CHARS).collect();
     let end = skip + MAX_CHARS;
     if end < total {
-        let n = message.ordinal.0;
+        let next = next(end);
         let _ = write!(
             out,
-            "\n[characters {skip} to {end} of {total}; {READ_MESSAGE} {{\"n\":{n},\"skip\":{end}}} reads on]"
+            "\n[characters {skip} to {end} of {total}; {next} reads on]"
         );
     }
     Ok(out)

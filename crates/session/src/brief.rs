@@ -12,7 +12,7 @@ use unisono_context::{
 };
 
 use crate::agent::{ContextMode, Definition};
-use crate::event::{RunRole, Work};
+use crate::event::{RunRole, Work, Writing};
 use crate::ids;
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run, Step};
@@ -128,8 +128,8 @@ pub struct CompactionJob {
     /// The encodings in which the result must be counted: all there are, because a later turn's
     /// agents may count in another one than this turn's.
     pub encodings: Vec<Encoding>,
-    /// What the writer is told by the person who asked.
-    pub instructions: Option<Arc<str>>,
+    /// How the person who asked wants the summary written.
+    pub writing: Writing,
 }
 
 impl State {
@@ -288,7 +288,7 @@ impl State {
             messages,
             recent,
             encodings: Encoding::ALL.to_vec(),
-            instructions: turn.accepted.work.instructions().cloned(),
+            writing: turn.accepted.work.writing().cloned().unwrap_or_default(),
         })
     }
 }

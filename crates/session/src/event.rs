@@ -12,7 +12,7 @@ use unisono_context::compaction::Plan;
 use unisono_context::message::NewMessage;
 use unisono_context::snapshot::Manifest;
 use unisono_context::tokens::Count;
-use unisono_context::topic::TopicEnd;
+use unisono_context::topic::{DecidedTopics, TopicEnd};
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, SnapshotId, Timestamp,
     Tokens, TurnId,
@@ -26,7 +26,9 @@ use crate::tool::Rules;
 mod accepted;
 mod summary;
 
-pub use accepted::{AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Work};
+pub use accepted::{
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Unwritten, Work, Writing,
+};
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,6 +288,20 @@ pub enum Fact {
         /// What.
         decision: Decision,
     },
+    /// It was imported with the session where its topics end.
+    TopicsImported {
+        /// What was decided, in that order.
+        decided: Vec<DecidedTopics>,
+        /// The messages that a person let topics end with.
+        sealed: Vec<MessageId>,
+    },
+}
+
+impl Outcome {
+    /// Whether a compaction on request changed nothing because it could not be carried out.
+    pub fn is_unwritten(&self) -> bool {
+        matches!(self, Outcome::Failed { code, .. } if &**code == "compaction_failed")
+    }
 }
 
 /// What tells a request that is made again from another one.

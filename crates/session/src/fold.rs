@@ -1,6 +1,7 @@
 //! Folding events into the state. Total on every journal this program wrote.
 
 use unisono_context::message::NewMessage;
+use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::event::{Event, Fact};
@@ -113,6 +114,12 @@ impl State {
             }
             Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
             Fact::TopicSealed { last, .. } => self.topics.seal(*last),
+            Fact::TopicsImported { decided, sealed } => {
+                for DecidedTopics { through, ends } in decided {
+                    self.topics.decided(&self.tree, *through, ends);
+                }
+                sealed.iter().for_each(|last| self.topics.seal(*last));
+            }
             Fact::TurnKeyed { turn, key } => {
                 self.keyed.insert(key.name.clone(), (key.request, *turn));
             }
@@ -132,8 +139,7 @@ impl State {
                 if let Some(turn) = turn {
                     self.step_done(*turn)?;
                 }
-                // One that was imported stays whatever is taken back.
-                let newest = turn.map_or(0, |_| self.checkpoints.next_number() - 1);
+                let newest = self.checkpoints.next_number() - 1;
                 for alteration in alterations {
                     self.alterations.set(alteration.clone(), newest);
                 }

@@ -9,6 +9,7 @@ use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Count, Counts, Ppm};
+use unisono_context::topic::DecidedTopics;
 use unisono_context::{
     AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, TurnId,
 };
@@ -184,12 +185,17 @@ pub struct Import {
     pub branches: Vec<(Arc<str>, MessageId)>,
     /// Checkpoints, oldest first.
     pub checkpoints: Vec<Arc<Checkpoint>>,
-    /// Messages that are masked or cut.
-    pub alterations: Vec<Alteration>,
+    /// What stands of how messages were masked or cut, in that order, each with the number of the
+    /// newest checkpoint then: it is undone with that one. 0 stays whatever is taken back.
+    pub alterations: Vec<(u32, Alteration)>,
     /// Messages that always stand verbatim.
     pub pinned: Vec<MessageId>,
     /// Those of the checkpoints that were taken back.
     pub retired: Vec<CheckpointId>,
+    /// What was decided about where topics end.
+    pub topics: Vec<DecidedTopics>,
+    /// The messages that a person let topics end with.
+    pub sealed: Vec<MessageId>,
 }
 
 /// A turn to be accepted.

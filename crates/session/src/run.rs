@@ -170,6 +170,8 @@ pub struct Run {
     pub not_before: Timestamp,
     /// When it was opened.
     pub opened_at: Timestamp,
+    /// The number of the event that opened it.
+    pub opened_as: u64,
     /// Finished steps, oldest first.
     pub steps: Vec<Arc<Step>>,
     /// Tasks its agent gave to others, oldest first.
@@ -181,7 +183,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(opened: &OpenedRun, at: Timestamp) -> Run {
+    pub(crate) fn new(opened: &OpenedRun, at: Timestamp, opened_as: u64) -> Run {
         Run {
             id: opened.id,
             turn: opened.turn,
@@ -193,6 +195,7 @@ impl Run {
             attempt: 1,
             not_before: at,
             opened_at: at,
+            opened_as,
             steps: Vec::new(),
             rounds: Vec::new(),
             calls: Vec::new(),

@@ -55,7 +55,20 @@ pub struct State {
     pub(crate) ended: BTreeMap<TurnId, EndedTurn>,
     /// The turns that were asked for under a key, by its name.
     pub(crate) keyed: BTreeMap<Arc<str>, (Digest, TurnId)>,
+    /// For messages that agents wrote here, where their steps are.
+    pub(crate) acts: HashMap<MessageId, Acts>,
     pub(crate) events: u64,
+}
+
+/// Where the journal has what an agent did before it wrote a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acts {
+    /// The agent's run.
+    pub run: RunId,
+    /// The event that opened it.
+    pub first: u64,
+    /// An event after its last step.
+    pub last: u64,
 }
 
 /// What is remembered of a turn that ended.
@@ -106,6 +119,12 @@ impl State {
     /// Where its topics end.
     pub fn topics(&self) -> &Topics {
         &self.topics
+    }
+
+    /// Where the steps are of the agent that wrote a message; none where it took none, or the
+    /// message was said by somebody else.
+    pub fn acts(&self, message: MessageId) -> Option<Acts> {
+        self.acts.get(&message).copied()
     }
 
     /// Messages that may not be summarised.

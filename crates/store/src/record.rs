@@ -124,6 +124,9 @@ pub(crate) enum Invalid {
     /// A step that has a variant of its own for what it says.
     #[error("a summary of the conversation stands where one of a topic or a bulk belongs")]
     Tier,
+    /// A turn that has a variant of its own for what it says.
+    #[error("wishes about a summary's writer stand where there are none")]
+    Plain,
     /// A table with keys twice, or out of order.
     #[error("its {table} are not in ascending order")]
     Order {

@@ -5,18 +5,18 @@ use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::policy::Keep;
 use unisono_context::{Cost, SessionId, Tokens};
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::Override;
 use unisono_daemon::context::estimate::Estimate;
 use unisono_daemon::daemon::Opened;
 use unisono_daemon::setup::Setup;
-use unisono_session::event::Outcome;
+use unisono_model::catalogue::EXTRACTIVE;
+use unisono_session::event::{Outcome, Unwritten, Writing};
 use unisono_session::state::MAIN;
 
 use super::run::stop;
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
-use crate::args::{Compaction, tokens};
-use crate::ask::confirmed;
+use crate::args::{Compaction, Writer, tokens};
+use crate::ask::{can_ask, confirmed, otherwise};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
 use crate::sessions::Sessions;
@@ -36,6 +36,7 @@ Examples:
   unisono compact latest --keep 20 --yes
   unisono compact latest --instructions \"Keep every figure.\"
   unisono compact latest --summariser extractive        quotes, without a model
+  unisono compact latest --yes --on-failure extractive  quotes, where no model writes a summary
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, tokens_before,
 estimated_tokens_after, estimated_cost_usd (null: the price is unknown), step.
@@ -65,27 +66,11 @@ pub(crate) struct Args {
     /// Tokens of the newest messages that stay
     #[arg(long, value_name = "TOKENS", value_parser = tokens, conflicts_with = "keep")]
     keep_tokens: Option<u64>,
-    /// What the writer of the summary is told
-    #[arg(long, value_name = "TEXT")]
-    instructions: Option<String>,
-    /// Who writes the summary, in place of the configured ones: a model as provider/model, or
-    /// `extractive`, which takes quotes
-    #[arg(long, value_name = "MODEL")]
-    summariser: Option<String>,
+    #[command(flatten)]
+    writer: Writer,
 }
 
 impl Args {
-    fn overrides(&self) -> Vec<Override> {
-        let writer = self.summariser.iter();
-        let writer =
-            writer.map(|name| Override::new("--summariser", "compaction.summarisers", name));
-        self.compaction
-            .overrides()
-            .into_iter()
-            .chain(writer)
-            .collect()
-    }
-
     fn keep(&self) -> Option<Keep> {
         let amount = self.keep_tokens.map(|n| Keep::Tokens {
             amount: Tokens(n),
@@ -96,9 +81,12 @@ impl Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(args.overrides())?;
-    let ask = Ask::compaction(args.keep(), args.instructions.clone());
-    let ask = ask.branch(args.branch.as_str());
+    let setup = app.setup(args.compaction.overrides())?;
+    let compaction = |writing| {
+        let ask = Ask::compaction(args.keep(), writing);
+        ask.branch(args.branch.as_str())
+    };
+    let ask = compaction(args.writer.writing());
     let mut interrupts = Interrupts::listen()?;
     let opened = app.store(&setup).await?;
     let sessions = Sessions::new(opened.journal.clone());
@@ -126,7 +114,45 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.say("nothing was changed");
         return sessions.close().await;
     }
-    carry_out(app, setup, opened, id, &ask, &mut interrupts).await
+    let otherwise = Otherwise {
+        asks: !args.yes && args.writer.is_open(),
+        writing: args.writer.writing(),
+        ask: &compaction,
+    };
+    let next = |watch: &Watch| otherwise.next(app, watch);
+    let (watch, end) =
+        follow_each(app, setup, opened, id, ask.clone(), &mut interrupts, next).await?;
+    report(app, id, &watch, end)
+}
+
+/// What is done where no summary could be written.
+pub(crate) struct Otherwise<'a> {
+    /// Whether a person is asked, if there is one.
+    pub(crate) asks: bool,
+    /// How it was to be written.
+    pub(crate) writing: Writing,
+    /// The same once more, written so.
+    pub(crate) ask: &'a dyn Fn(Writing) -> Ask,
+}
+
+impl Otherwise<'_> {
+    /// What is to be asked for next; none: it is left.
+    pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<Ask>> {
+        let Some(Outcome::Failed { reason, .. }) = &watch.outcome else {
+            return Ok(None);
+        };
+        let unwritten = watch.outcome.as_ref().is_some_and(Outcome::is_unwritten);
+        if !unwritten || !self.asks || !can_ask(&app.out) {
+            return Ok(None);
+        }
+        let mut writing = self.writing.clone();
+        match otherwise(&app.out, reason)? {
+            Unwritten::Leave => return Ok(None),
+            Unwritten::Retry => {}
+            Unwritten::Extractive => writing.summariser = Some(EXTRACTIVE.into()),
+        }
+        Ok(Some((self.ask)(writing)))
+    }
 }
 
 fn dollars(cost: Option<Cost>) -> String {
@@ -200,35 +226,49 @@ pub(crate) async fn follow_one(
     ask: &Ask,
     interrupts: &mut Interrupts,
 ) -> Result<(Watch, End)> {
-    let daemon = app.daemon(opened, setup).await?;
-    let session = daemon.open(id).await?;
-    let state = session.inspect(Clone::clone).await?;
-    let turn = match daemon.begin(&session, ask).await {
-        Ok(turn) => turn,
-        Err(error) => {
-            stop(daemon, End::Ended).await;
-            return Err(error.into());
-        }
-    };
-    let mut watch = Watch::new(state, turn);
-    let mut screen = Screen::new(&app.out);
-    let limits = Limits::leaving(None, interrupts);
-    let end = follow(&daemon, &session, &mut watch, &mut screen, limits).await?;
-    drop(screen);
-    stop(daemon, end).await;
-    Ok((watch, end))
+    let next = |_: &Watch| Ok(None);
+    follow_each(app, setup, opened, id, ask.clone(), interrupts, next).await
 }
 
-async fn carry_out(
+/// The same, and for what is to be asked for after each.
+pub(crate) async fn follow_each(
     app: &App,
     setup: Setup,
     opened: Opened,
     id: SessionId,
-    ask: &Ask,
+    ask: Ask,
     interrupts: &mut Interrupts,
-) -> Result<()> {
-    let (watch, end) = follow_one(app, setup, opened, id, ask, interrupts).await?;
-    report(app, id, &watch, end)
+    next: impl Fn(&Watch) -> Result<Option<Ask>>,
+) -> Result<(Watch, End)> {
+    let daemon = app.daemon(opened, setup).await?;
+    let session = daemon.open(id).await?;
+    let mut ask = ask;
+    loop {
+        let state = session.inspect(Clone::clone).await?;
+        let turn = match daemon.begin(&session, &ask).await {
+            Ok(turn) => turn,
+            Err(error) => {
+                stop(daemon, End::Ended).await;
+                return Err(error.into());
+            }
+        };
+        let mut watch = Watch::new(state, turn);
+        let mut screen = Screen::new(&app.out);
+        let limits = Limits::leaving(None, interrupts);
+        let end = follow(&daemon, &session, &mut watch, &mut screen, limits).await?;
+        drop(screen);
+        match next(&watch) {
+            Ok(Some(again)) => ask = again,
+            Ok(None) => {
+                stop(daemon, end).await;
+                return Ok((watch, end));
+            }
+            Err(problem) => {
+                stop(daemon, end).await;
+                return Err(problem);
+            }
+        }
+    }
 }
 
 /// What came of a compaction on request, or of a summary that was written anew.

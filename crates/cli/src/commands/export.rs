@@ -12,7 +12,7 @@ use crate::sessions::Sessions;
 use crate::show;
 
 const HELP: &str = "\
-`unisono` keeps everything: ids, times, branches, checkpoints. The other formats hold one branch.
+`unisono` keeps everything: ids, times, branches, checkpoints, where topics end, what is shortened. The other formats hold one branch.
 --all writes every session with its journal; `unisono import` reads it into another store.
 
 Examples:

@@ -254,7 +254,7 @@ fn failed(code: &str, reason: &str) -> Problem {
              with a larger model",
         ),
         "compaction_failed" => problem.hint(
-            "try again, take quotes with `unisono compact --summariser extractive`, or leave it",
+            "try again (--on-failure retry), take quotes (--on-failure extractive), or leave it",
         ),
         "edit_rejected" => problem.hint("write a shorter text; nothing was changed"),
         "restore_overflow" => problem.hint(

@@ -21,6 +21,7 @@ mod import_agents;
 mod interrupted;
 mod mcp;
 mod metrics;
+mod moving;
 mod pins;
 mod providers;
 mod reloading;

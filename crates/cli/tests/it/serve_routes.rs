@@ -83,6 +83,58 @@ fn a_summary_is_estimated_made_edited_written_anew_and_taken_back() {
 }
 
 #[test]
+fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
+    // Nobody listens at that address.
+    let place = Place::with_config(
+        "[compaction]\nsummarisers = [\"extractive\"]\n\
+         [providers.openai]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+         api_key_file = \"key\"\nattempts = 1\n",
+    );
+    place.write("key", "sk-test-0a1b2c3d4e5f");
+    let (daemon, id) = with_example(&place);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let by = |summariser: &str, way: &str| {
+        let wanted = json!({"summariser": summariser, "on_failure": way});
+        daemon.post(&at("/compactions"), &wanted)
+    };
+    let failed = by("openai/gpt-4o-mini", "leave").expect(200).json();
+    assert_eq!(failed["error"]["code"], "compaction_failed", "{failed}");
+    assert_eq!(failed["offers"], json!(["retry", "extractive", "leave"]));
+    let none = daemon.get(&at("/checkpoints")).expect(200).json();
+    assert_eq!(none, json!([]));
+    let dry = json!({"summariser": "openai/gpt-4o-mini"});
+    let dry = daemon.post(&at("/compactions/dry-run"), &dry).expect(200);
+    assert!(dry.json()["estimated_cost_usd"].as_f64() > Some(0.0));
+
+    let made = by("openai/gpt-4o-mini", "extractive").expect(200).json();
+    assert_eq!(
+        (&made["state"], &made["offers"]),
+        (&json!("compacted"), &Value::Null)
+    );
+    let anew = json!({"summariser": "openai/gpt-4o-mini", "on_failure": "leave"});
+    let anew = daemon.post(&at("/checkpoints/1/regenerate"), &anew);
+    assert_eq!(
+        anew.expect(200).json()["error"]["code"],
+        "compaction_failed"
+    );
+    let anew = json!({"summariser": "extractive"});
+    let anew = daemon.post(&at("/checkpoints/1/regenerate"), &anew);
+    assert_eq!(anew.expect(200).json()["state"], "compacted");
+
+    for (name, says) in [
+        ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),
+        ("x/y", "`x/y`"),
+    ] {
+        let detail = by(name, "leave").expect(422).problem("refused");
+        assert!(detail.contains(says), "{detail}");
+    }
+    by("extractive", "give_up")
+        .expect(400)
+        .problem("invalid_request");
+    daemon.stop();
+}
+
+#[test]
 fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
     let (daemon, id) = with_example(&place);

@@ -95,7 +95,7 @@ fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done(
     );
     call(&place, &["compact", "--yes"]).expect(1).says(&[
         "the summary has none of its sections; nothing was changed",
-        "--summariser extractive",
+        "--on-failure extractive",
     ]);
     assert_eq!(summaries(&provider).len(), 3, "one request and two retries");
     let none = call(&place, &["checkpoints", "list", "--json"]).expect(0);
@@ -111,6 +111,34 @@ fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done(
         (&shown["model"], &shown["degraded"]),
         (&"extractive".into(), &false.into())
     );
+}
+
+#[test]
+fn what_is_done_where_no_summary_is_written_can_be_said_beforehand() {
+    let (place, provider) = place(|| Act::answer(Answer::text("I would rather not.")));
+    call(&place, &["import", &example()]).expect(0);
+    let asked = |way: &str| call(&place, &["compact", "--yes", "--on-failure", way, "--json"]);
+    asked("retry").expect(1).says(&["nothing was changed"]);
+    assert_eq!(
+        summaries(&provider).len(),
+        9,
+        "asked three times, each with two retries"
+    );
+    asked("leave").expect(1).says(&["nothing was changed"]);
+    assert_eq!(asked("extractive").expect(0).json()["status"], "compacted");
+    asked("give-up")
+        .expect(2)
+        .says(&["retry, extractive, leave"]);
+    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    assert_eq!(shown.expect(0).json()["model"], "extractive");
+
+    let chosen = |name: &str| call(&place, &["compact", "--yes", "--summariser", name]);
+    chosen("anthropic/claude-haiku-4-5")
+        .expect(2)
+        .says(&["cannot be asked", "ANTHROPIC_API_KEY"]);
+    chosen("nobody/model")
+        .expect(2)
+        .says(&["summariser `nobody/model`"]);
 }
 
 #[test]

@@ -12,9 +12,10 @@ use unisono_runtime::clock;
 use unisono_session::State;
 
 use super::{measure, tokenizer};
-use crate::ask::{self, Ask};
+use crate::agents;
+use crate::ask::{self, Ask, check_chosen};
 use crate::setup::Setup;
-use crate::{agents, summarisers};
+use crate::summarisers::{self, Unaskable};
 
 /// Why it cannot be told.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,9 @@ pub enum Error {
     /// Something cannot be counted.
     #[error(transparent)]
     Count(#[from] super::Error),
+    /// Who is to write the summary cannot be asked.
+    #[error(transparent)]
+    Summariser(#[from] Unaskable),
     /// There is no way to make the context fit.
     #[error(transparent)]
     Plan(#[from] compaction::Error),
@@ -61,6 +65,7 @@ impl Estimate {
         let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
         let team = ask.team(setup)?;
         let (policy, safety) = ask::policy(setup, &team);
+        check_chosen(setup, ask, &team, &policy)?;
         let measured = measure(state, head, &team, safety)?;
         let view = state.view(head, false).ok_or_else(unknown)?;
         // As the turn does: one step that makes a checkpoint.
@@ -84,7 +89,12 @@ impl Estimate {
             }),
             before,
             after: before.minus(original) + written + overhead,
-            cost: cost(setup, &team.lead.model, original, written),
+            cost: cost(
+                setup,
+                (&team.lead.model, ask.summariser()),
+                original,
+                written,
+            ),
             plan,
         })
     }
@@ -105,9 +115,18 @@ fn most(plan: &Plan) -> Result<Tokens, Error> {
 }
 
 /// What the first writer of summaries takes; none where its price is not known.
-fn cost(setup: &Setup, lead: &str, input: Tokens, output: Tokens) -> Option<Cost> {
-    let first = summarisers::models(&setup.loaded, lead).into_iter().next();
-    let quotes = || setup.loaded.catalogue.get(None, EXTRACTIVE).ok();
+fn cost(
+    setup: &Setup,
+    (lead, chosen): (&str, Option<&str>),
+    input: Tokens,
+    output: Tokens,
+) -> Option<Cost> {
+    let catalogue = &setup.loaded.catalogue;
+    let first = match chosen {
+        Some(name) => catalogue.get(None, name).ok(),
+        None => summarisers::models(&setup.loaded, lead).into_iter().next(),
+    };
+    let quotes = || catalogue.get(None, EXTRACTIVE).ok();
     let prices = first.or_else(quotes)?.prices;
     Some(prices.input?.of(input) + prices.output?.of(output))
 }

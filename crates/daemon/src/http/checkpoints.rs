@@ -17,10 +17,11 @@ use unisono_context::checkpoint::{self, Body, Kind, Tier};
 use unisono_context::{CheckpointId, Cost};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
+use unisono_session::event::Writing;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::compactions::told;
+use super::compactions::{told, writing};
 use super::extract::{self, Path, Query};
 use super::messages::unknown_branch;
 use super::problem::Fault;
@@ -240,18 +241,15 @@ async fn regenerate(
 ) -> Result<Response, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let how = How::asked(&headers, new.wait);
-    let ask = anew(&session, &number, new.instructions).await?;
+    let writing = writing(new.instructions, new.summariser, new.on_failure);
+    let ask = anew(&session, &number, writing).await?;
     turns::answer(&shared, &session, &ask.branch(new.branch), how, told).await
 }
 
 /// What is asked to have a checkpoint written anew.
-pub(super) async fn anew(
-    session: &Handle,
-    number: &str,
-    instructions: Option<String>,
-) -> Result<Ask, Fault> {
+pub(super) async fn anew(session: &Handle, number: &str, writing: Writing) -> Result<Ask, Fault> {
     let found = numbered(session, number).await?;
-    Ok(Ask::regenerate(found.id, instructions))
+    Ok(Ask::regenerate(found.id, writing))
 }
 
 /// Takes a checkpoint back: the context is what it was before it, with what was said since.

@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use unisono_api::compaction::{Compaction, Estimate, NewCompaction};
+use unisono_api::compaction::{Compaction, Estimate, NewCompaction, OnFailure};
 use unisono_api::{Code, Problem};
 use unisono_context::checkpoint::Body;
 use unisono_context::policy::Keep;
 use unisono_context::{Tokens, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
-use unisono_session::event::Outcome;
+use unisono_session::event::{Outcome, Unwritten, Writing};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -67,7 +67,25 @@ fn asked(new: NewCompaction) -> Result<Ask, Fault> {
         }
         (messages, tokens) => keep(messages, tokens),
     };
-    Ok(Ask::compaction(keep, new.instructions).branch(new.branch))
+    let writing = writing(new.instructions, new.summariser, new.on_failure);
+    Ok(Ask::compaction(keep, writing).branch(new.branch))
+}
+
+/// How a summary is to be written.
+pub(crate) fn writing(
+    instructions: Option<String>,
+    summariser: Option<String>,
+    on_failure: OnFailure,
+) -> Writing {
+    Writing {
+        summariser: summariser.map(Into::into),
+        unwritten: match on_failure {
+            OnFailure::Retry => Unwritten::Retry,
+            OnFailure::Extractive => Unwritten::Extractive,
+            OnFailure::Leave => Unwritten::Leave,
+        },
+        ..Writing::told(instructions)
+    }
 }
 
 /// What stays; none: all from the newest user message on.
@@ -98,6 +116,10 @@ pub(super) async fn told(
         (outcome, preview)
     };
     let (outcome, preview) = session.inspect(look).await?;
+    let offers = match &outcome {
+        Some(outcome) if outcome.is_unwritten() => OnFailure::ALL.to_vec(),
+        _ => Vec::new(),
+    };
     let amounts = match outcome {
         Some(Outcome::Compacted { before, after } | Outcome::Restored { before, after }) => {
             Some((before, after))
@@ -110,6 +132,7 @@ pub(super) async fn told(
         tokens_after: amounts.map(|(_, after)| after.0),
         tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
         preview,
+        offers,
     })
 }
 

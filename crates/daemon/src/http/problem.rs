@@ -59,7 +59,7 @@ impl From<daemon::Error> for Fault {
         let code = match error {
             Error::Runtime(error) => return error.into(),
             Error::Store(error) => return error.into(),
-            Error::Agents(_) | Error::Model(_) => Code::Refused,
+            Error::Agents(_) | Error::Model(_) | Error::Summariser(_) => Code::Refused,
             Error::Tools(_) => Code::Unavailable,
             Error::Setup(_) | Error::Directory(_) | Error::Search(_) => Code::Failed,
         };
@@ -115,7 +115,7 @@ impl From<estimate::Error> for Fault {
         use estimate::Error;
         let code = match error {
             Error::Branch(_) => Code::NotFound,
-            Error::Agents(_) | Error::Plan(_) => Code::Refused,
+            Error::Agents(_) | Error::Plan(_) | Error::Summariser(_) => Code::Refused,
             Error::Count(_) => Code::Failed,
         };
         Fault::new(code, error.to_string())

@@ -17,7 +17,7 @@ use super::tools::{Asked, Compacted, Delegated};
 use super::{Done, Outcome, Server, stopped};
 use crate::Daemon;
 use crate::ask::Ask;
-use crate::http::record;
+use crate::http::{compactions, record};
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;
@@ -103,7 +103,12 @@ pub(super) async fn compact(
     compacted: Compacted,
     context: &RequestContext<RoleServer>,
 ) -> Done {
-    let ask = Ask::compaction(None, compacted.instructions).branch(compacted.branch.as_str());
+    let writing = compactions::writing(
+        compacted.instructions,
+        compacted.summariser,
+        compacted.on_failure,
+    );
+    let ask = Ask::compaction(None, writing).branch(compacted.branch.as_str());
     let session = opened(daemon, &compacted.session).await?;
     let turn = follow(server, daemon, &session, &ask, context).await?;
     let text = match (turn.state.as_str(), turn.checkpoints.last()) {

@@ -6,6 +6,7 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use unisono_api::compaction::OnFailure;
 use unisono_session::state::MAIN;
 
 pub(super) const ASK: &str = "ask";
@@ -54,6 +55,9 @@ pub(super) struct Compacted {
     #[serde(default = "main")]
     pub(super) branch: String,
     pub(super) instructions: Option<String>,
+    pub(super) summariser: Option<String>,
+    #[serde(default)]
+    pub(super) on_failure: OnFailure,
 }
 
 /// What was said in a session.
@@ -139,6 +143,8 @@ pub(super) fn specs() -> Vec<Tool> {
             json!({
                 "session": known, "branch": branch,
                 "instructions": {"type": "string", "description": "What the writer of the summary is told"},
+                "summariser": {"type": "string", "description": "Who writes it: a model as provider/model, or `extractive`, which takes quotes; without it, those that are configured"},
+                "on_failure": {"enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "What is done where no model writes one that can be taken: they are asked again, quotes are taken, or all is left as it is"},
             }),
             &["session"],
             asks,

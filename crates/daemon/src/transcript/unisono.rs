@@ -7,18 +7,24 @@
 //! | `message` | `id`, `parent`, `role`, `author`, `at`, `usage`, `pinned`, `parts` |
 //! | `branch` | `name`, `head` |
 //! | `checkpoint` | see [`checkpoint`] |
-//! | `masked` | `message`, `tokens` it had, `counts` it has |
-//! | `cut`, `truncated` | `message`, `target_chars`, `counts` |
+//! | `masked` | `message`, `tokens` it had, `counts` it has, `after` |
+//! | `cut`, `truncated` | `message`, `target_chars`, `counts`, `after` |
+//! | `topics` | `through`, the last message it was decided about, `ends`: `opener` and `by` of each |
+//! | `sealed` | `message`, the last of a topic that a person let end |
+//!
+//! `after` is the number of the checkpoint after which a message was shortened: it is whole again
+//! once that one is taken back. Without it, it stays shortened.
 //!
 //! A person may leave ids, parents and times out: a message then follows the one before it.
 
 pub(super) mod checkpoint;
 mod shortened;
+mod topics;
 
 use std::str::FromStr;
 
 use unisono_context::message::{Part, ReportedUsage};
-use unisono_context::{AgentId, MessageId, Role, SessionId, Timestamp, Tokens};
+use unisono_context::{AgentId, MessageId, Ordinal, Role, SessionId, Timestamp, Tokens};
 
 use super::draft::{Draft, Drafted, Parent};
 use super::json::{Object, Value};
@@ -28,7 +34,7 @@ use crate::diagnostic::{nearest, suggestion};
 /// The version this program writes and reads.
 pub(super) const VERSION: u32 = 1;
 
-const LINES: [&str; 7] = [
+const LINES: [&str; 9] = [
     "session",
     "message",
     "branch",
@@ -36,6 +42,8 @@ const LINES: [&str; 7] = [
     "masked",
     "cut",
     "truncated",
+    "topics",
+    "sealed",
 ];
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 const PARTS: [&str; 4] = ["text", "tool_call", "tool_result", "attachment"];
@@ -92,6 +100,8 @@ fn line<'t>(item: Value<'t>, index: usize, draft: &mut Draft<'t, '_, '_>) -> Res
         "masked" => shortened::masked(&object, draft),
         "cut" => shortened::cut(&object, draft),
         "truncated" => shortened::truncated(&object, draft),
+        "topics" => topics::decided(&object, draft),
+        "sealed" => topics::sealed(&object, draft),
         unknown => {
             let help = suggestion(unknown, LINES.into_iter()).unwrap_or_default();
             Err(kind.wrong(format!("unknown line type {unknown:?}; {help}")))
@@ -230,6 +240,20 @@ fn branch<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, 
     Ok(())
 }
 
+/// A message that came before in the file.
+fn named<'t>(
+    object: &Object<'t>,
+    key: &str,
+    draft: &Draft<'t, '_, '_>,
+) -> Result<'t, (MessageId, Ordinal)> {
+    let named = object.need(key)?;
+    let message: MessageId = id(named)?;
+    match draft.tree.get(message) {
+        Some(node) => Ok((message, node.ordinal())),
+        None => Err(named.wrong(format!("message {message} does not exist"))),
+    }
+}
+
 fn warn_unknown<'t>(object: &Object<'t>, known: &[&str], draft: &mut Draft<'t, '_, '_>) {
     let unknown = object.fields().filter(|(name, _)| !known.contains(name));
     for (name, value) in unknown {
@@ -239,6 +263,16 @@ fn warn_unknown<'t>(object: &Object<'t>, known: &[&str], draft: &mut Draft<'t, '
         };
         draft.warn(value.wrong(format!("unknown key `{name}` is not kept{help}")));
     }
+}
+
+fn word<'t, T: Copy>(value: Value<'t>, words: &[(&str, T)]) -> Result<'t, T> {
+    let text = value.text()?;
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let known = words.iter().map(|(word, _)| *word);
+        let help = suggestion(&text, known).unwrap_or_default();
+        value.wrong(format!("unknown word {text:?}; {help}"))
+    })
 }
 
 fn id<T: FromStr>(value: Value<'_>) -> Result<'_, T> {

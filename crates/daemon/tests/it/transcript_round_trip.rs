@@ -9,9 +9,10 @@ use unisono_context::message::{NewMessage, Part, ReportedUsage};
 use unisono_context::policy::Preset;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
+use unisono_context::topic::{EndedBy, TopicEnd, Topics};
 use unisono_context::{
     AgentId, CheckpointId, Encoding, MessageId, Ordinal, Role, SessionId, Snapshot, SnapshotId,
-    Timestamp, Tokens,
+    Timestamp, Tokens, Tree,
 };
 use unisono_daemon::transcript::{self, Format, Options};
 use unisono_session::machine::{Import, Input, Machine};
@@ -87,7 +88,7 @@ fn message() -> impl Strategy<Value = Drawn> {
 
 /// A tree of those messages that a tree takes, with some branches.
 fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>) -> Import {
-    let mut tree = unisono_context::Tree::default();
+    let mut tree = Tree::default();
     let mut messages: Vec<(Option<MessageId>, NewMessage)> = Vec::new();
     for (index, (back, role, parts, author, at, usage)) in drawn.into_iter().enumerate() {
         let parent = match back {
@@ -125,12 +126,23 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
             .into_iter()
             .collect(),
     });
-    let mut alterations: Vec<Alteration> = alterations.collect();
-    alterations.sort_by_key(|a| a.ordinal);
+    // Some were made before any checkpoint, some after one.
+    let after = |n: u32| n % (checkpoints.len() as u32 + 1);
+    let mut alterations: Vec<(u32, Alteration)> = (0..).map(after).zip(alterations).collect();
+    alterations.sort_by_key(|(after, a)| (*after, a.ordinal));
+    let decided = messages.iter().rev().step_by(4).map(|(_, last)| last.id);
+    let mut topics = Topics::default();
+    for through in decided {
+        let ends = ends(&tree, &topics, through);
+        topics.decided(&tree, through, &ends);
+    }
+    let sealed = messages.iter().step_by(5).map(|(_, m)| m.id).collect();
     let pinned = messages.iter().skip(1).step_by(3).map(|(_, m)| m.id);
     let pinned = pinned.collect();
     Import {
         alterations,
+        topics: topics.decisions(&tree, tree.iter()),
+        sealed,
         session: Some(SessionId::from_u128(77)),
         title: "T \u{7f}\n".into(),
         system,
@@ -143,10 +155,23 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
     }
 }
 
-fn checkpoints(
-    tree: &unisono_context::Tree,
-    messages: &[(Option<MessageId>, NewMessage)],
-) -> Vec<Arc<Checkpoint>> {
+/// Every third message opens a topic, where nothing was decided before.
+fn ends(tree: &Tree, topics: &Topics, through: MessageId) -> Vec<TopicEnd> {
+    let path = tree.path(through);
+    let fresh = path.take_while(|node| !topics.is_decided(node.message.id));
+    let openers = fresh.map(|node| node.message.ordinal);
+    let openers = openers.filter(|at| at.0 > 1 && at.0 % 3 == 1);
+    let mut ends: Vec<TopicEnd> = openers
+        .map(|opener| TopicEnd {
+            opener,
+            by: EndedBy::ALL[opener.0 as usize % 4],
+        })
+        .collect();
+    ends.reverse();
+    ends
+}
+
+fn checkpoints(tree: &Tree, messages: &[(Option<MessageId>, NewMessage)]) -> Vec<Arc<Checkpoint>> {
     let mut all: Vec<Arc<Checkpoint>> = Vec::new();
     for (_, message) in messages.iter().step_by(2).take(4) {
         let node = tree.get(message.id).unwrap();
@@ -245,8 +270,11 @@ proptest! {
         prop_assert_eq!(&again.alterations, &import.alterations);
         prop_assert_eq!(&again.pinned, &import.pinned);
         prop_assert_eq!(&again.retired, &import.retired);
+        prop_assert_eq!(&again.topics, &import.topics);
+        prop_assert_eq!(&again.sealed, &import.sealed);
         let back = session(&again);
         prop_assert_eq!(snapshots(&back), snapshots(&machine));
+        prop_assert_eq!(back.state().topics(), machine.state().topics());
         let rewritten = transcript::write(back.state(), None, Format::Unisono).unwrap();
         prop_assert_eq!(rewritten, written);
         for (branch, _) in &import.branches {

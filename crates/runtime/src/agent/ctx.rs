@@ -184,6 +184,18 @@ impl Ctx {
         }
     }
 
+    /// What the agent did that wrote a message: replies of its model, and what its calls came back
+    /// with. Nothing where no agent of this session wrote it.
+    ///
+    /// # Errors
+    /// The session is gone, or its journal cannot be read.
+    pub async fn read_steps(&self, ordinal: Ordinal) -> Result<Vec<Arc<Step>>, Failure> {
+        match self.inner.brief.head {
+            Some(head) => self.inner.line.read_steps(head, ordinal).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The messages of the conversation, up to where its context was frozen, that fit a text best.
     /// What was said since, or on other branches, changes nothing. Or why it cannot be searched.
     ///

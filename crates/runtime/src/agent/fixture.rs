@@ -54,6 +54,7 @@ struct Record {
     steps: Mutex<Vec<Arc<Step>>>,
     progress: Mutex<Vec<Arc<str>>>,
     messages: Mutex<Vec<Arc<Message>>>,
+    acts: Mutex<BTreeMap<Ordinal, Vec<Arc<Step>>>>,
     refuses: Mutex<Option<Failure>>,
     rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
 }
@@ -72,6 +73,12 @@ impl Session {
     /// The tasks for other agents it was sent, with their round.
     pub(crate) fn rounds(&self) -> Vec<(u32, Vec<DelegateCall>)> {
         self.0.rounds.lock().unwrap().clone()
+    }
+
+    /// An agent took these steps before it wrote that message.
+    pub(crate) fn acted(&self, n: u32, steps: Vec<Step>) {
+        let steps = steps.into_iter().map(Arc::new).collect();
+        self.0.acts.lock().unwrap().insert(Ordinal(n), steps);
     }
 
     /// From now on no step is journaled.
@@ -147,6 +154,16 @@ impl Exchange for Session {
         let messages = self.0.messages.lock().unwrap();
         let found = messages.iter().find(|m| m.ordinal == ordinal).cloned();
         Box::pin(async { Ok(found) })
+    }
+
+    fn read_steps(
+        &self,
+        _: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>> {
+        let acts = self.0.acts.lock().unwrap();
+        let steps = acts.get(&ordinal).cloned().unwrap_or_default();
+        Box::pin(async { Ok(steps) })
     }
 
     fn recall(

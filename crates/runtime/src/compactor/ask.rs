@@ -231,7 +231,7 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
             said: &said,
             prior: &prior,
             recent: &recent,
-            instructions: job.instructions.as_deref(),
+            instructions: job.writing.instructions.as_deref(),
         };
         let count = |text: &str| summariser.bound(tokenizer.count(text)).0;
         plan_parts(&prompt, &material, limits, &count)

@@ -60,8 +60,8 @@ impl Chain {
     }
 }
 
-/// Gives the chain of a lead's model, if there is one.
-type Maker = dyn Fn(&str) -> Option<Chain> + Send + Sync;
+/// Gives the chain of a lead's model, if there is one; of that one summariser where it is named.
+type Maker = dyn Fn(&str, Option<&str>) -> Option<Chain> + Send + Sync;
 
 /// The chain for each model that leads conversations, by its name in definitions. Conversations
 /// of a model without one are summarised with quotes.
@@ -77,7 +77,7 @@ impl Chains {
     #[must_use]
     pub fn made_by(
         mut self,
-        maker: impl Fn(&str) -> Option<Chain> + Send + Sync + 'static,
+        maker: impl Fn(&str, Option<&str>) -> Option<Chain> + Send + Sync + 'static,
     ) -> Chains {
         self.maker = Some(Arc::new(maker));
         self
@@ -90,13 +90,20 @@ impl Chains {
         self
     }
 
-    /// The chain for the conversations of that model.
-    pub fn get(&self, lead: &str) -> Option<Arc<Chain>> {
+    /// The chain for the conversations of that model: of the named summariser alone where a person
+    /// chose one, none where that is no model.
+    pub fn get(&self, lead: &str, summariser: Option<&str>) -> Option<Arc<Chain>> {
         if let Some(known) = self.known.get(lead) {
-            return Some(known.clone());
+            let mut chain = known.clone();
+            if let Some(name) = summariser {
+                Arc::make_mut(&mut chain)
+                    .models
+                    .retain(|model| *model.model == *name);
+            }
+            return Some(chain);
         }
         let make = self.maker.as_ref()?;
-        make(lead).map(Arc::new)
+        make(lead, summariser).map(Arc::new)
     }
 }
 

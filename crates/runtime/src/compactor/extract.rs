@@ -131,7 +131,7 @@ fn with_input<T>(
         prior_facts: &prior_facts(job),
         cap,
         style: style(job),
-        instructions: job.instructions.as_deref(),
+        instructions: job.writing.instructions.as_deref(),
         count: &|text| tokenizer.count(text).at_most.0,
     }))
 }

@@ -2,8 +2,9 @@
 //!
 //! All of it keeps the deadline of the step. Each model has an equal share of what is left, and
 //! the last second belongs to the summary that needs no model. A compaction that a person asked
-//! for ends with an error where no model writes a summary that can be taken: it is theirs to try
-//! again, to have quotes taken, or to leave it. So does a summary that is to be written anew.
+//! for ends with an error where no model writes a summary that can be taken, if they have not said
+//! otherwise: it is theirs to try again, to have quotes taken, or to leave it. So does a summary
+//! that is to be written anew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use unisono_context::checkpoint::{Kind, Writer};
 use unisono_context::compaction::Cover;
 use unisono_context::cost::Cost;
 use unisono_model::catalogue::EXTRACTIVE;
+use unisono_session::event::Unwritten;
 use unisono_session::machine::Written;
 
 use super::ask::{self, Asked};
@@ -34,6 +36,7 @@ pub(super) async fn summarise(
 ) -> Result<Written, Failure> {
     let started = Instant::now();
     let chain = chain(work).filter(|_| writer == Writer::Model);
+    let unwritten = work.job.writing.unwritten;
     let mut spent = Some(Cost::ZERO);
     let limits = Room {
         cap,
@@ -45,12 +48,12 @@ pub(super) async fn summarise(
     };
     let (block, writer) = match by_model {
         Some(Ok(block)) => (block, Writer::Model),
-        Some(Err(reason)) if work.job.kind == Kind::Manual => {
+        Some(Err(reason))
+            if work.job.kind == Kind::Manual && unwritten != Unwritten::Extractive =>
+        {
             let reason = format!("{reason}; nothing was changed").into();
-            return Err(Failure {
-                reason,
-                again: false,
-            });
+            let again = unwritten == Unwritten::Retry;
+            return Err(Failure { reason, again });
         }
         by_nobody => {
             if by_nobody.is_some() {
@@ -87,7 +90,9 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
 
 /// The models that write the summaries of this conversation.
 fn chain(work: &Work) -> Option<Arc<Chain>> {
-    let chain = work.env.options.summarisers.get(&work.job.model);
+    let summariser = work.job.writing.summariser.as_deref();
+    let chains = &work.env.options.summarisers;
+    let chain = chains.get(&work.job.model, summariser);
     chain.filter(|chain| !chain.models.is_empty())
 }
 

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod repairs;
+mod wishes;
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use unisono_model::prompt::Group;
 use unisono_model::summariser::{BULK, GENERAL, Prompts, TOPIC};
 use unisono_session::Definition;
 use unisono_session::agent::Team;
-use unisono_session::event::{Fact, Outcome, Work as TurnWork};
+use unisono_session::event::{Fact, Outcome, Unwritten, Work as TurnWork, Writing};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::usage::{Asker, Ledger};
 use unisono_store::{Journal, Memory};
@@ -142,9 +143,18 @@ impl Stage {
 
     /// A compaction that a person asked for.
     async fn compact(&self) -> Outcome {
-        let instructions = Some("Keep every supplier.".into());
+        self.compact_by(None, Unwritten::Leave).await
+    }
+
+    /// The same by a summariser of their own, or with a way out.
+    async fn compact_by(&self, summariser: Option<&str>, unwritten: Unwritten) -> Outcome {
+        let writing = Writing {
+            instructions: Some("Keep every supplier.".into()),
+            summariser: summariser.map(Into::into),
+            unwritten,
+        };
         let keep = None;
-        self.run(TurnWork::Compact { keep, instructions }).await
+        self.run(TurnWork::Compact { keep, writing }).await
     }
 
     async fn facts(&self) -> Vec<Fact> {

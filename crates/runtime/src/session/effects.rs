@@ -1,6 +1,6 @@
 //! Carrying out effects: each in a task of its own whose result is fed back to the session.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -14,20 +14,25 @@ use unisono_session::brief::{Brief, CompactionJob, ToolJob};
 use unisono_session::due::{CountRequest, RenderRequest};
 use unisono_session::machine::{AttemptEnd, Counted, DelegateCall, NewCall};
 use unisono_session::run::{Cause, Step, ToolResult};
-use unisono_session::{Effect, Input};
+use unisono_session::state::Acts;
+use unisono_session::{Effect, Fact, Input, State as SessionState};
+use unisono_store::Journal;
 
 use crate::agent::Failure;
 use crate::clock;
 use crate::compactor::{self, Told};
 use crate::line::{Exchange, Later, Line};
 use crate::pool::Reply;
-use crate::runtime::Error;
+use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
 use crate::worker::Attempt;
 
 use super::rounds::{self, Of, Round};
 use super::{Args, Live, Msg, Progress, render};
+
+/// Events read at a time when an agent asks for the steps of another.
+const STEPS_PAGE: usize = 256;
 
 /// Starts carrying out one effect.
 pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, effect: Effect) {
@@ -175,6 +180,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) 
     live.runs.insert(run, cancelled.clone().drop_guard());
     let line = SessionLine {
         id: args.id,
+        env: Arc::downgrade(&args.env),
         session: myself,
         search: args.env.search.clone(),
         tokenizer: args.tokenizer.clone(),
@@ -230,6 +236,8 @@ fn wake(myself: &ActorRef<Msg>, at: Timestamp) {
 /// An agent's line to the session that dispatched it.
 struct SessionLine {
     id: SessionId,
+    /// Not kept alive: a request that somebody remembers has a line, too.
+    env: Weak<Env>,
     session: ActorRef<Msg>,
     search: Search,
     tokenizer: tokenizer::Handle,
@@ -237,6 +245,23 @@ struct SessionLine {
 }
 
 impl SessionLine {
+    /// Looks at the session's state.
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&SessionState) -> T + Send + 'static,
+    ) -> Later<'_, Result<T, Failure>> {
+        let (reply, seen) = oneshot::channel();
+        let look = Msg::Inspect(Box::new(move |state| {
+            let _ = reply.send(state.map(look));
+        }));
+        let sent = self.session.send_message(look);
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            let seen = seen.await.map_err(|_| gone())?;
+            seen.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+        })
+    }
+
     /// Begins a round and waits for what comes of it.
     fn round(
         &self,
@@ -256,6 +281,24 @@ impl SessionLine {
             ended.await.map_err(|_| gone())?
         })
     }
+}
+
+/// The steps of a run, read from where they are.
+async fn steps(journal: &Journal, id: SessionId, acts: Acts) -> Result<Vec<Arc<Step>>, Failure> {
+    let (mut steps, mut next) = (Vec::new(), acts.first);
+    while next <= acts.last {
+        let page = journal.read(id, next, STEPS_PAGE).await;
+        let page = page.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
+        let Some((last, _)) = page.last() else {
+            break;
+        };
+        next = last + 1;
+        steps.extend(page.into_iter().filter_map(|(_, event)| match event.fact {
+            Fact::RunStepped { run, step } if run == acts.run => Some(step),
+            _ => None,
+        }));
+    }
+    Ok(steps)
 }
 
 fn gone() -> Failure {
@@ -318,16 +361,26 @@ impl Exchange for SessionLine {
         head: MessageId,
         ordinal: Ordinal,
     ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
-        let (reply, found) = oneshot::channel();
-        let look = Msg::Inspect(Box::new(move |state| {
-            let message = state.map(|s| s.tree().at(head, ordinal).map(|n| n.message.clone()));
-            let _ = reply.send(message);
-        }));
-        let sent = self.session.send_message(look);
+        self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
+    }
+
+    fn read_steps(
+        &self,
+        head: MessageId,
+        ordinal: Ordinal,
+    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>> {
+        let acts = self.look(move |state| {
+            let written = state.tree().at(head, ordinal)?;
+            state.acts(written.message.id)
+        });
         Box::pin(async move {
-            sent.map_err(|_| gone())?;
-            let message = found.await.map_err(|_| gone())?;
-            message.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+            match acts.await? {
+                Some(acts) => {
+                    let env = self.env.upgrade().ok_or_else(gone)?;
+                    steps(&env.journal, self.id, acts).await
+                }
+                None => Ok(Vec::new()),
+            }
         })
     }
 
@@ -337,16 +390,10 @@ impl Exchange for SessionLine {
         text: String,
         limit: usize,
     ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
-        let (reply, path) = oneshot::channel();
         let id = self.id;
-        let look = Msg::Inspect(Box::new(move |state| {
-            let _ = reply.send(state.map(|state| Branch::new(id, state.tree(), head)));
-        }));
-        let sent = self.session.send_message(look);
+        let branch = self.look(move |state| Branch::new(id, state.tree(), head));
         Box::pin(async move {
-            sent.map_err(|_| gone())?;
-            let branch = path.await.map_err(|_| gone())?;
-            let branch = branch.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
+            let branch = branch.await?;
             let found = self.search.recall(&branch, &text, limit).await;
             Ok(found.map_err(|error| error.to_string()))
         })

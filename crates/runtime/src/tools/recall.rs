@@ -12,7 +12,9 @@ use unisono_search::{Recalled, excerpt};
 
 use crate::agent::{Ctx, Failure};
 
-use super::{MAX_CHARS, Outcome, READ_MESSAGE, RECALL, heading, no_message, one, parse, shown};
+use super::{
+    MAX_CHARS, Outcome, READ_MESSAGE, RECALL, heading, no_message, one, parse, shown, steps,
+};
 
 /// The most messages one call gives by number.
 const MAX_MESSAGES: u32 = 50;
@@ -32,15 +34,29 @@ struct Recall {
     n: Option<u32>,
     from: Option<u32>,
     to: Option<u32>,
+    #[serde(default)]
+    steps: bool,
+    #[serde(default)]
+    skip: usize,
 }
 
 pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     match parse(RECALL, arguments) {
         Ok(Recall {
+            query: None,
+            n: Some(n),
+            from: None,
+            to: None,
+            steps: true,
+            skip,
+        }) => steps::of_message(n, skip, ctx).await,
+        Ok(Recall {
             query: Some(text),
             n: None,
             from: None,
             to: None,
+            steps: false,
+            skip: 0,
         }) => match number(&text) {
             Some(n) => by_number(n, ctx).await,
             None => search(text.trim(), ctx).await,
@@ -50,15 +66,19 @@ pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failur
             n: Some(n),
             from: None,
             to: None,
+            steps: false,
+            skip: 0,
         }) => by_number(n, ctx).await,
         Ok(Recall {
             query: None,
             n: None,
             from: Some(from),
             to: Some(to),
+            steps: false,
+            skip: 0,
         }) if from <= to => range(from, to, ctx).await,
         Ok(_) => Ok(Err(format!(
-            r#"{RECALL} takes one of {{"query":"words"}}, {{"n":12}}, {{"from":1,"to":9}} with `from` not after `to`"#
+            r#"{RECALL} takes one of {{"query":"words"}}, {{"n":12}}, {{"n":12,"steps":true}}, {{"from":1,"to":9}} with `from` not after `to`"#
         ))),
         Err(wrong) => Ok(Err(wrong)),
     }

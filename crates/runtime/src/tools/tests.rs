@@ -1,6 +1,7 @@
 //! Tests of the built-in tools.
 
 use unisono_session::agent::Kind;
+use unisono_session::run::{Reply, Step};
 
 use super::*;
 use crate::agent::fixture::Attempt;
@@ -75,6 +76,14 @@ async fn what_the_model_gets_wrong_is_told_to_the_model() {
         ("recall", r#"{}"#, "takes one of"),
         ("recall", r#"{"n":1,"to":2}"#, "takes one of"),
         ("recall", r#"{"n":1,"query":"one"}"#, "takes one of"),
+        ("recall", r#"{"query":"one","steps":true}"#, "takes one of"),
+        ("recall", r#"{"n":1,"skip":4}"#, "takes one of"),
+        ("recall", r#"{"n":9,"steps":true}"#, "no message #9"),
+        (
+            "recall",
+            r#"{"n":1,"steps":true}"#,
+            "no agent took steps to write #1",
+        ),
         ("recall", r##"{"query":"#7"}"##, "no message #7"),
         ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
         ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
@@ -132,6 +141,54 @@ async fn a_long_message_is_read_in_pieces_that_join() {
         whole.push_str(piece);
     }
     assert_eq!(whole, format!("#1 user:\n{}", long.replace('z', "é")));
+}
+
+#[tokio::test]
+async fn the_steps_behind_a_message_are_told_in_pieces_that_join() {
+    let attempt = attempt(&["one", "two"]);
+    let long = "x".repeat(MAX_CHARS);
+    let call = |name: &str| ToolCall {
+        id: name.into(),
+        name: name.into(),
+        arguments: "{}".into(),
+    };
+    let result = |content: &str, is_error| ToolResult {
+        call_id: "c".into(),
+        content: content.into(),
+        is_error,
+    };
+    let replied = |text: &str, calls| {
+        Step::Model(Reply {
+            text: text.into(),
+            verbatim: Some("a secret thought".into()),
+            calls,
+            ..Reply::default()
+        })
+    };
+    let named = Step::Named {
+        name: "fetch".into(),
+        result: "[1,2]".into(),
+    };
+    attempt.session.acted(
+        2,
+        vec![
+            replied("", vec![call("look"), call("list")]),
+            Step::Tools(vec![result("a wall", false), result("no such place", true)]),
+            named,
+            replied(&long, Vec::new()),
+        ],
+    );
+    let first = ask(&attempt, "recall", r#"{"n":2,"steps":true}"#).await;
+    let (told, note) = first.content.rsplit_once("\n[characters ").unwrap();
+    let next = format!(r#"recall {{"n":2,"steps":true,"skip":{MAX_CHARS}}} reads on]"#);
+    assert!(!first.is_error && note.ends_with(&next), "{note}");
+    let next = format!(r#"{{"n":2,"steps":true,"skip":{MAX_CHARS}}}"#);
+    let rest = ask(&attempt, "recall", &next).await;
+    let expected = format!(
+        "#2 assistant, its steps:\n\n1. said nothing\n[calls look {{}}]\n[calls list {{}}]\n\n\
+         2. [look gives]\na wall\n[list fails]\nno such place\n\n3. [fetch] [1,2]\n\n4. {long}"
+    );
+    assert_eq!(format!("{told}{}", rest.content), expected);
 }
 
 #[tokio::test]

@@ -87,6 +87,58 @@ impl Calibration {
     }
 }
 
+/// How a summary is written that a person asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Writing {
+    /// What its writer is told.
+    pub instructions: Option<Arc<str>>,
+    /// Who writes it, as `provider/model` or `extractive`; none: those that are configured.
+    pub summariser: Option<Arc<str>>,
+    /// What is done where no model writes one that can be taken.
+    pub unwritten: Unwritten,
+}
+
+impl Writing {
+    /// By those that are configured, who are told this.
+    pub fn told(instructions: Option<impl Into<Arc<str>>>) -> Writing {
+        Writing {
+            instructions: instructions.map(Into::into),
+            ..Writing::default()
+        }
+    }
+}
+
+/// What is done where no model writes the summary that a person asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unwritten {
+    /// Nothing: the context stays as it is.
+    #[default]
+    Leave,
+    /// They are asked again, three times in all.
+    Retry,
+    /// Quotes are taken.
+    Extractive,
+}
+
+impl Unwritten {
+    /// All of them.
+    pub const ALL: [Unwritten; 3] = [Unwritten::Retry, Unwritten::Extractive, Unwritten::Leave];
+
+    /// A word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unwritten::Leave => "leave",
+            Unwritten::Retry => "retry",
+            Unwritten::Extractive => "extractive",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Unwritten> {
+        Unwritten::ALL.into_iter().find(|way| way.name() == name)
+    }
+}
+
 /// What a turn does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -99,8 +151,8 @@ pub enum Work {
     Compact {
         /// What stays; none: all from the newest user message on.
         keep: Option<Keep>,
-        /// What the writer of the summary is told.
-        instructions: Option<Arc<str>>,
+        /// How the summary is written.
+        writing: Writing,
     },
     /// Takes a checkpoint back on a person's request.
     Restore {
@@ -111,8 +163,8 @@ pub enum Work {
     Regenerate {
         /// Which.
         checkpoint: CheckpointId,
-        /// What the writer of the summary is told.
-        instructions: Option<Arc<str>>,
+        /// How the summary is written.
+        writing: Writing,
     },
     /// Puts a person's text in place of a checkpoint's.
     Edit {
@@ -136,12 +188,10 @@ impl Work {
         }
     }
 
-    /// What the writer of a summary is told by the person who asked for it.
-    pub fn instructions(&self) -> Option<&Arc<str>> {
+    /// How the person wants the summary written who asked for it.
+    pub const fn writing(&self) -> Option<&Writing> {
         match self {
-            Work::Compact { instructions, .. } | Work::Regenerate { instructions, .. } => {
-                instructions.as_ref()
-            }
+            Work::Compact { writing, .. } | Work::Regenerate { writing, .. } => Some(writing),
             Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => None,
         }
     }

@@ -60,6 +60,7 @@ impl Fact {
             Fact::PhrasesSet { .. } => "phrases_set",
             Fact::TopicsDecided { .. } => "topics_decided",
             Fact::TopicSealed { .. } => "topic_sealed",
+            Fact::TopicsImported { .. } => "topics_imported",
             Fact::TurnKeyed { .. } => "turn_keyed",
             Fact::ToolRulesSet { .. } => "tool_rules_set",
             Fact::ToolsCalled { .. } => "tools_called",
@@ -200,6 +201,10 @@ impl Display for Fact {
             }
             Fact::TopicSealed { branch, last } => {
                 write!(f, "{branch} at message {}", Short(last.as_u128()))
+            }
+            Fact::TopicsImported { decided, sealed } => {
+                let ends = decided.iter().flat_map(|topics| &topics.ends).count();
+                write!(f, "{ends} ended, {} sealed", sealed.len())
             }
             Fact::TurnKeyed { turn: id, key } => write!(f, "{}: {:?}", turn(*id), key.name),
             Fact::ToolRulesSet { rules } => {

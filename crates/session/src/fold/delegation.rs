@@ -8,7 +8,7 @@ use crate::brief;
 use crate::event::{DelegatedCall, RunRole};
 use crate::ids;
 use crate::run::{Round, Run};
-use crate::state::State;
+use crate::state::{Acts, State};
 use crate::turn::Phase;
 
 use super::Error;
@@ -54,7 +54,8 @@ impl State {
                 content,
                 is_error,
             };
-            self.append_own(id, Role::Tool, vec![result], at)?;
+            let written = self.append_own(id, Role::Tool, vec![result], at)?;
+            self.acted(written, run);
         }
         Ok(())
     }
@@ -147,16 +148,31 @@ impl State {
         let turn = run.turn;
         let results = (0..round.calls.len()).map(|index| {
             let (content, is_error) = self.result_of(run, round, index);
-            Part::ToolResult {
+            let result = Part::ToolResult {
                 call_id: brief::round_call_id(number, index).into(),
                 content,
                 is_error,
-            }
+            };
+            (result, run.child(round, index))
         });
-        for result in results.collect::<Vec<_>>() {
-            self.append_own(turn, Role::Tool, vec![result], at)?;
+        for (result, child) in results.collect::<Vec<_>>() {
+            let written = self.append_own(turn, Role::Tool, vec![result], at)?;
+            self.acted(written, Some(child));
         }
         Ok(())
+    }
+
+    /// Remembers where the journal has what the agent did that wrote a message.
+    pub(super) fn acted(&mut self, message: MessageId, run: Option<RunId>) {
+        let run = run.and_then(|run| self.runs.get(&run));
+        if let Some(run) = run.filter(|run| !run.steps.is_empty()) {
+            let acts = Acts {
+                run: run.id,
+                first: run.opened_as,
+                last: self.events + 1,
+            };
+            self.acts.insert(message, acts);
+        }
     }
 
     fn round_mut(&mut self, run: RunId, number: u32) -> Result<(TurnId, &mut Round), Error> {

@@ -187,7 +187,8 @@ impl State {
             RunRole::Delegate { .. } => turn.open_fan_out += 1,
             RunRole::Child { parent, round, .. } => self.child_opened(parent, round)?,
         }
-        self.runs.insert(run.id, Run::new(run, at));
+        let event = self.events + 1;
+        self.runs.insert(run.id, Run::new(run, at, event));
         if first && run.role != RunRole::Lead {
             self.append_calls(run.turn, at)?;
         }
@@ -231,7 +232,10 @@ impl State {
         let mut answer = None;
         if *outcome == Outcome::Answered {
             let parts = vec![Part::Text(self.answer_of(id)?)];
-            answer = Some(self.append_own(id, Role::Assistant, parts, at)?);
+            let written = self.append_own(id, Role::Assistant, parts, at)?;
+            let lead = self.turn_mut(id)?.lead_run;
+            self.acted(written, lead);
+            answer = Some(written);
         }
         if let Some(turn) = self.turns.remove(&id) {
             for run in &turn.runs {

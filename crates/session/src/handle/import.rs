@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::message::NewMessage;
+use unisono_context::topic::DecidedTopics;
 use unisono_context::{MessageId, Tokens, Tree, tree};
 
 use crate::event::Fact;
@@ -50,8 +51,11 @@ pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
             tx.record(Fact::BranchSet { branch, head })?;
         }
     }
+    let mut alterations = import.alterations.into_iter().peekable();
     for checkpoint in import.checkpoints {
-        let id = checkpoint.id;
+        let (id, number) = (checkpoint.id, checkpoint.number);
+        let before = std::iter::from_fn(|| alterations.next_if(|(after, _)| *after < number));
+        shorten(tx, before.collect())?;
         if tx.state.checkpoints.get(id).is_none() {
             let (turn, checkpoint) = (None, counted(checkpoint));
             tx.record(Fact::Compacted { turn, checkpoint })?;
@@ -65,26 +69,40 @@ pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
             })?;
         }
     }
-    let mut alterations = import.alterations;
-    alterations.retain(|a| !is_altered(tx.state, a));
+    shorten(tx, alterations.collect())?;
+    let (decided, sealed) = (import.topics, import.sealed);
+    if !knows_topics(tx.state, &decided, &sealed) {
+        tx.record(Fact::TopicsImported { decided, sealed })?;
+    }
+    Ok(())
+}
+
+/// Masks and cuts what was not, of the messages that were before the next checkpoint.
+fn shorten(tx: &mut Tx<'_>, made: Vec<(u32, Alteration)>) -> Result<(), Refusal> {
+    let made = made.into_iter().map(|(_, alteration)| alteration);
+    let mut alterations: Vec<Alteration> = made.filter(|a| !was_altered(tx.state, a)).collect();
     for alteration in &mut alterations {
         alteration.counts = step_done::counted(tx.state, alteration);
     }
     if alterations.is_empty() {
         return Ok(());
     }
-    Ok(tx.record(Fact::Altered {
-        turn: None,
-        alterations,
-    })?)
+    let turn = None;
+    Ok(tx.record(Fact::Altered { turn, alterations })?)
 }
 
-/// Whether the message is shortened, be it another way by now.
-fn is_altered(state: &State, alteration: &Alteration) -> bool {
-    let known = state
-        .alterations
-        .get(alteration.ordinal, alteration.message);
-    known.is_some()
+/// Whether the message was shortened so, be it another way by now.
+fn was_altered(state: &State, alteration: &Alteration) -> bool {
+    let (ordinal, message) = (alteration.ordinal, alteration.message);
+    let mut ever = state.alterations.ever(ordinal, message);
+    ever.any(|known| known.form == alteration.form)
+}
+
+fn knows_topics(state: &State, decided: &[DecidedTopics], sealed: &[MessageId]) -> bool {
+    let mut decided = decided.iter().map(|topics| topics.through);
+    let mut sealed = sealed.iter();
+    decided.all(|through| state.topics.is_decided(through))
+        && sealed.all(|last| state.topics.is_sealed(*last))
 }
 
 /// Whether the session is what this import made of it: all of it, or a part with nothing else.
@@ -108,7 +126,11 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
             .checkpoints
             .iter()
             .all(|checkpoint| state.checkpoints.get(checkpoint.id).is_some())
-        && import.alterations.iter().all(|a| is_altered(state, a))
+        && import
+            .alterations
+            .iter()
+            .all(|(_, a)| was_altered(state, a))
+        && knows_topics(state, &import.topics, &import.sealed)
         && import
             .retired
             .iter()
@@ -145,9 +167,11 @@ fn check(import: &Import, branches: &[(Arc<str>, MessageId)]) -> Result<(), Refu
         let node = tree.get(a.message);
         node.is_none_or(|node| node.ordinal() != a.ordinal)
     };
-    let altered = import.alterations.iter().find(unknown);
-    let pinned = import.pinned.iter().find(|id| tree.get(**id).is_none());
-    match altered.map(|a| a.message).or(pinned.copied()) {
+    let altered = import.alterations.iter().map(|(_, a)| a).find(unknown);
+    let decided = import.topics.iter().map(|topics| &topics.through);
+    let mut named = import.pinned.iter().chain(&import.sealed).chain(decided);
+    let missing = named.find(|id| tree.get(**id).is_none());
+    match altered.map(|a| a.message).or(missing.copied()) {
         Some(message) => Err(tree::Error::UnknownMessage(message).into()),
         None => Ok(()),
     }

@@ -10,7 +10,7 @@ use unisono_context::{AgentId, Encoding, MessageId, Ppm, SessionId, Timestamp, T
 use unisono_session::agent::{
     Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
 };
-use unisono_session::event::{DelegationLimits, Work};
+use unisono_session::event::{DelegationLimits, Unwritten, Work, Writing};
 use unisono_session::ids;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::tool::{ApprovalRule, Contract, Rules};
@@ -196,6 +196,13 @@ fn conversation(rng: &mut Rng, messages: usize) -> Vec<(Option<MessageId>, NewMe
     out
 }
 
+fn writing(rng: &mut Rng) -> Writing {
+    Writing {
+        unwritten: Unwritten::ALL[rng.below(3)],
+        ..Writing::default()
+    }
+}
+
 fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
     let pick = |rng: &mut Rng| agents()[rng.below(agents().len())].clone();
     let delegates = (0..rng.below(4)).map(|index| Assignment {
@@ -224,7 +231,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         work: if compacts {
             Work::Compact {
                 keep: rng.percent(50).then_some(Keep::Messages(1)),
-                instructions: None,
+                writing: writing(rng),
             }
         } else {
             let length = rng.below(80) + if rng.percent(3) { 3_000 } else { 0 };
@@ -294,7 +301,7 @@ impl Scenario {
                 turn.work = match rng.below(4) {
                     0 => Work::Regenerate {
                         checkpoint,
-                        instructions: None,
+                        writing: writing(rng),
                     },
                     1 => Work::Edit {
                         checkpoint,

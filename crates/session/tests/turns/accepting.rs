@@ -161,7 +161,7 @@ fn nothing_but_an_import_is_taken_before_the_session_exists() {
         ..conversation(0)
     };
     let elsewhere = Import {
-        alterations: vec![masked(2, 3)],
+        alterations: vec![(0, masked(2, 3))],
         ..conversation(3)
     };
     for import in [broken, elsewhere] {
@@ -184,7 +184,7 @@ fn masked(n: u64, ordinal: u32) -> Alteration {
 #[test]
 fn shortened_messages_are_imported_with_a_count_in_every_encoding() {
     let import = Import {
-        alterations: vec![masked(2, 2)],
+        alterations: vec![(0, masked(2, 2))],
         ..conversation(3)
     };
     let mut machine = Machine::new();

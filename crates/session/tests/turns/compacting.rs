@@ -187,7 +187,7 @@ fn a_failed_compaction_on_request_commits_nothing() {
     shell.accept(manual(0));
     for _ in 0..3 {
         let job = shell.job();
-        assert_eq!(job.instructions.as_deref(), Some("keep the names"));
+        assert_eq!(job.writing.instructions.as_deref(), Some("keep the names"));
         let reason: Arc<str> = "the model is down".into();
         shell.feed(failed(&job, reason, true)).unwrap();
     }

@@ -6,7 +6,7 @@ use unisono_context::checkpoint::{Body, Kind, NotActive, Span, Writer};
 use unisono_context::compaction::Step;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Encoding, Ordinal};
-use unisono_session::event::{Outcome, Work};
+use unisono_session::event::{Outcome, Work, Writing};
 use unisono_session::machine::NewTurn;
 use unisono_session::{Fact, Input, Refusal, ids};
 
@@ -21,12 +21,12 @@ fn anew(n: u64, work: Work) -> NewTurn {
 
 fn regenerate(n: u64, of: u64) -> NewTurn {
     let checkpoint = ids::checkpoint(turn_id(of), 1);
-    let instructions = Some("keep the figures".into());
+    let writing = Writing::told(Some("keep the figures"));
     anew(
         n,
         Work::Regenerate {
             checkpoint,
-            instructions,
+            writing,
         },
     )
 }
@@ -80,7 +80,7 @@ fn a_summary_is_made_again_of_what_it_was_made_of() {
     shell.accept(regenerate(3, 2));
     let job = shell.job();
     assert_eq!(
-        (job.kind, job.instructions.as_deref()),
+        (job.kind, job.writing.instructions.as_deref()),
         (Kind::Manual, Some("keep the figures"))
     );
     let prior: Vec<u32> = job.prior.iter().map(|c| c.number).collect();

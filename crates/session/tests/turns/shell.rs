@@ -18,7 +18,7 @@ use unisono_session::agent::{
 };
 use unisono_session::brief::{Brief, CompactionJob};
 use unisono_session::due::{CountRequest, RenderRequest};
-use unisono_session::event::{Outcome, Work};
+use unisono_session::event::{Outcome, Work, Writing};
 use unisono_session::machine::{
     AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, Written,
 };
@@ -334,7 +334,7 @@ pub fn manual(n: u64) -> NewTurn {
     NewTurn {
         work: Work::Compact {
             keep: None,
-            instructions: Some("keep the names".into()),
+            writing: Writing::told(Some("keep the names")),
         },
         ..compacting(n, team(agent("lead"), []), 10_000)
     }

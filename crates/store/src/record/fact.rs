@@ -16,7 +16,7 @@ use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
 use super::tool::{CallPlace, Decision, Output, PlannedCall, Rules};
-use super::topic::TopicEnd;
+use super::topic::{DecidedTopics, TopicEnd};
 use super::turn::{AcceptedTurn, Outcome, Work};
 
 mod read;
@@ -176,6 +176,10 @@ pub(super) enum Fact {
         call: CallPlace,
         decision: Decision,
     },
+    TopicsImported {
+        decided: Vec<DecidedTopics>,
+        sealed: Vec<u128>,
+    },
 }
 
 impl Fact {
@@ -183,6 +187,7 @@ impl Fact {
     pub(super) fn since(&self) -> u16 {
         match self {
             Self::TurnKeyed { .. } => 3,
+            Self::TopicsImported { .. } => 3,
             Self::PhrasesSet { .. } | Self::TopicsDecided { .. } | Self::TopicSealed { .. } => 3,
             Self::ToolRulesSet { .. } | Self::ToolsCalled { .. } | Self::ToolStarted { .. } => 3,
             Self::ToolEnded { .. } | Self::ToolInDoubt { .. } | Self::ToolDecided { .. } => 3,
@@ -191,6 +196,7 @@ impl Fact {
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
+                Work::CompactBy { .. } | Work::RegenerateBy { .. } => 3,
                 Work::Answer { .. } | Work::Compact { .. } => 2,
             },
             Self::TurnEnded {

@@ -7,6 +7,7 @@ use unisono_context::{CheckpointId, Digest, Ppm, Tokens, TurnId};
 use unisono_session::event;
 
 use super::Invalid;
+use super::codes::codes;
 use super::message::NewMessage;
 use super::policy::{Keep, Policy};
 use super::snapshot::ToolSpec;
@@ -65,7 +66,33 @@ pub(crate) enum Work {
         text: Arc<str>,
         counts: Counts,
     },
+    // With wishes about the writer.
+    CompactBy {
+        keep: Option<Keep>,
+        writing: Writing,
+    },
+    RegenerateBy {
+        checkpoint: u128,
+        writing: Writing,
+    },
 }
+
+/// How a summary is written that a person asks for, where more is said than its instructions.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Writing {
+    instructions: Option<Arc<str>>,
+    summariser: Option<Arc<str>>,
+    unwritten: Unwritten,
+}
+
+codes!(
+    /// What is done where no model writes a summary.
+    Unwritten = event::Unwritten {
+        Leave,
+        Retry,
+        Extractive,
+    }
+);
 
 /// How a turn ended. The order of the variants is the format.
 #[derive(Debug, Serialize, Deserialize)]
@@ -164,20 +191,35 @@ impl From<&event::Work> for Work {
             event::Work::Answer { input } => Self::Answer {
                 input: input.into(),
             },
-            event::Work::Compact { keep, instructions } => Self::Compact {
-                keep: keep.map(Into::into),
-                instructions: instructions.clone(),
-            },
+            event::Work::Compact { keep, writing } => {
+                let keep = keep.map(Into::into);
+                match plain(writing) {
+                    Some(instructions) => Self::Compact { keep, instructions },
+                    None => Self::CompactBy {
+                        keep,
+                        writing: writing.into(),
+                    },
+                }
+            }
             event::Work::Restore { checkpoint } => Self::Restore {
                 checkpoint: checkpoint.as_u128(),
             },
             event::Work::Regenerate {
                 checkpoint,
-                instructions,
-            } => Self::Regenerate {
-                checkpoint: checkpoint.as_u128(),
-                instructions: instructions.clone(),
-            },
+                writing,
+            } => {
+                let checkpoint = checkpoint.as_u128();
+                match plain(writing) {
+                    Some(instructions) => Self::Regenerate {
+                        checkpoint,
+                        instructions,
+                    },
+                    None => Self::RegenerateBy {
+                        checkpoint,
+                        writing: writing.into(),
+                    },
+                }
+            }
             event::Work::Edit {
                 checkpoint,
                 text,
@@ -201,7 +243,11 @@ impl TryFrom<Work> for event::Work {
             },
             Work::Compact { keep, instructions } => Self::Compact {
                 keep: keep.map(Into::into),
-                instructions,
+                writing: event::Writing::told(instructions),
+            },
+            Work::CompactBy { keep, writing } => Self::Compact {
+                keep: keep.map(Into::into),
+                writing: writing.try_into()?,
             },
             Work::Restore { checkpoint } => Self::Restore {
                 checkpoint: CheckpointId::from_u128(checkpoint),
@@ -211,7 +257,14 @@ impl TryFrom<Work> for event::Work {
                 instructions,
             } => Self::Regenerate {
                 checkpoint: CheckpointId::from_u128(checkpoint),
-                instructions,
+                writing: event::Writing::told(instructions),
+            },
+            Work::RegenerateBy {
+                checkpoint,
+                writing,
+            } => Self::Regenerate {
+                checkpoint: CheckpointId::from_u128(checkpoint),
+                writing: writing.try_into()?,
             },
             Work::Edit {
                 checkpoint,
@@ -223,6 +276,38 @@ impl TryFrom<Work> for event::Work {
                 counts: counts.try_into()?,
             },
         })
+    }
+}
+
+/// The instructions of a wish that says nothing else.
+fn plain(writing: &event::Writing) -> Option<Option<Arc<str>>> {
+    let instructions = writing.instructions.clone();
+    (*writing == event::Writing::told(instructions.clone())).then_some(instructions)
+}
+
+impl From<&event::Writing> for Writing {
+    fn from(writing: &event::Writing) -> Self {
+        Self {
+            instructions: writing.instructions.clone(),
+            summariser: writing.summariser.clone(),
+            unwritten: writing.unwritten.into(),
+        }
+    }
+}
+
+impl TryFrom<Writing> for event::Writing {
+    type Error = Invalid;
+
+    fn try_from(writing: Writing) -> Result<Self, Invalid> {
+        let writing = Self {
+            instructions: writing.instructions,
+            summariser: writing.summariser,
+            unwritten: writing.unwritten.into(),
+        };
+        match plain(&writing) {
+            None => Ok(writing),
+            Some(_) => Err(Invalid::Plain),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::context;
 use unisono_runtime::Handle;
 use unisono_session::State;
-use unisono_session::event::Outcome;
+use unisono_session::event::{Outcome, Writing};
 use unisono_session::machine::Import;
 
 use super::input::Prompt;
@@ -271,7 +271,7 @@ impl<'t> Talk<'t> {
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
         let session = self.begun()?.clone();
-        let ask = Ask::compaction(None, instructions).branch(self.branch.as_str());
+        let ask = Ask::compaction(None, Writing::told(instructions)).branch(self.branch.as_str());
         let mut watch = begin(self.daemon, &session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);

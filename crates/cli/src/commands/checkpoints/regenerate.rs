@@ -1,13 +1,13 @@
 //! `unisono checkpoints regenerate`: a summary is written anew.
 
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::Override;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
+use crate::args::Writer;
 use crate::ask::confirmed;
-use crate::commands::compact::{follow_one, report};
-use crate::live::Interrupts;
+use crate::commands::compact::{Otherwise, follow_each, report};
+use crate::live::{Interrupts, Watch};
 use crate::problem::Result;
 use crate::sessions::Sessions;
 
@@ -34,22 +34,15 @@ pub(crate) struct Args {
     /// The branch
     #[arg(long, default_value = MAIN)]
     branch: String,
-    /// What the writer of the summary is told
-    #[arg(long, value_name = "TEXT")]
-    instructions: Option<String>,
-    /// Who writes it, in place of the configured ones: a model as provider/model, or
-    /// `extractive`, which takes quotes
-    #[arg(long, value_name = "MODEL")]
-    summariser: Option<String>,
+    #[command(flatten)]
+    writer: Writer,
     /// Does not ask
     #[arg(long, short)]
     yes: bool,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let writer = args.summariser.iter();
-    let writer = writer.map(|name| Override::new("--summariser", "compaction.summarisers", name));
-    let setup = app.setup(writer.collect())?;
+    let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let opened = app.store(&setup).await?;
     let sessions = Sessions::new(opened.journal.clone());
@@ -62,8 +55,17 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.say("nothing was changed");
         return sessions.close().await;
     }
-    let ask = Ask::regenerate(checkpoint.id, args.instructions);
-    let ask = ask.branch(args.branch.as_str());
-    let (watch, end) = follow_one(app, setup, opened, id, &ask, &mut interrupts).await?;
+    let anew = |writing| {
+        let ask = Ask::regenerate(checkpoint.id, writing);
+        ask.branch(args.branch.as_str())
+    };
+    let otherwise = Otherwise {
+        asks: !args.yes && args.writer.is_open(),
+        writing: args.writer.writing(),
+        ask: &anew,
+    };
+    let next = |watch: &Watch| otherwise.next(app, watch);
+    let ask = anew(args.writer.writing());
+    let (watch, end) = follow_each(app, setup, opened, id, ask, &mut interrupts, next).await?;
     report(app, id, &watch, end)
 }

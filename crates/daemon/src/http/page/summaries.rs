@@ -6,9 +6,10 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::compaction::{Checkpoint, CheckpointDetail, Estimate, Restoring};
+use unisono_api::compaction::{Checkpoint, CheckpointDetail, Estimate, OnFailure, Restoring};
 use unisono_api::session::main_branch;
 use unisono_runtime::Handle;
+use unisono_session::event::Writing;
 
 use super::parts::{dollars, many, number, when};
 use super::session::{On, Place};
@@ -159,7 +160,7 @@ pub(super) async fn regenerate(
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let ask = checkpoints::anew(&session, &number, said(change.text)).await?;
+    let ask = checkpoints::anew(&session, &number, Writing::told(said(change.text))).await?;
     begun(&shared, &session, &ask.branch(change.branch)).await
 }
 
@@ -195,6 +196,11 @@ pub(super) struct Keeping {
     keep: String,
     #[serde(default)]
     instructions: String,
+    /// Who writes; nothing: those that are configured.
+    #[serde(default)]
+    summariser: String,
+    #[serde(default)]
+    on_failure: OnFailure,
 }
 
 impl Keeping {
@@ -208,7 +214,9 @@ impl Keeping {
             )?),
         };
         let keep = compactions::keep(newest.map(std::num::NonZeroU32::get), None);
-        Ok(Ask::compaction(keep, said(self.instructions)).branch(self.branch))
+        let (instructions, summariser) = (said(self.instructions), said(self.summariser));
+        let writing = compactions::writing(instructions, summariser, self.on_failure);
+        Ok(Ask::compaction(keep, writing).branch(self.branch))
     }
 }
 
@@ -250,6 +258,14 @@ fn numbers(place: &Place, estimate: &Estimate, keep: &str) -> Markup {
                     input type="hidden" name="keep" value=(keep);
                     label for="what" { "What the summary must keep (may be left empty)" }
                     input id="what" name="instructions" maxlength="500";
+                    label for="writer" { "Who writes it: provider/model, or extractive (may be left empty)" }
+                    input id="writer" name="summariser" maxlength="200";
+                    label for="unwritten" { "If no model writes one that can be taken" }
+                    select id="unwritten" name="on_failure" {
+                        option value="leave" { "leave everything as it is" }
+                        option value="retry" { "ask again" }
+                        option value="extractive" { "take quotes" }
+                    }
                     button { "Compact" }
                 }
             }

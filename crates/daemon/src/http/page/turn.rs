@@ -71,8 +71,9 @@ fn changed(told: &Compaction) -> Markup {
                     "?branch=" (super::parts::encoded(&turn.branch)) } { "Checkpoint " (number) } }
             }
             @if turn.state == "failed" {
-                p { "The conversation is as it was. Try again, raise "
-                    code { "compaction.deadline_seconds" } ", or write the summary yourself." }
+                p { "The conversation is as it was. " a href={ "/sessions/" (turn.session)
+                    "/compact?branch=" (super::parts::encoded(&turn.branch)) } { "Try again, or take quotes" }
+                    ", raise " code { "compaction.deadline_seconds" } ", or leave it." }
             }
         }
     }

@@ -10,7 +10,7 @@ use unisono_context::policy::Preset;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{CheckpointId, Digest, Encoding, MessageId, Ordinal, Tokens};
 
-use super::{Draft, Object, Result, Value, id, time, warn_unknown};
+use super::{Draft, Object, Result, Value, id, time, warn_unknown, word};
 use crate::diagnostic::suggestion;
 
 pub(in crate::transcript) const KINDS: [(&str, Kind); 2] =
@@ -180,14 +180,4 @@ fn list<'t, T>(
 ) -> Result<'t, Vec<T>> {
     let items = object.get(key).map(Value::array).transpose()?;
     items.unwrap_or_default().into_iter().map(read).collect()
-}
-
-fn word<'t, T: Copy>(value: Value<'t>, words: &[(&str, T)]) -> Result<'t, T> {
-    let text = value.text()?;
-    let found = words.iter().find(|(word, _)| *word == text);
-    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let known = words.iter().map(|(word, _)| *word);
-        let help = suggestion(&text, known).unwrap_or_default();
-        value.wrong(format!("unknown word {text:?}; {help}"))
-    })
 }

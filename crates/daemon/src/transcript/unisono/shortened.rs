@@ -1,14 +1,18 @@
 //! The lines of messages that stand masked or cut in the context.
 
+use unisono_context::Tokens;
 use unisono_context::alteration::{Alteration, Form};
-use unisono_context::{MessageId, Tokens};
 
 use super::checkpoint::counts;
-use super::{Draft, Object, Result, id, warn_unknown};
+use super::{Draft, Object, Result, Value, named, warn_unknown};
 
 /// `masked`: tool results that are replaced by a reference.
 pub(super) fn masked<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
-    warn_unknown(object, &["type", "message", "tokens", "counts"], draft);
+    warn_unknown(
+        object,
+        &["type", "message", "tokens", "counts", "after"],
+        draft,
+    );
     let tokens = Tokens(object.need("tokens")?.number()?);
     add(object, draft, Form::Masked { tokens })
 }
@@ -17,7 +21,7 @@ pub(super) fn masked<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> 
 pub(super) fn cut<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     warn_unknown(
         object,
-        &["type", "message", "target_chars", "counts"],
+        &["type", "message", "target_chars", "counts", "after"],
         draft,
     );
     let target_chars = object.need("target_chars")?.number()?;
@@ -28,7 +32,7 @@ pub(super) fn cut<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Res
 pub(super) fn truncated<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     warn_unknown(
         object,
-        &["type", "message", "target_chars", "counts"],
+        &["type", "message", "target_chars", "counts", "after"],
         draft,
     );
     let target_chars = object.need("target_chars")?.number()?;
@@ -36,25 +40,26 @@ pub(super) fn truncated<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) 
 }
 
 fn add<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>, form: Form) -> Result<'t, ()> {
-    let named = object.need("message")?;
-    let message: MessageId = id(named)?;
-    let Some(node) = draft.tree.get(message) else {
-        return Err(named.wrong(format!("message {message} does not exist")));
-    };
-    let known = &draft.import.alterations;
-    if known.iter().any(|known| known.message == message) {
-        return Err(named.wrong(format!("message {message} is shortened twice")));
+    let (message, ordinal) = named(object, "message", draft)?;
+    let after = object.get("after").map(Value::number).transpose()?;
+    let after: u32 = after.unwrap_or_default();
+    let before = &draft.import.alterations;
+    if before.last().is_some_and(|(last, _)| *last > after) {
+        let reason = "shortened messages must come in the order of `after`";
+        return Err(object.wrong(reason));
     }
+    let same = |known: &Alteration| known.message == message && known.form == form;
+    if before.iter().any(|(_, known)| same(known)) {
+        let reason = format!("message {message} is shortened twice in the same way");
+        return Err(object.need("message")?.wrong(reason));
+    }
+    let counts = object.get("counts").map(counts).transpose()?;
     let alteration = Alteration {
         message,
-        ordinal: node.message.ordinal,
+        ordinal,
         form,
-        counts: object
-            .get("counts")
-            .map(counts)
-            .transpose()?
-            .unwrap_or_default(),
+        counts: counts.unwrap_or_default(),
     };
-    draft.import.alterations.push(alteration);
+    draft.import.alterations.push((after, alteration));
     Ok(())
 }

@@ -2,14 +2,15 @@
 
 mod checkpoint;
 mod shortened;
+mod topics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use unisono_context::alteration::Alteration;
 use unisono_context::message::Part;
+use unisono_context::tree::Node;
 use unisono_context::{Message, MessageId, Ordinal, Timestamp};
 use unisono_session::State;
 
@@ -17,8 +18,9 @@ use super::{WriteError, line};
 use crate::transcript::unisono::VERSION;
 use checkpoint::CheckpointLine;
 use shortened::ShortenedLine;
+use topics::{SealedLine, TopicsLine};
 
-/// All messages, branches and checkpoints, and what stands shortened.
+/// All messages, branches and checkpoints, what stands shortened, and where topics end.
 pub(super) fn session(state: &State) -> Result<String, WriteError> {
     let mut out = head_line(state)?;
     for node in state.tree().iter() {
@@ -30,25 +32,36 @@ pub(super) fn session(state: &State) -> Result<String, WriteError> {
     for checkpoint in state.checkpoints().iter() {
         line(&mut out, &CheckpointLine::of(checkpoint, state))?;
     }
-    for shortened in all_shortened(state) {
-        line(&mut out, &ShortenedLine::of(shortened))?;
+    for (after, shortened) in state.alterations().standing() {
+        line(&mut out, &ShortenedLine::of(shortened, after))?;
     }
+    let nodes: Vec<&Node> = state.tree().iter().collect();
+    topics(&mut out, state, &nodes)?;
     Ok(out)
 }
 
-fn all_shortened(state: &State) -> impl Iterator<Item = &Alteration> {
-    let every = (Ordinal::FIRST, Ordinal(u32::MAX));
-    state.alterations().range(every.0, every.1)
+/// What was decided and sealed among these messages, parents first.
+fn topics(out: &mut String, state: &State, nodes: &[&Node]) -> Result<(), WriteError> {
+    let known = state.topics();
+    for decided in known.decisions(state.tree(), nodes.iter().copied()) {
+        line(out, &TopicsLine::of(&decided))?;
+    }
+    let ids = nodes.iter().map(|node| node.message.id);
+    for last in ids.filter(|id| known.is_sealed(*id)) {
+        line(out, &SealedLine::of(last))?;
+    }
+    Ok(())
 }
 
-/// The messages and checkpoints of one branch, and what of it stands shortened.
+/// The same of one branch.
 pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<String, WriteError> {
     let tree = state.tree();
     let mut out = head_line(state)?;
     let last = tree
         .get(head)
         .map_or(Ordinal(0), |node| node.message.ordinal);
-    for node in tree.range(head, Ordinal::FIRST..=last) {
+    let nodes = tree.range(head, Ordinal::FIRST..=last);
+    for node in &nodes {
         line(&mut out, &MessageLine::of(&node.message, state))?;
     }
     line(&mut out, &BranchLine::of(name, head))?;
@@ -68,9 +81,11 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
         }
         line(&mut out, &line_of)?;
     }
-    for shortened in all_shortened(state).filter(|a| on_branch(a.message)) {
-        line(&mut out, &ShortenedLine::of(shortened))?;
+    let shortened = state.alterations().standing().into_iter();
+    for (after, shortened) in shortened.filter(|(_, a)| on_branch(a.message)) {
+        line(&mut out, &ShortenedLine::of(shortened, after))?;
     }
+    topics(&mut out, state, &nodes)?;
     Ok(out)
 }
 

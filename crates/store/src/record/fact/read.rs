@@ -168,6 +168,10 @@ impl TryFrom<Fact> for event::Fact {
                 call: call.into(),
                 decision: decision.into(),
             },
+            Fact::TopicsImported { decided, sealed } => Self::TopicsImported {
+                decided: decided.into_iter().map(Into::into).collect(),
+                sealed: message_ids(sealed),
+            },
             Fact::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: TurnId::from_u128(turn),
                 outcome: outcome.into(),

@@ -8,7 +8,7 @@ use crate::record::Invalid;
 use crate::record::run::DelegatedCall;
 use crate::record::snapshot::Alteration;
 use crate::record::tool::PlannedCall;
-use crate::record::topic::TopicEnd;
+use crate::record::topic::{DecidedTopics, TopicEnd};
 
 impl TryFrom<&event::Fact> for Fact {
     type Error = Invalid;
@@ -160,6 +160,10 @@ impl TryFrom<&event::Fact> for Fact {
             Decided::ToolDecided { call, decision } => Self::ToolDecided {
                 call: (*call).into(),
                 decision: decision.into(),
+            },
+            Decided::TopicsImported { decided, sealed } => Self::TopicsImported {
+                decided: decided.iter().map(DecidedTopics::from).collect(),
+                sealed: message_ids(sealed),
             },
             Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: turn.as_u128(),

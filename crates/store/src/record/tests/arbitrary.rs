@@ -19,7 +19,7 @@ use unisono_context::policy::{
 };
 use unisono_context::snapshot::{Manifest, ToolSpec};
 use unisono_context::tokens::{Count, Counts};
-use unisono_context::topic::{EndedBy, TopicEnd};
+use unisono_context::topic::{DecidedTopics, EndedBy, TopicEnd};
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, MessageId, Ordinal, Ppm, RunId, SessionId, SnapshotId,
     Timestamp, Tokens, TurnId,
@@ -27,7 +27,7 @@ use unisono_context::{
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
-    Outcome, RequestKey, RunRole, Work,
+    Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -249,6 +249,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
             "TopicSealed",
             (text(), message_id())
                 .prop_map(|(branch, last)| Fact::TopicSealed { branch, last })
+                .boxed(),
+        ),
+        (
+            "TopicsImported",
+            (list(decided_topics()), list(message_id()))
+                .prop_map(|(decided, sealed)| Fact::TopicsImported { decided, sealed })
                 .boxed(),
         ),
         (

@@ -15,7 +15,7 @@ use unisono_context::policy::{
 };
 use unisono_context::snapshot::{Manifest, ToolSpec};
 use unisono_context::tokens::{Count, Counts};
-use unisono_context::topic::{EndedBy, TopicEnd};
+use unisono_context::topic::{DecidedTopics, EndedBy, TopicEnd};
 use unisono_context::{
     AgentId, CheckpointId, Digest, Encoding, MessageId, Ordinal, Ppm, RunId, SessionId, SnapshotId,
     Timestamp, Tokens, TurnId,
@@ -23,7 +23,7 @@ use unisono_context::{
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
-    Outcome, RequestKey, RunRole, Work,
+    Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
@@ -144,6 +144,16 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         (
+            "topics_imported",
+            Fact::TopicsImported {
+                decided: vec![DecidedTopics {
+                    through: MESSAGE,
+                    ends: vec![end((3, EndedBy::Silence))],
+                }],
+                sealed: vec![MESSAGE],
+            },
+        ),
+        (
             "turn_keyed",
             Fact::TurnKeyed {
                 turn: TURN,
@@ -185,17 +195,21 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
     ]
 }
 
+fn told(instructions: &str) -> Writing {
+    Writing::told(Some(instructions))
+}
+
 fn turn_facts() -> Vec<(&'static str, Fact)> {
     let answer = Work::Answer {
         input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
     };
     let compact = Work::Compact {
         keep: Some(Keep::Messages(4)),
-        instructions: Some("Keep the names.".into()),
+        writing: told("Keep the names."),
     };
     let compact_plainly = Work::Compact {
         keep: None,
-        instructions: None,
+        writing: Writing::default(),
     };
     let dropping = Policy {
         trigger: Some(Trigger::OfWindow(Ppm(950_000))),
@@ -223,7 +237,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
     };
     let compact_again = Work::Compact {
         keep: None,
-        instructions: None,
+        writing: Writing::default(),
     };
     let ended = |outcome| Fact::TurnEnded {
         turn: TURN,
@@ -235,6 +249,32 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         (
             "turn_accepted_compact_plainly",
             accepted(compact_plainly, shares),
+        ),
+        (
+            "turn_accepted_compact_by",
+            accepted(
+                Work::Compact {
+                    keep: None,
+                    writing: Writing {
+                        summariser: Some("openai/gpt-4o-mini".into()),
+                        ..told("Keep the names.")
+                    },
+                },
+                shares,
+            ),
+        ),
+        (
+            "turn_accepted_regenerate_by",
+            accepted(
+                Work::Regenerate {
+                    checkpoint: CHECKPOINT,
+                    writing: Writing {
+                        unwritten: Unwritten::Extractive,
+                        ..Writing::default()
+                    },
+                },
+                shares,
+            ),
         ),
         (
             "turn_accepted_restore",
@@ -250,7 +290,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             accepted(
                 Work::Regenerate {
                     checkpoint: CHECKPOINT,
-                    instructions: Some("Keep the names.".into()),
+                    writing: told("Keep the names."),
                 },
                 shares,
             ),

@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::record::{decode, fact};
 use unisono_context::compaction::Step;
 use unisono_session::agent::Kind;
-use unisono_session::event::{Event, Fact, Outcome};
+use unisono_session::event::{Event, Fact, Outcome, Unwritten};
 
 /// Whether version 2 had such a fact.
 pub(super) fn knew(fact: &Fact) -> bool {
@@ -27,6 +27,7 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::PhrasesSet { .. }
         | Fact::TopicsDecided { .. }
         | Fact::TopicSealed { .. }
+        | Fact::TopicsImported { .. }
         | Fact::TurnKeyed { .. }
         | Fact::ToolRulesSet { .. }
         | Fact::ToolsCalled { .. }
@@ -39,7 +40,11 @@ pub(super) fn knew(fact: &Fact) -> bool {
             ..
         } => false,
         Fact::Defined { definition } => !matches!(definition.kind, Kind::Http(_)),
-        Fact::TurnAccepted { turn } => turn.work.checkpoint().is_none(),
+        Fact::TurnAccepted { turn } => {
+            let writing = turn.work.writing().cloned().unwrap_or_default();
+            let wishes = writing.summariser.is_some() || writing.unwritten != Unwritten::Leave;
+            turn.work.checkpoint().is_none() && !wishes
+        }
         Fact::Altered { turn, .. } => turn.is_some(),
         _ => true,
     }

@@ -100,6 +100,7 @@ impl From<v2::Fact> for Fact {
             | v2::Fact::PhrasesSet { .. }
             | v2::Fact::TopicsDecided { .. }
             | v2::Fact::TopicSealed { .. }
+            | v2::Fact::TopicsImported { .. }
             | v2::Fact::TurnKeyed { .. }
             | v2::Fact::Pinned { .. }
             | v2::Fact::Unpinned { .. }

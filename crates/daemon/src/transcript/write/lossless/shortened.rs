@@ -13,21 +13,27 @@ pub(super) enum ShortenedLine {
         message: String,
         tokens: u64,
         counts: CountLines,
+        #[serde(skip_serializing_if = "is_zero")]
+        after: u32,
     },
     Cut {
         message: String,
         target_chars: u32,
         counts: CountLines,
+        #[serde(skip_serializing_if = "is_zero")]
+        after: u32,
     },
     Truncated {
         message: String,
         target_chars: u32,
         counts: CountLines,
+        #[serde(skip_serializing_if = "is_zero")]
+        after: u32,
     },
 }
 
 impl ShortenedLine {
-    pub(super) fn of(alteration: &Alteration) -> ShortenedLine {
+    pub(super) fn of(alteration: &Alteration, after: u32) -> ShortenedLine {
         let message = alteration.message.to_string();
         let counts = count_lines(&alteration.counts);
         match alteration.form {
@@ -35,17 +41,24 @@ impl ShortenedLine {
                 message,
                 tokens: tokens.0,
                 counts,
+                after,
             },
             Form::Cut { target_chars } => ShortenedLine::Cut {
                 message,
                 target_chars,
                 counts,
+                after,
             },
             Form::Truncated { target_chars } => ShortenedLine::Truncated {
                 message,
                 target_chars,
                 counts,
+                after,
             },
         }
     }
+}
+
+fn is_zero(after: &u32) -> bool {
+    *after == 0
 }

@@ -101,6 +101,10 @@ pub(super) fn topic_end() -> impl Strategy<Value = TopicEnd> {
     (ordinal(), select(&EndedBy::ALL[..])).prop_map(|(opener, by)| TopicEnd { opener, by })
 }
 
+pub(super) fn decided_topics() -> impl Strategy<Value = DecidedTopics> {
+    (message_id(), list(topic_end())).prop_map(|(through, ends)| DecidedTopics { through, ends })
+}
+
 fn tiers() -> impl Strategy<Value = Tiers> {
     let large = prop_oneof![
         ppm().prop_map(Large::OfTopic),
@@ -199,16 +203,27 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         )
 }
 
+fn writing() -> impl Strategy<Value = Writing> {
+    let summariser = option::of(text());
+    let unwritten = select(&Unwritten::ALL[..]);
+    (option::of(text()), summariser, unwritten).prop_map(|(instructions, summariser, unwritten)| {
+        Writing {
+            instructions,
+            summariser,
+            unwritten,
+        }
+    })
+}
+
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
     let work = prop_oneof![
         message().prop_map(|input| Work::Answer { input }),
-        (option::of(keep()), option::of(text()))
-            .prop_map(|(keep, instructions)| Work::Compact { keep, instructions }),
+        (option::of(keep()), writing()).prop_map(|(keep, writing)| Work::Compact { keep, writing }),
         checkpoint_id().prop_map(|checkpoint| Work::Restore { checkpoint }),
-        (checkpoint_id(), option::of(text())).prop_map(|(checkpoint, instructions)| {
+        (checkpoint_id(), writing()).prop_map(|(checkpoint, writing)| {
             Work::Regenerate {
                 checkpoint,
-                instructions,
+                writing,
             }
         }),
         (checkpoint_id(), text(), counts()).prop_map(|(checkpoint, text, counts)| Work::Edit {

@@ -1,0 +1,61 @@
+//! What the agent did that wrote a message, as another agent reads it. Its reasoning is nobody's
+//! but its own.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use unisono_context::Ordinal;
+use unisono_session::run::{Step, ToolCall};
+
+use crate::agent::{Ctx, Failure};
+
+use super::{Outcome, RECALL, heading, no_message, piece};
+
+/// The steps behind message `n`, or as much of them as fits.
+pub(super) async fn of_message(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome, Failure> {
+    let ordinal = Ordinal(n);
+    let Some(message) = ctx.read_message(ordinal).await? else {
+        return Ok(Err(no_message(n)));
+    };
+    let steps = ctx.read_steps(ordinal).await?;
+    if steps.is_empty() {
+        return Ok(Err(format!(
+            r#"no agent took steps to write {ordinal}; {RECALL} {{"n":{n}}} reads the message"#
+        )));
+    }
+    let text = format!("{}, its steps:{}", heading(&message), told(&steps));
+    let next = |end| format!(r#"{RECALL} {{"n":{n},"steps":true,"skip":{end}}}"#);
+    Ok(piece(&text, ordinal, skip, next))
+}
+
+fn told(steps: &[Arc<Step>]) -> String {
+    let mut out = String::new();
+    let mut asked: &[ToolCall] = &[];
+    for (number, step) in (1..).zip(steps) {
+        let _ = write!(out, "\n\n{number}. ");
+        match &**step {
+            Step::Model(reply) => {
+                asked = &reply.calls;
+                out.push_str(match reply.text.trim() {
+                    "" => "said nothing",
+                    text => text,
+                });
+                for call in asked {
+                    let _ = write!(out, "\n[calls {} {}]", call.name, call.arguments);
+                }
+            }
+            Step::Tools(results) => {
+                for (at, result) in results.iter().enumerate() {
+                    let name = asked.get(at).map_or("a tool", |call| &*call.name);
+                    let how = if result.is_error { "fails" } else { "gives" };
+                    let gap = if at > 0 { "\n" } else { "" };
+                    let _ = write!(out, "{gap}[{name} {how}]\n{}", result.content);
+                }
+            }
+            Step::Named { name, result } => {
+                let _ = write!(out, "[{name}] {result}");
+            }
+        }
+    }
+    out
+}
