@@ -1,11 +1,13 @@
 //! The daemon over HTTP: reads on many sessions, turns, idle listeners, the page, memory at rest.
 #![allow(
+    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a measurement ends where it cannot go on"
 )]
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use unisono_benches::bare::local;
 use unisono_benches::memory::resident;
 use unisono_benches::{Conversation, Samples, Table, bytes, team, time};
 use unisono_context::{Encoding, SessionId};
@@ -35,6 +38,68 @@ const SLICE: Duration = Duration::from_secs(5);
 const LISTENERS: usize = 1_000;
 /// Events whose way to all of them is measured.
 const EVENTS: usize = 20;
+/// The variable that names the directory of which a process is asked what it holds at rest.
+const ASKED: &str = "UNISONO_BENCH_AT_REST";
+
+/// The sessions.
+fn ids() -> impl Iterator<Item = SessionId> {
+    (1..=SESSIONS).map(SessionId::from_u128)
+}
+
+async fn daemon(dir: &Path) -> Daemon {
+    let at = |name: &str| dir.join(name).display().to_string();
+    let daemon = Daemon::builder()
+        .directory(dir)
+        .kinds(team::kinds())
+        .set("store.path", at("store"))
+        .set("server.token_file", at("token"))
+        .set("server.bind", "127.0.0.1:0")
+        .set("server.connections", "4096")
+        .set("server.streams", "2048")
+        .set("run.lead", "instant")
+        .set("run.agents", "")
+        .set("compaction.preset", "off");
+    daemon.start().await.unwrap()
+}
+
+/// Makes the sessions.
+async fn fill(dir: &Path) {
+    let config = "[agents.instant]\ndescription = \"answers at once\"\nkind = \"prompt\"\n\
+                  model = \"extractive\"\n";
+    std::fs::create_dir_all(dir.join("config")).unwrap();
+    std::fs::write(dir.join("config/unisono.toml"), config).unwrap();
+    let daemon = daemon(dir).await;
+    let conversation = Conversation::new(0, MESSAGES);
+    for id in ids() {
+        daemon.import(conversation.import(id)).await.unwrap();
+    }
+    daemon.shutdown().await;
+}
+
+/// Loads the tokenizer as the daemon does, by counting.
+fn count() {
+    let text = unisono_benches::conversation::text(1, 2_000);
+    let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();
+    assert!(tokenizer.count(&text).tokens.0 > 0);
+}
+
+/// What a daemon holds that only serves that directory, in bytes: in a process of its own.
+fn at_rest(dir: &Path) -> f64 {
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new(program).env(ASKED, dir).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).trim().parse();
+    assert!(said.is_ok(), "{}", String::from_utf8_lossy(&output.stderr));
+    said.unwrap()
+}
+
+/// The same, in that process.
+async fn rest(dir: &Path) {
+    count();
+    let served = Served::start(dir).await;
+    served.get(&client(), "/healthz").await;
+    println!("{}", resident().0);
+    served.stop().await;
+}
 
 /// A daemon that listens, in this process.
 struct Served {
@@ -47,31 +112,7 @@ struct Served {
 
 impl Served {
     async fn start(dir: &Path) -> Served {
-        let config = "[agents.instant]\ndescription = \"answers at once\"\nkind = \"prompt\"\n\
-                      model = \"extractive\"\n";
-        std::fs::create_dir_all(dir.join("config")).unwrap();
-        std::fs::write(dir.join("config/unisono.toml"), config).unwrap();
-        let at = |name: &str| dir.join(name).display().to_string();
-        let daemon = Daemon::builder()
-            .directory(dir)
-            .kinds(team::kinds())
-            .set("store.path", at("store"))
-            .set("server.token_file", at("token"))
-            .set("server.bind", "127.0.0.1:0")
-            .set("server.connections", "4096")
-            .set("server.streams", "2048")
-            .set("run.lead", "instant")
-            .set("run.agents", "")
-            .set("compaction.preset", "off")
-            .start();
-        let daemon = daemon.await.unwrap();
-        let conversation = Conversation::new(0, MESSAGES);
-        let mut sessions = Vec::new();
-        for id in 1..=SESSIONS {
-            let import = conversation.import(SessionId::from_u128(id));
-            let session = daemon.import(import).await.unwrap();
-            sessions.push(session.id().to_string());
-        }
+        let daemon = daemon(dir).await;
         let server = Server::bind(daemon).await.unwrap();
         let address = server.address();
         let token = std::fs::read_to_string(dir.join("token")).unwrap();
@@ -82,7 +123,7 @@ impl Served {
         Served {
             address,
             token: token.trim().to_owned(),
-            sessions,
+            sessions: ids().map(|id| id.to_string()).collect(),
             stop,
             served: tokio::spawn(server.run(stopping)),
         }
@@ -117,8 +158,7 @@ impl Served {
 
 /// One connection that is kept.
 fn client() -> Client {
-    let client = Client::builder().pool_max_idle_per_host(1).no_proxy();
-    client.build().unwrap()
+    local().pool_max_idle_per_host(1).build().unwrap()
 }
 
 /// All clients work for the slice; how long each piece of work took.
@@ -203,7 +243,10 @@ async fn heard(stream: &mut TcpStream, name: &[u8], buffer: &mut Vec<u8>) {
 
 fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(measure());
+    match std::env::var_os(ASKED) {
+        Some(dir) => runtime.block_on(rest(Path::new(&dir))),
+        None => runtime.block_on(measure()),
+    }
 }
 
 async fn measure() {
@@ -217,26 +260,19 @@ async fn measure() {
             time(SLICE)
         ),
     );
-    let text = unisono_benches::conversation::text(1, 2_000);
-    assert!(
-        Tokenizer::load(Encoding::O200kBase)
-            .unwrap()
-            .count(&text)
-            .tokens
-            .0
-            > 0
+    count();
+    fill(dir.path()).await;
+    let held = at_rest(dir.path());
+    let most = 120.0 * 1_048_576.0;
+    table.row(
+        "resident at rest, tokenizer loaded, 1,000 sessions stored",
+        "≤ 120 MiB",
+        &bytes(held),
+        None,
+        held <= most,
     );
     let served = Arc::new(Served::start(dir.path()).await);
     page(&table, &served).await;
-    let (now, _) = resident();
-    let most = 120.0 * 1_048_576.0;
-    table.row(
-        "resident at rest, tokenizer loaded, 1,000 sessions made",
-        "≤ 120 MiB",
-        &bytes(now),
-        None,
-        now <= most,
-    );
 
     let reads = slice(&served, read).await;
     rate(&table, "reads", &reads, 5_000.0, Duration::from_millis(10));

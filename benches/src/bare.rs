@@ -4,6 +4,14 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::task::JoinSet;
 
+/// A client of servers on this machine: no proxy, and no certificates are read.
+pub fn local() -> reqwest::ClientBuilder {
+    // Fails if there is one already, which then is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder();
+    builder.no_proxy().tls_certs_only([])
+}
+
 /// A client that knows nothing of what it sends.
 #[derive(Clone, Debug)]
 pub struct Bare {
@@ -14,11 +22,7 @@ pub struct Bare {
 impl Bare {
     /// A client of the server at that address.
     pub fn new(url: &str) -> Bare {
-        // Fails if there is one already, which then is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = reqwest::Client::builder();
-        // As for any server on this machine: no proxy, and no certificates are read.
-        let http = builder.no_proxy().tls_certs_only([]).build();
+        let http = local().build();
         Bare {
             http: http.expect("nothing of it can fail"),
             url: format!("{url}/v1/chat/completions"),

@@ -8,6 +8,7 @@ import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
 import { Place, example } from "./place.mjs";
+import { model, settings } from "./tools.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -105,11 +106,55 @@ test("a running turn shows who works, and what a person writes meanwhile stays",
     writeFileSync(word, "unison\n");
     await page.locator(".turn .state.answered").waitFor();
     assert.equal(await page.getByLabel("Task").inputValue(), "Half of a");
+    // A good layout shift is below 0.1 (web.dev/articles/cls).
+    assert.ok((await page.evaluate(() => window.shift)) < 0.1);
     await page.getByText("The word is unison.").first().waitFor();
     assert.deepEqual(page.faults, []);
     await page.context().close();
   } finally {
     await waiting.stop();
+  }
+});
+
+test("a call waits until a person has answered it, once", async () => {
+  const answers = await model();
+  const asking = await new Place(settings(answers.address)).serve();
+  try {
+    const made = await asking.ask("POST", "/v1/sessions", {
+      title: "Letters", messages: [{ role: "user", content: "We move on Friday." }],
+    });
+    const page = await enter(browser, asking);
+    await page.goto(`${asking.address}/approvals`);
+    await page.getByText("No call waits for you").waitFor();
+    const task = { task: "Tell the landlord.", wait: false };
+    await asking.ask("POST", `/v1/sessions/${made.session}/turns`, task);
+    // The list comes up to date by itself.
+    const card = page.getByRole("article", { name: /clerk asks to call mail__send/ });
+    await card.getByText("We <b>move</b> on Friday.").waitFor();
+    await shot(page, "approvals");
+    const other = await page.context().newPage();
+    await other.goto(`${asking.address}/sessions/${made.session}`);
+    await other.getByRole("heading", { name: "Waiting for you" }).waitFor();
+    await shot(other, "session-waiting");
+    await page.getByText("Deny …").click();
+    await page.getByLabel(/Why, for the model/).fill("The landlord knows.");
+    await page.getByRole("button", { name: "Deny" }).click();
+    await page.getByText("No call waits for you").waitFor();
+    // The session's own page follows; whoever answers second is told so.
+    await other.locator(".turn .state.answered").waitFor();
+    await other.locator(".message").getByText(/They said: The landlord knows/).waitFor();
+
+    await asking.ask("POST", `/v1/sessions/${made.session}/turns`, task);
+    await other.getByRole("button", { name: "Approve" }).waitFor();
+    await page.goto(`${asking.address}/approvals`);
+    await page.getByRole("button", { name: "Approve" }).click();
+    await page.getByText("No call waits for you").waitFor();
+    await other.locator(".message").getByText(/Told: sent: We <b>move<\/b> on Friday/).waitFor();
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await asking.stop();
+    await answers.close();
   }
 });
 
@@ -209,6 +254,11 @@ test("a run shows the exact bytes it was sent, beside a sibling's", async () => 
   await page.getByLabel("Change run.timeout_seconds").click();
   await page.getByRole("button", { name: "As in the settings files again" }).click();
   await row.getByText("defaults").waitFor();
+  await page.getByText("Set another key").click();
+  await page.getByLabel("Key", { exact: true }).selectOption("compaction.trigger_tokens");
+  await page.locator("#another-value").fill("90000");
+  await page.keyboard.press("Enter");
+  await page.getByRole("row", { name: /compaction.trigger_tokens/ }).getByText("settings.toml").waitFor();
   await page.goto(`${place.address}/sessions/${id}/runs/${id}`);
   await page.getByText("there is no run").waitFor();
   await shot(page, "no-such-run");
@@ -253,6 +303,7 @@ const pages = () => ({
   tree: `/sessions/${id}/tree`,
   checkpoint: `/sessions/${id}/checkpoints/1`,
   compact: `/sessions/${id}/compact`,
+  approvals: "/approvals",
   usage: "/usage",
   settings: "/settings",
 });

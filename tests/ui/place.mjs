@@ -19,6 +19,7 @@ export class Place {
     this.env = {
       PATH: process.env.PATH,
       HOME: this.path,
+      TEST_KEY: "sk-test-0000",
       XDG_CONFIG_HOME: join(this.path, "settings"),
       XDG_DATA_HOME: join(this.path, "data"),
     };

@@ -153,6 +153,13 @@ impl<'a> View<'a> {
         &self.uncovered
     }
 
+    /// Whether the message stands verbatim, masked or cut.
+    pub(crate) fn is_uncovered(&self, ordinal: Ordinal) -> bool {
+        let older = self.uncovered.partition_point(|span| span.last < ordinal);
+        let span = self.uncovered.get(older);
+        span.is_some_and(|span| span.first <= ordinal)
+    }
+
     /// The input that waits for its answer.
     pub fn pending(&self) -> Option<Ordinal> {
         self.pending

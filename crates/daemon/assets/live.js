@@ -110,6 +110,7 @@ function follow(root) {
     "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "restored",
     "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended",
     "branch_set", "pinned", "unpinned", "topic_sealed",
+    "tools_called", "tool_started", "tool_ended", "tool_in_doubt", "tool_decided",
   ];
   for (const name of changes) {
     source.addEventListener(name, (event) => {
@@ -122,4 +123,7 @@ function follow(root) {
   }
 }
 
-if (live()) follow(live());
+if (live()?.dataset.session) follow(live());
+// What is of all sessions has no stream of its own.
+const every = Number(live()?.dataset.every);
+if (every) setInterval(refresh, every * 1000);

@@ -35,7 +35,7 @@ pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub(crate) use stored::changed;
-pub use stored::{STORED, Unchangeable, is_changeable};
+pub use stored::{STORED, Unchangeable, changeable, is_changeable};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;

@@ -218,6 +218,10 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
     let again = daemon.get(&at(&format!("/delegations/{turn}")));
     assert_eq!(again.expect(200).json(), given);
 
+    let turns = daemon.get(&at("/turns?limit=1")).expect(200).json();
+    assert_eq!(turns["items"][0]["turn"], turn, "{turns}");
+    assert_eq!(turns["next"], Value::Null);
+
     let listed = daemon.get(&at("/runs?limit=2")).expect(200).json();
     assert_eq!(listed["items"][0]["run"], runs[0]["run"]);
     assert_eq!(listed["items"][0]["turn"], turn);

@@ -97,13 +97,14 @@ fn over(loads: Loads, policy: &Policy, tiers: &Tiers, mode: Mode, budget: &Budge
 }
 
 /// Whether a topic ended after a part of it was summarised: all of it is to be, or nothing. The
-/// part that was never is the end of it.
+/// part that was never is the end of it, and stands verbatim.
 fn summarised_in_part(view: &View<'_>) -> bool {
     let first = view.current_topic();
     let mut sealed = view.active().iter().filter(|c| c.tier == Tier::Topic);
     sealed.any(|summary| {
         let next = summary.cutoff.next();
-        next < first && !view.is_pinned(next) && view.topic_of(next) < next
+        let left = next < first && view.is_uncovered(next) && !view.is_pinned(next);
+        left && view.topic_of(next) < next
     })
 }
 

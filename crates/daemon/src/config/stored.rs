@@ -51,6 +51,19 @@ pub fn is_changeable(key: &str) -> bool {
     SECTIONS.contains(&section) && keys.any(known)
 }
 
+/// Every key, dotted, that can be changed while the program runs.
+pub fn changeable() -> impl Iterator<Item = String> {
+    let sections = ALL.iter().filter_map(|section| match section.kind {
+        Kind::Section(keys) => Some((section.name, keys)),
+        _ => None,
+    });
+    let dotted = sections.flat_map(|(section, keys)| {
+        keys.iter()
+            .map(move |key| format!("{section}.{}", key.name))
+    });
+    dotted.filter(|key| is_changeable(key))
+}
+
 /// The file's text with these keys set, or left to the other layers where there is no value.
 pub(crate) fn changed(
     text: &str,

@@ -65,13 +65,21 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Query(which): Query<Which>,
 ) -> Result<Json<Vec<Approval>>, Fault> {
+    Ok(Json(waiting(&shared, which.session.as_deref()).await?))
+}
+
+/// The calls that wait, of all sessions or of one, the oldest first.
+pub(super) async fn waiting(
+    shared: &Shared,
+    session: Option<&str>,
+) -> Result<Vec<Approval>, Fault> {
     let mut all = Vec::new();
-    for (session, waiting) in open(&shared, which.session.as_deref()).await? {
+    for (session, waiting) in open(shared, session).await? {
         all.extend(waiting.into_iter().map(|one| (session.id(), one)));
     }
     all.sort_by_key(|(_, one)| (one.call.asked_at, one.place));
     let all = all.iter().map(|(session, one)| told(*session, one));
-    Ok(Json(all.collect()))
+    Ok(all.collect())
 }
 
 /// Decides about a call. The second answer to one is refused with `conflict`.
@@ -87,10 +95,15 @@ async fn decide(
     Path(call): Path<String>,
     extract::Json(asked): extract::Json<Decide>,
 ) -> Result<Json<Decided>, Fault> {
-    let id: CallId = extract::id("call", &call)?;
+    Ok(Json(answer(&shared, &call, asked).await?))
+}
+
+/// Decides about the call that waits, in whichever session it does.
+pub(super) async fn answer(shared: &Shared, call: &str, asked: Decide) -> Result<Decided, Fault> {
+    let id: CallId = extract::id("call", call)?;
     let decision = decision(asked)?;
     let mut before = shared.decided.has(id);
-    for session in unfinished(&shared).await? {
+    for session in unfinished(shared).await? {
         let look = session.inspect(move |state| {
             let mut waiting = state.waiting_calls();
             let found = waiting.find(|waiting| waiting.id == id);
@@ -102,12 +115,12 @@ async fn decide(
             let word = decision.name();
             session.decide(id, decision).await?;
             shared.decided.add(id);
-            return Ok(Json(Decided {
+            return Ok(Decided {
                 call: id.to_string(),
                 session: session.id().to_string(),
                 turn: waiting.turn.to_string(),
                 decision: word.to_owned(),
-            }));
+            });
         }
     }
     Err(if before {

@@ -3,6 +3,7 @@
 //! Rendered here; without scripts everything works but live updates. All text of conversations
 //! and models is escaped by the templates, and the content policy allows no inline script or style.
 
+mod approvals;
 mod history;
 mod list;
 pub(super) mod login;
@@ -57,6 +58,8 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
             get(summaries::confirm).post(summaries::compact),
         )
         .merge(parts_of_sessions())
+        .route("/approvals", get(approvals::show))
+        .route("/approvals/{call}", post(approvals::decide))
         .route("/usage", get(usage::show))
         .route("/settings", get(settings::show).post(settings::save))
         .route("/static/page.css", get(style))
@@ -136,7 +139,8 @@ fn layout(title: &str, body: &Markup) -> Response {
                 header class="top" {
                     a class="brand" href="/" { "unisono" }
                     nav aria-label="Main" {
-                        a href="/" { "Sessions" } a href="/usage" { "Usage" } a href="/settings" { "Settings" }
+                        a href="/" { "Sessions" } a href="/approvals" { "Approvals" }
+                        a href="/usage" { "Usage" } a href="/settings" { "Settings" }
                     }
                     p id="link" class="link" role="status" {}
                 }
@@ -166,7 +170,10 @@ where
 
 /// Whether a page is shown at that address, and not something for programs.
 pub(super) fn is_one(path: &str) -> bool {
-    ["/", "/usage", "/settings"].contains(&path) || path.starts_with("/sessions/")
+    let below = |start| path.starts_with(start);
+    ["/", "/approvals", "/usage", "/settings"].contains(&path)
+        || below("/sessions/")
+        || below("/approvals/")
 }
 
 /// Why a page cannot be shown.

@@ -27,10 +27,6 @@ use super::{Shared, record, sessions, turns, words};
 use crate::past;
 use crate::why::{self, Difference, causes};
 
-/// Runs of a page, where nobody says how many; and the most.
-const PAGE: usize = 50;
-const MOST: usize = 500;
-
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(list))
@@ -81,12 +77,8 @@ async fn list(
         agent.is_none_or(|agent| *agent == listed.run.agent)
             && state.is_none_or(|state| *state == listed.run.state)
     };
-    let first = which.cursor.unwrap_or(0);
-    let limit = which.limit.unwrap_or(PAGE).clamp(1, MOST);
-    let mut rest = runs.filter(is_wanted).skip(first).peekable();
-    let items: Vec<ListedRun> = rest.by_ref().take(limit).collect();
-    let next = rest.peek().map(|_| (first + limit).to_string());
-    Ok(Json(Page { items, next }))
+    let runs = runs.filter(is_wanted);
+    Ok(Json(Page::of(runs, which.cursor, which.limit)))
 }
 
 /// A run of a session as its journal tells it.

@@ -7,7 +7,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use unisono_api::page::Page;
 use unisono_api::turn::{NewTurn, Turn};
 use unisono_api::{Code, Problem};
 use unisono_context::{Digest, TurnId};
@@ -17,7 +18,7 @@ use unisono_session::event::RequestKey;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{self, Path};
+use super::extract::{self, Path, Query};
 use super::problem::Fault;
 use super::{Shared, events, record, sessions};
 use crate::ask::Ask;
@@ -25,9 +26,37 @@ use crate::past;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
-        .routes(routes!(create))
+        .routes(routes!(create, list))
         .routes(routes!(show))
         .routes(routes!(cancel))
+}
+
+/// Which part of the turns.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    /// `next` of the part before.
+    cursor: Option<usize>,
+    /// How many at most: 50, and no more than 500.
+    limit: Option<usize>,
+}
+
+/// The turns of a session, the newest first.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/turns", tag = "turns", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"), Which),
+    responses((status = 200, description = "A part of the list", body = Page<Turn>),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(which): Query<Which>,
+) -> Result<Json<Page<Turn>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
+    let newest = turns.into_iter().rev();
+    Ok(Json(Page::of(newest, which.cursor, which.limit)))
 }
 
 /// Gives a session a task. Without `Accept: text/event-stream` the answer is waited for, unless

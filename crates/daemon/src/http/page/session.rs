@@ -14,8 +14,9 @@ use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 
 use super::parts::{Seen, bar, digest, encoded};
-use super::{Trouble, history, layout, summaries, turn};
+use super::{Trouble, approvals, history, layout, summaries, turn};
 use crate::ask::Ask;
+use crate::http::approvals::waiting;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
 use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics, turns};
@@ -122,8 +123,15 @@ pub(super) async fn show(
     };
     let (said, stored, about, pins) = session.inspect(look).await?;
     let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
+    let calls = waiting(&shared, Some(&id)).await?;
     let body = place.page(&html! {
         @if let Some(context) = &context { (bar(context)) }
+        @if !calls.is_empty() {
+            section {
+                h2 { "Waiting for you" }
+                @for call in &calls { (approvals::card(call, &place.at(""))) }
+            }
+        }
         (asking(&shared, &place))
         section {
             h2 { "Turns" }

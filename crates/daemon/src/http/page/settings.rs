@@ -10,7 +10,7 @@ use serde::Deserialize;
 use unisono_api::settings::Setting;
 
 use super::{Trouble, layout};
-use crate::config::STORED;
+use crate::config::{STORED, changeable};
 use crate::http::extract::Form;
 use crate::http::{Shared, settings};
 
@@ -24,6 +24,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, 
         section {
             h2 { "For turns that begin later" }
             (table("Settings for turns that begin later", &changeable))
+            (another(&all))
         }
         section {
             h2 { "Read when the daemon starts" }
@@ -45,6 +46,25 @@ fn table(about: &str, settings: &[&Setting]) -> Markup {
                 td class="quiet" { (setting.origin) }
             } } }
         } }
+    }
+}
+
+/// A key that has no value yet.
+fn another(all: &[Setting]) -> Markup {
+    let unset = |key: &String| all.iter().all(|setting| setting.key != *key);
+    html! {
+        details class="fork" {
+            summary { "Set another key" }
+            form method="post" action="/settings" {
+                label for="another-key" { "Key" }
+                select id="another-key" name="key" {
+                    @for key in changeable().filter(unset) { option { (key) } }
+                }
+                label for="another-value" { "Value, as in a settings file" }
+                input id="another-value" name="value" required;
+                button class="small" { "Save" }
+            }
+        }
     }
 }
 

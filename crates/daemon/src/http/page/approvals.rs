@@ -1,0 +1,162 @@
+//! `/approvals`: calls of tools that wait for a person, and those of which nobody knows whether they
+//! were made.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::approval::{Approval, Decide, Verdict};
+
+use super::parts::when;
+use super::{Trouble, layout};
+use crate::http::extract::{Form, Path};
+use crate::http::{Shared, approvals};
+
+/// How often the list is brought up to date while it is looked at, in seconds.
+const EVERY: u32 = 3;
+
+/// All calls that wait, the oldest first.
+pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, Trouble> {
+    let calls = approvals::waiting(&shared, None).await?;
+    let body = html! {
+        div id="live" data-every=(EVERY) {
+            h1 { "Approvals" }
+            @if calls.is_empty() {
+                p class="quiet" { "No call waits for you. A call does where " code { "approve" }
+                    " of its agent says so, or after a crash that left unknown whether it was made." }
+            }
+            @for call in &calls { (card(call, "/approvals")) }
+        }
+    };
+    Ok(layout("Approvals", &body))
+}
+
+/// A call with its answers; `back`: where one is afterwards.
+pub(super) fn card(call: &Approval, back: &str) -> Markup {
+    let in_doubt = call.waits_for == "in_doubt";
+    let turn = format!("/sessions/{}/turns/{}", call.session, call.turn);
+    let run = format!("/sessions/{}/runs/{}", call.session, call.run);
+    html! {
+        article class="card" id={ "call-" (call.call) } aria-labelledby={ "asks-" (call.call) } {
+            h3 id={ "asks-" (call.call) } {
+                (call.agent) @if in_doubt { " may have called " } @else { " asks to call " }
+                code { (call.tool) }
+            }
+            pre { (arguments(call)) }
+            p class="quiet" {
+                (when(&call.asked)) " · " (call.contract)
+                @if let Some(rule) = &call.rule { " · by the rule " code { (rule) } }
+                @if let Some(until) = &call.until { " · denied by itself at " (when(until)) }
+                " · " a href=(turn) { "turn" } " · " a href=(run) { "run" }
+            }
+            @if in_doubt { (doubtful(call, back)) } @else { (asked(call, back)) }
+        }
+    }
+}
+
+fn arguments(call: &Approval) -> String {
+    serde_json::to_string_pretty(&call.arguments).unwrap_or_default()
+}
+
+fn asked(call: &Approval, back: &str) -> Markup {
+    html! {
+        (at_once(call, back, "approve", "Approve"))
+        (with_text(call, back, "deny", "Deny …", "Why, for the model (may be left empty)", false))
+    }
+}
+
+fn doubtful(call: &Approval, back: &str) -> Markup {
+    html! {
+        p class="warn" { "A crash came between the call and its result. Look whether it was made: "
+            "the turn waits, and it is not made again by itself." }
+        (with_text(call, back, "done", "It was made …", "What it came back with, for the model", true))
+        (with_text(call, back, "failed", "It failed …", "How, for the model", true))
+        (at_once(call, back, "repeat", "Make it again"))
+    }
+}
+
+fn at_once(call: &Approval, back: &str, decision: &str, says: &str) -> Markup {
+    html! {
+        form method="post" action={ "/approvals/" (call.call) } {
+            input type="hidden" name="decision" value=(decision);
+            input type="hidden" name="back" value=(back);
+            button class="small" { (says) }
+        }
+    }
+}
+
+fn with_text(
+    call: &Approval,
+    back: &str,
+    decision: &str,
+    says: &str,
+    about: &str,
+    required: bool,
+) -> Markup {
+    let field = format!("{decision}-{}", call.call);
+    html! {
+        details {
+            summary { (says) }
+            form method="post" action={ "/approvals/" (call.call) } {
+                input type="hidden" name="decision" value=(decision);
+                input type="hidden" name="back" value=(back);
+                label for=(field) { (about) }
+                input id=(field) name="text" required[required];
+                button class="small" { (says.trim_end_matches(" …")) }
+            }
+        }
+    }
+}
+
+/// An answer, and where one is afterwards.
+#[derive(Debug, Deserialize)]
+pub(super) struct Said {
+    decision: Verdict,
+    #[serde(default)]
+    text: Option<String>,
+    back: String,
+}
+
+/// Decides about a call.
+pub(super) async fn decide(
+    State(shared): State<Arc<Shared>>,
+    Path(call): Path<String>,
+    Form(said): Form<Said>,
+) -> Result<Redirect, Trouble> {
+    let (decision, text) = (said.decision, said.text);
+    approvals::answer(&shared, &call, Decide { decision, text }).await?;
+    Ok(Redirect::to(within(&said.back)))
+}
+
+/// An address of this page; any other is not followed.
+fn within(back: &str) -> &str {
+    let own = ["/approvals", "/sessions/"];
+    let plain = !back.contains("//") && !back.contains('\\');
+    match own.iter().any(|start| back.starts_with(start)) && plain {
+        true => back,
+        false => "/approvals",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within;
+
+    #[test]
+    fn only_the_page_itself_is_gone_back_to() {
+        for own in ["/approvals", "/sessions/01a2?branch=main"] {
+            assert_eq!(within(own), own);
+        }
+        for foreign in [
+            "https://evil.example",
+            "//evil.example",
+            "/sessions//evil",
+            "/sessions/\\evil",
+            "",
+        ] {
+            assert_eq!(within(foreign), "/approvals");
+        }
+    }
+}

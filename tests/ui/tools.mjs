@@ -1,0 +1,74 @@
+// A server of tools on standard input and output, and a model that calls one: both as small as
+// their protocols allow, and real enough for the daemon.
+
+import { createServer } from "node:http";
+import { createInterface } from "node:readline";
+
+// Speaks on standard input and output.
+function serveTools() {
+  const schema = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
+  const answers = {
+    initialize: ({ protocolVersion }) => ({
+      protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "mail", version: "1" },
+    }),
+    "tools/list": () => ({ tools: [{ name: "send", description: "Sends a letter.", inputSchema: schema }] }),
+    "tools/call": ({ arguments: { text } }) => ({ content: [{ type: "text", text: `sent: ${text}` }] }),
+    ping: () => ({}),
+  };
+  createInterface({ input: process.stdin }).on("line", (line) => {
+    const { id, method, params } = JSON.parse(line);
+    if (id === undefined) return;
+    const answer = answers[method];
+    const body = answer ? { result: answer(params) } : { error: { code: -32601, message: method } };
+    process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, ...body })}\n`);
+  });
+}
+
+// Calls `send` first; then says what it came back with.
+export async function model() {
+  const server = createServer(async (request, reply) => {
+    let text = "";
+    for await (const piece of request) text += piece;
+    const { messages } = JSON.parse(text);
+    const last = messages.at(-1);
+    const call = { index: 0, id: "call_1", type: "function", function: { name: "mail__send", arguments: '{"text":"We <b>move</b> on Friday."}' } };
+    const asks = last.role !== "tool";
+    const delta = asks ? { tool_calls: [call] } : { content: `Told: ${last.content}` };
+    const chunk = (rest) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 0, model: "gpt-4o", ...rest })}\n\n`;
+    reply.writeHead(200, { "Content-Type": "text/event-stream" });
+    reply.write(chunk({ choices: [{ index: 0, delta: { role: "assistant", ...delta }, finish_reason: null }] }));
+    reply.write(chunk({ choices: [{ index: 0, delta: {}, finish_reason: asks ? "tool_calls" : "stop" }] }));
+    reply.write(chunk({ choices: [], usage: { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55 } }));
+    reply.end("data: [DONE]\n\n");
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const close = () => new Promise((done) => {
+    server.close(done);
+    server.closeAllConnections();
+  });
+  return { address: `http://127.0.0.1:${server.address().port}/v1`, close };
+}
+
+// The settings of a project whose clerk has those tools, and must ask before it sends.
+export function settings(address) {
+  const program = JSON.stringify([import.meta.filename, "serve"]);
+  return `
+[models]
+default = "openai/gpt-4o"
+[providers.openai]
+base_url = "${address}"
+api_key_env = "TEST_KEY"
+[run]
+lead = "clerk"
+agents = []
+[agents.clerk]
+description = "writes letters"
+mcp_servers = ["mail"]
+[mcp.mail]
+command = ${JSON.stringify(process.execPath)}
+args = ${program}
+approve = ["send"]
+`;
+}
+
+if (process.argv[2] === "serve" && process.argv[1] === import.meta.filename) serveTools();
