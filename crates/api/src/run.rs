@@ -76,6 +76,20 @@ pub enum Done {
         /// What came of it.
         result: String,
     },
+    /// Its provider found a request too large that had been counted to fit.
+    Narrowed {
+        /// Tokens that its own exchange may have from there on.
+        room_tokens: u64,
+    },
+    /// Something was paid for that brought no reply.
+    Spent {
+        /// Tokens in.
+        input_tokens: u64,
+        /// Tokens out.
+        output_tokens: u64,
+        /// Dollars; none where a price is not known.
+        cost_usd: Option<f64>,
+    },
 }
 
 /// A call of a tool.

@@ -31,7 +31,6 @@ mod args;
 mod ask;
 mod commands;
 mod conversation;
-mod host;
 mod live;
 mod output;
 mod problem;

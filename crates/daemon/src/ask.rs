@@ -1,7 +1,5 @@
 //! What a person asks of a session, as a turn with its agents and its policy.
 
-mod request;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -23,7 +21,7 @@ use unisono_session::tool::{Rules, allows};
 use uuid::Uuid;
 
 use crate::agents::Error;
-use crate::config::{Override, Resolved};
+use crate::config::Resolved;
 use crate::context;
 use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
@@ -36,7 +34,6 @@ pub struct Ask {
     lead: Option<String>,
     agents: Option<Vec<String>>,
     key: Option<RequestKey>,
-    settings: Vec<Override>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +96,6 @@ impl Ask {
             lead: None,
             agents: None,
             key: None,
-            settings: Vec::new(),
         }
     }
 
@@ -117,25 +113,13 @@ impl Ask {
         self
     }
 
-    /// With settings of its own, which win over all others.
-    #[must_use]
-    pub fn with_settings(mut self, settings: Vec<Override>) -> Ask {
-        self.settings = settings;
-        self
-    }
-
-    /// Its own settings.
-    pub(crate) fn settings(&self) -> &[Override] {
-        &self.settings
-    }
-
     /// The key it is asked under.
     pub(crate) fn key(&self) -> Option<&RequestKey> {
         self.key.as_ref()
     }
 
     /// The branch it is asked of.
-    pub fn on_branch(&self) -> &str {
+    pub(crate) fn on_branch(&self) -> &str {
         &self.branch
     }
 
@@ -235,7 +219,7 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         id: TurnId::new(Uuid::now_v7()),
         branch: ask.branch.clone(),
         work,
-        tools: tools_of(&team, &[]),
+        tools: tools_of(&team, []),
         phrases: phrases(setup, &team.lead),
         team,
         policy,
@@ -295,10 +279,10 @@ pub fn servers_of(team: &Team) -> BTreeSet<&str> {
 
 /// The tools a team is told of: the sorted union over its members of those that are built in and
 /// those that servers offer.
-pub fn tools_of(team: &Team, offers: &[Offer]) -> Vec<ToolSpec> {
+pub fn tools_of<'o>(team: &Team, offered: impl IntoIterator<Item = &'o ToolSpec>) -> Vec<ToolSpec> {
     let given = |name: &str| team.definitions().any(|agent| allows(&agent.tools, name));
     let mut tools = tools::specs();
-    tools.extend(offers.iter().map(|offer| offer.spec.clone()));
+    tools.extend(offered.into_iter().cloned());
     tools.retain(|tool| given(&tool.name));
     tools.sort();
     tools

@@ -12,6 +12,7 @@ use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
 use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::{Encoding, MessageId, Timestamp, Tokens};
 use unisono_model::Tokenizer;
+use unisono_runtime::mcp;
 use unisono_session::agent::{ContextMode, Team};
 use unisono_session::{Event, Fact, State};
 
@@ -42,7 +43,10 @@ pub struct Measured {
 /// Counts the branch that ends in `head` in every encoding of the team. The tokenizer is loaded
 /// only where something is not counted. Nothing is written.
 pub fn measure(state: &mut State, head: MessageId, team: &Team, safety: Ppm) -> Result<Measured> {
-    let preamble = Preamble::new(state.system().clone(), ask::tools_of(team, &[]));
+    // Servers are not asked here: what they offered to the newest turn is what counts.
+    let offered = state.told().iter();
+    let offered = offered.filter(|tool| mcp::server_of(&tool.name).is_some());
+    let preamble = Preamble::new(state.system().clone(), ask::tools_of(team, offered));
     let shared = |agent: &&std::sync::Arc<_>| -> bool {
         let agent: &unisono_session::Definition = agent;
         agent.context == ContextMode::Snapshot

@@ -7,17 +7,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use unisono_context::call::CacheWarm;
 use unisono_context::{Ppm, Snapshot, Tokens};
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
 use unisono_model::client::Client;
 use unisono_model::language::remote::Nowhere;
-use unisono_model::language::{
-    Extractive, Fallback, LanguageModel, Listener, Models, Remote, Request,
-};
-use unisono_model::prompt::{Group, Persona, Shared};
+use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
 use unisono_model::warm::Warmth;
+use unisono_runtime::measure;
 use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::Calibration;
 
@@ -122,38 +119,7 @@ pub async fn count(
     let model = models
         .get(&agent.model)
         .map_err(|error| error.to_string())?;
-    let (tools, group) = (snapshot.preamble().tools().clone(), Group::Shared);
-    let shared = Shared {
-        snapshot: Some(&snapshot),
-        group: &group,
-        tools: &tools,
-        output_schema: agent.output_schema.as_deref(),
-    };
-    let request = Request {
-        prefix: model.render(&shared),
-        group,
-        snapshot: Some(snapshot.clone()),
-        tools,
-        output_schema: agent.output_schema.clone(),
-        persona: Persona {
-            agent: agent.id.clone(),
-            description: agent.description.clone(),
-            instructions: agent.instructions.clone(),
-        },
-        allowed: agent.tools.as_slice().into(),
-        colleagues: Arc::from([]),
-        task: "".into(),
-        results: Arc::from([]),
-        exchange: Vec::new(),
-        wrap_up: None,
-        max_output: agent.limits.max_output,
-        temperature_milli: agent.temperature_milli,
-        cache_warm: CacheWarm::Off,
-        peers: 1,
-        place: 0,
-        listener: Listener::NONE,
-    };
-    let counted = model.count(request).await;
+    let counted = measure::whole(model.as_ref(), agent, snapshot).await;
     counted.map_err(|error| error.to_string())
 }
 

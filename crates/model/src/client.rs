@@ -313,6 +313,7 @@ impl Client {
             class: failed.failure.class,
             reason: report::reason(&self.settings, &self.secrets, &failed.failure, ending).into(),
             request_id: failed.request_id,
+            used: language::Usage::NONE,
         }
     }
 }

@@ -56,6 +56,9 @@ pub struct Head<'a> {
     pub shared: Shared<'a>,
     /// Whether the model takes explicit cache breakpoints in a dialect where that is optional.
     pub breakpoints: bool,
+    /// Whether the model takes an output schema. Anthropic's older ones do not: they are given a
+    /// tool to answer with.
+    pub structured: bool,
 }
 
 /// What a tail says besides its request.
@@ -69,6 +72,8 @@ pub struct Sending<'a> {
     pub cache_key: Option<&'a str>,
     /// Whether the model is one that reasons before it answers.
     pub reasoning: bool,
+    /// As in [`Head::structured`].
+    pub structured: bool,
 }
 
 /// What a request asks for.
@@ -157,6 +162,19 @@ impl Dialect {
             Dialect::Anthropic => anthropic::path(mode),
             Dialect::Gemini => Some(gemini::path(model, mode)),
         }
+    }
+
+    /// The answer of a model that takes no output schema, where it called the tool for it: what it
+    /// called besides is left out. Says whether it did.
+    pub fn answered(self, reply: &mut Reply) -> bool {
+        let mut calls = reply.calls.iter();
+        let Some(call) = calls.find(|call| &*call.name == anthropic::ANSWER) else {
+            return false;
+        };
+        reply.text = call.arguments.clone();
+        reply.calls.clear();
+        reply.verbatim = None;
+        true
     }
 
     /// Bytes around the body of a count request, where it is not the body itself.

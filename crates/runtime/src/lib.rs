@@ -15,6 +15,7 @@ mod limit;
 mod line;
 mod load;
 pub mod mcp;
+pub mod measure;
 mod pool;
 mod process;
 pub mod replay;

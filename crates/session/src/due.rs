@@ -8,6 +8,7 @@ use unisono_context::{Digest, Encoding, Message, RunId, Snapshot, Timestamp, Tur
 
 use crate::agent::Definition;
 use crate::brief::{Brief, CompactionJob, ToolJob};
+use crate::measure::{self, MeasureRequest};
 use crate::run::Run;
 use crate::run::calls::{CallPlace, Status};
 use crate::state::State;
@@ -18,6 +19,8 @@ use crate::turn::{Phase, Turn};
 pub enum Effect {
     /// Count texts; answer with [`crate::Input::Counted`].
     Count(CountRequest),
+    /// Have a context counted by its provider; answer with [`crate::Input::Measured`].
+    Measure(Box<MeasureRequest>),
     /// Carry out a compaction step; answer with [`crate::Input::StepDone`] or `StepFailed`.
     Compact(Box<CompactionJob>),
     /// Render the shared prompt; answer with [`crate::Input::Rendered`].
@@ -75,6 +78,7 @@ pub struct RenderRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Count(TurnId, Encoding),
+    Measure(TurnId, u32),
     Compact(TurnId, u32, u32),
     Render(TurnId),
     Run(RunId, u32),
@@ -104,6 +108,9 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
                     .into_iter()
                     .filter(|e| !counted(state, turn, *e));
                 keys.extend(missing.map(|encoding| Key::Count(id, encoding)));
+                if measure::wanted(state, turn).is_some() {
+                    keys.push(Key::Measure(id, turn.measured.len() as u32));
+                }
             }
             Phase::Compacting(_) => {
                 keys.push(Key::Compact(id, turn.steps_planned, turn.step_failures));
@@ -171,7 +178,7 @@ pub(crate) fn cancellation(key: Key) -> Option<Effect> {
         Key::Run(run, _) => Some(Effect::CancelRun(run)),
         Key::Call(place) => Some(Effect::CancelCall(place)),
         Key::Compact(turn, ..) => Some(Effect::CancelCompaction(turn)),
-        Key::Count(..) | Key::Render(_) | Key::Wake(_) => None,
+        Key::Count(..) | Key::Measure(..) | Key::Render(_) | Key::Wake(_) => None,
     }
 }
 
@@ -193,6 +200,7 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
                 preamble: (!known).then(|| turn.preamble.clone()),
             })
         }
+        Key::Measure(turn, _) => Effect::Measure(Box::new(state.measure_request(turn)?)),
         Key::Compact(turn, ..) => Effect::Compact(Box::new(state.compaction_job(turn)?)),
         Key::Render(turn) => {
             let turn = state.turns.get(&turn)?;

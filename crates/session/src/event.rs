@@ -295,6 +295,14 @@ pub enum Fact {
         /// The messages that a person let topics end with.
         sealed: Vec<MessageId>,
     },
+    /// A provider was asked to count the context of a turn, because the error of the estimate
+    /// decided something.
+    Measured {
+        /// The turn.
+        turn: TurnId,
+        /// What is known of the model from then on.
+        calibration: Calibration,
+    },
 }
 
 impl Outcome {

@@ -167,6 +167,7 @@ impl State {
                 self.topics.decided(&self.tree, *through, ends);
                 Ok(())
             }
+            Fact::Measured { turn, calibration } => self.measured(*turn, calibration),
             Fact::Frozen {
                 turn,
                 snapshot,

@@ -9,6 +9,7 @@ mod counted;
 mod delegate;
 mod fork;
 mod import;
+mod measured;
 mod pin;
 mod rendered;
 mod replaced;
@@ -50,6 +51,12 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
             pinned,
         } => pin::handle(tx, &branch, &messages, pinned),
         Input::Counted(counted) => Ok(counted::handle(tx, counted)?),
+        Input::Measured {
+            turn,
+            model,
+            estimated,
+            reported,
+        } => Ok(measured::handle(tx, turn, &model, estimated, reported)?),
         Input::StepDone { turn, step, result } => Ok(step_done::done(tx, turn, step, result)?),
         Input::StepFailed {
             turn,

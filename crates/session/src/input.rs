@@ -11,7 +11,7 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{
-    AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, TurnId,
+    AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Tokens, TurnId,
 };
 
 use crate::agent::Team;
@@ -60,6 +60,17 @@ pub enum Input {
     },
     /// [`crate::Effect::Count`] was carried out.
     Counted(Counted),
+    /// [`crate::Effect::Measure`] was carried out.
+    Measured {
+        /// The turn.
+        turn: TurnId,
+        /// The model whose provider was asked.
+        model: Arc<str>,
+        /// What the context was estimated to have.
+        estimated: Tokens,
+        /// What the provider counts for it; none: it cannot be asked, or did not answer.
+        reported: Option<Tokens>,
+    },
     /// [`crate::Effect::Compact`] was carried out.
     StepDone {
         /// The turn.

@@ -23,6 +23,7 @@ mod handle;
 pub mod ids;
 mod input;
 pub mod machine;
+pub mod measure;
 pub mod outbox;
 pub mod replay;
 mod room;

@@ -9,7 +9,7 @@ use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 use crate::due::{self, Effect, Key};
 use crate::event::{Event, Fact, Late};
 use crate::handle::Reach;
-use crate::run::Step;
+use crate::run::{Reply, Step};
 use crate::state::State;
 use crate::{fold, handle};
 
@@ -227,6 +227,10 @@ impl Machine {
                 self.asked
                     .remove(&Key::Count(counted.turn, counted.encoding));
             }
+            Input::Measured { turn, .. } => {
+                let answered = Key::Measure(*turn, 0)..=Key::Measure(*turn, u32::MAX);
+                self.asked.retain(|key| !answered.contains(key));
+            }
             Input::StepDone { turn, step, .. } | Input::StepFailed { turn, step, .. } => {
                 let answered = Key::Compact(*turn, *step, 0)..=Key::Compact(*turn, *step, u32::MAX);
                 self.asked.retain(|key| !answered.contains(key));
@@ -253,7 +257,16 @@ impl Machine {
                         attempt: *attempt,
                         late: Late::Reply(reply.clone()),
                     }),
-                    Step::Tools(_) | Step::Named { .. } => None,
+                    // Paid for, with nothing said.
+                    Step::Spent(usage) => Some(Fact::CameLate {
+                        run: *run,
+                        attempt: *attempt,
+                        late: Late::Reply(Reply {
+                            usage: *usage,
+                            ..Reply::default()
+                        }),
+                    }),
+                    Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => None,
                 }
             }
             Input::RunEnded { run, attempt, end } if self.let_go.remove(&(*run, *attempt)) => {

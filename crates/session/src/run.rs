@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, TurnId};
+use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
 use crate::event::{OpenedRun, RunRole};
 
@@ -36,6 +36,41 @@ pub enum Step {
         /// Its result as JSON text.
         result: Arc<str>,
     },
+    /// The provider found a request too large that had been counted to fit.
+    Narrowed {
+        /// What the run's own exchange may hold from now on.
+        room: Tokens,
+    },
+    /// Something was paid for that brought no reply: a cache was written for a request that
+    /// failed.
+    Spent(Usage),
+}
+
+impl Step {
+    /// What it used.
+    pub fn usage(&self) -> Usage {
+        match self {
+            Step::Model(reply) => reply.usage,
+            Step::Spent(usage) => *usage,
+            Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => Usage::NONE,
+        }
+    }
+
+    /// The reply, where it is one.
+    pub fn reply(&self) -> Option<&Reply> {
+        match self {
+            Step::Model(reply) => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// Whether it is beside the exchange with the model, and may stand between any others.
+    pub(crate) const fn is_aside(&self) -> bool {
+        match self {
+            Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => true,
+            Step::Model(_) | Step::Tools(_) => false,
+        }
+    }
 }
 
 /// Why an attempt failed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::alteration::Alterations;
 use unisono_context::checkpoint::{Checkpoints, restored};
 use unisono_context::compaction::Plan;
-use unisono_context::snapshot::{Preamble, RebuildError};
+use unisono_context::snapshot::{Preamble, RebuildError, ToolSpec};
 use unisono_context::tokens::Counts;
 use unisono_context::topic::Topics;
 use unisono_context::view::View;
@@ -55,6 +55,8 @@ pub struct State {
     pub(crate) ended: BTreeMap<TurnId, EndedTurn>,
     /// The turns that were asked for under a key, by its name.
     pub(crate) keyed: BTreeMap<Arc<str>, (Digest, TurnId)>,
+    /// The tools that the agents of the newest turn were told of.
+    pub(crate) told: Vec<ToolSpec>,
     /// For messages that agents wrote here, where their steps are.
     pub(crate) acts: HashMap<MessageId, Acts>,
     pub(crate) events: u64,
@@ -119,6 +121,11 @@ impl State {
     /// Where its topics end.
     pub fn topics(&self) -> &Topics {
         &self.topics
+    }
+
+    /// The tools that the agents of the newest turn were told of.
+    pub fn told(&self) -> &[ToolSpec] {
+        &self.told
     }
 
     /// Where the steps are of the agent that wrote a message; none where it took none, or the

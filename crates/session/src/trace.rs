@@ -116,10 +116,7 @@ impl RunTrace {
             Late::Answer { usage, .. } => Some(*usage),
             Late::Reply(_) => None,
         });
-        let steps = self.steps.iter().filter_map(|(_, step)| match &**step {
-            Step::Model(reply) => Some(reply.usage),
-            Step::Tools(_) | Step::Named { .. } => None,
-        });
+        let steps = self.steps.iter().map(|(_, step)| step.usage());
         let late = self.late.iter().filter_map(|(_, late)| match late {
             Late::Reply(reply) => Some(reply.usage),
             Late::Answer { .. } => None,

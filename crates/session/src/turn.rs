@@ -40,6 +40,8 @@ pub struct Turn {
     pub phase: Phase,
     /// Compaction steps planned so far.
     pub steps_planned: u32,
+    /// The models whose providers were asked for a count of its context.
+    pub measured: Vec<Arc<str>>,
     /// Whether a checkpoint was committed.
     pub covered: bool,
     /// Whether one of those steps is a repair: a turn makes no second attempt.
@@ -203,7 +205,7 @@ impl Turn {
     }
 
     /// The lead and every agent it may delegate to that gets the snapshot.
-    fn members(&self) -> impl Iterator<Item = &Arc<Definition>> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<Definition>> {
         let others = self.team.definitions().skip(1);
         let shared = others.filter(|agent| agent.context == ContextMode::Snapshot);
         std::iter::once(&self.team.lead).chain(shared)

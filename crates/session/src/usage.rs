@@ -9,7 +9,7 @@ use unisono_context::cost::Cost;
 use unisono_context::{AgentId, Digest, RunId, TurnId};
 
 use crate::event::{Event, Fact, Late};
-use crate::run::{Ending, Step};
+use crate::run::Ending;
 
 /// Who asked a model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,9 +69,8 @@ impl Ledger {
                 self.runs.insert(run.id, run_of);
             }
             Fact::RunStepped { run, step } => {
-                if let Step::Model(reply) = &**step {
-                    self.charge(*run, reply.stand_in.clone(), reply.usage);
-                }
+                let stand_in = step.reply().and_then(|reply| reply.stand_in.clone());
+                self.charge(*run, stand_in, step.usage());
             }
             Fact::RunEnded { run, ending } => {
                 if let Ending::Finished { usage, .. } = &**ending {
@@ -184,6 +183,7 @@ mod tests {
 
     use super::*;
     use crate::event::{OpenedRun, RunRole};
+    use crate::run::Step;
 
     fn event(fact: Fact) -> Event {
         Event {

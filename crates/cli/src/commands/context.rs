@@ -10,6 +10,7 @@ use unisono_context::{SessionId, Tokens};
 use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::setup::Setup;
 use unisono_daemon::{context, models};
+use unisono_runtime::mcp;
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::state::MAIN;
@@ -86,8 +87,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
                 .warn(format_args!("not counted by the provider: {error}")),
         }
     }
+    for server in unasked(&team, &shown) {
+        app.out.warn(format_args!(
+            "the tools of `{server}` are not counted: no turn of this session has asked it yet"
+        ));
+    }
     shown.print(app, &state, args.full);
     Ok(())
+}
+
+/// The servers whose tools the team may call, and that nothing is known of here.
+fn unasked<'t>(team: &'t Team, shown: &Shown) -> Vec<&'t str> {
+    let tools = shown.context.measured.preamble.tools().iter();
+    let known: Vec<&str> = tools
+        .filter_map(|tool| mcp::server_of(&tool.name))
+        .collect();
+    let servers = ask::servers_of(team).into_iter();
+    servers.filter(|server| !known.contains(server)).collect()
 }
 
 impl Shown {

@@ -127,9 +127,9 @@ impl Show for Answer<'_> {
         }
     }
 
-    fn waits(&mut self, waiting: &Waiting, watch: &Watch) {
+    fn waits(&mut self, waiting: &Waiting) {
         self.break_off();
-        self.screen.waits(waiting, watch);
+        self.screen.waits(waiting);
     }
 
     fn missed(&mut self) {

@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
-use unisono_context::SessionId;
-use unisono_runtime::Progress;
+use unisono_daemon::Daemon;
+use unisono_runtime::{Handle, Progress};
 use unisono_session::Event;
 use unisono_session::run::calls::Waiting;
 
 use super::asking::{Answers, decided};
-use super::feed::Next;
 use super::watch::{News, Watch};
-use crate::host::Host;
 use crate::problem::{Problem, Result};
 
 /// How long a cancelled turn may take to say so.
-const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Signals that stop the program.
 #[derive(Debug)]
@@ -73,7 +72,7 @@ pub(crate) trait Show {
     fn said(&mut self, said: &Progress, watch: &Watch);
 
     /// A call of a tool waits for a person.
-    fn waits(&mut self, waiting: &Waiting, watch: &Watch);
+    fn waits(&mut self, waiting: &Waiting);
 
     /// Asks the person at the terminal; false where there is none who could answer.
     fn asks(&mut self, _question: &str) -> bool {
@@ -88,8 +87,8 @@ pub(crate) trait Show {
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
     /// The turn is cancelled then; none: it may take as long as it wants.
-    timeout: Option<Duration>,
-    interrupts: &'i mut Interrupts,
+    pub(super) timeout: Option<Duration>,
+    pub(super) interrupts: &'i mut Interrupts,
     interrupted: Interrupted,
 }
 
@@ -129,8 +128,8 @@ pub(crate) enum End {
 
 /// Follows the turn and shows it.
 pub(crate) async fn follow(
-    host: &Host,
-    session: SessionId,
+    daemon: &Daemon,
+    session: &Handle,
     watch: &mut Watch,
     screen: &mut impl Show,
     limits: Limits<'_>,
@@ -140,16 +139,21 @@ pub(crate) async fn follow(
         interrupts,
         interrupted,
     } = limits;
-    let mut feed = host.feed(session, watch).await?;
-    let (mut end, mut cancelled) = (End::Ended, false);
-    let mut late = timeout.map(|timeout| Instant::now() + timeout);
+    let mut events = session.events(watch.events()).await?;
+    let mut progress = session.progress();
+    let gone = session.wait(watch.turn);
+    tokio::pin!(gone);
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let (mut end, mut ended, mut cancelled) = (End::Ended, false, false);
+    let mut late = deadline;
     let mut answers = Answers::default();
     for waiting in watch.waiting() {
-        screen.waits(&waiting, watch);
+        screen.waits(&waiting);
     }
     while watch.outcome.is_none() {
         answers.ask(watch, screen);
         tokio::select! {
+            // What is said before an event is shown before it.
             biased;
             who = interrupts.next() => {
                 let leave = interrupted == Interrupted::Leave || who == Interrupt::System;
@@ -158,22 +162,31 @@ pub(crate) async fn follow(
                 }
                 cancelled = true;
                 late = Some(Instant::now() + CANCELLED_WITHIN);
-                host.cancel(session, watch.turn).await;
+                cancel(session, watch).await;
             }
-            next = feed.next(watch.events()) => match next? {
-                Next::Event(event) => {
+            said = progress.recv() => match said {
+                Ok(said) => screen.said(&said, watch),
+                Err(RecvError::Lagged(_)) => screen.missed(),
+                Err(RecvError::Closed) => progress = session.progress(),
+            },
+            event = events.next() => match event? {
+                Some((_, event)) => {
                     let news = watch.apply(&event)?;
                     screen.event(&event, news.as_ref(), watch);
                 }
-                Next::Said(said) => screen.said(&said, watch),
-                Next::Missed => screen.missed(),
+                None => events = session.events(watch.events()).await?,
             },
+            // Only its error matters: the end itself comes with the events.
+            result = &mut gone, if !ended => {
+                result?;
+                ended = true;
+            }
             (waiting, line) = answers.next() => {
                 if let Some(decision) = decided(&waiting, &line)
-                    && let Err(problem) = host.decide(session, waiting.id, decision).await
+                    && let Err(error) = session.decide(waiting.id, decision).await
                 {
                     // Somebody else was faster, or its time was over.
-                    tracing::info!(error = problem.message, "the answer is not taken");
+                    tracing::info!(%error, "the answer is not taken");
                 }
             }
             // A person's time is not the turn's.
@@ -186,14 +199,24 @@ pub(crate) async fn follow(
                 }
                 (end, cancelled) = (End::TimedOut, true);
                 late = Some(Instant::now() + CANCELLED_WITHIN);
-                host.cancel(session, watch.turn).await;
+                cancel(session, watch).await;
+            }
+            reason = daemon.runtime().failed() => {
+                return Err(Problem::failed(format!("the runtime gave up: {reason}")));
             }
         }
     }
     Ok(end)
 }
 
-async fn at(instant: Option<Instant>) {
+/// Cancels a turn. One that ended meanwhile needs no cancelling.
+async fn cancel(session: &Handle, watch: &Watch) {
+    if let Err(error) = session.cancel(watch.turn).await {
+        tracing::debug!(%error, "the turn is not cancelled");
+    }
+}
+
+pub(super) async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,

@@ -13,7 +13,6 @@ mod chat;
 mod conversations;
 mod delegation;
 mod eval;
-mod every_verb;
 mod guide;
 mod held;
 mod http;
@@ -23,8 +22,6 @@ mod interrupted;
 mod mcp;
 mod metrics;
 mod moving;
-#[cfg(feature = "otel")]
-mod otel;
 mod pins;
 mod providers;
 mod reloading;

@@ -351,3 +351,63 @@ fn the_provider_counts_the_context_when_it_is_asked() {
         .expect(0)
         .says(&["cannot be asked how many tokens"]);
 }
+
+#[test]
+fn a_provider_is_asked_for_its_count_where_the_estimate_is_not_enough() {
+    // The example has some 16,700 tokens by the estimate, and 20 % may be missing.
+    let rows = [
+        ("it fits", Some(12_000), 0),
+        ("it does not", Some(21_000), 1),
+        ("nobody counts", None, 1),
+    ];
+    for (name, counted, checkpoints) in rows {
+        let counts = match counted {
+            Some(tokens) => Act::answer(Answer::text("").usage(Usage {
+                input: tokens,
+                ..Usage::default()
+            })),
+            None => Act::refuse(Refusal::Internal),
+        };
+        let provider = FakeProvider::builder()
+            .script(Script::always(Answer::text("All is well.")))
+            .counts(Script::always(counts))
+            .start_on_thread();
+        let base = provider.url();
+        let place = Place::with_config(&format!(
+            "[providers.anthropic]\nbase_url = \"{base}\"\napi_key_env = \"TEST_KEY\"\n\
+             attempts = 1\n[models]\ncatalogue = \"models.toml\"\n\
+             [compaction]\nsummarisers = [\"extractive\"]\nmask_over_tokens = 50_000\n"
+        ));
+        // What is usable of it: 19,000 tokens of its own.
+        let window = "[models.\"anthropic/claude-haiku-4-5\"]\nwindow = 21_000\nmax_output = 950\n";
+        place.write("models.toml", window);
+        let file = example();
+        let model = "anthropic/claude-haiku-4-5";
+        let run = |task: &str| {
+            let args = [
+                "run", &file, "--model", model, "--agents", "", "--task", task, "--json",
+            ];
+            call(&place, &args).expect(0).json()
+        };
+        let report = run("Is all well?");
+        let made = report["checkpoints"].as_array().unwrap().len();
+        assert_eq!(made, checkpoints, "{name}: {report}");
+        let asked = |path: &str| {
+            let requests = provider.requests();
+            requests.iter().filter(|r| r.path.ends_with(path)).count()
+        };
+        assert_eq!(asked("/count_tokens"), 1, "{name}");
+        assert_eq!(asked("/messages"), 1, "{name}");
+        let id = report["session"].as_str().unwrap();
+        let measured = place
+            .events(id)
+            .into_iter()
+            .filter_map(|event| match event.fact {
+                unisono_session::Fact::Measured { calibration, .. } => Some(calibration.band),
+                _ => None,
+            });
+        let band = if counted.is_some() { 10_000 } else { 200_000 };
+        let bands: Vec<u32> = measured.map(|band| band.0).collect();
+        assert_eq!(bands, [band], "{name}");
+    }
+}

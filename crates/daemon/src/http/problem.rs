@@ -59,12 +59,9 @@ impl From<daemon::Error> for Fault {
         let code = match error {
             Error::Runtime(error) => return error.into(),
             Error::Store(error) => return error.into(),
-            // Of a setup that is read for a request, what the request sets is wrong.
-            Error::Agents(_) | Error::Model(_) | Error::Summariser(_) | Error::Setup(_) => {
-                Code::Refused
-            }
+            Error::Agents(_) | Error::Model(_) | Error::Summariser(_) => Code::Refused,
             Error::Tools(_) => Code::Unavailable,
-            Error::Directory(_) | Error::Search(_) => Code::Failed,
+            Error::Setup(_) | Error::Directory(_) | Error::Search(_) => Code::Failed,
         };
         Fault::new(code, error.to_string())
     }

@@ -178,6 +178,14 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
             name: name.to_string(),
             result: result.to_string(),
         },
+        Step::Narrowed { room } => Done::Narrowed {
+            room_tokens: room.0,
+        },
+        Step::Spent(usage) => Done::Spent {
+            input_tokens: usage.input.0,
+            output_tokens: usage.output.0,
+            cost_usd: words::dollars(usage.cost),
+        },
     };
     RunStep {
         event: moment.seq,

@@ -64,6 +64,9 @@ pub struct Entry {
     /// Whether it reasons before it answers: it then takes no temperature, and its reasoning is
     /// sent back to it within a run.
     pub reasoning: bool,
+    /// Whether it takes an output schema; else it is given a tool to answer with, in dialects where
+    /// that is needed.
+    pub structured: bool,
     /// Its dialect, where it is not the one its provider speaks otherwise.
     pub dialect: Option<Dialect>,
     /// Default compaction trigger as a share of the window, where the policy asks for one.

@@ -9,8 +9,10 @@
 //! alternate over the whole request. Two blocks of a head are cache breakpoints: the last of the
 //! system text (of the tools, where there is none) and the last of the conversation.
 //!
-//! `tool_choice` and `thinking` are never sent, since a change of either would drop the cache.
-//! Structured output is `output_config.format`, which needs no beta header.
+//! `thinking` is never sent, and `tool_choice` only where it is the same for a whole group, since a
+//! change of either would drop the cache. Structured output is `output_config.format`, which needs
+//! no beta header; models that do not know it are given a tool of that schema, [`ANSWER`], and must
+//! call tools until they call that one.
 //!
 //! Sources: docs.anthropic.com, "Messages", "Streaming messages", "Prompt caching", "Structured
 //! outputs", "Handle tool calls", "Errors".
@@ -46,6 +48,10 @@ const MESSAGE: Opening = Opening {
     model: r#"{"role":"assistant","content":["#,
 };
 
+/// The tool that a model answers with which takes no output schema.
+pub(super) const ANSWER: &str = "answer";
+const ANSWER_TOLD: &str = "Gives your answer, in the form that is asked for. Call it once, when you are done: it is the only way to answer, also where you are told to call no tools.";
+
 /// Ends a request whose last message would else be the model's.
 const CONTINUE: &str = "Go on.";
 
@@ -63,12 +69,14 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     let system = contents::system(shared);
     let mut json = Json::with_capacity(contents::expected_bytes(shared, &system, &pieces));
     json.raw(r#"{"model":"#).string(head.model);
-    if let Some(schema) = shared.output_schema.and_then(schema::strict) {
+    let native = shared.output_schema.filter(|_| head.structured);
+    if let Some(schema) = native.and_then(schema::strict) {
         json.raw(r#","output_config":{"format":{"type":"json_schema","schema":"#)
             .raw(&schema)
             .raw("}}");
     }
-    tools(&mut json, shared.tools, system.is_empty());
+    let by_tool = shared.output_schema.filter(|_| !head.structured);
+    tools(&mut json, shared.tools, by_tool, system.is_empty());
     if !system.is_empty() {
         json.raw(r#","system":"#);
         let last = system.len() - 1;
@@ -110,27 +118,39 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
         json.raw(r#","stream":"#).bool(sending.mode == Mode::Stream);
+        if request.output_schema.is_some() && !sending.structured {
+            json.raw(r#","tool_choice":{"type":"any"}"#);
+        }
     }
     json.raw("}");
     json.into_bytes()
 }
 
-fn tools(json: &mut Json, tools: &[ToolSpec], breakpoint: bool) {
-    if tools.is_empty() {
+fn tools(json: &mut Json, tools: &[ToolSpec], answer: Option<&str>, breakpoint: bool) {
+    let answer = answer.map(|schema| ToolSpec {
+        name: ANSWER.into(),
+        description: ANSWER_TOLD.into(),
+        input_schema: schema.trim().into(),
+    });
+    let count = tools.len() + usize::from(answer.is_some());
+    if count == 0 {
         return;
     }
     json.raw(r#","tools":"#);
-    let last = tools.len() - 1;
-    json.list(tools.iter().enumerate(), |json, (at, tool)| {
-        json.raw(r#"{"name":"#).string(&tool.name);
-        json.raw(r#","description":"#).string(&tool.description);
-        json.raw(r#","input_schema":"#)
-            .raw(&input_schema(&tool.input_schema));
-        if breakpoint && at == last {
-            json.raw(BREAKPOINT);
-        }
-        json.raw("}");
-    });
+    let last = count - 1;
+    json.list(
+        tools.iter().chain(&answer).enumerate(),
+        |json, (at, tool)| {
+            json.raw(r#"{"name":"#).string(&tool.name);
+            json.raw(r#","description":"#).string(&tool.description);
+            json.raw(r#","input_schema":"#)
+                .raw(&input_schema(&tool.input_schema));
+            if breakpoint && at == last {
+                json.raw(BREAKPOINT);
+            }
+            json.raw("}");
+        },
+    );
 }
 
 /// The schema of a tool's arguments, which has to be an object of type `object`.

@@ -175,6 +175,7 @@ pub(super) const SENDING: Sending<'static> = Sending {
     model: "the-model",
     cache_key: Some("volatile"),
     reasoning: false,
+    structured: true,
 };
 
 pub(super) fn head(dialect: Dialect, request: &Request) -> String {
@@ -182,6 +183,7 @@ pub(super) fn head(dialect: Dialect, request: &Request) -> String {
         model: SENDING.model,
         shared: request.shared(),
         breakpoints: true,
+        structured: true,
     };
     String::from_utf8(dialect.head(&head)).unwrap()
 }

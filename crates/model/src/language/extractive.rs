@@ -41,6 +41,7 @@ impl LanguageModel for Extractive {
                     class: Class::Internal,
                     reason: error.to_string().into(),
                     request_id: None,
+                    used: crate::language::Usage::NONE,
                 },
             })
         })

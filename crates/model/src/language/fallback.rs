@@ -10,7 +10,7 @@ use bytes::Bytes;
 use unisono_context::Digest;
 
 use super::recent::Recent;
-use super::{Class, Completion, Counting, Error, LanguageModel, Request};
+use super::{Class, Completion, Counting, Error, LanguageModel, Request, Usage};
 use crate::prompt::{Prefix, Shared};
 
 /// Prefixes of stand-ins that are remembered.
@@ -64,6 +64,7 @@ impl Fallback {
                 Ok(mut reply) => {
                     // A chain within the chain has said who it was.
                     reply.stand_in.get_or_insert_with(|| name.clone());
+                    reply.usage = reply.usage + used(&failed);
                     return Ok(reply);
                 }
                 Err(error) => {
@@ -138,6 +139,12 @@ const fn is_passed_on(class: Class) -> bool {
     }
 }
 
+/// What those used that failed.
+fn used(failed: &[Error]) -> Usage {
+    let used = failed.iter().map(|error| error.used);
+    used.fold(Usage::NONE, |sum, usage| sum + usage)
+}
+
 /// One error for all that failed, in the order they were asked. Its class is that of the first
 /// that may pass by itself, else of the last.
 fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
@@ -157,6 +164,7 @@ fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
         )
         .into(),
         request_id: leading.and_then(|error| error.request_id.clone()),
+        used: used(&failed),
     }
 }
 

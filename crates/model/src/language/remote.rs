@@ -116,9 +116,16 @@ impl<T: Transport> Remote<T> {
         }
         let reply = self.send(&outgoing).await;
         drop(lead);
-        let mut reply = reply?;
-        reply.usage = reply.usage + before;
-        Ok(reply)
+        match reply {
+            Ok(mut reply) => {
+                reply.usage = reply.usage + before;
+                Ok(reply)
+            }
+            Err(mut error) => {
+                error.used = error.used + before;
+                Err(error)
+            }
+        }
     }
 
     /// What is known of a request before it is sent.
@@ -167,6 +174,7 @@ impl<T: Transport> Remote<T> {
             model: &self.model,
             cache_key: cache_key.as_deref(),
             reasoning: self.entry.reasoning,
+            structured: self.entry.structured,
         };
         self.transport.dialect().tail(request, &sending).into()
     }
@@ -185,6 +193,13 @@ impl<T: Transport> Remote<T> {
         let reply = self.transport.reply(call).await;
         let mut reply =
             reply.map_err(|error| account::explain(error, &self.entry, &self.catalogue, sizes))?;
+        let request = outgoing.request;
+        if request.output_schema.is_some()
+            && !self.entry.structured
+            && self.transport.dialect().answered(&mut reply)
+        {
+            request.listener.text(&reply.text);
+        }
         self.learn(outgoing, tail, reply.usage.input).await;
         reply.usage = account::settle(&self.entry, expected, reply.usage);
         if account::missed(&reply.usage) {
@@ -310,6 +325,7 @@ impl<T: Transport> LanguageModel for Remote<T> {
             model: &self.model,
             shared: *shared,
             breakpoints: self.entry.breakpoints,
+            structured: self.entry.structured,
         }))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Class, Completion, Error, LanguageModel, Reply, Request, ToolCall};
+use super::{Class, Completion, Error, LanguageModel, Reply, Request, ToolCall, Usage};
 
 /// What the model does with one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Act {
     Fail(Arc<str>),
     /// Fails with an error of that class.
     FailAs(Class),
+    /// Fails for now, after that was used.
+    Waste(Usage),
     /// Panics with that message.
     Panic(Arc<str>),
     /// Never answers.
@@ -85,6 +87,10 @@ impl LanguageModel for Scripted {
                 Act::Reply(reply) => Ok(reply),
                 Act::Fail(reason) => Err(failed(Class::Internal, reason)),
                 Act::FailAs(class) => Err(failed(class, class.code().into())),
+                Act::Waste(used) => Err(Error {
+                    used,
+                    ..failed(Class::Transport, "it broke".into())
+                }),
                 // As `panic!` does, but without a report in the test's output.
                 Act::Panic(message) => std::panic::resume_unwind(Box::new(message.to_string())),
                 Act::Hang => std::future::pending().await,
@@ -105,6 +111,7 @@ fn failed(class: Class, reason: Arc<str>) -> Error {
         class,
         reason,
         request_id: None,
+        used: Usage::NONE,
     }
 }
 

@@ -16,7 +16,7 @@ use unisono_search::Recalled;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
 use unisono_session::machine::{DelegateCall, NewCall};
-use unisono_session::run::{Cause, Step, ToolCall, ToolResult};
+use unisono_session::run::{Cause, Step, ToolCall, ToolResult, Usage};
 
 use super::{Failure, failure, request};
 use crate::limit::Limit;
@@ -228,6 +228,11 @@ impl Ctx {
     /// The model is not known or fails, or the prompt is not the one that was recorded.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
         let reply = self.ask(self.request(task.into())).await?;
+        if let Err(error) = &reply
+            && error.used != Usage::NONE
+        {
+            self.record(Step::Spent(error.used)).await?;
+        }
         reply.map_err(|error| failure::failed(&error))
     }
 

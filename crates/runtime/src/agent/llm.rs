@@ -53,14 +53,18 @@ impl Agent for LlmAgent {
                     let reply = match ctx.ask(request).await? {
                         Ok(reply) => reply,
                         Err(error) => {
+                            if error.used != Usage::NONE {
+                                take(&mut steps, Step::Spent(error.used), &ctx).await?;
+                            }
                             let Class::Overflow { limit } = error.class else {
                                 return Err(failed(&error));
                             };
                             if narrowed.is_some() {
                                 return overflowed(&steps, error, &ctx);
                             }
-                            scales.narrow(limit, &steps, &masked, &ctx).await?;
+                            let room = scales.narrowed(limit, &steps, &masked, &ctx).await?;
                             narrowed = Some(Narrowed { masked, error });
+                            take(&mut steps, Step::Narrowed { room }, &ctx).await?;
                             continue;
                         }
                     };
@@ -79,11 +83,17 @@ impl Agent for LlmAgent {
                     Step::Tools(tools::call_all(&calls, replies(&steps), &ctx).await?)
                 }
             };
-            let step = Arc::new(step);
-            ctx.record(step.clone()).await?;
-            steps.push(step);
+            take(&mut steps, step, &ctx).await?;
         }
     }
+}
+
+/// Takes a step: it is on disk before anything is done with it.
+async fn take(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), Failure> {
+    let step = Arc::new(step);
+    ctx.record(step.clone()).await?;
+    steps.push(step);
+    Ok(())
 }
 
 /// A provider found a request too large that was counted to fit.
@@ -96,11 +106,10 @@ struct Narrowed {
 /// The provider finds the request too large and nothing more can be left out of it: what was
 /// said by then is the answer, if anything was.
 fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<Answer, Failure> {
-    let replies = steps.iter().rev().filter_map(|step| match &**step {
-        Step::Model(reply) => Some(&reply.text),
-        Step::Tools(_) | Step::Named { .. } => None,
-    });
-    let mut said = replies.filter(|text| !text.trim().is_empty());
+    let replies = steps.iter().rev().filter_map(|step| step.reply());
+    let mut said = replies
+        .map(|reply| &reply.text)
+        .filter(|text| !text.trim().is_empty());
     let limits = ctx.definition().limits;
     let reason = format!(
         "context_overflow: {error}; its window was taken for {} tokens",
@@ -155,13 +164,10 @@ fn replies(steps: &[Arc<Step>]) -> u32 {
     u32::try_from(replies.count()).unwrap_or(u32::MAX)
 }
 
-/// What the recorded replies used.
+/// What the recorded steps used.
 fn used(steps: &[Arc<Step>]) -> Usage {
-    let replies = steps.iter().filter_map(|step| match &**step {
-        Step::Model(reply) => Some(reply.usage),
-        Step::Tools(_) | Step::Named { .. } => None,
-    });
-    replies.fold(Usage::default(), |sum, usage| sum + usage)
+    let each = steps.iter().map(|step| step.usage());
+    each.fold(Usage::default(), |sum, usage| sum + usage)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub(crate) fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> 
         .filter_map(|(at, step)| match &**step {
             Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
             Step::Tools(results) => Some(Exchange::Results(tail::shown(at, results, masked))),
-            Step::Named { .. } => None,
+            Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => None,
         });
     exchange.collect()
 }

@@ -13,6 +13,7 @@ use unisono_search::{Branch, Recalled, Search};
 use unisono_session::brief::{Brief, CompactionJob, ToolJob};
 use unisono_session::due::{CountRequest, RenderRequest};
 use unisono_session::machine::{AttemptEnd, Counted, DelegateCall, NewCall};
+use unisono_session::measure::MeasureRequest;
 use unisono_session::run::{Cause, Step, ToolResult};
 use unisono_session::state::Acts;
 use unisono_session::{Effect, Fact, Input, State as SessionState};
@@ -22,6 +23,7 @@ use crate::agent::Failure;
 use crate::clock;
 use crate::compactor::{self, Told};
 use crate::line::{Exchange, Later, Line};
+use crate::measure;
 use crate::pool::Reply;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
@@ -31,6 +33,8 @@ use crate::worker::Attempt;
 use super::rounds::{self, Of, Round};
 use super::{Args, Live, Msg, Progress, render};
 
+/// How long a provider's count is waited for.
+const MEASURING: Duration = Duration::from_secs(10);
 /// Events read at a time when an agent asks for the steps of another.
 const STEPS_PAGE: usize = 256;
 
@@ -38,6 +42,7 @@ const STEPS_PAGE: usize = 256;
 pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, effect: Effect) {
     match effect {
         Effect::Count(request) => count(args, myself, request),
+        Effect::Measure(request) => measure(args, myself, *request),
         Effect::Compact(job) => compact(args, live, myself, *job),
         Effect::Render(request) => render(args, myself, request),
         Effect::Dispatch(brief) => dispatch(args, live, myself, *brief),
@@ -221,6 +226,40 @@ fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob)
             let call = job.place;
             feed(&myself, Input::ToolEnded { call, output });
         }
+    });
+}
+
+/// Has a context counted by its provider. Where that takes too long, the estimate decides.
+fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
+    let (env, myself) = (args.env.clone(), myself.clone());
+    tokio::spawn(async move {
+        let MeasureRequest {
+            turn,
+            agent,
+            snapshot,
+            estimated,
+        } = request;
+        let counted = async {
+            let model = env.models.get(&agent.model).map_err(|e| e.to_string())?;
+            let counted = measure::context(model.as_ref(), &agent, snapshot).await;
+            counted.map_err(|error| error.to_string())
+        };
+        let reported = match tokio::time::timeout(MEASURING, counted).await {
+            Ok(Ok(reported)) => reported,
+            Ok(Err(reason)) => {
+                tracing::warn!(model = &*agent.model, reason, "not counted by the provider");
+                None
+            }
+            Err(_) => None,
+        };
+        let model = agent.model.clone();
+        let measured = Input::Measured {
+            turn,
+            model,
+            estimated,
+            reported,
+        };
+        feed(&myself, measured);
     });
 }
 

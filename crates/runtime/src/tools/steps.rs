@@ -31,7 +31,8 @@ pub(super) async fn of_message(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome
 fn told(steps: &[Arc<Step>]) -> String {
     let mut out = String::new();
     let mut asked: &[ToolCall] = &[];
-    for (number, step) in (1..).zip(steps) {
+    let aside = |step: &&Arc<Step>| !matches!(***step, Step::Narrowed { .. } | Step::Spent(_));
+    for (number, step) in (1..).zip(steps.iter().filter(aside)) {
         let _ = write!(out, "\n\n{number}. ");
         match &**step {
             Step::Model(reply) => {
@@ -55,6 +56,7 @@ fn told(steps: &[Arc<Step>]) -> String {
             Step::Named { name, result } => {
                 let _ = write!(out, "[{name}] {result}");
             }
+            Step::Narrowed { .. } | Step::Spent(_) => {}
         }
     }
     out

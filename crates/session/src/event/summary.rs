@@ -61,6 +61,7 @@ impl Fact {
             Fact::TopicsDecided { .. } => "topics_decided",
             Fact::TopicSealed { .. } => "topic_sealed",
             Fact::TopicsImported { .. } => "topics_imported",
+            Fact::Measured { .. } => "measured",
             Fact::TurnKeyed { .. } => "turn_keyed",
             Fact::ToolRulesSet { .. } => "tool_rules_set",
             Fact::ToolsCalled { .. } => "tools_called",
@@ -201,6 +202,18 @@ impl Display for Fact {
             }
             Fact::TopicSealed { branch, last } => {
                 write!(f, "{branch} at message {}", Short(last.as_u128()))
+            }
+            Fact::Measured {
+                turn: id,
+                calibration,
+            } => {
+                let ratio = f64::from(calibration.ratio.0) / 1e6;
+                write!(
+                    f,
+                    "{}: {} counts {ratio:.3} for an estimated token",
+                    turn(*id),
+                    calibration.model
+                )
             }
             Fact::TopicsImported { decided, sealed } => {
                 let ends = decided.iter().flat_map(|topics| &topics.ends).count();
@@ -343,6 +356,8 @@ fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
         Step::Model(reply) => write!(f, "model reply with {} tool calls", reply.calls.len()),
         Step::Tools(results) => write!(f, "{} tool results", results.len()),
         Step::Named { name, .. } => write!(f, "step {name}"),
+        Step::Narrowed { room } => write!(f, "room for {room} tokens"),
+        Step::Spent(usage) => write!(f, "{} tokens without a reply", usage.input + usage.output),
     }
 }
 

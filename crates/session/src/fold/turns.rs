@@ -8,7 +8,7 @@ use unisono_context::snapshot::{Manifest, Preamble};
 use unisono_context::{CheckpointId, Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
 use crate::agent::{Assignment, Definition, Team};
-use crate::event::{AcceptedTurn, OpenedRun, Outcome, RunRole, Work};
+use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{Ending, Run};
 use crate::state::{EndedTurn, State};
 use crate::turn::{Cached, Phase, Turn};
@@ -18,6 +18,9 @@ use super::Error;
 impl State {
     pub(super) fn accept(&mut self, accepted: &AcceptedTurn, at: Timestamp) -> Result<(), Error> {
         let team = self.team(accepted)?;
+        if matches!(accepted.work, Work::Answer { .. }) {
+            self.told = accepted.tools.clone();
+        }
         let queue = self.queues.entry(accepted.branch.clone()).or_default();
         queue.push_back(accepted.id);
         let turn = Turn {
@@ -26,6 +29,7 @@ impl State {
             started_at: at,
             phase: Phase::Queued,
             steps_planned: 0,
+            measured: Vec::new(),
             covered: false,
             repaired: false,
             step_failures: 0,
@@ -91,6 +95,17 @@ impl State {
         turn.tokens_before.get_or_insert(plan.before);
         turn.measured_by.get_or_insert(plan.budget);
         turn.phase = Phase::Compacting(Box::new(plan.clone()));
+        Ok(())
+    }
+
+    /// A provider was asked for a count: what is known of its model from now on.
+    pub(super) fn measured(&mut self, id: TurnId, known: &Calibration) -> Result<(), Error> {
+        let turn = self.preparing(id)?;
+        turn.measured.push(known.model.clone());
+        let calibrations = turn.accepted.calibrations.iter_mut();
+        for before in calibrations.filter(|before| before.model == known.model) {
+            *before = known.clone();
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::due;
 use crate::event::{Fact, Outcome, Work};
 use crate::fold;
 use crate::ids;
+use crate::measure;
 use crate::state::State;
 use crate::topics::{Rules, decide};
 use crate::turn::{Phase, Turn};
@@ -91,6 +92,9 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     let Some(budgets) = budgets.filter(|_| !encodings.into_iter().any(uncounted)) else {
         return Prepared::Waits;
     };
+    if measure::wanted(state, turn).is_some() {
+        return Prepared::Waits;
+    }
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let Some(view) = view(state, turn, answers) else {
         return failed("uncounted", "the branch has no messages");

@@ -18,6 +18,8 @@
 
 use std::sync::Arc;
 
+use unisono_context::Tokens;
+
 use super::tail::{Call, Masked, Room, Weight, tail};
 use super::{Reply, Step, ToolCall};
 
@@ -61,15 +63,25 @@ pub struct Bounds {
 /// a model that calls tools all the same is stopped with what it has said. `weights` are those of
 /// the steps, one each; a missing one weighs nothing.
 pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
-    let last = steps
-        .iter()
-        .rposition(|step| !matches!(**step, Step::Named { .. }));
-    match last.and_then(|at| Some((at, &**steps.get(at)?))) {
-        Some((at, Step::Model(reply))) => after_reply(steps, weights, bounds, at, reply),
-        Some((_, Step::Tools(_) | Step::Named { .. })) | None => {
-            before_call(steps, weights, bounds)
-        }
+    let bounds = Bounds {
+        room: narrowed(steps, bounds.room),
+        ..bounds
+    };
+    let last = steps.iter().rposition(|step| !step.is_aside());
+    match last.and_then(|at| Some((at, steps.get(at)?.reply()?))) {
+        Some((at, reply)) => after_reply(steps, weights, bounds, at, reply),
+        None => before_call(steps, weights, bounds),
     }
+}
+
+/// The room that is left where the provider found a request too large.
+fn narrowed(steps: &[Arc<Step>], room: Room) -> Room {
+    let found = steps.iter().filter_map(|step| match **step {
+        Step::Narrowed { room } => Some(room),
+        _ => None,
+    });
+    let tokens = found.fold(room.tokens, Tokens::min);
+    Room { tokens, ..room }
 }
 
 fn after_reply(
@@ -133,10 +145,7 @@ fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next 
 }
 
 fn replies(steps: &[Arc<Step>]) -> impl DoubleEndedIterator<Item = &Reply> {
-    steps.iter().filter_map(|step| match &**step {
-        Step::Model(reply) => Some(reply),
-        Step::Tools(_) | Step::Named { .. } => None,
-    })
+    steps.iter().filter_map(|step| step.reply())
 }
 
 /// The last that the model said.
@@ -148,8 +157,6 @@ fn said(steps: &[Arc<Step>]) -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     //! Which move follows from which steps.
-
-    use unisono_context::Tokens;
 
     use super::*;
 
@@ -230,6 +237,31 @@ mod tests {
             };
             assert_eq!(shown(&next(&steps, &[], bounds)), expected, "{steps:?}");
         }
+    }
+
+    #[test]
+    fn a_provider_that_has_less_room_is_sent_less() {
+        let bounds = Bounds {
+            max_turns: 9,
+            room: Room {
+                tokens: Tokens(10_000),
+                reply: Tokens(200),
+                note: Tokens(20),
+            },
+        };
+        let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
+        let narrowed = |room| Arc::new(Step::Narrowed { room: Tokens(room) });
+        let spent = Arc::new(Step::Spent(crate::run::Usage::NONE));
+        let mut steps = vec![model(1, "a"), tools(), model(1, "b"), tools()];
+        let mut weights = vec![Weight::Nothing, results(500), Weight::Nothing, results(400)];
+        assert_eq!(shown(&next(&steps, &weights, bounds)), "model, 0 out");
+        steps.extend([spent, narrowed(1_000)]);
+        weights.extend([Weight::Nothing, Weight::Nothing]);
+        assert_eq!(shown(&next(&steps, &weights, bounds)), "model, 1 out");
+        // The least of them holds, and what is wider than the room widens nothing.
+        steps.extend([narrowed(500), narrowed(900_000)]);
+        let wrap_up = "model, 1 out: there is no room left for what tools would answer";
+        assert_eq!(shown(&next(&steps, &weights, bounds)), wrap_up);
     }
 
     #[test]

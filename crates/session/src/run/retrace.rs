@@ -1,6 +1,7 @@
 //! Which model calls a run has made, from its recorded steps: [`next()`] once more, with each
 //! decision compared with what was recorded after it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::tail::{Masked, Weight};
@@ -15,7 +16,7 @@ pub struct Asked {
     pub masked: Vec<Masked>,
     /// Set for the last call of the run: why it had to answer.
     pub wrap_up: Option<Arc<str>>,
-    /// The step with its reply; none: it ended the run, or was not answered.
+    /// The step with its reply; none: it ended the run, or was refused or not answered.
     pub reply: Option<usize>,
 }
 
@@ -47,16 +48,21 @@ pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retra
     loop {
         let weighed = weights.get(..known).unwrap_or(weights);
         let so_far = steps.get(..known).unwrap_or(steps);
-        let recorded = (known..steps.len()).find(|at| !is_aside(&steps[*at]));
+        let recorded = (known..steps.len()).find(|at| !steps[*at].is_aside());
         let follows = match next(so_far, weighed, bounds) {
             Next::CallModel { masked, wrap_up } => {
+                let refused = narrowed(steps, known..recorded.unwrap_or(steps.len()));
+                let reply = recorded.filter(|at| steps[*at].reply().is_some());
                 retraced.asked.push(Asked {
                     known,
                     masked,
                     wrap_up,
-                    reply: recorded.filter(|at| matches!(*steps[*at], Step::Model(_))),
+                    reply: reply.filter(|_| refused.is_none()),
                 });
-                recorded.map(|at| (at, asked_for_reply(&steps[at])))
+                match refused {
+                    Some(at) => Some((at, Ok(()))),
+                    None => recorded.map(|at| (at, asked_for_reply(&steps[at]))),
+                }
             }
             Next::CallTools(calls) => recorded.map(|at| {
                 let ids = calls.iter().map(|call| &call.id);
@@ -80,15 +86,15 @@ pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retra
     }
 }
 
-/// Named steps are an author's own: they are between the others anywhere.
-fn is_aside(step: &Step) -> bool {
-    matches!(step, Step::Named { .. })
+/// Where a request was found too large: another one with less follows.
+fn narrowed(steps: &[Arc<Step>], mut range: Range<usize>) -> Option<usize> {
+    range.find(|at| matches!(*steps[*at], Step::Narrowed { .. }))
 }
 
 fn asked_for_reply(step: &Step) -> Result<(), String> {
     match step {
         Step::Tools(_) => Err("the model was to be asked, and tools were".to_owned()),
-        Step::Model(_) | Step::Named { .. } => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -97,9 +103,7 @@ fn answered<'c>(step: &Step, ids: impl Iterator<Item = &'c Arc<str>>) -> Result<
     match step {
         Step::Tools(results) if ids.eq(results.iter().map(|result| &result.call_id)) => Ok(()),
         Step::Tools(_) => Err("tools answered other calls than the model made".to_owned()),
-        Step::Model(_) | Step::Named { .. } => {
-            Err("tools were to be called, and the model was asked".to_owned())
-        }
+        _ => Err("tools were to be called, and the model was asked".to_owned()),
     }
 }
 
@@ -228,11 +232,29 @@ mod tests {
                 note: Tokens(20),
             },
         };
-        let out: Vec<usize> = retrace(&steps, &weights, bounds)
-            .asked
-            .iter()
-            .map(|asked| asked.masked.len())
-            .collect();
-        assert_eq!(out, [0, 0, 1]);
+        let out = |steps: &[Arc<Step>], weights: &[Weight]| -> Vec<(usize, Option<usize>)> {
+            let retraced = retrace(steps, weights, bounds);
+            assert_eq!(retraced.diverged, None);
+            let asked = retraced.asked.iter();
+            asked
+                .map(|asked| (asked.masked.len(), asked.reply))
+                .collect()
+        };
+        assert_eq!(
+            out(&steps, &weights),
+            [(0, Some(0)), (0, Some(2)), (1, None)]
+        );
+
+        // A request that was refused was sent before the one with less.
+        let narrowed = Arc::new(Step::Narrowed { room: Tokens(250) });
+        let mut refused = steps.to_vec();
+        refused.insert(2, narrowed);
+        let mut weighed = weights.to_vec();
+        weighed.insert(2, Weight::Nothing);
+        weighed[1] = Weight::Results(vec![Tokens(20)]);
+        assert_eq!(
+            out(&refused[..4], &weighed[..4]),
+            [(0, Some(0)), (0, None), (0, Some(3))]
+        );
     }
 }

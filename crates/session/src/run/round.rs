@@ -9,7 +9,7 @@ use crate::event::DelegatedCall;
 use crate::ids;
 use crate::state::State;
 
-use super::{Run, Step, ToolResult};
+use super::{Run, ToolResult};
 
 /// The tasks of one reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,11 +81,9 @@ impl Run {
 
     /// What its model said with that reply.
     pub(crate) fn said(&self, round: u32) -> Option<&Arc<str>> {
-        let mut replies = self.steps.iter().filter_map(|step| match &**step {
-            Step::Model(reply) => Some(&reply.text),
-            Step::Tools(_) | Step::Named { .. } => None,
-        });
-        replies.nth(usize::try_from(round).ok()?.checked_sub(1)?)
+        let mut replies = self.steps.iter().filter_map(|step| step.reply());
+        let reply = replies.nth(usize::try_from(round).ok()?.checked_sub(1)?)?;
+        Some(&reply.text)
     }
 }
 

@@ -87,7 +87,7 @@ impl Weight {
         match step {
             Step::Model(_) => Weight::Reply(each.sum()),
             Step::Tools(results) => Weight::Results(each.by_ref().take(results.len()).collect()),
-            Step::Named { .. } => Weight::Nothing,
+            Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => Weight::Nothing,
         }
     }
 }
@@ -136,7 +136,7 @@ pub fn countable(step: &Step) -> Vec<String> {
             vec![text]
         }
         Step::Tools(results) => results.iter().map(|r| r.content.to_string()).collect(),
-        Step::Named { .. } => Vec::new(),
+        Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => Vec::new(),
     }
 }
 

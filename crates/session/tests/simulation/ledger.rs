@@ -124,7 +124,16 @@ impl Ledger {
         let view = state.view(head, true).unwrap();
         let preamble = state.preamble_counts(&turn.preamble);
         for agent in turn.team.definitions() {
-            let of = |fixed| Budget::new(agent.limits, turn.accepted.safety, fixed);
+            let of = |fixed| {
+                let whole = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
+                let mut known = turn.accepted.calibrations.iter();
+                let known = known.find(|known| known.model == agent.model);
+                let usable = known.map_or(whole.usable, |known| known.estimated(whole.usable));
+                Budget {
+                    usable: usable.minus(fixed),
+                    ..whole
+                }
+            };
             let room = match agent.context {
                 ContextMode::TaskOnly => of(Tokens::ZERO).usable,
                 ContextMode::Snapshot => {
@@ -231,6 +240,7 @@ impl Ledger {
                     | Fact::BranchSet { .. }
                     | Fact::TopicsDecided { .. }
                     | Fact::TopicSealed { .. }
+                    | Fact::Measured { .. }
                     | Fact::Counted { .. }
                     | Fact::Pinned { .. }
                     | Fact::Unpinned { .. }
@@ -585,6 +595,8 @@ pub fn complete(events: &[Event], state: &State) {
                         let replies = replies.get(run).copied().unwrap_or_default();
                         format!("results {replies}").into()
                     }
+                    // No provider refuses here, and none costs anything before.
+                    Step::Narrowed { .. } | Step::Spent(_) => continue,
                 };
                 if let Step::Model(_) = &**step {
                     *replies.entry(*run).or_insert(0) += 1;

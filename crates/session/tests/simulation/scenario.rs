@@ -10,7 +10,7 @@ use unisono_context::{AgentId, Encoding, MessageId, Ppm, SessionId, Timestamp, T
 use unisono_session::agent::{
     Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
 };
-use unisono_session::event::{DelegationLimits, Unwritten, Work, Writing};
+use unisono_session::event::{Calibration, DelegationLimits, Unwritten, Work, Writing};
 use unisono_session::ids;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::tool::{ApprovalRule, Contract, Rules};
@@ -196,6 +196,16 @@ fn conversation(rng: &mut Rng, messages: usize) -> Vec<(Option<MessageId>, NewMe
     out
 }
 
+/// What is known of the agents' model, where it is only estimated.
+fn calibrations(rng: &mut Rng) -> Vec<Calibration> {
+    let estimated = rng.percent(40).then(|| Calibration {
+        model: "fake/model".into(),
+        ratio: Ppm(800_000 + rng.below(400_000) as u32),
+        band: Ppm(rng.below(500_000) as u32),
+    });
+    estimated.into_iter().collect()
+}
+
 fn writing(rng: &mut Rng) -> Writing {
     Writing {
         unwritten: Unwritten::ALL[rng.below(3)],
@@ -248,7 +258,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         phrases: vec![format!("00000{}", rng.below(9)).into()],
         safety: Ppm::percent(5),
         tools,
-        calibrations: Vec::new(),
+        calibrations: calibrations(rng),
         delegation,
         rules: Arc::new(rules),
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use unisono_context::{Digest, RunId, Timestamp, TurnId};
+use unisono_context::{Digest, RunId, Timestamp, Tokens, TurnId};
 use unisono_session::brief::ToolJob;
 use unisono_session::event::{Event, RequestKey};
 use unisono_session::machine::{AttemptEnd, Reaction};
@@ -387,6 +387,17 @@ impl World {
             Effect::Count(request) => {
                 let answer = fakes::count(&request, &mut self.rng, trouble);
                 self.tasks.push(Task::Answer(answer));
+            }
+            Effect::Measure(request) => {
+                let off = 500_000 + self.rng.below(1_000_000) as u64;
+                let reported = request.estimated.0 * off / 1_000_000;
+                let answers = !self.rng.percent(trouble / 2);
+                self.tasks.push(Task::Answer(Input::Measured {
+                    turn: request.turn,
+                    model: request.agent.model.clone(),
+                    estimated: request.estimated,
+                    reported: answers.then_some(Tokens(reported)),
+                }));
             }
             Effect::Compact(job) => {
                 self.ledger.compacts(&job, durable);

@@ -31,6 +31,7 @@ fn turns() -> VecDeque<NewTurn> {
 fn carry_out(shell: &mut Shell, at: usize) {
     let input = match shell.waiting.remove(at) {
         Effect::Count(request) => count(&request),
+        Effect::Measure(request) => measured(&request, None),
         Effect::Compact(job) => compact(&job),
         Effect::Render(request) => render(&request),
         Effect::Dispatch(brief) => {

@@ -11,6 +11,7 @@ mod delegating;
 mod golden;
 mod keyed;
 mod looking_back;
+mod measuring;
 mod pinning;
 mod repairing;
 mod restoring;

@@ -22,6 +22,7 @@ use unisono_session::event::{Outcome, Work, Writing};
 use unisono_session::machine::{
     AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, Written,
 };
+use unisono_session::measure::MeasureRequest;
 use unisono_session::run::{Cause, Usage};
 use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State};
 
@@ -70,6 +71,7 @@ impl Shell {
         while let Some(at) = self.waiting.iter().position(is_preparation) {
             let input = match self.waiting.remove(at) {
                 Effect::Count(request) => count(&request),
+                Effect::Measure(request) => measured(&request, None),
                 Effect::Compact(job) => compact(&job),
                 Effect::Render(request) => render(&request),
                 _ => unreachable!(),
@@ -154,8 +156,18 @@ impl Shell {
 fn is_preparation(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::Count(_) | Effect::Compact(_) | Effect::Render(_)
+        Effect::Count(_) | Effect::Measure(_) | Effect::Compact(_) | Effect::Render(_)
     )
+}
+
+/// What the provider counts.
+pub fn measured(request: &MeasureRequest, reported: Option<u64>) -> Input {
+    Input::Measured {
+        turn: request.turn,
+        model: request.agent.model.clone(),
+        estimated: request.estimated,
+        reported: reported.map(Tokens),
+    }
 }
 
 pub fn count(request: &CountRequest) -> Input {

@@ -17,7 +17,7 @@ use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
 use super::tool::{CallPlace, Decision, Output, PlannedCall, Rules};
 use super::topic::{DecidedTopics, TopicEnd};
-use super::turn::{AcceptedTurn, Outcome, Work};
+use super::turn::{AcceptedTurn, Calibration, Outcome, Work};
 
 mod read;
 mod write;
@@ -180,6 +180,10 @@ pub(super) enum Fact {
         decided: Vec<DecidedTopics>,
         sealed: Vec<u128>,
     },
+    Measured {
+        turn: u128,
+        calibration: Calibration,
+    },
 }
 
 impl Fact {
@@ -187,7 +191,8 @@ impl Fact {
     pub(super) fn since(&self) -> u16 {
         match self {
             Self::TurnKeyed { .. } => 3,
-            Self::TopicsImported { .. } => 3,
+            Self::TopicsImported { .. } | Self::Measured { .. } => 3,
+            Self::RunStepped { step, .. } => step.since(),
             Self::PhrasesSet { .. } | Self::TopicsDecided { .. } | Self::TopicSealed { .. } => 3,
             Self::ToolRulesSet { .. } | Self::ToolsCalled { .. } | Self::ToolStarted { .. } => 3,
             Self::ToolEnded { .. } | Self::ToolInDoubt { .. } | Self::ToolDecided { .. } => 3,

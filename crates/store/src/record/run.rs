@@ -78,6 +78,19 @@ pub(crate) enum Step {
     Model(Reply),
     Tools(Vec<ToolResult>),
     Named { name: Arc<str>, result: Arc<str> },
+    // Since version 3.
+    Narrowed { room_tokens: u64 },
+    Spent(Usage),
+}
+
+impl Step {
+    /// The version that knew it first.
+    pub(super) const fn since(&self) -> u16 {
+        match self {
+            Self::Model(_) | Self::Tools(_) | Self::Named { .. } => 2,
+            Self::Narrowed { .. } | Self::Spent(_) => 3,
+        }
+    }
 }
 
 /// What a model replied.
@@ -278,6 +291,10 @@ impl From<&run::Step> for Step {
                 name: name.clone(),
                 result: result.clone(),
             },
+            run::Step::Narrowed { room } => Self::Narrowed {
+                room_tokens: room.0,
+            },
+            run::Step::Spent(usage) => Self::Spent((*usage).into()),
         }
     }
 }
@@ -288,6 +305,10 @@ impl From<Step> for run::Step {
             Step::Model(reply) => Self::Model(reply.into()),
             Step::Tools(results) => Self::Tools(results.into_iter().map(Into::into).collect()),
             Step::Named { name, result } => Self::Named { name, result },
+            Step::Narrowed { room_tokens } => Self::Narrowed {
+                room: Tokens(room_tokens),
+            },
+            Step::Spent(usage) => Self::Spent(usage.into()),
         }
     }
 }

@@ -61,6 +61,7 @@ facts![
     TopicsDecided,
     TopicSealed,
     TopicsImported,
+    Measured,
     TurnKeyed,
     ToolRulesSet,
     ToolsCalled,

@@ -1,19 +1,20 @@
 //! A chat: what is said to the agents, and the orders between.
 
 use unisono_context::{Ordinal, Role, SessionId};
+use unisono_daemon::Daemon;
 use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::context;
-use unisono_daemon::setup::Setup;
+use unisono_runtime::Handle;
 use unisono_session::State;
 use unisono_session::event::{Outcome, Writing};
+use unisono_session::machine::Import;
 
 use super::input::Prompt;
 use super::{Args, HELP, Order, unknown_branch};
 use crate::app::App;
-use crate::args::Workers;
+use crate::commands::run::{assignments, begin};
 use crate::commands::sessions::branch::message_at;
 use crate::commands::{compact, context::Shown, seal};
-use crate::host::Host;
 use crate::live::{Answer, End, Interrupts, Limits, Screen, Watch, ending, follow, report};
 use crate::problem::{Problem, Result};
 use crate::show;
@@ -38,34 +39,36 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Talk<'t> {
     app: &'t App,
-    setup: &'t Setup,
-    host: &'t Host,
+    daemon: &'t Daemon,
     /// None before the first message of a new one.
-    session: Option<SessionId>,
+    session: Option<Handle>,
     /// As the journal has it after the last line.
     state: State,
     branch: String,
-    workers: Workers,
+    lead: Option<String>,
+    /// Who works; none: as configured.
+    agents: Option<Vec<String>>,
     left: bool,
 }
 
 impl<'t> Talk<'t> {
-    pub(super) fn new(app: &'t App, setup: &'t Setup, host: &'t Host, args: &Args) -> Talk<'t> {
+    pub(super) fn new(app: &'t App, daemon: &'t Daemon, args: &Args) -> Talk<'t> {
         Talk {
             app,
-            setup,
-            host,
+            daemon,
             session: None,
             state: State::default(),
             branch: args.branch.clone(),
-            workers: args.workers.clone(),
+            lead: args.lead.clone(),
+            agents: args.agents(),
             left: false,
         }
     }
 
     /// Continues a session.
     pub(super) async fn open(&mut self, id: SessionId) -> Result<()> {
-        self.session = Some(id);
+        let session = self.daemon.open(id).await?;
+        self.session = Some(session);
         self.look().await?;
         match self.state.tree().head(&self.branch) {
             None if !self.state.tree().is_empty() => Err(unknown_branch(&self.state, &self.branch)),
@@ -74,7 +77,7 @@ impl<'t> Talk<'t> {
     }
 
     pub(super) fn session(&self) -> Option<SessionId> {
-        self.session
+        self.session.as_ref().map(Handle::id)
     }
 
     pub(super) fn end(&self) -> End {
@@ -146,8 +149,9 @@ impl<'t> Talk<'t> {
         let Some(head) = self.state.tree().head(&self.branch) else {
             return Ok(0);
         };
-        let team = self.ask("").team(self.setup)?;
-        let (_, safety) = ask::policy(self.setup, &team);
+        let setup = self.daemon.setup();
+        let team = self.ask("").team(&setup)?;
+        let (_, safety) = ask::policy(&setup, &team);
         let mut state = self.state.clone();
         // Counting takes a tokenizer, and time.
         let counting = tokio::task::spawn_blocking(move || {
@@ -159,30 +163,40 @@ impl<'t> Talk<'t> {
     }
 
     fn ask(&self, text: &str) -> Ask {
-        self.workers
-            .given(Ask::new(text).branch(self.branch.as_str()))
+        self.with_team(Ask::new(text).branch(self.branch.as_str()))
+    }
+
+    fn with_team(&self, ask: Ask) -> Ask {
+        let ask = match &self.lead {
+            Some(lead) => ask.lead(lead.as_str()),
+            None => ask,
+        };
+        match &self.agents {
+            Some(agents) => ask.agents(agents.iter().map(String::as_str)),
+            None => ask,
+        }
     }
 
     /// Asks the agents.
     pub(super) async fn say(&mut self, text: &str, interrupts: &mut Interrupts) -> Result<Next> {
-        let session = match self.session {
-            Some(session) => session,
-            None => self.host.create(&show::line(text, TITLE_CHARS)).await?,
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => self.daemon.import(titled(text)).await?,
         };
-        self.session = Some(session);
-        let config = &self.setup.loaded.config;
-        let watch = self.host.begin(session, &self.ask(text)).await?;
+        self.session = Some(session.clone());
+        let config = &self.daemon.setup().loaded.config;
+        let watch = begin(self.daemon, &session, &self.ask(text)).await?;
         let mut watch = watch.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out);
         let limits = Limits::cancelling(Some(config.run.timeout()), interrupts);
-        let end = follow(self.host, session, &mut watch, &mut answer, limits).await?;
+        let end = follow(self.daemon, &session, &mut watch, &mut answer, limits).await?;
         let text = watch
             .answer
             .as_ref()
             .map(|message| message.countable_text());
         let out = &self.app.out;
         if out.json {
-            report(out, session, &watch, end);
+            report(out, session.id(), &watch, end);
         } else {
             answer.finish(text.as_deref());
         }
@@ -209,15 +223,16 @@ impl<'t> Talk<'t> {
 
     /// Looks at the session again.
     async fn look(&mut self) -> Result<()> {
-        match self.session {
-            Some(session) => self.host.look(session, &mut self.state).await,
-            None => Ok(()),
+        if let Some(session) = &self.session {
+            self.state = session.inspect(Clone::clone).await?;
         }
+        Ok(())
     }
 
     /// The session, where there is one to do something with.
-    fn begun(&self) -> Result<SessionId> {
+    fn begun(&self) -> Result<&Handle> {
         self.session
+            .as_ref()
             .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
     }
 
@@ -242,10 +257,10 @@ impl<'t> Talk<'t> {
     }
 
     fn context(&self, full: bool) -> Result<()> {
-        let id = self.begun()?;
-        let team = self.ask("").team(self.setup)?;
+        let (id, setup) = (self.begun()?.id(), self.daemon.setup());
+        let team = self.ask("").team(&setup)?;
         let mut state = self.state.clone();
-        let shown = Shown::of(&mut state, id, &self.branch, self.setup, &team)?;
+        let shown = Shown::of(&mut state, id, &self.branch, &setup, &team)?;
         shown.print(self.app, &state, full);
         Ok(())
     }
@@ -255,14 +270,14 @@ impl<'t> Talk<'t> {
         instructions: Option<String>,
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
-        let session = self.begun()?;
+        let session = self.begun()?.clone();
         let ask = Ask::compaction(None, Writing::told(instructions)).branch(self.branch.as_str());
-        let mut watch = self.host.begin(session, &ask).await?;
+        let mut watch = begin(self.daemon, &session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);
-        let end = follow(self.host, session, &mut watch, &mut screen, limits).await?;
+        let end = follow(self.daemon, &session, &mut watch, &mut screen, limits).await?;
         if let Some(Outcome::Compacted { .. }) = watch.outcome {
-            compact::report(self.app, session, &watch, end)?;
+            compact::report(self.app, session.id(), &watch, end)?;
         }
         self.ended(&watch, end).await
     }
@@ -287,7 +302,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn branch(&mut self, name: String, at: Option<u32>) -> Result<()> {
-        let session = self.begun()?;
+        let session = self.begun()?.clone();
         let exists = self.state.tree().head(&name).is_some();
         if exists && at.is_some() {
             let problem = Problem::usage(format!("branch `{name}` exists"));
@@ -295,7 +310,7 @@ impl<'t> Talk<'t> {
         }
         if !exists {
             let (at, ordinal) = message_at(&self.state, &self.branch, at)?;
-            self.host.fork(session, &name, at).await?;
+            session.fork(&name, at).await?;
             self.app
                 .out
                 .say(format_args!("branch {name} begins after {ordinal}"));
@@ -305,7 +320,8 @@ impl<'t> Talk<'t> {
     }
 
     fn list_agents(&self) -> Result<()> {
-        let team = self.ask("").team(self.setup)?;
+        let setup = self.daemon.setup();
+        let team = self.ask("").team(&setup)?;
         let works = |id: &unisono_context::AgentId| {
             if team.lead.id == *id {
                 "answers"
@@ -317,7 +333,7 @@ impl<'t> Talk<'t> {
                 ""
             }
         };
-        let rows = self.setup.roster.iter().map(|agent| {
+        let rows = setup.roster.iter().map(|agent| {
             let definition = &agent.definition;
             vec![
                 definition.id.to_string(),
@@ -334,21 +350,13 @@ impl<'t> Talk<'t> {
     }
 
     fn choose(&mut self, agents: Option<String>) -> Result<()> {
-        let before = self.workers.clone();
-        self.workers.choose(agents);
-        let team = match self.ask("").team(self.setup) {
+        let before = self.agents.take();
+        self.agents = agents.map(|text| assignments(&text));
+        let team = self.ask("").team(&self.daemon.setup());
+        let team = match team {
             Ok(team) => team,
-            // The daemon may know agents that are not known here.
-            Err(_) if matches!(self.host, Host::There { .. }) => {
-                let named = self.workers.named().unwrap_or_default();
-                self.app.out.say(format_args!(
-                    "with {}, if the daemon has them",
-                    named.join(", ")
-                ));
-                return Ok(());
-            }
             Err(error) => {
-                self.workers = before;
+                self.agents = before;
                 return Err(error.into());
             }
         };
@@ -366,8 +374,8 @@ impl<'t> Talk<'t> {
     }
 
     async fn seal(&mut self) -> Result<()> {
-        let id = self.begun()?;
-        let span = self.host.seal(id, &self.branch).await?;
+        let id = self.begun()?.id();
+        let span = seal::seal(self.daemon, id, &self.branch).await?;
         seal::tell(self.app, id, &self.branch, span);
         self.look().await
     }
@@ -392,6 +400,14 @@ impl<'t> Talk<'t> {
             let text = show::indented(&message.countable_text(), "  ");
             self.app.out.data(format_args!("{head}\n{text}"));
         }
+    }
+}
+
+/// A session that begins with that message.
+fn titled(text: &str) -> Import {
+    Import {
+        title: show::line(text, TITLE_CHARS).into(),
+        ..Import::default()
     }
 }
 

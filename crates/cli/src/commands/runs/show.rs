@@ -14,7 +14,7 @@ use crate::traces::{Found, Within, role};
 
 const HELP: &str = "\
 JSON: as of `list`, with task, definition, snapshot, prefix, cache_expected_tokens,
-cache_write_tokens, steps [{event, at, kind (model, tools, named), …}], attempts [{attempt, event,
+cache_write_tokens, steps [{event, at, kind (model, tools, named, narrowed, spent), …}], attempts [{attempt, event,
 at, reason}] after the first, and answer.";
 
 /// Characters of a step's or task's text that are shown.
@@ -136,6 +136,14 @@ fn step(step: &Step) -> String {
         Step::Named { name, result } => {
             format!("step {name}: {}", show::line(result, SHOWN))
         }
+        Step::Narrowed { room } => format!(
+            "too large for the provider: its exchange may have {} tokens from here",
+            show::tokens(*room)
+        ),
+        Step::Spent(usage) => format!(
+            "paid for without a reply: {} tokens",
+            show::tokens(usage.input + usage.output)
+        ),
     }
 }
 
@@ -159,6 +167,13 @@ fn step_json((moment, step): &(Moment, std::sync::Arc<Step>)) -> Value {
             })).collect::<Vec<_>>(),
         }),
         Step::Named { name, result } => json!({"kind": "named", "name": name, "result": result}),
+        Step::Narrowed { room } => json!({"kind": "narrowed", "room_tokens": room.0}),
+        Step::Spent(usage) => json!({
+            "kind": "spent",
+            "input_tokens": usage.input.0,
+            "output_tokens": usage.output.0,
+            "cost_usd": show::dollars(usage.cost),
+        }),
     };
     show::merge(&mut value, when(*moment));
     value

@@ -2,15 +2,16 @@
 //! program's agent files, as of 2026.
 
 use super::Format;
-use super::rule::NOTHING_TO_PERMIT;
 use super::rule::Rule::{self, *};
 
 /// A key, with dots between its parts, and what becomes of it.
 pub(super) type Keys = &'static [(&'static str, Rule)];
 
+const SERVERS: Rule = Lost("servers of tools are defined in the configuration, not with an agent");
 const HOOKS: Rule = Lost("there are no hooks around an agent's calls");
 const LOOK: Rule = Dropped;
-const RIGHTS: Rule = Lost(NOTHING_TO_PERMIT);
+const RIGHTS: Rule =
+    Lost("agents here touch no files and run no commands, so there is nothing to permit");
 const EFFORT: Rule = Lost("how much a model thinks is not set per agent");
 const PASSED: Rule = Lost("it has no counterpart");
 
@@ -33,12 +34,12 @@ const CLAUDE: Keys = &[
     ("disallowedTools", Denied),
     ("model", Model(Some("anthropic"))),
     ("maxTurns", Whole("max_turns")),
-    ("permissionMode", Asks),
+    ("permissionMode", RIGHTS),
     (
         "skills",
         Lost("skills are not read; put what the agent has to know in its instructions"),
     ),
-    ("mcpServers", Servers),
+    ("mcpServers", SERVERS),
     ("hooks", HOOKS),
     (
         "memory",
@@ -66,13 +67,13 @@ const CODEX: Keys = &[
     ),
     ("sandbox_mode", RIGHTS),
     ("sandbox_workspace_write", RIGHTS),
-    ("approval_policy", Asks),
+    ("approval_policy", RIGHTS),
     ("web_search", Lost("there is no such tool")),
     (
         "tools",
         Lost("tools are named in `tools`, and none of these is one"),
     ),
-    ("mcp_servers", Servers),
+    ("mcp_servers", SERVERS),
     (
         "skills",
         Lost("skills are not read; put what the agent has to know in its instructions"),
@@ -105,7 +106,7 @@ const COPILOT: Keys = &[
     ("user-invocable", Lost("any agent may be asked by name")),
     ("argument-hint", LOOK),
     ("metadata", LOOK),
-    ("mcp-servers", Servers),
+    ("mcp-servers", SERVERS),
     ("hooks", HOOKS),
 ];
 
@@ -119,8 +120,8 @@ const OPENCODE: Keys = &[
     ("steps", Whole("max_turns")),
     ("maxSteps", Whole("max_turns")),
     ("tools", Switches),
-    ("permission", Rights),
-    ("permissions", Rights),
+    ("permission", RIGHTS),
+    ("permissions", RIGHTS),
     ("mode", Changed("any agent may answer and be given tasks")),
     ("top_p", Lost("only the temperature is set per agent")),
     ("variant", EFFORT),
@@ -149,8 +150,8 @@ const GEMINI: Keys = &[
     ("run.timeout_mins", Minutes),
     ("prompts.system_prompt", Instructions),
     ("prompts.query", Lost("its task is what it is told first")),
-    ("mcpServers", Servers),
-    ("mcp_servers", Servers),
+    ("mcpServers", SERVERS),
+    ("mcp_servers", SERVERS),
     ("input", Lost("an agent is given a task in words")),
     (
         "output",

@@ -203,6 +203,14 @@ fn steps(steps: &[RunStep]) -> Markup {
                         Done::Named { name, result } => {
                             span class="quiet" { (name) } pre class="text" { (result) }
                         },
+                        Done::Narrowed { room_tokens } => {
+                            span class="quiet" { "too large for the provider: its exchange may have "
+                                (number(*room_tokens)) " tokens from here" }
+                        },
+                        Done::Spent { input_tokens, output_tokens, .. } => {
+                            span class="quiet" { "paid for without a reply: "
+                                (number(*input_tokens)) " in, " (number(*output_tokens)) " out" }
+                        },
                     }
                 } } }
             }

@@ -7,7 +7,7 @@ use unisono_context::call::{Reply, Stop, Usage};
 use unisono_context::{Part, Role, Tokens};
 
 use super::super::fixture::*;
-use super::super::{Dialect, Failure, Mode, Sending};
+use super::super::{Dialect, Failure, Head, Mode, Sending};
 use crate::fixture::{Chat, call, request, result};
 use crate::language::{Class, Request};
 use crate::prompt::Group;
@@ -553,5 +553,66 @@ proptest! {
             None if more.trim().is_empty() => {}
             None => prop_assert_eq!(input, &json!({"invalid_arguments": more})),
         }
+    }
+}
+
+#[test]
+fn a_model_that_takes_no_schema_answers_by_a_tool() {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer","minimum":1}}}"#;
+    let asked = Request {
+        output_schema: Some(schema.into()),
+        ..about(&everything(1).freeze(), Group::Shared)
+    };
+    let head = DIALECT.head(&Head {
+        model: SENDING.model,
+        shared: asked.shared(),
+        breakpoints: true,
+        structured: false,
+    });
+    let sending = Sending {
+        structured: false,
+        ..SENDING
+    };
+    let tail = |request: &Request, sending| DIALECT.tail(request, sending);
+    let body = String::from_utf8([head, tail(&asked, &sending)].concat()).unwrap();
+    let body = read(&body);
+    assert_eq!(body["output_config"], Value::Null);
+    assert_eq!(body["tool_choice"], json!({"type": "any"}));
+    let tools = body["tools"].as_array().unwrap();
+    let answer = tools.last().unwrap();
+    assert_eq!(answer["name"], "answer");
+    assert_eq!(answer["input_schema"], read(schema));
+    // What is only counted, and what has no schema, is as ever.
+    let count = Sending {
+        mode: Mode::Count,
+        ..sending
+    };
+    assert!(
+        !String::from_utf8(tail(&asked, &count))
+            .unwrap()
+            .contains("tool_choice")
+    );
+    let plain = about(&everything(1).freeze(), Group::Shared);
+    assert_eq!(tail(&plain, &sending), tail(&plain, &SENDING));
+
+    let mut reply = Reply {
+        text: "Here it is.".into(),
+        calls: vec![call_of("look", "{}"), call_of("answer", "{\"n\":3}")],
+        verbatim: Some("[]".into()),
+        ..Reply::default()
+    };
+    assert!(DIALECT.answered(&mut reply));
+    let said = (&*reply.text, reply.calls.len(), reply.verbatim.clone());
+    assert_eq!(said, ("{\"n\":3}", 0, None));
+    let before = reply.clone();
+    assert!(!DIALECT.answered(&mut reply));
+    assert_eq!(reply, before);
+}
+
+fn call_of(name: &str, arguments: &str) -> unisono_context::call::ToolCall {
+    unisono_context::call::ToolCall {
+        id: name.into(),
+        name: name.into(),
+        arguments: arguments.into(),
     }
 }

@@ -26,6 +26,7 @@ fn head_of(request: &Request, breakpoints: bool) -> String {
         model: "gpt-4o",
         shared: request.shared(),
         breakpoints,
+        structured: true,
     };
     String::from_utf8(head_bytes(&head)).unwrap()
 }
@@ -165,6 +166,7 @@ fn the_buffer_is_allocated_once() {
         model: "m",
         shared: request.shared(),
         breakpoints: false,
+        structured: true,
     });
     let room = head.capacity();
     assert!(room < head.len() * 5 / 4, "{} of {room}", head.len());

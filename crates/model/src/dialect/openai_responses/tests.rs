@@ -48,6 +48,7 @@ fn without_breakpoints(request: &Request) -> String {
         model: "gpt-5",
         shared: request.shared(),
         breakpoints: false,
+        structured: true,
     };
     String::from_utf8(RESPONSES.head(&head)).unwrap()
 }

@@ -244,6 +244,19 @@ async fn a_prewarmed_cache_is_written_once_and_paid_for_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_prewarm_is_paid_for_also_where_the_request_after_it_fails() {
+    let provider =
+        Provider::new(Dialect::Anthropic).by(|at, _| (at == 1).then_some(Class::BadRequest));
+    let remote = remote(ANTHROPIC, &provider);
+    let asked = request(&remote, 1, CacheWarm::Prewarm);
+    let asked = Request { peers: 2, ..asked };
+    let error = remote.complete(asked).await.unwrap_err();
+    assert_eq!(error.class, Class::BadRequest);
+    assert!(error.used.cache_write > Tokens::ZERO && error.used.cost.is_some());
+    assert_eq!(provider.sent().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_prewarm_that_fails_releases_all_and_fails_nobody() {
     let provider =
         Provider::new(Dialect::Anthropic).by(|at, _| (at == 0).then_some(Class::BadRequest));

@@ -44,7 +44,7 @@ impl Scales {
     /// # Errors
     /// The assignment alone does not fit.
     pub(super) async fn weigh(&mut self, steps: &[Arc<Step>], ctx: &Ctx) -> Result<(), Failure> {
-        if self.room.is_none() && !self.fits_by_bytes(steps, ctx) {
+        if self.room.is_none() && (is_narrowed(steps) || !self.fits_by_bytes(steps, ctx)) {
             self.measure(ctx).await?;
         }
         if self.room.is_some() {
@@ -66,31 +66,28 @@ impl Scales {
         }
     }
 
-    /// The provider found a request too large that fits by these scales: from now on there is
-    /// less room, by what its limit is below the window that was assumed, and in any case a
-    /// quarter less than what was sent.
+    /// The room there is from now on, where the provider found a request too large that fits by
+    /// these scales: less by what its limit is below the window that was assumed, and in any case
+    /// a quarter less than what was sent.
     ///
     /// # Errors
     /// The assignment alone does not fit.
-    pub(super) async fn narrow(
+    pub(super) async fn narrowed(
         &mut self,
         limit: Option<Tokens>,
         steps: &[Arc<Step>],
         masked: &[Masked],
         ctx: &Ctx,
-    ) -> Result<(), Failure> {
+    ) -> Result<Tokens, Failure> {
         if self.room.is_none() {
             self.measure(ctx).await?;
-            self.count(steps, ctx).await;
         }
-        let sent = self.sent(masked);
-        if let Some(room) = &mut self.room {
-            let window = ctx.definition().limits.window;
-            let below = limit.map_or(Tokens::ZERO, |limit| window.minus(limit));
-            let three_quarters = Tokens(sent.0 / 4 * 3);
-            room.tokens = room.tokens.minus(below).min(three_quarters);
-        }
-        Ok(())
+        self.count(steps, ctx).await;
+        let room = self.room.unwrap_or(Room::UNBOUNDED);
+        let window = ctx.definition().limits.window;
+        let below = limit.map_or(Tokens::ZERO, |limit| window.minus(limit));
+        let three_quarters = Tokens(self.sent(masked).0 / 4 * 3);
+        Ok(room.tokens.minus(below).min(three_quarters))
     }
 
     fn sent(&self, masked: &[Masked]) -> Tokens {
@@ -130,6 +127,12 @@ impl Scales {
             self.weights.push(Weight::of(step, &texts, per_message));
         }
     }
+}
+
+/// Whether a request of the run was too large before: then its tokens decide.
+fn is_narrowed(steps: &[Arc<Step>]) -> bool {
+    let mut steps = steps.iter();
+    steps.any(|step| matches!(**step, Step::Narrowed { .. }))
 }
 
 /// The room that an assignment of so many tokens leaves, or why it does not fit.

@@ -542,6 +542,19 @@ async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
     assert_eq!(requests.len(), 4);
     assert_eq!(shown(&requests[2]).len(), 2);
     assert!(shown(&requests[3])[0].starts_with("[tool result: 1013 tokens"));
+    // What was found is a step: another attempt sends less at once, and whoever looks back too.
+    let mut steps = attempt.session.steps();
+    let narrowed = |step: &Arc<Step>| matches!(**step, Step::Narrowed { .. });
+    let at = steps.iter().position(narrowed).unwrap();
+    assert_eq!((at, steps.len()), (4, 5));
+    let mut again = narrow(u64::MAX);
+    steps.truncate(at + 1);
+    again.steps = steps;
+    let model = strict(1_500);
+    assert_eq!(&*run(&again, &model).await.unwrap().text, "done");
+    let requests = model.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(shown(&requests[0])[0].starts_with("[tool result: 1013 tokens"));
 
     let (attempt, model) = (narrow(u64::MAX), strict(1_000));
     let failure = run(&attempt, &model).await.unwrap_err();
@@ -549,4 +562,24 @@ async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
     let says = "context_overflow: model scripted: context_overflow; \
                 its window was taken for 128000 tokens";
     assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+}
+
+#[tokio::test]
+async fn what_a_failed_request_used_is_a_step() {
+    let wasted = Usage::free(Tokens(900), Tokens(1));
+    let (attempt, model) = (attempt(), Scripted::new([Act::Waste(wasted)]));
+    run(&attempt, &model).await.unwrap_err();
+    let steps = attempt.session.steps();
+    assert_eq!(*steps[0], Step::Spent(wasted));
+
+    // The next attempt counts it in, and asks as if nothing had been.
+    let mut again = super::tests::attempt();
+    again.steps = steps;
+    let model = Scripted::new([spent(Act::say("none"), 100, 7)]);
+    let answer = run(&again, &model).await.unwrap();
+    assert_eq!(
+        (answer.usage.input, answer.usage.output),
+        (Tokens(1_000), Tokens(8))
+    );
+    assert!(model.requests()[0].exchange.is_empty());
 }

@@ -168,6 +168,10 @@ impl TryFrom<Fact> for event::Fact {
                 call: call.into(),
                 decision: decision.into(),
             },
+            Fact::Measured { turn, calibration } => Self::Measured {
+                turn: TurnId::from_u128(turn),
+                calibration: calibration.into(),
+            },
             Fact::TopicsImported { decided, sealed } => Self::TopicsImported {
                 decided: decided.into_iter().map(Into::into).collect(),
                 sealed: message_ids(sealed),

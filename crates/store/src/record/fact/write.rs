@@ -161,6 +161,10 @@ impl TryFrom<&event::Fact> for Fact {
                 call: (*call).into(),
                 decision: decision.into(),
             },
+            Decided::Measured { turn, calibration } => Self::Measured {
+                turn: turn.as_u128(),
+                calibration: calibration.into(),
+            },
             Decided::TopicsImported { decided, sealed } => Self::TopicsImported {
                 decided: decided.iter().map(DecidedTopics::from).collect(),
                 sealed: message_ids(sealed),

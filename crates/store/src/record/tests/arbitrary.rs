@@ -258,6 +258,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
+            "Measured",
+            (turn_id(), calibration())
+                .prop_map(|(turn, calibration)| Fact::Measured { turn, calibration })
+                .boxed(),
+        ),
+        (
             "TurnKeyed",
             (id(TurnId::from_u128), text(), digest())
                 .prop_map(|(turn, name, request)| Fact::TurnKeyed {

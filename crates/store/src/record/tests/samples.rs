@@ -154,6 +154,17 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         (
+            "measured",
+            Fact::Measured {
+                turn: TURN,
+                calibration: Calibration {
+                    model: "anthropic/claude-opus-5".into(),
+                    ratio: Ppm(1_180_000),
+                    band: Ppm(10_000),
+                },
+            },
+        ),
+        (
             "turn_keyed",
             Fact::TurnKeyed {
                 turn: TURN,
@@ -382,6 +393,9 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         content: "message 7".into(),
         is_error: false,
     }]);
+    let narrowed = run::Step::Narrowed {
+        room: Tokens(12_000),
+    };
     let named = run::Step::Named {
         name: "fetch".into(),
         result: "[1]".into(),
@@ -443,6 +457,8 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         ("run_stepped_unpriced", stepped(unpriced)),
         ("run_stepped_tools", stepped(results)),
         ("run_stepped_named", stepped(named)),
+        ("run_stepped_narrowed", stepped(narrowed)),
+        ("run_stepped_spent", stepped(run::Step::Spent(USAGE))),
         ("run_retried", retried),
         ("run_ended_finished", ended(finished)),
         ("run_ended_failed", ended(failed)),

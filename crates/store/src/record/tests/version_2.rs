@@ -11,14 +11,15 @@ use super::{arbitrary, samples};
 use crate::codec;
 use crate::error::Fault;
 use crate::record::{decode, fact};
-use unisono_context::compaction::Step;
+use unisono_context::compaction::Step as PlanStep;
 use unisono_session::agent::Kind;
 use unisono_session::event::{Event, Fact, Outcome, Unwritten};
+use unisono_session::run::Step;
 
 /// Whether version 2 had such a fact.
 pub(super) fn knew(fact: &Fact) -> bool {
     match fact {
-        Fact::CompactionPlanned { plan, .. } => !matches!(plan.step, Step::Rewrite { .. }),
+        Fact::CompactionPlanned { plan, .. } => !matches!(plan.step, PlanStep::Rewrite { .. }),
         Fact::CameLate { .. }
         | Fact::SummariserUsed { .. }
         | Fact::Pinned { .. }
@@ -28,6 +29,7 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::TopicsDecided { .. }
         | Fact::TopicSealed { .. }
         | Fact::TopicsImported { .. }
+        | Fact::Measured { .. }
         | Fact::TurnKeyed { .. }
         | Fact::ToolRulesSet { .. }
         | Fact::ToolsCalled { .. }
@@ -46,6 +48,7 @@ pub(super) fn knew(fact: &Fact) -> bool {
             turn.work.checkpoint().is_none() && !wishes
         }
         Fact::Altered { turn, .. } => turn.is_some(),
+        Fact::RunStepped { step, .. } => !matches!(**step, Step::Narrowed { .. } | Step::Spent(_)),
         _ => true,
     }
 }

@@ -101,6 +101,7 @@ impl From<v2::Fact> for Fact {
             | v2::Fact::TopicsDecided { .. }
             | v2::Fact::TopicSealed { .. }
             | v2::Fact::TopicsImported { .. }
+            | v2::Fact::Measured { .. }
             | v2::Fact::TurnKeyed { .. }
             | v2::Fact::Pinned { .. }
             | v2::Fact::Unpinned { .. }
@@ -182,6 +183,9 @@ impl From<run2::Step> for run::Step {
             }),
             run2::Step::Tools(results) => Self::Tools(results),
             run2::Step::Named { name, result } => Self::Named { name, result },
+            run2::Step::Narrowed { .. } | run2::Step::Spent(_) => {
+                panic!("version 1 knew no such step")
+            }
         }
     }
 }

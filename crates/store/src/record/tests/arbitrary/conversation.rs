@@ -215,6 +215,10 @@ fn writing() -> impl Strategy<Value = Writing> {
     })
 }
 
+pub(super) fn calibration() -> impl Strategy<Value = Calibration> {
+    (text(), ppm(), ppm()).prop_map(|(model, ratio, band)| Calibration { model, ratio, band })
+}
+
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
     let work = prop_oneof![
         message().prop_map(|input| Work::Answer { input }),
@@ -240,8 +244,6 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
     let delegates = list((digest(), option::of(text())));
     let limits =
         any::<(u32, u32)>().prop_map(|(depth, live_runs)| DelegationLimits { depth, live_runs });
-    let calibration =
-        (text(), ppm(), ppm()).prop_map(|(model, ratio, band)| Calibration { model, ratio, band });
     (
         turn_id(),
         text(),
@@ -251,7 +253,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         digest(),
         delegates,
         list(tool),
-        (list(digest()), list(calibration), limits),
+        (list(digest()), list(calibration()), limits),
     )
         .prop_map(
             |(id, branch, work, policy, safety, lead, delegates, tools, more)| AcceptedTurn {

@@ -73,6 +73,8 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
         reply().prop_map(run::Step::Model),
         list(result).prop_map(run::Step::Tools),
         (text(), text()).prop_map(|(name, result)| run::Step::Named { name, result }),
+        tokens().prop_map(|room| run::Step::Narrowed { room }),
+        usage().prop_map(run::Step::Spent),
     ]
 }
 

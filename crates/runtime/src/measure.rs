@@ -1,0 +1,76 @@
+//! What the provider of an agent's model counts for a context.
+
+use std::sync::Arc;
+
+use unisono_context::{Snapshot, Tokens};
+use unisono_model::language::{self, CacheWarm, LanguageModel, Listener, Request};
+use unisono_model::prompt::{Group, Persona, Shared};
+use unisono_session::Definition;
+
+use crate::agent::llm::scales;
+use crate::tokenizer;
+
+/// What the provider counts for a context with the agent's persona and nothing else; none where it
+/// cannot be asked that. Takes time.
+///
+/// # Errors
+/// The model cannot be asked, or does not answer.
+pub async fn whole(
+    model: &dyn LanguageModel,
+    agent: &Definition,
+    snapshot: Arc<Snapshot>,
+) -> Result<Option<Tokens>, language::Error> {
+    model.count(request(model, agent, snapshot)).await
+}
+
+/// The same without the persona, which is estimated.
+pub(crate) async fn context(
+    model: &dyn LanguageModel,
+    agent: &Definition,
+    snapshot: Arc<Snapshot>,
+) -> Result<Option<Tokens>, language::Error> {
+    let request = request(model, agent, snapshot);
+    let (persona, messages) = scales::assignment(&request);
+    let limits = agent.limits;
+    let counting = tokio::task::spawn_blocking(move || {
+        let counts = tokenizer::count(&[persona], limits.encoding);
+        counts.into_iter().map(|count| count.tokens).sum::<Tokens>()
+    });
+    let own = counting.await.unwrap_or_default() + limits.per_message.times(messages);
+    let counted = model.count(request).await?;
+    Ok(counted.map(|tokens| tokens.minus(own)))
+}
+
+fn request(model: &dyn LanguageModel, agent: &Definition, snapshot: Arc<Snapshot>) -> Request {
+    let (tools, group) = (snapshot.preamble().tools().clone(), Group::Shared);
+    let shared = Shared {
+        snapshot: Some(&snapshot),
+        group: &group,
+        tools: &tools,
+        output_schema: agent.output_schema.as_deref(),
+    };
+    Request {
+        prefix: model.render(&shared),
+        group,
+        snapshot: Some(snapshot.clone()),
+        tools,
+        output_schema: agent.output_schema.clone(),
+        persona: Persona {
+            agent: agent.id.clone(),
+            description: agent.description.clone(),
+            instructions: agent.instructions.clone(),
+        },
+        allowed: agent.tools.as_slice().into(),
+        colleagues: Arc::from([]),
+        task: "".into(),
+        results: Arc::from([]),
+        exchange: Vec::new(),
+        wrap_up: None,
+        max_output: agent.limits.max_output,
+        temperature_milli: agent.temperature_milli,
+        cache_warm: CacheWarm::Off,
+        peers: 1,
+        place: 0,
+        listener: Listener::NONE,
+    }
+}

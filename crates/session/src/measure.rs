@@ -1,0 +1,183 @@
+//! When a provider is asked for its own count of a context: where its tokens are only estimated, and
+//! whether the context is compacted, or fits, lies within the error of the estimate.
+
+use std::sync::Arc;
+
+use unisono_context::budget::Budget;
+use unisono_context::policy::Policy;
+use unisono_context::view::View;
+use unisono_context::{Ppm, Snapshot, Tokens, TurnId};
+
+use crate::agent::Definition;
+use crate::due;
+use crate::event::{Calibration, Work};
+use crate::state::State;
+use crate::turn::{Phase, Turn};
+
+/// How far a count of the provider's may be off: it grows by what its agents are told besides.
+const MEASURED_BAND: Ppm = Ppm::percent(1);
+/// Millionths in one.
+const ONE: u128 = 1_000_000;
+
+/// A context to be counted by its provider.
+#[derive(Clone, Debug)]
+pub struct MeasureRequest {
+    /// For this turn.
+    pub turn: TurnId,
+    /// The agent whose model's count it is.
+    pub agent: Arc<Definition>,
+    /// The context as it would be frozen now.
+    pub snapshot: Arc<Snapshot>,
+    /// What it is estimated to have, system text and tools included.
+    pub estimated: Tokens,
+}
+
+/// The first agent for whose model the error of the estimate decides, of those nobody was asked
+/// about.
+pub(crate) fn wanted(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tokens)> {
+    let begins = turn.steps_planned == 0 && matches!(turn.phase, Phase::Preparing);
+    let answers = matches!(turn.accepted.work, Work::Answer { .. });
+    let calibrations = &turn.accepted.calibrations;
+    if !begins || !answers || calibrations.len() == turn.measured.len() {
+        return None;
+    }
+    let uncounted = |encoding| !due::counted(state, turn, encoding);
+    if turn.encodings().into_iter().any(uncounted) {
+        return None;
+    }
+    let view = state.view(state.tree.head(&turn.accepted.branch)?, true)?;
+    let open = calibrations
+        .iter()
+        .filter(|known| !turn.measured.contains(&known.model));
+    open.into_iter().find_map(|known| {
+        let tightest = tightest(turn, &known.model)?;
+        let tokens = straddles(state, turn, &view, tightest, known)?;
+        Some((tightest.clone(), tokens))
+    })
+}
+
+/// Of the agents with that model that are given the context, the one that leaves least.
+fn tightest<'t>(turn: &'t Turn, model: &str) -> Option<&'t Arc<Definition>> {
+    let members = turn.members().filter(|agent| *agent.model == *model);
+    members.min_by_key(|agent| agent.limits.window.minus(agent.limits.max_output))
+}
+
+/// The estimate of the context, where its error decides.
+fn straddles(
+    state: &State,
+    turn: &Turn,
+    view: &View<'_>,
+    agent: &Definition,
+    known: &Calibration,
+) -> Option<Tokens> {
+    let preamble = state.preamble_counts(&turn.preamble);
+    let fixed = preamble.get(agent.limits.encoding)?;
+    let whole = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
+    let budget = |usable: Tokens| Budget {
+        usable: usable.minus(fixed.at_most),
+        ..whole
+    };
+    let (low, high) = (
+        budget(known.estimated(whole.usable)),
+        budget(at_best(known, whole.usable)),
+    );
+    let policy = &turn.accepted.policy;
+    let tokens = view.effective(&low)?.tokens;
+    let decides = limit(policy, &low) < tokens && tokens <= limit(policy, &high);
+    decides.then(|| tokens + fixed.tokens)
+}
+
+/// Above that it is compacted, or does not fit.
+fn limit(policy: &Policy, budget: &Budget) -> Tokens {
+    let trigger = policy.trigger_amount(budget).unwrap_or(budget.usable);
+    trigger.min(budget.usable)
+}
+
+/// The estimated tokens that may be no more than so many of the provider's, rounded up.
+fn at_best(known: &Calibration, tokens: Tokens) -> Tokens {
+    let share = ONE.saturating_sub(u128::from(known.band.0)).max(1);
+    let per_token = u128::from(known.ratio.0.max(1)) * share;
+    let estimated = (u128::from(tokens.0) * ONE * ONE).div_ceil(per_token);
+    Tokens(u64::try_from(estimated).unwrap_or(u64::MAX))
+}
+
+/// What is known of a model once its provider counted so many tokens where so many were estimated;
+/// what was known before where it did not.
+pub(crate) fn measured(
+    before: &Calibration,
+    estimated: Tokens,
+    reported: Option<Tokens>,
+) -> Calibration {
+    let Some(reported) = reported.filter(|tokens| *tokens > Tokens::ZERO) else {
+        return before.clone();
+    };
+    let ratio = u128::from(reported.0) * ONE / u128::from(estimated.0.max(1));
+    Calibration {
+        model: before.model.clone(),
+        ratio: Ppm(u32::try_from(ratio).unwrap_or(u32::MAX)),
+        band: before.band.min(MEASURED_BAND),
+    }
+}
+
+impl State {
+    /// What the turn waits to have counted by a provider.
+    pub(crate) fn measure_request(&self, turn: TurnId) -> Option<MeasureRequest> {
+        let open = self.turns.get(&turn)?;
+        let (agent, estimated) = wanted(self, open)?;
+        let view = self.view(self.tree.head(&open.accepted.branch)?, true)?;
+        Some(MeasureRequest {
+            turn,
+            agent,
+            snapshot: Arc::new(Snapshot::freeze(&view, open.preamble.clone())),
+            estimated,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a count makes of what was known.
+
+    use super::*;
+
+    fn known(ratio: u32, band: u32) -> Calibration {
+        Calibration {
+            model: "fake/model".into(),
+            ratio: Ppm(ratio),
+            band: Ppm(band),
+        }
+    }
+
+    #[test]
+    fn a_count_takes_the_place_of_what_was_estimated() {
+        let before = known(1_000_000, 200_000);
+        let rows = [
+            (1_000, Some(1_200), (1_200_000, 10_000)),
+            (1_000, Some(800), (800_000, 10_000)),
+            (1_000, Some(0), (1_000_000, 200_000)),
+            (1_000, None, (1_000_000, 200_000)),
+            (0, Some(u64::MAX), (u32::MAX, 10_000)),
+        ];
+        for (estimated, reported, (ratio, band)) in rows {
+            let after = measured(&before, Tokens(estimated), reported.map(Tokens));
+            assert_eq!(after, known(ratio, band), "{estimated} {reported:?}");
+        }
+        let narrow = known(900_000, 5_000);
+        assert_eq!(measured(&narrow, Tokens(10), Some(Tokens(9))), narrow);
+    }
+
+    #[test]
+    fn at_best_an_estimate_is_too_large_by_the_whole_band() {
+        let rows = [
+            (1_000_000, 0, 1_000, 1_000),
+            (1_000_000, 200_000, 1_000, 1_250),
+            (1_250_000, 200_000, 1_000, 1_000),
+            (1_000_000, 1_000_000, 1, 1_000_000),
+            (1_000_000, 4_000_000, 1, 1_000_000),
+        ];
+        for (ratio, band, tokens, expected) in rows {
+            let best = at_best(&known(ratio, band), Tokens(tokens));
+            assert_eq!(best, Tokens(expected), "{ratio} {band}");
+        }
+    }
+}

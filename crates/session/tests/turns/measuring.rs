@@ -1,0 +1,119 @@
+//! A provider is asked for its count where the error of the estimate decides, and nowhere else.
+
+use unisono_context::{Ppm, Tokens};
+use unisono_session::event::{Calibration, Fact};
+use unisono_session::machine::NewTurn;
+use unisono_session::measure::MeasureRequest;
+use unisono_session::{Effect, Input};
+
+use crate::shell::{Shell, agent, compacting, count, measured, team, turn_id};
+
+/// Above what any context here has.
+const NEVER: u64 = 1_000_000;
+
+fn known(ratio: f64, band: u32) -> Calibration {
+    Calibration {
+        model: agent("lead").model,
+        ratio: Ppm((ratio * 1e6) as u32),
+        band: Ppm(band),
+    }
+}
+
+/// A turn above that trigger whose model is known so far; all is counted.
+fn counted(known: Calibration, trigger: u64) -> Shell {
+    let mut shell = Shell::with(12);
+    shell.accept(NewTurn {
+        calibrations: vec![known],
+        ..compacting(0, team(agent("lead"), []), trigger)
+    });
+    loop {
+        let at = |effect: &Effect| matches!(effect, Effect::Count(_));
+        let Some(at) = shell.waiting.iter().position(at) else {
+            return shell;
+        };
+        let Effect::Count(request) = shell.waiting.remove(at) else {
+            unreachable!();
+        };
+        shell.feed(count(&request)).unwrap();
+    }
+}
+
+fn asked(shell: &mut Shell) -> Option<MeasureRequest> {
+    let at = |effect: &Effect| matches!(effect, Effect::Measure(_));
+    let at = shell.waiting.iter().position(at)?;
+    match shell.waiting.remove(at) {
+        Effect::Measure(request) => Some(*request),
+        _ => None,
+    }
+}
+
+/// The ratio at which the estimate of the context is just what the window leaves: 1,800 tokens.
+fn even() -> f64 {
+    let shell = counted(known(0.001, 0), NEVER);
+    let state = shell.state();
+    let turn = state.turn(turn_id(0)).unwrap();
+    let preamble = state.preamble_counts(&turn.preamble);
+    let budgets = turn.budgets(preamble).unwrap();
+    let budget = budgets.iter().next().unwrap();
+    let view = state.view(state.tree().head("main").unwrap(), true);
+    let context = view.unwrap().effective(budget).unwrap().tokens;
+    let fixed = preamble.get(budget.encoding).unwrap().tokens;
+    1_800.0 / (context + fixed).0 as f64
+}
+
+#[test]
+fn only_an_error_that_decides_is_asked_about() {
+    let even = even();
+    let rows = [
+        (1.0, 200_000, NEVER, true),
+        (0.9, 200_000, NEVER, true),
+        (1.2, 200_000, NEVER, true),
+        // It fits, or does not, however far the estimate is off.
+        (0.7, 200_000, NEVER, false),
+        (1.4, 200_000, NEVER, false),
+        (0.9, 10_000, NEVER, false),
+        // It is compacted in any case: its trigger is an amount.
+        (1.0, 200_000, 10, false),
+    ];
+    for (ratio, band, trigger, expected) in rows {
+        let mut shell = counted(known(even * ratio, band), trigger);
+        let asked = asked(&mut shell);
+        assert_eq!(asked.is_some(), expected, "{ratio} {band} {trigger}");
+        let waits = shell.facts("frozen").len() + shell.facts("compaction_planned").len() == 0;
+        assert_eq!(waits, expected);
+    }
+}
+
+#[test]
+fn what_the_provider_counts_decides_and_is_recorded() {
+    // By the estimate it may not fit. The count is one of so many hundredths of the window's.
+    for (hundredths, compacts) in [(Some(80), false), (Some(120), true), (None, true)] {
+        let mut shell = counted(known(even(), 200_000), NEVER);
+        let request = asked(&mut shell).unwrap();
+        let reported = hundredths.map(|part| 1_800 * part / 100);
+        shell.feed(measured(&request, reported)).unwrap();
+        let planned = !shell.facts("compaction_planned").is_empty();
+        assert_eq!(planned, compacts, "{hundredths:?}");
+        let [Fact::Measured { calibration, .. }] = shell.facts("measured")[..] else {
+            panic!("{:?}", shell.facts("measured"));
+        };
+        let band = if reported.is_some() { 10_000 } else { 200_000 };
+        assert_eq!(calibration.band, Ppm(band));
+        // It is asked once for each model of a turn, and an answer that comes again is none.
+        assert!(asked(&mut shell).is_none());
+        shell.feed(measured(&request, Some(7))).unwrap();
+        assert_eq!(shell.facts("measured").len(), 1);
+        shell.prepare();
+        assert_eq!(shell.facts("frozen").len(), 1);
+    }
+}
+
+#[test]
+fn a_count_that_nobody_answered_is_asked_for_again_after_a_crash() {
+    let mut shell = counted(known(even(), 200_000), NEVER).recovered();
+    let request = asked(&mut shell).unwrap();
+    assert!(request.estimated > Tokens::ZERO);
+    shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
+    shell.feed(measured(&request, Some(9))).unwrap();
+    assert!(shell.facts("measured").is_empty(), "it came too late");
+}
