@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::session::main_branch;
-use crate::turn::{Turn, yes};
+use crate::turn::{Settings, Turn, yes};
 
 /// A checkpoint: a stored summary and what it stands for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -93,7 +93,7 @@ pub struct Restoring {
 }
 
 /// A request to compact a branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCompaction {
     /// The branch.
@@ -116,6 +116,10 @@ pub struct NewCompaction {
     /// How many tokens of the newest messages stay.
     #[serde(default)]
     pub keep_tokens: Option<u64>,
+    /// Settings for this compaction alone, as of a turn.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    #[schema(value_type = Object)]
+    pub settings: Settings,
     /// Whether to wait for the end; otherwise the turn is accepted and can be followed.
     #[serde(default = "yes")]
     pub wait: bool,
@@ -192,7 +196,7 @@ pub struct NewText {
 }
 
 /// A request to have a summary written anew.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Anew {
     /// What its writer is told besides.
@@ -205,6 +209,10 @@ pub struct Anew {
     /// What is done where no model writes one that can be taken.
     #[serde(default)]
     pub on_failure: OnFailure,
+    /// Settings for this alone, as of a turn.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    #[schema(value_type = Object)]
+    pub settings: Settings,
     /// The branch in whose context the checkpoint stands.
     #[serde(default = "main_branch")]
     pub branch: String,

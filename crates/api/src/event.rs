@@ -31,4 +31,7 @@ pub struct Progress {
     pub turn: Option<String>,
     /// What is said.
     pub text: String,
+    /// Whether something did not work.
+    #[serde(default)]
+    pub trouble: bool,
 }

@@ -1,12 +1,16 @@
 //! What is asked of a session, and what came of it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::compaction::{Anew, NewCompaction, NewText, TakeBack};
 use crate::session::main_branch;
 
 /// A task for a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTurn {
     /// What is to be done.
@@ -21,9 +25,70 @@ pub struct NewTurn {
     /// lead alone.
     #[serde(default)]
     pub agents: Option<Vec<String>>,
+    /// Settings for this turn alone, by key, dotted: those that can be changed while the daemon
+    /// runs, and `models.default`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Object)]
+    pub settings: Settings,
     /// Whether to wait for the answer; otherwise the turn is accepted and can be followed.
     #[serde(default = "yes")]
     pub wait: bool,
+}
+
+/// Settings by key, dotted.
+pub type Settings = BTreeMap<String, Value>;
+
+/// All that a session can be asked for, each of which becomes a turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Asked {
+    /// A task.
+    Task(NewTurn),
+    /// A summary of what is older.
+    Compact(NewCompaction),
+    /// Another text for a checkpoint's summary.
+    Edit {
+        /// The checkpoint's number or id.
+        #[serde(skip)]
+        checkpoint: String,
+        /// The text.
+        #[serde(flatten)]
+        new: NewText,
+    },
+    /// A checkpoint's summary written anew.
+    Regenerate {
+        /// The checkpoint's number or id.
+        #[serde(skip)]
+        checkpoint: String,
+        /// How.
+        #[serde(flatten)]
+        new: Anew,
+    },
+    /// A checkpoint taken back.
+    Restore {
+        /// The checkpoint's number or id.
+        #[serde(skip)]
+        checkpoint: String,
+        /// Where.
+        #[serde(flatten)]
+        new: TakeBack,
+    },
+}
+
+impl Asked {
+    /// The route that takes it.
+    pub fn route(&self, session: &str) -> String {
+        let of = |checkpoint: &str, what: &str| {
+            format!("/v1/sessions/{session}/checkpoints/{checkpoint}/{what}")
+        };
+        match self {
+            Asked::Task(_) => format!("/v1/sessions/{session}/turns"),
+            Asked::Compact(_) => format!("/v1/sessions/{session}/compactions"),
+            Asked::Edit { checkpoint, .. } => of(checkpoint, "edit"),
+            Asked::Regenerate { checkpoint, .. } => of(checkpoint, "regenerate"),
+            Asked::Restore { checkpoint, .. } => of(checkpoint, "restore"),
+        }
+    }
 }
 
 pub(crate) fn yes() -> bool {

@@ -12,26 +12,16 @@ use unisono_daemon::http::Running;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
-use unisono_search::Search;
 use unisono_store::{Error, Journal, Memory, Salvage};
 
 use crate::args::Global;
+use crate::host::{self, Host, Where};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
-use crate::remote;
 use crate::sessions::Sessions;
 
-/// Where a store is open.
-#[derive(Debug)]
-pub(crate) enum Where {
-    /// In this process.
-    Here(Opened),
-    /// In a daemon, which answers.
-    There(Client),
-}
-
 /// A client of a daemon that holds a store.
-fn client(running: &Running) -> Result<Client> {
+pub(crate) fn client(running: &Running) -> Result<Client> {
     let (url, file) = (&running.url, running.token_file.display());
     let token = std::fs::read_to_string(&running.token_file).map_err(|error| {
         let problem = format!(
@@ -88,34 +78,20 @@ impl App {
 
     /// Opens the store to read it. One that does not exist is empty, and is not made.
     pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
-        if setup.loaded.config.store.path.exists() {
-            let journal = match self.store_or_daemon(setup).await? {
-                Where::Here(opened) => opened.journal,
-                Where::There(client) => remote::journal(client),
-            };
-            return Ok(Sessions::new(journal));
-        }
-        Ok(Sessions::new(Journal::new(Arc::new(Memory::new()))))
+        Ok(self.store_or_nothing(setup).await?.sessions())
     }
 
-    /// Opens the store to search it. One that does not exist is empty, and is not made.
-    pub(crate) async fn search(&self, setup: &Setup) -> Result<(Sessions, Search)> {
+    /// Opens the store where something in it is to be changed. One that does not exist is empty,
+    /// and is not made.
+    pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
         if setup.loaded.config.store.path.exists() {
-            let opened = match self.store_or_daemon(setup).await? {
-                Where::Here(opened) => opened,
-                Where::There(client) => {
-                    // The daemon writes the index on disk.
-                    let journal = remote::journal(client);
-                    let search = Search::in_memory(journal.clone());
-                    return Ok((Sessions::new(journal), search));
-                }
-            };
-            let search = opened.search(setup)?;
-            return Ok((Sessions::new(opened.journal), search));
+            return self.store_or_daemon(setup).await;
         }
-        let journal = Journal::new(Arc::new(Memory::new()));
-        let search = Search::in_memory(journal.clone());
-        Ok((Sessions::new(journal), search))
+        Ok(Where::Here(Opened {
+            journal: Journal::new(Arc::new(Memory::new())),
+            directory: None,
+            salvage: None,
+        }))
     }
 
     /// The store's directory, which must be there.
@@ -137,6 +113,11 @@ impl App {
         Ok(opened)
     }
 
+    /// Whether a daemon says that it has the store open.
+    pub(crate) fn has_daemon(&self, setup: &Setup) -> bool {
+        Running::of(&setup.loaded.config.store.path).is_some()
+    }
+
     /// Opens the store, or finds the daemon that has it open.
     pub(crate) async fn store_or_daemon(&self, setup: &Setup) -> Result<Where> {
         let path = &setup.loaded.config.store.path;
@@ -149,18 +130,35 @@ impl App {
             }
             Err(error) => error,
         };
-        match &held {
-            Error::Held { pid, .. } => match Running::of(path).filter(|r| Some(r.pid) == *pid) {
-                Some(running) => Ok(Where::There(client(&running)?)),
-                None => Err(held.into()),
-            },
-            _ => Err(held.into()),
+        match self.holder(setup, &held) {
+            Some(running) => Ok(Where::There(client(&running)?)),
+            None => Err(held.into()),
         }
+    }
+
+    /// The daemon that has the store, where that is why it cannot be opened.
+    pub(crate) fn holder(&self, setup: &Setup, error: &Error) -> Option<Running> {
+        let Error::Held { pid, .. } = error else {
+            return None;
+        };
+        let running = Running::of(&setup.loaded.config.store.path)?;
+        (Some(running.pid) == *pid).then_some(running)
     }
 
     /// Starts a daemon on a store that is open.
     pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Daemon> {
         Ok(Daemon::on(opened, setup, self.kinds.clone()).await?)
+    }
+
+    /// Who works on the sessions of a store: this process from now on, or the daemon that has it.
+    pub(crate) async fn host(&self, store: Where, setup: Setup) -> Result<Host> {
+        Ok(match store {
+            Where::Here(opened) => Host::Here(Box::new(self.daemon(opened, setup).await?)),
+            Where::There(client) => {
+                let flags = host::flags(&setup);
+                Host::There { client, flags }
+            }
+        })
     }
 
     /// What a repair saved and lost.

@@ -6,6 +6,7 @@ use unisono_runtime::clock;
 use unisono_session::Machine;
 use unisono_session::run::calls::{Decision, Status, Waiting};
 
+use crate::host::Where;
 use crate::problem::{Problem, Result};
 use crate::sessions::{Sessions, is_meant, only, unfit};
 use crate::show;
@@ -22,8 +23,16 @@ pub(crate) struct Open {
 }
 
 /// The calls that wait in one session, as they are once somebody works on it: one that was being
-/// made when the program was killed is in doubt.
-async fn of_session(sessions: &Sessions, id: SessionId) -> Result<Vec<Open>> {
+/// made when the program was killed is in doubt. Where a daemon works on it, they are as they are.
+async fn of_session(store: &Where, sessions: &Sessions, id: SessionId) -> Result<Vec<Open>> {
+    let open = |waiting| Open {
+        session: id,
+        waiting,
+    };
+    if store.is_there() {
+        let state = sessions.state(id).await?;
+        return Ok(state.waiting_calls().map(open).collect());
+    }
     let mut events = Vec::new();
     sessions
         .read(id, |event| {
@@ -34,31 +43,27 @@ async fn of_session(sessions: &Sessions, id: SessionId) -> Result<Vec<Open>> {
     let recovered = Machine::recover(&events, clock::now());
     let seq = events.len() as u64;
     let (machine, _) = recovered.map_err(|error| unfit(id, seq, &error))?;
-    let waiting = machine.state().waiting_calls();
-    let open = waiting.map(|waiting| Open {
-        session: id,
-        waiting,
-    });
-    Ok(open.collect())
+    Ok(machine.state().waiting_calls().map(open).collect())
 }
 
 /// All that wait, of one session or of every one, the oldest first.
-pub(crate) async fn open(sessions: &Sessions, session: Option<&str>) -> Result<Vec<Open>> {
+pub(crate) async fn open(store: &Where, session: Option<&str>) -> Result<Vec<Open>> {
+    let sessions = store.sessions();
     let ids = match session {
         Some(name) => vec![sessions.find(name).await?],
         None => sessions.journal().unfinished().await?,
     };
     let mut all = Vec::new();
     for id in ids {
-        all.extend(of_session(sessions, id).await?);
+        all.extend(of_session(store, &sessions, id).await?);
     }
     all.sort_by_key(|open| (open.waiting.call.asked_at, open.waiting.place));
     Ok(all)
 }
 
 /// The call of that id, or of a start or end of one that no other has.
-pub(crate) async fn find(sessions: &Sessions, name: &str) -> Result<Open> {
-    let mut all = open(sessions, None).await?;
+pub(crate) async fn find(store: &Where, name: &str) -> Result<Open> {
+    let mut all = open(store, None).await?;
     all.retain(|open| is_meant(name, &open.waiting.id));
     only(name, "call that waits for a person", &all)
         .map_err(|problem| problem.hint("`unisono approvals list` shows those there are"))
@@ -143,8 +148,7 @@ pub(crate) fn read(status: &Status, line: &str) -> Option<Decision> {
 }
 
 /// Why a decision was not taken.
-pub(crate) fn not_taken(error: unisono_runtime::Error) -> Problem {
-    let problem = Problem::from(error);
+pub(crate) fn not_taken(problem: Problem) -> Problem {
     match problem.hint {
         Some(_) => problem,
         None => problem.hint("`unisono approvals list` shows those that wait"),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unisono_context::policy::Preset;
+use unisono_daemon::ask::Ask;
 use unisono_daemon::config::Override;
 use unisono_session::event::{Unwritten, Writing};
 
@@ -156,6 +157,73 @@ impl Compaction {
     }
 }
 
+/// Who works on what is asked, and when its conversation is compacted.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Workers {
+    /// The agents that work on it, in place of the configured ones; empty: the lead alone
+    #[arg(long, short, value_name = "A,B=TASK")]
+    agents: Vec<String>,
+    /// The agent that answers
+    #[arg(long, value_name = "AGENT")]
+    lead: Option<String>,
+    /// The model of agents that name none: provider/model, or extractive
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    #[command(flatten)]
+    compaction: Compaction,
+}
+
+impl Workers {
+    /// What of it are settings.
+    pub(crate) fn overrides(&self) -> Vec<Override> {
+        let model = self.model.iter();
+        let model = model.map(|name| Override::new("--model", "models.default", name));
+        let compaction = self.compaction.overrides().into_iter();
+        compaction.chain(model).collect()
+    }
+
+    /// Has others work; none: as configured.
+    pub(crate) fn choose(&mut self, agents: Option<String>) {
+        self.agents = agents.into_iter().collect();
+    }
+
+    /// The agents that are named, each `agent` or `agent=task`; none: as configured.
+    pub(crate) fn named(&self) -> Option<Vec<String>> {
+        let named = self.agents.iter().flat_map(|text| assignments(text));
+        (!self.agents.is_empty()).then(|| named.collect())
+    }
+
+    /// Gives them what is asked.
+    pub(crate) fn given(&self, ask: Ask) -> Ask {
+        let ask = match &self.lead {
+            Some(lead) => ask.lead(lead.as_str()),
+            None => ask,
+        };
+        match self.named() {
+            Some(agents) => ask.agents(agents),
+            None => ask,
+        }
+    }
+}
+
+/// Splits `a,b=task` where a comma is followed by something else than a space.
+fn assignments(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for piece in text.split(',') {
+        match all.last_mut() {
+            Some(last) if piece.is_empty() || piece.starts_with(char::is_whitespace) => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => all.push(piece.to_owned()),
+        }
+    }
+    all.retain(|spec| !spec.trim().is_empty());
+    all.iter_mut()
+        .for_each(|spec| *spec = spec.trim_end_matches(',').trim().to_owned());
+    all
+}
+
 /// A number of tokens: `12000`, `12_000` or `12k`.
 pub(crate) fn tokens(text: &str) -> std::result::Result<u64, String> {
     let plain = text.replace('_', "");
@@ -271,6 +339,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn agents_are_split_at_commas_but_tasks_keep_theirs() {
+        assert_eq!(assignments("a,b,c"), ["a", "b", "c"]);
+        assert_eq!(
+            assignments("a=only money, not time,b"),
+            ["a=only money, not time", "b"]
+        );
+        assert_eq!(assignments("a=x"), ["a=x"]);
+        assert_eq!(assignments("a,b,"), ["a", "b"]);
+        assert!(assignments("").is_empty());
     }
 
     #[test]

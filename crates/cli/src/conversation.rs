@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
 use unisono_context::Digest;
 use unisono_daemon::transcript::{self, Format, Options, Parsed, Stamps};
@@ -95,6 +94,12 @@ impl Source {
         Digest::of_bytes(&self.bytes).to_string()
     }
 
+    /// The last part of its name.
+    pub(crate) fn file_name(&self) -> String {
+        let file = Path::new(&self.name).file_name();
+        file.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into())
+    }
+
     /// The conversation, labelled; tells what was left out or may not be meant.
     pub(crate) fn conversation(
         &self,
@@ -119,11 +124,7 @@ impl Source {
         }
         let mut import = parsed.import;
         import.labels.insert(DIGEST.into(), self.digest().into());
-        let file = Path::new(&self.name)
-            .file_name()
-            .map(|name| name.to_string_lossy());
-        let file: Arc<str> = file.map_or_else(|| self.name.as_str().into(), |name| (&*name).into());
-        import.labels.insert(NAME.into(), file);
+        import.labels.insert(NAME.into(), self.file_name().into());
         Ok(import)
     }
 }

@@ -31,6 +31,7 @@ mod args;
 mod ask;
 mod commands;
 mod conversation;
+mod host;
 mod live;
 mod output;
 mod problem;

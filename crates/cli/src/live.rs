@@ -3,18 +3,18 @@
 
 mod answer;
 mod asking;
+mod feed;
 mod follow;
 mod member;
 mod notice;
 pub(crate) mod open;
 mod report;
 mod screen;
-mod there;
 mod watch;
 
 pub(crate) use answer::Answer;
+pub(crate) use feed::Feed;
 pub(crate) use follow::{End, Interrupt, Interrupts, Limits, follow};
 pub(crate) use report::{conclude, ending, report};
 pub(crate) use screen::Screen;
-pub(crate) use there::follow_there;
 pub(crate) use watch::Watch;

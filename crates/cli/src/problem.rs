@@ -7,6 +7,11 @@ use unisono_daemon::daemon;
 use unisono_daemon::diagnostic::Diagnostics;
 use unisono_store::Error as StoreError;
 
+use crate::remote;
+
+/// What to ask where a daemon does not answer.
+const STILL_RUNNING: &str = "is it still running? what it had on disk is whole";
+
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -52,7 +57,7 @@ impl Problem {
         Problem::of(exit, "")
     }
 
-    fn of(exit: Exit, message: impl Display) -> Problem {
+    pub(crate) fn of(exit: Exit, message: impl Display) -> Problem {
         Problem {
             exit,
             message: message.to_string(),
@@ -79,12 +84,19 @@ impl Problem {
     }
 }
 
+/// A verb that needs the store for itself while a daemon has it.
+pub(crate) fn alone(what: &str, url: &str) -> Problem {
+    let problem = format!("{what} a store that nobody uses, and the daemon at {url} has it open");
+    Problem::failed(problem)
+        .hint("stop the daemon, then call again; or name another store (--store DIR)")
+}
+
 impl From<ClientError> for Problem {
     fn from(error: ClientError) -> Problem {
         let what = error.to_string();
         match error {
             ClientError::Unreachable { .. } => {
-                Problem::of(Exit::Unreachable, what).hint("is it still running?")
+                Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING)
             }
             ClientError::Problem(problem) => match problem.status {
                 400..500 => Problem::with_hint_of(Exit::Usage, &what),
@@ -110,6 +122,10 @@ impl From<StoreError> for Problem {
                     .hint("wait until it is done or stop it, or use another store (--store DIR)"),
                 None => Problem::failed(what),
             },
+            StoreError::Engine {
+                doing: remote::REACH,
+                ..
+            } => Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING),
             _ => Problem::with_hint_of(Exit::Failed, &what),
         }
     }

@@ -12,6 +12,9 @@ use unisono_store::{
     SessionInfo,
 };
 
+/// What fails where the daemon cannot be reached.
+pub(crate) const REACH: &str = "read the store through its daemon";
+
 /// The store of a daemon.
 #[derive(Debug)]
 struct Remote(Client);
@@ -23,8 +26,12 @@ pub(crate) fn journal(client: Client) -> Journal {
 
 impl Remote {
     fn failed(error: &ClientError) -> Error {
+        let doing = match error {
+            ClientError::Unreachable { .. } => REACH,
+            ClientError::Problem(_) | ClientError::Answer { .. } => "read the store",
+        };
         Error::Engine {
-            doing: "read the store through its daemon",
+            doing,
             reason: error.to_string(),
         }
     }

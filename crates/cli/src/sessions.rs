@@ -93,9 +93,18 @@ impl Sessions {
     pub(crate) async fn read(
         &self,
         id: SessionId,
+        take: impl FnMut(&Event) -> Result<bool>,
+    ) -> Result<()> {
+        self.read_after(id, 0, take).await
+    }
+
+    async fn read_after(
+        &self,
+        id: SessionId,
+        known: u64,
         mut take: impl FnMut(&Event) -> Result<bool>,
     ) -> Result<()> {
-        let mut next = 1;
+        let mut next = known + 1;
         loop {
             let page = self.journal.read(id, next, PAGE).await?;
             for (seq, event) in &page {
@@ -113,14 +122,19 @@ impl Sessions {
     /// The state of a session, as its journal has it.
     pub(crate) async fn state(&self, id: SessionId) -> Result<State> {
         let mut state = State::default();
-        self.read(id, |event| {
+        self.catch_up(id, &mut state).await?;
+        Ok(state)
+    }
+
+    /// Takes over what the journal has of a session after what its state knows.
+    pub(crate) async fn catch_up(&self, id: SessionId, state: &mut State) -> Result<()> {
+        self.read_after(id, state.events(), |event| {
             let seq = state.events() + 1;
             let applied = state.apply(event);
             applied.map_err(|error| unfit(id, seq, &error))?;
             Ok(true)
         })
-        .await?;
-        Ok(state)
+        .await
     }
 
     /// Closes the store.

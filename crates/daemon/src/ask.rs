@@ -1,5 +1,7 @@
 //! What a person asks of a session, as a turn with its agents and its policy.
 
+mod request;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ use unisono_session::tool::{Rules, allows};
 use uuid::Uuid;
 
 use crate::agents::Error;
-use crate::config::Resolved;
+use crate::config::{Override, Resolved};
 use crate::context;
 use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
@@ -34,6 +36,7 @@ pub struct Ask {
     lead: Option<String>,
     agents: Option<Vec<String>>,
     key: Option<RequestKey>,
+    settings: Vec<Override>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +99,7 @@ impl Ask {
             lead: None,
             agents: None,
             key: None,
+            settings: Vec::new(),
         }
     }
 
@@ -113,13 +117,25 @@ impl Ask {
         self
     }
 
+    /// With settings of its own, which win over all others.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Vec<Override>) -> Ask {
+        self.settings = settings;
+        self
+    }
+
+    /// Its own settings.
+    pub(crate) fn settings(&self) -> &[Override] {
+        &self.settings
+    }
+
     /// The key it is asked under.
     pub(crate) fn key(&self) -> Option<&RequestKey> {
         self.key.as_ref()
     }
 
     /// The branch it is asked of.
-    pub(crate) fn on_branch(&self) -> &str {
+    pub fn on_branch(&self) -> &str {
         &self.branch
     }
 

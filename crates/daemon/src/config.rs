@@ -35,7 +35,7 @@ pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub(crate) use stored::changed;
-pub use stored::{STORED, Unchangeable, changeable, is_changeable};
+pub use stored::{STORED, Unchangeable, changeable, is_changeable, typed};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;
@@ -77,6 +77,8 @@ pub struct Config {
     pub server: Server,
     /// Messages on stderr.
     pub log: Log,
+    /// Where traces are sent.
+    pub telemetry: Telemetry,
 }
 
 /// Where sessions are kept.
@@ -229,6 +231,13 @@ pub struct Log {
     pub level: String,
     /// Their form.
     pub format: LogFormat,
+}
+
+/// Where traces are sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Telemetry {
+    /// The base address of a receiver of OTLP over HTTP; empty: none.
+    pub otlp_endpoint: String,
 }
 
 /// The form of log messages.

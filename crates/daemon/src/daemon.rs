@@ -38,7 +38,7 @@ use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
 
 pub use reload::Reload;
-pub use settings::NotChanged;
+pub use settings::{NotChanged, change};
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -232,6 +232,8 @@ pub struct Daemon {
     runtime: Runtime,
     learnt: Learnt,
     metrics: Metrics,
+    #[cfg(feature = "otel")]
+    traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
 }
 
@@ -250,6 +252,14 @@ impl Daemon {
         let search_index = opened.search_index(&setup)?;
         let models = models::build(&setup, &learnt.calibrations);
         let metrics = Metrics::default();
+        let observer = metrics.observer();
+        #[cfg(feature = "otel")]
+        let traces = crate::otel::Exporter::of(&setup);
+        #[cfg(feature = "otel")]
+        let observer = match &traces {
+            Some(traces) => observer.and(traces.observer()),
+            None => observer,
+        };
         let runtime = Runtime::start(
             opened.journal,
             kinds.clone(),
@@ -257,7 +267,7 @@ impl Daemon {
             Options {
                 search_index,
                 load: metrics.load.clone(),
-                observer: metrics.observer(),
+                observer,
                 ..options(&setup, &learnt.calibrations)
             },
         )
@@ -270,6 +280,8 @@ impl Daemon {
             runtime,
             learnt,
             metrics,
+            #[cfg(feature = "otel")]
+            traces,
             salvage: opened.salvage,
         })
     }
@@ -338,7 +350,7 @@ impl Daemon {
     /// # Errors
     /// An agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
-        let setup = self.setup();
+        let setup = self.setup_for(ask).await?;
         let mut turn = ask::turn(&setup, ask)?;
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&turn).await?;
@@ -421,6 +433,10 @@ impl Daemon {
         let journal = self.runtime.journal().clone();
         self.runtime.shutdown().await;
         self.learnt.keep();
+        #[cfg(feature = "otel")]
+        if let Some(traces) = self.traces {
+            traces.close().await;
+        }
         if let Err(error) = journal.close().await {
             tracing::warn!(%error, "the store did not close cleanly");
         }

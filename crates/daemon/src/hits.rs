@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use unisono_api::search as told;
 use unisono_context::alteration::Form;
 use unisono_context::view::Standing;
 use unisono_context::{Message, SessionId};
 use unisono_search::{Excerpt, Found, excerpt};
 use unisono_session::State;
+
+use crate::http::words::instant;
 
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 240;
@@ -53,6 +56,28 @@ impl Hit {
             branches,
             excerpt: excerpt(&message.countable_text(), stems, EXCERPT_CHARS),
         })
+    }
+
+    /// As clients are told.
+    pub fn told(&self) -> told::Hit {
+        let message = &self.message;
+        let marks = self.excerpt.marks.iter();
+        told::Hit {
+            session: self.session.to_string(),
+            title: self.title.clone(),
+            message: message.id.to_string(),
+            ordinal: message.ordinal.0,
+            role: message.role.name().to_owned(),
+            author: message.author.as_ref().map(ToString::to_string),
+            at: instant(message.at),
+            score: self.score,
+            active: self.is_active(),
+            standing: self.stands().to_owned(),
+            checkpoint: self.checkpoint(),
+            branches: self.branches.clone(),
+            excerpt: self.excerpt.text.clone(),
+            marks: marks.map(|at| [at.start as u64, at.end as u64]).collect(),
+        }
     }
 
     /// Whether the model sees it, if only a part of it.

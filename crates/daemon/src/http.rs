@@ -39,7 +39,7 @@ mod token;
 mod topics;
 mod turns;
 mod usage;
-mod words;
+pub(crate) mod words;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -153,10 +153,11 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
         let calls = Arc::new(Semaphore::new(settings.streams as usize));
+        let logins = Logins::open(&daemon.setup().loaded.config.store.path, &token);
         let shared = Arc::new(Shared {
             daemon: Arc::new(daemon),
             token,
-            logins: Logins::default(),
+            logins,
             hosts: hosts(address, &settings),
             requests: Semaphore::new(settings.requests as usize),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),

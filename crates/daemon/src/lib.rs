@@ -32,10 +32,13 @@ pub mod init;
 pub mod mcp;
 pub mod metrics;
 pub mod models;
+#[cfg(feature = "otel")]
+mod otel;
 pub mod outline;
 pub mod past;
 pub mod paths;
 pub mod providers;
+mod replace;
 mod schema;
 pub mod setup;
 pub mod short;

@@ -24,7 +24,7 @@ impl Metrics {
     /// Counts what it is told.
     pub fn observer(&self) -> Observer {
         let counts = self.counts.clone();
-        Observer::new(move |events| {
+        Observer::new(move |_, events| {
             let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
             counts.appends += 1;
             events.iter().for_each(|event| counts.take(event));
@@ -144,8 +144,8 @@ impl Counts {
                 ..
             } => {
                 // A run of an earlier process has counted its steps there.
-                if let Some(stepped) = stepped {
-                    self.charge_rest(usage, &stepped);
+                if let Some(rest) = stepped.and_then(|stepped| rest(usage, &stepped)) {
+                    self.charge(By::Agents, &rest);
                 }
                 let state = if partial.is_some() {
                     "partial"
@@ -163,26 +163,6 @@ impl Counts {
         *self.runs_ended.entry((state, cause)).or_default() += 1;
     }
 
-    /// What a run used besides its recorded steps: an agent that asks a model by itself.
-    fn charge_rest(&mut self, all: &Usage, stepped: &Usage) {
-        let rest = Usage {
-            input: all.input.minus(stepped.input),
-            output: all.output.minus(stepped.output),
-            cache_expected: Tokens::ZERO,
-            cache_read: all.cache_read.minus(stepped.cache_read),
-            cache_write: all.cache_write.minus(stepped.cache_write),
-            cost: match (all.cost, stepped.cost) {
-                (Some(all), Some(stepped)) => Some(unisono_context::Cost::from_micro_dollars(
-                    all.micro_dollars().saturating_sub(stepped.micro_dollars()),
-                )),
-                _ => None,
-            },
-        };
-        if rest.input != Tokens::ZERO || rest.output != Tokens::ZERO {
-            self.charge(By::Agents, &rest);
-        }
-    }
-
     fn charge(&mut self, by: By, usage: &Usage) {
         let used = self.used.entry(by).or_default();
         used.calls += 1;
@@ -195,6 +175,25 @@ impl Counts {
             None => used.unpriced += 1,
         }
     }
+}
+
+/// What a run used besides its recorded steps: an agent that asks a model by itself.
+pub(crate) fn rest(all: &Usage, stepped: &Usage) -> Option<Usage> {
+    let rest = Usage {
+        input: all.input.minus(stepped.input),
+        output: all.output.minus(stepped.output),
+        cache_expected: Tokens::ZERO,
+        cache_read: all.cache_read.minus(stepped.cache_read),
+        cache_write: all.cache_write.minus(stepped.cache_write),
+        cost: match (all.cost, stepped.cost) {
+            (Some(all), Some(stepped)) => Some(unisono_context::Cost::from_micro_dollars(
+                all.micro_dollars().saturating_sub(stepped.micro_dollars()),
+            )),
+            _ => None,
+        },
+    };
+    let used = rest.input != Tokens::ZERO || rest.output != Tokens::ZERO;
+    used.then_some(rest)
 }
 
 fn outcome_name(outcome: &Outcome) -> &'static str {

@@ -3,7 +3,7 @@
 use crate::agents::Roster;
 use crate::config::{self, Loaded, Sources};
 use crate::diagnostic::Diagnostics;
-use crate::{summarisers, thresholds};
+use crate::{summarisers, telemetry, thresholds};
 
 /// Configuration and agents.
 #[derive(Clone, Debug)]
@@ -59,6 +59,7 @@ impl Setup {
         };
         summarisers::check(&setup, &mut found);
         thresholds::check(&setup, &mut found);
+        telemetry::check(&setup, &mut found);
         found.sort();
         setup.warnings = found.into_result()?;
         Ok(setup)

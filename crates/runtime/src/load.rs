@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use unisono_context::SessionId;
 use unisono_session::Event;
 
 /// How much is going on now.
@@ -78,21 +79,30 @@ impl Drop for Part {
     }
 }
 
-/// Told of the events of each append once they are on disk.
+/// Told of the session and the events of each append once they are on disk.
 #[derive(Clone, Default)]
 pub struct Observer(Option<Arc<Tell>>);
 
-type Tell = dyn Fn(&[Event]) + Send + Sync;
+type Tell = dyn Fn(SessionId, &[Event]) + Send + Sync;
 
 impl Observer {
     /// Tells that function, which must not wait.
-    pub fn new(tell: impl Fn(&[Event]) + Send + Sync + 'static) -> Observer {
+    pub fn new(tell: impl Fn(SessionId, &[Event]) + Send + Sync + 'static) -> Observer {
         Observer(Some(Arc::new(tell)))
     }
 
-    pub(crate) fn tell(&self, events: &[Event]) {
+    /// Tells the other as well, after this one.
+    #[must_use]
+    pub fn and(self, other: Observer) -> Observer {
+        Observer::new(move |session, events| {
+            self.tell(session, events);
+            other.tell(session, events);
+        })
+    }
+
+    pub(crate) fn tell(&self, session: SessionId, events: &[Event]) {
         if let Some(tell) = &self.0 {
-            tell(events);
+            tell(session, events);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod import;
 mod list;
+mod reload;
 mod show;
 
 use clap::Subcommand;
@@ -18,6 +19,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Checks every definition; unknown keys are errors
     Check(check::Args),
+    /// Has a running daemon read all definitions again
+    Reload(reload::Args),
     /// Reads agents of other programs, and says what does not carry over
     Import(import::Args),
 }
@@ -27,6 +30,7 @@ pub(crate) fn run(app: &App, command: Command) -> Result<()> {
         Command::List(args) => list::run(app, args),
         Command::Show(args) => show::run(app, args),
         Command::Check(args) => check::run(app, args),
+        Command::Reload(args) => app.wait_for(reload::run(app, args)),
         Command::Import(args) => import::run(app, args),
     }
 }

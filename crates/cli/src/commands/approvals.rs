@@ -2,8 +2,6 @@
 
 use clap::{ArgGroup, Subcommand};
 use serde_json::{Value, json};
-use unisono_runtime::settle;
-use unisono_session::Input;
 use unisono_session::run::calls::Decision;
 
 use crate::app::App;
@@ -22,7 +20,7 @@ JSON: a list of {call, waits_for (approval, in_doubt), session, turn, run, agent
 arguments, contract (pure, idempotent, at_most_once), rule, asked, until (null: for ever)}.";
 
 const DECIDE_HELP: &str = "\
-The turn goes on with `unisono resume`. Under `unisono serve`, and in a `run` on a terminal, calls
+The turn goes on with `unisono resume`, under `unisono serve` at once. In a `run` on a terminal calls
 are answered there: the store is that process's until it ends.
 
 JSON: call, session, turn, decision.";
@@ -102,8 +100,8 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
 
 async fn list(app: &App, args: List) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let open = approvals::open(&sessions, args.session.as_deref()).await?;
+    let store = app.store_or_nothing(&setup).await?;
+    let open = approvals::open(&store, args.session.as_deref()).await?;
     if app.out.json {
         let all: Vec<Value> = open.iter().map(approvals::json).collect();
         app.out.json(&all);
@@ -121,7 +119,7 @@ async fn list(app: &App, args: List) -> Result<()> {
         let rows = open.iter().map(row).collect();
         app.out.data(show::table(&header, &[], rows));
     }
-    sessions.close().await
+    store.sessions().close().await
 }
 
 fn row(open: &Open) -> Vec<String> {
@@ -139,12 +137,11 @@ fn row(open: &Open) -> Vec<String> {
 
 async fn decide(app: &App, name: &str, decision: Decision) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
-    let Open { session, waiting } = approvals::find(&sessions, name).await?;
+    let store = app.store_or_nothing(&setup).await?;
+    let Open { session, waiting } = approvals::find(&store, name).await?;
     let (call, word) = (waiting.id, decision.name());
-    let input = Input::Decide { call, decision };
-    let settled = settle(sessions.journal(), session, input).await;
-    settled.map_err(approvals::not_taken)?;
+    let decided = store.decide(session, call, decision).await;
+    decided.map_err(approvals::not_taken)?;
     if app.out.json {
         app.out.json(&json!({
             "call": call.to_string(), "session": session.to_string(),
@@ -152,9 +149,12 @@ async fn decide(app: &App, name: &str, decision: Decision) -> Result<()> {
         }));
     } else {
         let what = approvals::line(&waiting);
-        app.out.say(format_args!(
-            "{word}: {what}; `unisono resume` goes on with the turn"
-        ));
+        let who = match store.is_there() {
+            true => "the daemon",
+            false => "`unisono resume`",
+        };
+        app.out
+            .say(format_args!("{word}: {what}; {who} goes on with the turn"));
     }
-    sessions.close().await
+    store.sessions().close().await
 }

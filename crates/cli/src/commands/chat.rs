@@ -5,20 +5,19 @@ mod order;
 mod talk;
 
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::Override;
-use unisono_daemon::models;
 use unisono_session::state::MAIN;
 
 use self::input::{Input, Read};
 use self::order::{ORDERS, Order, Said};
 use self::talk::{Next, Talk};
-use super::run::{assignments, say_model, stop};
+use super::run::{say_model, team};
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
-use crate::args::Compaction;
+use crate::args::Workers;
+use crate::host::Where;
 use crate::live::{Interrupt, Interrupts};
 use crate::problem::{Exit, Problem, Result};
-use crate::sessions::{self, Sessions};
+use crate::sessions;
 
 const HELP: &str = "\
 A line is a message; one that ends in a backslash goes on in the next line. The answer comes as the
@@ -51,51 +50,29 @@ pub(crate) struct Args {
     /// The branch to continue
     #[arg(long, default_value = MAIN)]
     branch: String,
-    /// The agents that work on each message, in place of the configured ones; empty: the lead alone
-    #[arg(long, short, value_name = "A,B=TASK")]
-    agents: Vec<String>,
-    /// The agent that answers
-    #[arg(long, value_name = "AGENT")]
-    lead: Option<String>,
-    /// The model of agents that name none: provider/model, or extractive
-    #[arg(long, short, value_name = "MODEL")]
-    model: Option<String>,
     #[command(flatten)]
-    compaction: Compaction,
-}
-
-impl Args {
-    fn overrides(&self) -> Vec<Override> {
-        let model = self.model.iter();
-        let model = model.map(|name| Override::new("--model", "models.default", name));
-        self.compaction
-            .overrides()
-            .into_iter()
-            .chain(model)
-            .collect()
-    }
-
-    /// Who works on messages; none: as configured.
-    fn agents(&self) -> Option<Vec<String>> {
-        let named = self.agents.iter().flat_map(|text| assignments(text));
-        (!self.agents.is_empty()).then(|| named.collect())
-    }
+    workers: Workers,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(args.overrides())?;
-    let team = team_of(Ask::new(""), &args).team(&setup)?;
-    models::check(&setup, &team)?;
+    let setup = app.setup(args.workers.overrides())?;
+    let asked = args.workers.given(Ask::new(""));
+    if !app.has_daemon(&setup) {
+        team(&setup, &asked)?;
+    }
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let known = match &args.session {
         Some(name) => Some(sessions.find(name).await?),
         None => None,
     };
-    say_model(&app.out, &setup, &team);
-    let daemon = app.daemon(opened, setup).await?;
-    let mut talk = Talk::new(app, &daemon, &args);
+    match &store {
+        Where::Here(_) => say_model(&app.out, &setup, &team(&setup, &asked)?),
+        Where::There(client) => app.out.say(format_args!("daemon     {}", client.url())),
+    }
+    let host = app.host(store, setup.clone()).await?;
+    let mut talk = Talk::new(app, &setup, &host, &args);
     let done = match known {
         Some(id) => talk.open(id).await,
         None => Ok(()),
@@ -105,24 +82,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Err(problem) => Err(problem),
     };
     let (session, end) = (talk.session(), talk.end());
-    stop(daemon, end).await;
+    host.stop(end).await;
     if let Some(id) = session.filter(|_| app.out.watched) {
         let short = sessions::short(id);
         app.out
             .say(format_args!("`unisono chat {short}` continues it"));
     }
     done
-}
-
-fn team_of(ask: Ask, args: &Args) -> Ask {
-    let ask = match &args.lead {
-        Some(lead) => ask.lead(lead.as_str()),
-        None => ask,
-    };
-    match args.agents() {
-        Some(agents) => ask.agents(agents),
-        None => ask,
-    }
 }
 
 /// Takes line after line until there are no more.

@@ -1,31 +1,29 @@
 //! `unisono compact`: the older part of a conversation is summarised on request.
 
 use serde_json::json;
+use unisono_api::compaction::Estimate;
 use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::policy::Keep;
 use unisono_context::{Cost, SessionId, Tokens};
 use unisono_daemon::ask::Ask;
-use unisono_daemon::context::estimate::Estimate;
-use unisono_daemon::daemon::Opened;
 use unisono_daemon::setup::Setup;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::{Outcome, Unwritten, Writing};
 use unisono_session::state::MAIN;
 
-use super::run::stop;
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
 use crate::ask::{can_ask, confirmed, otherwise};
+use crate::host::Where;
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
-use crate::sessions::Sessions;
 use crate::show;
 
 /// Characters of the new summary that are shown.
 const PREVIEW_CHARS: usize = 200;
 /// A conversation below this many tokens is short: a summary of it may lose more than it saves.
-const SHORT: Tokens = Tokens(2_000);
+const SHORT: u64 = 2_000;
 
 const HELP: &str = "\
 Without --keep, everything before the newest user message is summarised. The messages themselves
@@ -88,24 +86,24 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let ask = compaction(args.writer.writing());
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
     if state.tree().head(&args.branch).is_none() {
         return Err(unknown_branch(&state, &args.branch));
     }
-    let estimate = Estimate::of(&setup, &ask, &mut state)?;
+    let estimate = store.estimate(id, &setup, &ask, &mut state).await?;
     if args.dry_run {
         tell_estimate(app, id, &args, &estimate);
         return sessions.close().await;
     }
-    if estimate.plan.is_none() {
+    if estimate.step.is_none() {
         nothing(app, id, &estimate);
         return sessions.close().await;
     }
-    if estimate.before < SHORT {
-        let before = show::tokens(estimate.before);
+    if estimate.tokens_before < SHORT {
+        let before = show::number(estimate.tokens_before);
         app.out.warn(format_args!(
             "the conversation is short ({before} tokens): little is saved"
         ));
@@ -121,7 +119,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let next = |watch: &Watch| otherwise.next(app, watch);
     let (watch, end) =
-        follow_each(app, setup, opened, id, ask.clone(), &mut interrupts, next).await?;
+        follow_each(app, setup, store, id, ask.clone(), &mut interrupts, next).await?;
     report(app, id, &watch, end)
 }
 
@@ -155,45 +153,51 @@ impl Otherwise<'_> {
     }
 }
 
-fn dollars(cost: Option<Cost>) -> String {
+fn dollars(usd: Option<f64>) -> String {
+    let cost = usd.map(|usd| Cost::from_micro_dollars((usd * 1e6).round() as u64));
     cost.map_or_else(|| "unknown".to_owned(), |cost| cost.to_string())
 }
 
 fn question(estimate: &Estimate) -> String {
     format!(
         "Summarise {} of {}: {} tokens become about {}, cost {}?",
-        estimate.summarised,
-        show::many(u64::from(estimate.total), "message"),
-        show::tokens(estimate.before),
-        show::tokens(estimate.after),
-        dollars(estimate.cost),
+        estimate.messages_to_summarise,
+        show::many(u64::from(estimate.total_messages), "message"),
+        show::number(estimate.tokens_before),
+        show::number(estimate.estimated_tokens_after),
+        dollars(estimate.estimated_cost_usd),
     )
 }
 
 fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
-    let step = estimate.plan.as_ref().map(|plan| show::step(&plan.step));
     if app.out.json {
         app.out.json(&json!({
             "session": id.to_string(), "branch": args.branch,
-            "total_messages": estimate.total,
-            "messages_to_summarise": estimate.summarised,
-            "tokens_before": estimate.before.0,
-            "estimated_tokens_after": estimate.after.0,
-            "estimated_cost_usd": estimate.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
-            "step": step,
+            "total_messages": estimate.total_messages,
+            "messages_to_summarise": estimate.messages_to_summarise,
+            "tokens_before": estimate.tokens_before,
+            "estimated_tokens_after": estimate.estimated_tokens_after,
+            "estimated_cost_usd": estimate.estimated_cost_usd,
+            "step": estimate.step,
         }));
         return;
     }
     let rows = [
-        ("messages", show::number(estimate.total.into())),
-        ("to summarise", show::number(estimate.summarised)),
-        ("tokens before", show::tokens(estimate.before)),
+        ("messages", show::number(estimate.total_messages.into())),
+        ("to summarise", show::number(estimate.messages_to_summarise)),
+        ("tokens before", show::number(estimate.tokens_before)),
         (
             "tokens after",
-            format!("at most {}", show::tokens(estimate.after)),
+            format!("at most {}", show::number(estimate.estimated_tokens_after)),
         ),
-        ("cost", dollars(estimate.cost)),
-        ("step", step.unwrap_or_else(|| "nothing to do".to_owned())),
+        ("cost", dollars(estimate.estimated_cost_usd)),
+        (
+            "step",
+            estimate
+                .step
+                .clone()
+                .unwrap_or_else(|| "nothing to do".to_owned()),
+        ),
     ];
     let paint = app.out.paint;
     for (name, value) in rows {
@@ -208,7 +212,8 @@ fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
     if app.out.json {
         app.out.json(&json!({
             "session": id.to_string(), "status": "nothing_to_do", "checkpoint": null,
-            "messages": 0, "tokens_before": estimate.before.0, "tokens_after": estimate.before.0,
+            "messages": 0, "tokens_before": estimate.tokens_before,
+            "tokens_after": estimate.tokens_before,
             "tokens_saved": 0, "preview": null,
         }));
     } else {
@@ -221,50 +226,47 @@ fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
 pub(crate) async fn follow_one(
     app: &App,
     setup: Setup,
-    opened: Opened,
+    store: Where,
     id: SessionId,
     ask: &Ask,
     interrupts: &mut Interrupts,
 ) -> Result<(Watch, End)> {
     let next = |_: &Watch| Ok(None);
-    follow_each(app, setup, opened, id, ask.clone(), interrupts, next).await
+    follow_each(app, setup, store, id, ask.clone(), interrupts, next).await
 }
 
 /// The same, and for what is to be asked for after each.
 pub(crate) async fn follow_each(
     app: &App,
     setup: Setup,
-    opened: Opened,
+    store: Where,
     id: SessionId,
     ask: Ask,
     interrupts: &mut Interrupts,
     next: impl Fn(&Watch) -> Result<Option<Ask>>,
 ) -> Result<(Watch, End)> {
-    let daemon = app.daemon(opened, setup).await?;
-    let session = daemon.open(id).await?;
+    let host = app.host(store, setup).await?;
     let mut ask = ask;
     loop {
-        let state = session.inspect(Clone::clone).await?;
-        let turn = match daemon.begin(&session, &ask).await {
-            Ok(turn) => turn,
-            Err(error) => {
-                stop(daemon, End::Ended).await;
-                return Err(error.into());
+        let mut watch = match host.begin(id, &ask).await {
+            Ok(watch) => watch,
+            Err(problem) => {
+                host.stop(End::Ended).await;
+                return Err(problem);
             }
         };
-        let mut watch = Watch::new(state, turn);
         let mut screen = Screen::new(&app.out);
         let limits = Limits::leaving(None, interrupts);
-        let end = follow(&daemon, &session, &mut watch, &mut screen, limits).await?;
+        let end = follow(&host, id, &mut watch, &mut screen, limits).await?;
         drop(screen);
         match next(&watch) {
             Ok(Some(again)) => ask = again,
             Ok(None) => {
-                stop(daemon, end).await;
+                host.stop(end).await;
                 return Ok((watch, end));
             }
             Err(problem) => {
-                stop(daemon, end).await;
+                host.stop(end).await;
                 return Err(problem);
             }
         }

@@ -1,6 +1,7 @@
 //! `unisono config`: settings and where they come from.
 
 pub(crate) mod check;
+mod set;
 mod show;
 
 use clap::Subcommand;
@@ -12,6 +13,8 @@ use crate::problem::Result;
 pub(crate) enum Command {
     /// Shows every setting with its value and where it was written
     Show(show::Args),
+    /// Changes a setting while the program runs
+    Set(set::Args),
     /// Checks settings and agents; unknown keys are errors
     Check(check::Args),
 }
@@ -19,6 +22,7 @@ pub(crate) enum Command {
 pub(crate) fn run(app: &App, command: Command) -> Result<()> {
     match command {
         Command::Show(args) => show::run(app, args),
+        Command::Set(args) => app.wait_for(set::run(app, args)),
         Command::Check(args) => check::run(app, args),
     }
 }

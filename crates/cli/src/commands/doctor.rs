@@ -3,13 +3,14 @@
 
 use serde_json::{Value, json};
 use unisono_daemon::config::SearchIndex;
+use unisono_daemon::http::Running;
 use unisono_daemon::providers::Access;
 use unisono_daemon::setup::Setup;
 use unisono_search::Condition;
 use unisono_store::{Checkup, Salvage};
 
-use crate::app::App;
-use crate::problem::{Exit, Problem, Result};
+use crate::app::{self, App};
+use crate::problem::{Exit, Problem, Result, alone};
 use crate::show;
 
 const HELP: &str = "\
@@ -19,7 +20,8 @@ anew where it is damaged. Exits with 1 if something is wrong and was not repaire
 JSON: store, sessions, events, checkpoints, findings [{record, fault}],
 salvage {reason, quarantine, sessions, events, lost} or null,
 search {sessions, messages, remade (why, or null)} or null where no index is kept,
-providers [{provider, usable, lacks, address, key (where it came from)}].";
+providers [{provider, usable, lacks, address, key (where it came from)}]. While a daemon has the store
+its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, providers.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -40,7 +42,16 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     } else {
         unisono_store::doctor(store)
     };
-    let checkup = checkup?;
+    let checkup = match checkup {
+        Ok(checkup) => checkup,
+        Err(error) => match app.holder(&setup, &error) {
+            Some(running) if args.repair => {
+                return Err(alone("doctor repairs", &running.url));
+            }
+            Some(running) => return held(app, &setup, &running),
+            None => return Err(error.into()),
+        },
+    };
     let search = app.wait_for(index(app, &setup, checkup.salvage.is_some()))?;
     if app.out.json {
         let mut report = json(&store.display().to_string(), &checkup);
@@ -77,6 +88,35 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     }
 }
 
+/// What can be said of a store that a daemon has open.
+fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
+    let client = app::client(running)?;
+    let ready = app.wait_for(async { Ok(client.ready().await?) })?;
+    let store = setup.loaded.config.store.path.display();
+    if app.out.json {
+        app.out.json(&json!({
+            "store": store.to_string(),
+            "daemon": {"url": running.url, "pid": running.pid, "lacks": ready.as_ref().err()},
+            "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
+        }));
+    } else {
+        let health = match &ready {
+            Ok(()) => app.out.paint.green("ready"),
+            Err(lacks) => app.out.paint.red(lacks),
+        };
+        app.out
+            .data(format_args!("daemon at {}: {health}", running.url));
+        app.out.say(format_args!(
+            "the records in {store} were not checked: that takes a store that nobody uses; stop the \
+             daemon, then call again"
+        ));
+    }
+    match ready {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Problem::silent(Exit::Failed)),
+    }
+}
+
 /// The search index as it is once it is up to the journal; none where none is kept. One of a store
 /// that was repaired is made anew.
 async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condition>> {
@@ -87,10 +127,11 @@ async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condit
     if repaired {
         unisono_search::remove(&unisono_search::directory(&store.path))?;
     }
-    let (sessions, search) = app.search(setup).await?;
+    let opened = app.store(setup).await?;
+    let search = opened.search(setup)?;
     let condition = search.condition().await;
     search.close().await;
-    sessions.close().await?;
+    opened.journal.close().await?;
     Ok(Some(condition?))
 }
 

@@ -4,15 +4,14 @@ use std::path::Path;
 
 use serde_json::json;
 use unisono_context::SessionId;
-use unisono_daemon::Daemon;
 use unisono_daemon::transcript::Format;
 use unisono_store::archive;
 
-use super::run::stop;
 use crate::app::App;
 use crate::conversation::{self, DIGEST};
+use crate::host::{Taken, Where};
 use crate::live::End;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, alone};
 use crate::sessions::{self, Sessions};
 use crate::show;
 
@@ -52,15 +51,18 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let source = conversation::open(&args.file)?;
     if source.bytes.starts_with(ARCHIVE) && args.format.is_none() {
-        let sessions = Sessions::new(app.store(&setup).await?.journal);
+        let sessions = match app.store_or_daemon(&setup).await? {
+            Where::Here(opened) => Sessions::new(opened.journal),
+            Where::There(client) => return Err(alone("an archive is read into", client.url())),
+        };
         return import_archive(app, sessions, &args.file).await;
     }
     let format = args.format.as_deref().and_then(Format::from_name);
-    let mut import = source.conversation(format, args.skip_bad, &app.out)?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let import = source.conversation(format, args.skip_bad, &app.out)?;
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     if args.copy {
-        import.session = None;
+        // Nothing that is known of it matters.
     } else if let Some(known) = sessions.labelled(DIGEST, &source.digest()).await? {
         app.out.say(format_args!(
             "{} was imported before; --copy imports it again",
@@ -74,10 +76,17 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let problem = format!("{}: session {id} is already in the store", source.name);
         return Err(Problem::usage(problem).hint("--copy imports it under a new id"));
     }
-    let daemon: Daemon = app.daemon(opened, setup).await?;
-    let session = daemon.import(import).await?.id();
+    let host = app.host(store, setup).await?;
+    let taken = Taken {
+        import,
+        source,
+        format: args.format.as_deref(),
+        skip_bad: args.skip_bad,
+        copy: args.copy,
+    };
+    let session = host.import(taken).await?;
     tell(app, session, &sessions, false).await?;
-    stop(daemon, End::Ended).await;
+    host.stop(End::Ended).await;
     Ok(())
 }
 

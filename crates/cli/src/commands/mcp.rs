@@ -1,5 +1,7 @@
 //! `unisono mcp`: the server of the Model Context Protocol on standard input and output.
 
+mod bridge;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use tokio::sync::{Semaphore, watch};
 use unisono_daemon::mcp::Server;
 
 use crate::app::App;
+use crate::host::Where;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
@@ -16,8 +19,8 @@ const CALLS: u32 = 64;
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
 
 const HELP: &str = "\
-For programs that start their servers themselves; the daemon answers the same at /mcp. It opens the
-store, so no other process can have it open at that time.
+For programs that start their servers themselves; the daemon answers the same at /mcp. Where a
+daemon has the store open, messages are passed on to it.
 
 Tools: ask, delegate, recall, search, compact, sessions. Resources: unisono://sessions/SESSION,
 …/context and …/snapshots/TURN. Revisions of the protocol: 2026-07-28 and those before it.
@@ -31,7 +34,10 @@ pub(crate) struct Args {}
 pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
+    let opened = match app.store_or_daemon(&setup).await? {
+        Where::Here(opened) => opened,
+        Where::There(client) => return bridge::run(&app.out, client, &mut interrupts).await,
+    };
     let daemon = Arc::new(app.daemon(opened, setup).await?);
     let (stop, stopping) = watch::channel(false);
     let calls = Arc::new(Semaphore::new(CALLS as usize));

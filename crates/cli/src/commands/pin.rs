@@ -7,12 +7,10 @@ use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::state::MAIN;
 
-use super::run::stop;
 use super::sessions::branch::{ordinal, unknown_branch};
 use crate::app::App;
 use crate::live::End;
 use crate::problem::{Problem, Result};
-use crate::sessions::Sessions;
 use crate::show;
 
 const HELP: &str = "\
@@ -96,8 +94,8 @@ async fn carry_out(
     change: impl FnOnce(&State) -> Result<Change>,
 ) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(session).await?;
     let state = sessions.state(id).await?;
     let Change { messages, pinned } = change(&state)?;
@@ -105,11 +103,10 @@ async fn carry_out(
         tell(app, &setup, id, state, branch)?;
         return sessions.close().await;
     }
-    let daemon = app.daemon(opened, setup.clone()).await?;
-    let session = daemon.open(id).await?;
-    let done = session.pin(branch, messages, pinned).await;
-    let state = session.inspect(Clone::clone).await;
-    stop(daemon, End::Ended).await;
+    let host = app.host(store, setup.clone()).await?;
+    let done = host.pin(id, branch, messages, pinned).await;
+    let state = host.state(id).await;
+    host.stop(End::Ended).await;
     done?;
     tell(app, &setup, id, state?, branch)
 }

@@ -1,10 +1,10 @@
 //! `unisono resume`: open turns go on from their last recorded step.
 
 use unisono_context::{SessionId, TurnId};
-use unisono_daemon::Daemon;
+use unisono_daemon::setup::Setup;
 
-use super::run::stop;
 use crate::app::App;
+use crate::host::Host;
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::sessions::{self, Sessions};
@@ -12,7 +12,8 @@ use crate::show;
 
 const HELP: &str = "\
 A turn stays open when the program is interrupted or killed. Finished work of its agents is not
-repeated; the rest goes on, on the same snapshot. Exits with the code of the last turn that did
+repeated; the rest goes on, on the same snapshot. A daemon goes on with its turns by itself: they are
+followed. Exits with the code of the last turn that did
 not end well. JSON: as of `run`, one object for each turn.
 
 Examples:
@@ -29,28 +30,29 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let open = open_turns(&sessions, args.session.as_deref()).await?;
     if open.is_empty() {
         app.out.say("nothing to resume: every turn has ended");
         return sessions.close().await;
     }
-    let daemon = app.daemon(opened, setup).await?;
+    let host = app.host(store, setup.clone()).await?;
     let mut done = Ok(());
     let mut last = End::Ended;
     for (session, turns) in open {
         for turn in turns {
-            let (end, concluded) = one(app, &daemon, session, turn, &mut interrupts).await?;
+            let (end, concluded) =
+                one(app, &setup, &host, (session, turn), &mut interrupts).await?;
             done = concluded.or_else(|problem| worst(app, done, problem));
             last = end;
             if end == End::Interrupted {
-                stop(daemon, last).await;
+                host.stop(last).await;
                 return done;
             }
         }
     }
-    stop(daemon, last).await;
+    host.stop(last).await;
     done
 }
 
@@ -85,18 +87,16 @@ async fn open_turns(sessions: &Sessions, name: Option<&str>) -> Result<Open> {
 
 async fn one(
     app: &App,
-    daemon: &Daemon,
-    id: SessionId,
-    turn: TurnId,
+    setup: &Setup,
+    host: &Host,
+    (id, turn): (SessionId, TurnId),
     interrupts: &mut Interrupts,
 ) -> Result<(End, Result<()>)> {
-    let before = Sessions::new(daemon.runtime().journal().clone())
-        .state(id)
-        .await?;
-    let setup = daemon.setup();
+    let before = host.sessions().state(id).await?;
     let changed = before.turn(turn).map(|turn| setup.roster.changed(turn));
     let compaction = &setup.loaded.config.compaction;
     let mut watch = Watch::new(before, turn).notifying(compaction);
+    watch.elsewhere = matches!(host, Host::There { .. });
     watch.changed = changed.unwrap_or_default();
     let mut screen = Screen::new(&app.out);
     let ended = watch
@@ -122,9 +122,8 @@ async fn one(
         screen.headline("snapshot", &same);
         screen.agents(&watch);
     }
-    let session = daemon.open(id).await?;
     let limits = Limits::leaving(None, interrupts);
-    let end = follow(daemon, &session, &mut watch, &mut screen, limits).await?;
+    let end = follow(host, id, &mut watch, &mut screen, limits).await?;
     drop(screen);
     Ok((end, conclude(&app.out, id, &watch, end)))
 }

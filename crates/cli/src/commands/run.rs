@@ -1,28 +1,23 @@
 //! `unisono run`: the main job in one command.
 
-mod there;
-
 use std::time::Duration;
 
 use clap::ArgGroup;
-use unisono_context::{SessionId, TurnId};
-use unisono_daemon::Daemon;
+use unisono_context::SessionId;
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::{AUTO, Override};
-use unisono_daemon::http::Running;
+use unisono_daemon::config::AUTO;
 use unisono_daemon::models;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::transcript::Format;
 use unisono_model::catalogue::EXTRACTIVE;
-use unisono_runtime::Handle;
 use unisono_session::agent::Team;
-use unisono_session::machine::Import;
 use unisono_session::state::MAIN;
 
-use crate::app::{App, Where};
-use crate::args::{Compaction, time};
+use crate::app::App;
+use crate::args::{Workers, time};
 use crate::conversation::{self, DIGEST, Source};
-use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
+use crate::host::{Host, Taken, Where};
+use crate::live::{Interrupts, Limits, Screen, conclude, follow};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 use crate::sessions::{self, Sessions};
@@ -65,17 +60,8 @@ pub(crate) struct Args {
     /// What is to be done
     #[arg(long, short, value_name = "TEXT")]
     task: Option<String>,
-    /// The agents that work on it, in place of the configured ones; empty: the lead alone
-    #[arg(long, short, value_name = "A,B=TASK")]
-    agents: Vec<String>,
-    /// The agent that answers
-    #[arg(long, value_name = "AGENT")]
-    lead: Option<String>,
-    /// The model of agents that name none: provider/model, or extractive
-    #[arg(long, short, value_name = "MODEL")]
-    model: Option<String>,
     #[command(flatten)]
-    compaction: Compaction,
+    workers: Workers,
     /// The branch to continue
     #[arg(long, default_value = MAIN)]
     branch: String,
@@ -91,123 +77,85 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn overrides(&self) -> Vec<Override> {
-        let model = self.model.iter();
-        let model = model.map(|name| Override::new("--model", "models.default", name));
-        self.compaction
-            .overrides()
-            .into_iter()
-            .chain(model)
-            .collect()
-    }
-
     fn ask(&self) -> Ask {
-        let ask = Ask::new(self.task.as_deref().unwrap_or(TASK)).branch(self.branch.as_str());
-        let ask = match &self.lead {
-            Some(lead) => ask.lead(lead.as_str()),
-            None => ask,
-        };
-        if self.agents.is_empty() {
-            return ask;
-        }
-        ask.agents(self.agents.iter().flat_map(|text| assignments(text)))
+        let ask = Ask::new(self.task.as_deref().unwrap_or(TASK));
+        self.workers.given(ask.branch(self.branch.as_str()))
     }
-}
-
-/// Splits `a,b=task` where a comma is followed by something else than a space.
-pub(super) fn assignments(text: &str) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for piece in text.split(',') {
-        match all.last_mut() {
-            Some(last) if piece.is_empty() || piece.starts_with(char::is_whitespace) => {
-                last.push(',');
-                last.push_str(piece);
-            }
-            _ => all.push(piece.to_owned()),
-        }
-    }
-    all.retain(|spec| !spec.trim().is_empty());
-    all.iter_mut()
-        .for_each(|spec| *spec = spec.trim_end_matches(',').trim().to_owned());
-    all
 }
 
 /// What the conversation comes from.
-enum From {
+enum From<'f> {
     Session(SessionId),
-    File { name: String, import: Box<Import> },
+    File(Box<Taken<'f>>),
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(args.overrides())?;
+    let setup = app.setup(args.workers.overrides())?;
     let ask = args.ask();
-    let team = ask.team(&setup)?;
-    if args
-        .task
-        .as_ref()
-        .is_some_and(|task| task.trim().is_empty())
-    {
+    let task = args.task.as_ref();
+    if task.is_some_and(|task| task.trim().is_empty()) {
         return Err(Problem::usage("--task is empty").hint("say what is to be done"));
     }
-    // A daemon's models are its own; else nothing is made where one cannot be asked.
-    let store = &setup.loaded.config.store.path;
-    if Running::of(store).is_none() {
-        models::check(&setup, &team)?;
+    if !app.has_daemon(&setup) {
+        // Nothing is made where it cannot be done. A daemon's agents and models are its own.
+        team(&setup, &ask)?;
     }
     let source = args.file.as_deref().map(conversation::open).transpose()?;
-    let conversation = match &source {
-        Some(source) => Some(source.conversation(format(&args), args.skip_bad, &app.out)?),
-        None => None,
-    };
+    let taken = source.map(|source| taken(app, &args, source)).transpose()?;
     let timeout = args.timeout.unwrap_or(setup.loaded.config.run.timeout());
     let mut interrupts = Interrupts::listen()?;
-    let opened = match app.store_or_daemon(&setup).await? {
-        Where::Here(opened) => opened,
-        Where::There(client) => {
-            let conversation = (source, conversation);
-            return there::run(app, client, &args, conversation, &setup, &mut interrupts).await;
+    let store = app.store_or_daemon(&setup).await?;
+    let mut screen = Screen::new(&app.out);
+    match &store {
+        Where::Here(_) => say_model(&app.out, &setup, &team(&setup, &ask)?),
+        Where::There(client) => screen.headline("daemon", client.url()),
+    }
+    let sessions = store.sessions();
+    let from = match taken {
+        Some(taken) => from_file(&sessions, taken).await?,
+        None => {
+            let name = args.session.as_deref().unwrap_or("latest");
+            From::Session(sessions.find(name).await?)
         }
     };
-    models::check(&setup, &team)?;
-    let sessions = Sessions::new(opened.journal.clone());
-    let from = match (source, conversation) {
-        (Some(source), Some(import)) => from_file(&sessions, source, import).await?,
-        _ => From::Session(
-            sessions
-                .find(args.session.as_deref().unwrap_or("latest"))
-                .await?,
-        ),
-    };
-    say_model(&app.out, &setup, &team);
     let compaction = setup.loaded.config.compaction.clone();
-    let daemon = app.daemon(opened, setup).await?;
-    let mut screen = Screen::new(&app.out);
-    let session = open(&daemon, from, &screen, &args.branch).await?;
-    let (end, watch) = {
-        let watch = begin(&daemon, &session, &ask).await?;
-        let mut watch = watch.notifying(&compaction);
-        let timeout = Some(timeout);
-        let limits = Limits::leaving(timeout, &mut interrupts);
-        (
-            follow(&daemon, &session, &mut watch, &mut screen, limits).await?,
-            watch,
-        )
-    };
+    let host = app.host(store, setup).await?;
+    let id = open(&host, from, &screen, &args.branch).await?;
+    let mut watch = host.begin(id, &ask).await?.notifying(&compaction);
+    let limits = Limits::leaving(Some(timeout), &mut interrupts);
+    let end = follow(&host, id, &mut watch, &mut screen, limits).await?;
     drop(screen);
-    stop(daemon, end).await;
-    conclude(&app.out, session.id(), &watch, end)
+    host.stop(end).await;
+    conclude(&app.out, id, &watch, end)
 }
 
-fn format(args: &Args) -> Option<Format> {
-    args.format.as_deref().and_then(Format::from_name)
+/// Who works, all of whom can be asked from here.
+pub(super) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
+    let team = ask.team(setup)?;
+    models::check(setup, &team)?;
+    Ok(team)
+}
+
+/// The conversation of a file.
+fn taken<'a>(app: &App, args: &'a Args, source: Source) -> Result<Taken<'a>> {
+    let format = args.format.as_deref();
+    let known = format.and_then(Format::from_name);
+    Ok(Taken {
+        import: source.conversation(known, args.skip_bad, &app.out)?,
+        source,
+        format,
+        skip_bad: args.skip_bad,
+        copy: false,
+    })
 }
 
 /// The same bytes again continue the session they became.
-async fn from_file(sessions: &Sessions, source: Source, import: Import) -> Result<From> {
+async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>> {
+    let source = &taken.source;
     if let Some(known) = sessions.labelled(DIGEST, &source.digest()).await? {
         return Ok(From::Session(known));
     }
-    if let Some(id) = import.session
+    if let Some(id) = taken.import.session
         && sessions.journal().exists(id).await?
     {
         let short = sessions::short(id);
@@ -219,10 +167,7 @@ async fn from_file(sessions: &Sessions, source: Source, import: Import) -> Resul
             "`unisono run --session {short}` continues it; `unisono import --copy` makes another"
         )));
     }
-    Ok(From::File {
-        name: source.name,
-        import: Box::new(import),
-    })
+    Ok(From::File(Box::new(taken)))
 }
 
 /// Says once what answers, where nobody chose it, and how to change that.
@@ -247,28 +192,25 @@ pub(super) fn say_model(out: &Out, setup: &Setup, team: &Team) {
     out.say(out.paint_messages.dim(&said));
 }
 
-async fn open(daemon: &Daemon, from: From, screen: &Screen<'_>, branch: &str) -> Result<Handle> {
+async fn open(host: &Host, from: From<'_>, screen: &Screen<'_>, branch: &str) -> Result<SessionId> {
     match from {
-        From::File { name, import } => {
-            let messages = show::many(import.messages.len() as u64, "message");
-            let session = daemon.import(*import).await?;
-            let id = sessions::short(session.id());
-            screen.headline("imported", &format!("{messages} from {name}: session {id}"));
-            Ok(session)
+        From::File(taken) => {
+            let messages = show::many(taken.import.messages.len() as u64, "message");
+            let name = taken.source.name.clone();
+            let id = host.import(*taken).await?;
+            let short = sessions::short(id);
+            screen.headline(
+                "imported",
+                &format!("{messages} from {name}: session {short}"),
+            );
+            Ok(id)
         }
         From::Session(id) => {
-            let session = daemon.open(id).await?;
-            let branch = branch.to_owned();
-            let (messages, summary) = session
-                .inspect(move |state| {
-                    let head = state.tree().head(&branch);
-                    let view = head.and_then(|head| state.view(head, false));
-                    let active = view.as_ref().and_then(|view| view.active().last().cloned());
-                    (view.map_or(0, |view| view.len().0), active)
-                })
-                .await?;
-            let messages = show::many(messages.into(), "message");
-            let short = sessions::short(id);
+            let state = host.state(id).await?;
+            let head = state.tree().head(branch);
+            let view = head.and_then(|head| state.view(head, false));
+            let messages = view.as_ref().map_or(0, |view| view.len().0);
+            let summary = view.and_then(|view| view.active().last().cloned());
             let summary = summary.map(|c| {
                 format!(
                     ", checkpoint {} stands for {}–{}",
@@ -277,47 +219,10 @@ async fn open(daemon: &Daemon, from: From, screen: &Screen<'_>, branch: &str) ->
                     c.cutoff
                 )
             });
+            let (messages, short) = (show::many(messages.into(), "message"), sessions::short(id));
             let text = format!("session {short}: {messages}{}", summary.unwrap_or_default());
             screen.headline("continues", &text);
-            Ok(session)
+            Ok(id)
         }
-    }
-}
-
-/// Hands the turn in and watches it from before its first event on.
-pub(super) async fn begin(daemon: &Daemon, session: &Handle, ask: &Ask) -> Result<Watch> {
-    let state = session.inspect(Clone::clone).await?;
-    let turn: TurnId = daemon.begin(session, ask).await?;
-    Ok(Watch::new(state, turn))
-}
-
-/// Stops what runs. After an interruption nobody wants to wait for it.
-pub(super) async fn stop(daemon: Daemon, end: End) {
-    let patience = match end {
-        End::Interrupted => Duration::from_secs(2),
-        End::Ended | End::TimedOut => Duration::from_secs(10),
-    };
-    if tokio::time::timeout(patience, daemon.shutdown())
-        .await
-        .is_err()
-    {
-        tracing::warn!("not everything stopped in time; what is on disk is whole");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::assignments;
-
-    #[test]
-    fn agents_are_split_at_commas_but_tasks_keep_theirs() {
-        assert_eq!(assignments("a,b,c"), ["a", "b", "c"]);
-        assert_eq!(
-            assignments("a=only money, not time,b"),
-            ["a=only money, not time", "b"]
-        );
-        assert_eq!(assignments("a=x"), ["a=x"]);
-        assert_eq!(assignments("a,b,"), ["a", "b"]);
-        assert!(assignments("").is_empty());
     }
 }

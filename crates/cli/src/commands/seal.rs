@@ -5,10 +5,8 @@ use unisono_session::state::MAIN;
 
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
-use crate::commands::run::stop;
 use crate::live::End;
 use crate::problem::Result;
-use crate::sessions::Sessions;
 use crate::show;
 
 const HELP: &str = "\
@@ -33,17 +31,17 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let branch = &args.branch;
     let state = sessions.state(id).await?;
     if state.tree().head(branch).is_none() {
         return Err(unknown_branch(&state, branch));
     }
-    let daemon = app.daemon(opened, setup).await?;
-    let done = seal(&daemon, id, branch).await;
-    stop(daemon, End::Ended).await;
+    let host = app.host(store, setup).await?;
+    let done = host.seal(id, branch).await;
+    host.stop(End::Ended).await;
     tell(app, id, branch, done?);
     Ok(())
 }
@@ -67,22 +65,4 @@ pub(super) fn tell(
             "sealed the topic of #{first}–#{last} ({many})"
         ));
     }
-}
-
-/// Seals the topic and says where it is.
-pub(super) async fn seal(
-    daemon: &unisono_daemon::Daemon,
-    id: unisono_context::SessionId,
-    branch: &str,
-) -> Result<(u32, u32)> {
-    let session = daemon.open(id).await?;
-    session.seal(branch).await?;
-    let branch = branch.to_owned();
-    let span = session.inspect(move |state| {
-        let head = state.tree().head(&branch)?;
-        let topics = state.topics().of_branch(state.tree(), head);
-        topics.last().map(|topic| topic.span)
-    });
-    let span = span.await?;
-    Ok(span.map_or((0, 0), |span| (span.first.0, span.last.0)))
 }

@@ -7,6 +7,7 @@ use unisono_daemon::config::Override;
 use unisono_daemon::http::{self, Announced, Running, Server};
 
 use crate::app::App;
+use crate::host::Where;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
@@ -44,7 +45,14 @@ impl Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.overrides())?;
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
+    let opened = match app.store_or_daemon(&setup).await? {
+        Where::Here(opened) => opened,
+        Where::There(client) => {
+            let problem = format!("the daemon at {} has the store open", client.url());
+            let hint = "use that one, stop it first, or name another store (--store DIR)";
+            return Err(Problem::failed(problem).hint(hint));
+        }
+    };
     let daemon = app.daemon(opened, setup).await?;
     let store = daemon.setup().loaded.config.store.path.clone();
     let server = Server::bind(daemon).await?;

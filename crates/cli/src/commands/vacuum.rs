@@ -6,7 +6,7 @@ use serde_json::json;
 use unisono_store::Disk;
 
 use crate::app::App;
-use crate::problem::Result;
+use crate::problem::{Result, alone};
 use crate::show;
 
 const HELP: &str = "\
@@ -20,7 +20,13 @@ pub(crate) struct Args {}
 pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let store = app.store_path(&setup)?;
-    let done = unisono_store::vacuum(store)?;
+    let done = match unisono_store::vacuum(store) {
+        Ok(done) => done,
+        Err(error) => match app.holder(&setup, &error) {
+            Some(running) => return Err(alone("vacuum shrinks", &running.url)),
+            None => return Err(error.into()),
+        },
+    };
     compact_index(app, store)?;
     if app.out.json {
         app.out.json(&json!({

@@ -127,9 +127,9 @@ impl Show for Answer<'_> {
         }
     }
 
-    fn waits(&mut self, waiting: &Waiting) {
+    fn waits(&mut self, waiting: &Waiting, watch: &Watch) {
         self.break_off();
-        self.screen.waits(waiting);
+        self.screen.waits(waiting, watch);
     }
 
     fn missed(&mut self) {

@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until};
-use unisono_daemon::Daemon;
-use unisono_runtime::{Handle, Progress};
+use unisono_context::SessionId;
+use unisono_runtime::Progress;
 use unisono_session::Event;
 use unisono_session::run::calls::Waiting;
 
 use super::asking::{Answers, decided};
+use super::feed::Next;
 use super::watch::{News, Watch};
+use crate::host::Host;
 use crate::problem::{Problem, Result};
 
 /// How long a cancelled turn may take to say so.
-pub(super) const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
+const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Signals that stop the program.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ pub(crate) trait Show {
     fn said(&mut self, said: &Progress, watch: &Watch);
 
     /// A call of a tool waits for a person.
-    fn waits(&mut self, waiting: &Waiting);
+    fn waits(&mut self, waiting: &Waiting, watch: &Watch);
 
     /// Asks the person at the terminal; false where there is none who could answer.
     fn asks(&mut self, _question: &str) -> bool {
@@ -87,8 +88,8 @@ pub(crate) trait Show {
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
     /// The turn is cancelled then; none: it may take as long as it wants.
-    pub(super) timeout: Option<Duration>,
-    pub(super) interrupts: &'i mut Interrupts,
+    timeout: Option<Duration>,
+    interrupts: &'i mut Interrupts,
     interrupted: Interrupted,
 }
 
@@ -128,8 +129,8 @@ pub(crate) enum End {
 
 /// Follows the turn and shows it.
 pub(crate) async fn follow(
-    daemon: &Daemon,
-    session: &Handle,
+    host: &Host,
+    session: SessionId,
     watch: &mut Watch,
     screen: &mut impl Show,
     limits: Limits<'_>,
@@ -139,21 +140,16 @@ pub(crate) async fn follow(
         interrupts,
         interrupted,
     } = limits;
-    let mut events = session.events(watch.events()).await?;
-    let mut progress = session.progress();
-    let gone = session.wait(watch.turn);
-    tokio::pin!(gone);
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    let (mut end, mut ended, mut cancelled) = (End::Ended, false, false);
-    let mut late = deadline;
+    let mut feed = host.feed(session, watch).await?;
+    let (mut end, mut cancelled) = (End::Ended, false);
+    let mut late = timeout.map(|timeout| Instant::now() + timeout);
     let mut answers = Answers::default();
     for waiting in watch.waiting() {
-        screen.waits(&waiting);
+        screen.waits(&waiting, watch);
     }
     while watch.outcome.is_none() {
         answers.ask(watch, screen);
         tokio::select! {
-            // What is said before an event is shown before it.
             biased;
             who = interrupts.next() => {
                 let leave = interrupted == Interrupted::Leave || who == Interrupt::System;
@@ -162,31 +158,22 @@ pub(crate) async fn follow(
                 }
                 cancelled = true;
                 late = Some(Instant::now() + CANCELLED_WITHIN);
-                cancel(session, watch).await;
+                host.cancel(session, watch.turn).await;
             }
-            said = progress.recv() => match said {
-                Ok(said) => screen.said(&said, watch),
-                Err(RecvError::Lagged(_)) => screen.missed(),
-                Err(RecvError::Closed) => progress = session.progress(),
-            },
-            event = events.next() => match event? {
-                Some((_, event)) => {
+            next = feed.next(watch.events()) => match next? {
+                Next::Event(event) => {
                     let news = watch.apply(&event)?;
                     screen.event(&event, news.as_ref(), watch);
                 }
-                None => events = session.events(watch.events()).await?,
+                Next::Said(said) => screen.said(&said, watch),
+                Next::Missed => screen.missed(),
             },
-            // Only its error matters: the end itself comes with the events.
-            result = &mut gone, if !ended => {
-                result?;
-                ended = true;
-            }
             (waiting, line) = answers.next() => {
                 if let Some(decision) = decided(&waiting, &line)
-                    && let Err(error) = session.decide(waiting.id, decision).await
+                    && let Err(problem) = host.decide(session, waiting.id, decision).await
                 {
                     // Somebody else was faster, or its time was over.
-                    tracing::info!(%error, "the answer is not taken");
+                    tracing::info!(error = problem.message, "the answer is not taken");
                 }
             }
             // A person's time is not the turn's.
@@ -199,24 +186,14 @@ pub(crate) async fn follow(
                 }
                 (end, cancelled) = (End::TimedOut, true);
                 late = Some(Instant::now() + CANCELLED_WITHIN);
-                cancel(session, watch).await;
-            }
-            reason = daemon.runtime().failed() => {
-                return Err(Problem::failed(format!("the runtime gave up: {reason}")));
+                host.cancel(session, watch.turn).await;
             }
         }
     }
     Ok(end)
 }
 
-/// Cancels a turn. One that ended meanwhile needs no cancelling.
-async fn cancel(session: &Handle, watch: &Watch) {
-    if let Err(error) = session.cancel(watch.turn).await {
-        tracing::debug!(%error, "the turn is not cancelled");
-    }
-}
-
-pub(super) async fn at(instant: Option<Instant>) {
+async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,

@@ -230,9 +230,12 @@ pub(crate) fn ending(out: &Out, session: SessionId, watch: &Watch, end: End) -> 
     let short = sessions::short(session);
     match (end, &watch.outcome) {
         (End::Interrupted, _) => {
-            out.say(format_args!(
-                "interrupted: `unisono resume {short}` continues it"
-            ));
+            let then = match watch.elsewhere {
+                true => "the daemon goes on with it; `unisono resume {}` follows it",
+                false => "`unisono resume {}` continues it",
+            };
+            let then = then.replace("{}", &short);
+            out.say(format_args!("interrupted: {then}"));
             Err(Problem::silent(Exit::Interrupted))
         }
         (_, Some(Outcome::Answered)) => some_failed(out, watch),

@@ -127,13 +127,13 @@ impl<'o> Screen<'o> {
             News::Frozen(frozen) => self.frozen(frozen, watch),
             News::Retried { index, reason } => self.retried(*index, reason, watch),
             News::Runs(indexes) => indexes.iter().for_each(|index| self.run(*index, watch)),
-            News::Waits(waiting) => waiting.iter().for_each(|one| self.waits(one)),
+            News::Waits(waiting) => waiting.iter().for_each(|one| self.waits(one, watch)),
             News::Ended => self.step_done(),
         }
     }
 
     /// A call that waits for a person, and how to answer it.
-    pub(crate) fn waits(&self, waiting: &Waiting) {
+    pub(crate) fn waits(&self, waiting: &Waiting, watch: &Watch) {
         let (agent, line) = (&waiting.agent, approvals::line(waiting));
         let why = match &waiting.call.planned.approval {
             _ if waiting.call.status == CallStatus::InDoubt => {
@@ -148,10 +148,11 @@ impl<'o> Screen<'o> {
         );
         if self.bars.is_none() {
             let how = approvals::how(waiting);
-            self.headline(
-                "",
-                &format!("stop with ctrl-c, then {how}, then unisono resume"),
-            );
+            let how = match watch.elsewhere {
+                true => how,
+                false => format!("stop with ctrl-c, then {how}, then unisono resume"),
+            };
+            self.headline("", &how);
         }
     }
 
@@ -354,8 +355,8 @@ impl Show for Screen<'_> {
         }
     }
 
-    fn waits(&mut self, waiting: &Waiting) {
-        Screen::waits(self, waiting);
+    fn waits(&mut self, waiting: &Waiting, watch: &Watch) {
+        Screen::waits(self, waiting, watch);
     }
 
     fn asks(&mut self, question: &str) -> bool {

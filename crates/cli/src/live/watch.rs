@@ -36,6 +36,8 @@ pub(crate) struct Watch {
     pub(crate) changed: Vec<(AgentId, Change)>,
     /// Whether it is told what was compacted by itself.
     pub(crate) notifies: bool,
+    /// Whether a daemon works on it, and goes on when nobody watches.
+    pub(crate) elsewhere: bool,
 }
 
 /// The frozen context.
@@ -104,8 +106,14 @@ impl Watch {
             answer: None,
             changed: Vec::new(),
             notifies: true,
+            elsewhere: false,
         };
         watch.catch_up();
+        // Who works on it elsewhere may have been faster.
+        let ended = watch.state.ended(turn).map(|ended| ended.outcome.clone());
+        if let Some(outcome) = ended {
+            watch.ended(&outcome);
+        }
         watch
     }
 

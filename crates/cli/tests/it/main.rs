@@ -13,6 +13,7 @@ mod chat;
 mod conversations;
 mod delegation;
 mod eval;
+mod every_verb;
 mod guide;
 mod held;
 mod http;
@@ -22,6 +23,8 @@ mod interrupted;
 mod mcp;
 mod metrics;
 mod moving;
+#[cfg(feature = "otel")]
+mod otel;
 mod pins;
 mod providers;
 mod reloading;

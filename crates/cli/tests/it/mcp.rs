@@ -179,6 +179,66 @@ fn the_revision_before_is_served_with_a_handshake() {
 }
 
 #[test]
+fn where_a_daemon_has_the_store_messages_are_passed_on_to_it() {
+    let place = Place::new();
+    let session = imported(&place);
+    let daemon = Daemon::start(&place);
+    let mut server = Spoken::start(&place);
+    let info = server.initialize("2025-11-25");
+    assert_eq!(info["protocolVersion"], "2025-11-25");
+    let call = json!({
+        "name": "ask", "_meta": {"progressToken": "p"},
+        "arguments": {"session": session, "task": "What is the risk?", "agents": ["risks"]},
+    });
+    let (answer, told) = server.ask(2, "tools/call", call);
+    let turn = &answer["result"]["structuredContent"]["turn"];
+    assert_eq!(turn["state"], "answered", "{answer}");
+    let told = told
+        .iter()
+        .filter(|m| m["method"] == "notifications/progress");
+    assert!(told.count() > 0, "nothing was told of the progress");
+    let path = format!(
+        "/v1/sessions/{session}/turns/{}",
+        turn["turn"].as_str().unwrap()
+    );
+    daemon.get(&path).expect(200);
+    // The current revision over the same lines, and what is no message.
+    let arguments =
+        json!({"name": "recall", "arguments": {"session": session, "query": "database"}});
+    let (recalled, _) = server.ask(3, "tools/call", current(arguments));
+    assert_eq!(
+        recalled["result"]["structuredContent"]["messages"][0]["ordinal"], 2,
+        "{recalled}"
+    );
+    let (unknown, _) = server.ask(4, "tools/nothing", json!({}));
+    assert!(unknown["error"]["code"].is_i64(), "{unknown}");
+    server
+        .input
+        .as_mut()
+        .unwrap()
+        .write_all(b"no message\n")
+        .unwrap();
+    assert_eq!(server.next()["error"]["code"], -32_700);
+    server.end();
+    daemon.stop();
+}
+
+#[test]
+fn a_client_is_told_when_the_daemon_is_gone() {
+    let place = Place::new();
+    imported(&place);
+    let daemon = Daemon::start(&place);
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    server.ask(1, "tools/list", json!({}));
+    daemon.stop();
+    let (answer, _) = server.ask(2, "tools/list", json!({}));
+    let said = answer["error"]["message"].as_str().unwrap();
+    assert!(said.contains("cannot be reached"), "{answer}");
+    assert_eq!(server.child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
 fn the_current_revision_is_served_without_one() {
     let place = Place::new();
     let session = imported(&place);

@@ -7,60 +7,211 @@ use serde_json::json;
 use crate::http::{Daemon, head};
 use crate::support::Place;
 
+/// A line of the text: a name, labels, a value.
+#[derive(Debug)]
+struct Sample {
+    name: String,
+    labels: Vec<(String, String)>,
+    value: f64,
+}
+
+/// Reads a line as the format (0.0.4) has it and as no other.
+fn sample(line: &str) -> Result<Sample, String> {
+    let end = line.find(['{', ' ']).ok_or("no value")?;
+    let (name, mut rest) = line.split_at(end);
+    let mut labels = Vec::new();
+    if let Some(inner) = rest.strip_prefix('{') {
+        rest = inner;
+        while !rest.starts_with('}') {
+            let (label, after) = rest.split_once("=\"").ok_or("a label without a value")?;
+            let (value, after) = quoted(after)?;
+            labels.push((label.to_owned(), value));
+            rest = match after.strip_prefix(',') {
+                Some(next) if !next.starts_with('}') => next,
+                Some(_) => return Err("a comma before the end".to_owned()),
+                None if after.starts_with('}') => after,
+                None => return Err("no comma between labels".to_owned()),
+            };
+        }
+        rest = &rest[1..];
+    }
+    let value = rest.strip_prefix(' ').ok_or("no space before the value")?;
+    if value.is_empty() || value.contains(' ') {
+        return Err("a value and nothing else has to follow".to_owned());
+    }
+    let value = match value {
+        "NaN" | "+Inf" | "-Inf" => return Err(format!("{value} says nothing")),
+        number => number.parse().map_err(|_| "no number".to_owned())?,
+    };
+    let name = name.to_owned();
+    Ok(Sample {
+        name,
+        labels,
+        value,
+    })
+}
+
+/// The value of a label and what follows it.
+fn quoted(text: &str) -> Result<(String, &str), String> {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Ok((value, &text[at + 1..])),
+            '\\' => match chars.next() {
+                Some((_, 'n')) => value.push('\n'),
+                Some((_, c @ ('\\' | '"'))) => value.push(c),
+                other => return Err(format!("an unknown escape {other:?}")),
+            },
+            c => value.push(c),
+        }
+    }
+    Err("a label's value does not end".to_owned())
+}
+
+/// Whether that is a name of a metric or of a label.
+fn is_name(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars
+        .next()
+        .is_some_and(|c| c.is_ascii_lowercase() || c == '_')
+        && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// What is wrong with a family by the rules of Prometheus's linter.
+fn lint(name: &str, kind: &str, help: &str) -> Vec<&'static str> {
+    let words: Vec<&str> = name.split('_').collect();
+    let has = |all: &[&str]| words.iter().any(|word| all.contains(word));
+    let ends = |all: &[&str]| all.iter().any(|end| name.ends_with(end));
+    let rules = [
+        (!is_name(name), "the name is none"),
+        (
+            help.is_empty() || !help.ends_with('.'),
+            "the help is no sentence",
+        ),
+        (
+            help.contains('\\') || help.contains(name),
+            "the help says nothing more",
+        ),
+        (!matches!(kind, "counter" | "gauge"), "the type is unknown"),
+        (
+            (kind == "counter") != name.ends_with("_total"),
+            "_total is for counters",
+        ),
+        (
+            has(&["counter", "gauge", "histogram"]),
+            "the type is in the name",
+        ),
+        (
+            ends(&["_count", "_sum", "_bucket"]),
+            "that ending is a histogram's",
+        ),
+        (
+            has(&[
+                "ms",
+                "milliseconds",
+                "minutes",
+                "hours",
+                "kb",
+                "kib",
+                "mb",
+                "mib",
+                "kilobytes",
+                "megabytes",
+                "percent",
+                "cents",
+            ]),
+            "the unit is no base unit",
+        ),
+    ];
+    let broken = rules.into_iter().filter(|(broken, _)| *broken);
+    broken.map(|(_, rule)| rule).collect()
+}
+
 /// Samples by name and labels, once everything about the text is right.
 #[track_caller]
 fn samples(text: &str) -> BTreeMap<String, f64> {
-    assert!(text.ends_with('\n'));
-    let mut kinds: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut helped = BTreeSet::new();
+    assert!(text.ends_with('\n') && !text.contains("\r") && !text.contains("\n\n"));
+    let mut families = BTreeSet::new();
     let mut samples = BTreeMap::new();
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            let (name, help) = rest.split_once(' ').unwrap();
-            assert!(helped.insert(name), "{name} is described twice");
-            assert!(help.ends_with('.'), "{line}");
-        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = rest.split_once(' ').unwrap();
-            assert!(helped.contains(name), "{name} has no help before its type");
-            assert!(matches!(kind, "counter" | "gauge"), "{line}");
-            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-            kinds.insert(name, kind);
-        } else {
-            let (key, value) = line.rsplit_once(' ').unwrap();
-            let name = key.split('{').next().unwrap();
-            assert!(kinds.contains_key(name), "{name} has no type");
-            let plain = |c: char| c.is_ascii_lowercase() || c == '_';
-            assert!(name.chars().all(plain), "{name}");
-            if let Some(labels) = key.strip_prefix(name).filter(|rest| !rest.is_empty()) {
-                let labels = labels
-                    .strip_prefix('{')
-                    .and_then(|l| l.strip_suffix('}'))
-                    .unwrap();
-                for label in labels.split(',') {
-                    let (name, value) = label.split_once("=\"").unwrap();
-                    assert!(name.chars().all(plain) && value.ends_with('"'), "{line}");
-                }
-            }
-            let value: f64 = value.parse().unwrap();
-            assert!(value >= 0.0, "{line}");
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let (name, help) = line
+            .strip_prefix("# HELP ")
+            .and_then(|rest| rest.split_once(' '))
+            .unwrap_or_else(|| panic!("a family begins with its help: {line}"));
+        assert!(
+            families.insert(name),
+            "{name} is told twice, or in two places"
+        );
+        let kind = lines.next().and_then(|line| line.strip_prefix("# TYPE "));
+        let kind = kind.and_then(|rest| rest.strip_prefix(name)?.strip_prefix(' '));
+        let kind = kind.unwrap_or_else(|| panic!("{name} has no type after its help"));
+        assert_eq!(lint(name, kind, help), Vec::<&str>::new(), "{name}");
+        let mut labels: Option<Vec<String>> = None;
+        while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
+            let found = sample(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+            assert_eq!(found.name, name, "{line}");
+            assert!(found.value >= 0.0, "{line}");
+            let names: Vec<String> = found.labels.iter().map(|(name, _)| name.clone()).collect();
+            let unique: BTreeSet<&String> = names.iter().collect();
+            let good =
+                |name: &&String| is_name(name) && !matches!(name.as_str(), "le" | "quantile");
             assert!(
-                samples.insert(key.to_owned(), value).is_none(),
-                "{key} is told twice"
+                unique.len() == names.len() && names.iter().all(|name| good(&name)),
+                "{line}"
+            );
+            let same = labels.get_or_insert_with(|| names.clone());
+            assert_eq!(
+                *same, names,
+                "the samples of a family have the same labels: {line}"
+            );
+            let key = line.rsplit_once(' ').unwrap().0.to_owned();
+            assert!(
+                samples.insert(key, found.value).is_none(),
+                "{line} is told twice"
             );
         }
-    }
-    let named: BTreeSet<&str> = samples
-        .keys()
-        .map(|key| key.split('{').next().unwrap())
-        .collect();
-    for name in kinds.keys() {
-        let empty_at_first = *name == "unisono_runs_ended_total";
-        assert!(
-            named.contains(name) || empty_at_first,
-            "{name} has no sample"
-        );
+        let empty_at_first = name == "unisono_runs_ended_total";
+        assert!(labels.is_some() || empty_at_first, "{name} has no sample");
     }
     samples
+}
+
+#[test]
+fn the_checks_of_the_text_find_what_is_wrong() {
+    let good = sample(r#"a_total{x="1",y="a\"b\\c\nd,}"} 3.5"#).unwrap();
+    assert_eq!((good.name.as_str(), good.value), ("a_total", 3.5));
+    assert_eq!(good.labels[1], ("y".to_owned(), "a\"b\\c\nd,}".to_owned()));
+    assert!(sample("a 1").unwrap().labels.is_empty());
+    for bad in [
+        "a",
+        "a  1",
+        "a 1 2",
+        "a one",
+        "a NaN",
+        "a{x=1} 1",
+        "a{x=\"1\"}1",
+        "a{x=\"1\",} 1",
+        "a{x=\"1\" y=\"2\"} 1",
+        "a{x=\"\\q\"} 1",
+        "a{x=\"1} 1",
+    ] {
+        assert!(sample(bad).is_err(), "{bad}");
+    }
+    assert!(lint("a_seconds_total", "counter", "Some seconds.").is_empty());
+    for (name, kind, help) in [
+        ("a_ms_total", "counter", "Some."),
+        ("a_total", "gauge", "Some."),
+        ("a", "counter", "Some."),
+        ("a_gauge", "gauge", "Some."),
+        ("a_count", "gauge", "Some."),
+        ("A", "gauge", "Some."),
+        ("a", "gauge", ""),
+        ("a", "summary", "Some."),
+    ] {
+        assert!(!lint(name, kind, help).is_empty(), "{name} {kind} {help}");
+    }
 }
 
 #[test]

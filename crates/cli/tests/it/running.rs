@@ -90,14 +90,17 @@ fn what_does_not_go_through_it_says_so() {
     let talk = json!({"messages": [{"role": "user", "content": "We ship on Friday."}]});
     daemon.post("/v1/sessions", &talk).expect(201);
     let url = format!("http://{}", daemon.address);
+    let started = ["--set", "server.bind=127.0.0.1:1"];
     place
-        .call(&["run", "--session", "latest", "--model", "extractive"])
+        .call(&[&["run", "--session", "latest"], &started[..]].concat())
         .expect(2)
-        .says(&["settings of the daemon", &url]);
-    place
-        .call(&["sessions", "delete", "latest", "--yes"])
-        .expect(1)
-        .says(&["the daemon at", &url]);
+        .says(&["`server.bind` cannot be set for one request"]);
+    for alone in [&["vacuum"][..], &["doctor", "--repair"]] {
+        place
+            .call(alone)
+            .expect(1)
+            .says(&["a store that nobody uses", &url, "stop the daemon"]);
+    }
     place
         .call(&["run", "--session", "latest", "--agents", "nobody"])
         .expect(2)

@@ -258,7 +258,7 @@ fn it_listens_to_this_machine_only_unless_told_otherwise() {
     place
         .call(&["serve", "--bind", &daemon.address])
         .expect(1)
-        .says(&["held"]);
+        .says(&["has the store open", &daemon.address]);
     let other = Place::new();
     other
         .call(&["serve", "--bind", &daemon.address])

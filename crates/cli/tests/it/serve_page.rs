@@ -53,6 +53,31 @@ impl<'d> Browser<'d> {
 }
 
 #[test]
+fn a_browser_stays_logged_in_when_the_daemon_is_started_again() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let cookie = Browser::enter(&daemon).cookie;
+    daemon.stop();
+    let daemon = Daemon::start(&place);
+    let browser = |cookie: &str| Browser {
+        daemon: &daemon,
+        cookie: cookie.to_owned(),
+    };
+    browser(&cookie).get("/").expect(200);
+    browser("unisono=0").get("/").expect(401);
+    daemon.stop();
+    // With another token nobody is.
+    std::fs::remove_file(place.path("settings/unisono/token")).unwrap();
+    let daemon = Daemon::start(&place);
+    let browser = Browser {
+        daemon: &daemon,
+        cookie,
+    };
+    browser.get("/").expect(401);
+    daemon.stop();
+}
+
+#[test]
 fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

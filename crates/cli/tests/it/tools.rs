@@ -331,6 +331,32 @@ fn a_call_waits_for_a_person_over_a_kill_and_is_denied_or_made_as_they_say() {
 }
 
 #[test]
+fn a_call_that_waits_in_a_daemon_is_decided_from_the_command_line() {
+    let send = ("files__send", json!({"text": "the invoice"}));
+    let scene = Scene::new(&[&[send]], &program("approve = [\"send\"]"), "");
+    let daemon = Daemon::start(&scene.place);
+    let args = ["run", "talk.json", "--task", "Do it.", "--json"];
+    let mut going = Going::start(scene.command(&args));
+    let how = going.wait_for(&["unisono approvals approve"]);
+    assert!(!how.contains("ctrl-c"), "{how}");
+    let waiting = scene.waiting();
+    assert_eq!(waiting[0]["waits_for"], "approval", "{waiting}");
+    let id = waiting[0]["call"].as_str().unwrap();
+    let wrong = scene.call(&["approvals", "settle", id, "--repeat"]);
+    wrong.expect(2).says(&["approvals"]);
+    let done = scene.call(&["approvals", "approve", id]).expect(0);
+    done.says(&["approved", "the daemon goes on with the turn"]);
+    let report = going.finish().expect(0).json();
+    assert_eq!(report["answer"], "Told: send: the invoice");
+    scene
+        .call(&["approvals", "approve", id])
+        .expect(2)
+        .says(&["no call that waits"]);
+    assert_eq!(scene.count("call send "), 1);
+    daemon.stop();
+}
+
+#[test]
 fn two_clients_that_answer_one_call_are_told_who_was_first() {
     let send = ("files__send", json!({"text": "x"}));
     let scene = Scene::new(&[&[send]], &program("approve = [\"send\"]"), "");

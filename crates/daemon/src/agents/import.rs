@@ -10,9 +10,11 @@
 mod detect;
 mod formats;
 mod rule;
+mod served;
 mod source;
 mod write;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -124,6 +126,15 @@ pub enum Error {
     },
 }
 
+/// What is known here, against which agents are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'k> {
+    /// The models.
+    pub catalogue: &'k Catalogue,
+    /// The names of the servers of tools that are configured.
+    pub servers: &'k BTreeSet<String>,
+}
+
 /// What a file has: each of its agents, or why that one cannot be ours.
 pub type Agents = Vec<Result<Imported, Error>>;
 
@@ -131,7 +142,7 @@ pub type Agents = Vec<Result<Imported, Error>>;
 ///
 /// # Errors
 /// The file cannot be read, or has no agents.
-pub fn read(path: &Path, format: Option<Format>, catalogue: &Catalogue) -> Result<Agents, Error> {
+pub fn read(path: &Path, format: Option<Format>, known: Known<'_>) -> Result<Agents, Error> {
     let bytes = std::fs::metadata(path)?.len();
     if bytes > FILE_CAP_BYTES {
         return Err(Error::TooLarge(bytes));
@@ -141,7 +152,7 @@ pub fn read(path: &Path, format: Option<Format>, catalogue: &Catalogue) -> Resul
         let base = path.parent().unwrap_or(Path::new(""));
         included(base, name)
     };
-    read_text(path, &text, format, catalogue, &include)
+    read_text(path, &text, format, known, &include)
 }
 
 /// Reads the agents of a text; `include` gives the files that it names.
@@ -149,7 +160,7 @@ fn read_text(
     path: &Path,
     text: &str,
     format: Option<Format>,
-    catalogue: &Catalogue,
+    known: Known<'_>,
     include: &dyn Fn(&str) -> io::Result<String>,
 ) -> Result<Agents, Error> {
     let document = source::parse(path, text)?;
@@ -157,7 +168,7 @@ fn read_text(
     let format = format.ok_or(Error::Unknown)?;
     let setting = rule::Setting {
         format,
-        catalogue,
+        known,
         include,
     };
     let agents = source::agents(format, path, document);

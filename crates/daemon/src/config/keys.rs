@@ -22,6 +22,7 @@ pub(crate) const ALL: &[Key] = &[
     key("runtime", Kind::Section(RUNTIME)),
     key("server", Kind::Section(SERVER)),
     key("log", Kind::Section(LOG)),
+    key("telemetry", Kind::Section(TELEMETRY)),
 ];
 
 const STORE: &[Key] = &[
@@ -128,6 +129,8 @@ const LOG: &[Key] = &[
     key("level", Kind::Text),
     key("format", Kind::Choice(&["text", "json"])),
 ];
+
+const TELEMETRY: &[Key] = &[key("otlp_endpoint", Kind::AnyText)];
 
 /// The presets' names, as [`unisono_context::policy::Preset`] has them.
 const PRESETS: &[&str] = &[

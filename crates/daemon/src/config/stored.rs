@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::keys::{ALL, EXCLUSIVE, POLICY};
-use crate::schema::{Key, Kind};
+use crate::document::Value as Node;
+use crate::schema::{self, Key, Kind};
 
 /// The file's name, in the directory of the store.
 pub const STORED: &str = "settings.toml";
@@ -62,6 +63,23 @@ pub fn changeable() -> impl Iterator<Item = String> {
             .map(move |key| format!("{section}.{}", key.name))
     });
     dotted.filter(|key| is_changeable(key))
+}
+
+/// A value of a key, dotted, as a person writes it: items of a list are separated by commas.
+pub fn typed(key: &str, text: &str) -> Value {
+    let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+    match schema::kind_at(ALL, &path) {
+        Some(Kind::Texts) => {
+            let items = schema::coerce_list(text).map(|item| Value::String(item.to_owned()));
+            Value::Array(items.collect())
+        }
+        kind => match schema::coerce(text, kind) {
+            Node::Integer(n) => Value::Integer(n),
+            Node::Float(n) => Value::Float(n),
+            Node::Bool(flag) => Value::Boolean(flag),
+            _ => Value::String(text.to_owned()),
+        },
+    }
 }
 
 /// The file's text with these keys set, or left to the other layers where there is no value.
@@ -120,6 +138,26 @@ mod tests {
         assert!(!three.contains("trigger_of_window"), "{three}");
         let none = [("compaction.trigger_tokens", None), ("run.lead", None)];
         assert_eq!(with(&three, &none).unwrap(), HEAD);
+    }
+
+    #[test]
+    fn a_value_has_the_type_of_its_key() {
+        let cases = [
+            (
+                "run.agents",
+                "risks, facts",
+                Value::from(vec!["risks", "facts"]),
+            ),
+            ("run.agents", "", Value::Array(Vec::new())),
+            ("run.lead", "facts", "facts".into()),
+            ("compaction.trigger_tokens", "9_000", 9_000.into()),
+            ("compaction.trigger_tokens", "many", "many".into()),
+            ("compaction.trigger_of_window", "0.5", 0.5.into()),
+            ("nothing.at_all", "7", "7".into()),
+        ];
+        for (key, text, value) in cases {
+            assert_eq!(typed(key, text), value, "{key} = {text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a compaction on request would do, or taking one back, without doing it.
 
+use unisono_api::compaction as told;
 use unisono_context::checkpoint::{Body, block_text};
 use unisono_context::compaction::{self, Mode, Plan, Step};
 use unisono_context::policy::Policy;
@@ -15,6 +16,7 @@ use super::{measure, tokenizer};
 use crate::agents;
 use crate::ask::{self, Ask, check_chosen};
 use crate::setup::Setup;
+use crate::short;
 use crate::summarisers::{self, Unaskable};
 
 /// Why it cannot be told.
@@ -98,6 +100,18 @@ impl Estimate {
             plan,
         })
     }
+
+    /// As clients are told.
+    pub fn told(&self) -> told::Estimate {
+        told::Estimate {
+            total_messages: self.total,
+            messages_to_summarise: self.summarised,
+            tokens_before: self.before.0,
+            estimated_tokens_after: self.after.0,
+            estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
+            step: self.plan.as_ref().map(|plan| short::step(&plan.step)),
+        }
+    }
 }
 
 /// The most tokens of the text of the block that a plan makes.
@@ -178,5 +192,15 @@ impl Without {
     /// Whether it can be taken back.
     pub fn fits(&self) -> bool {
         self.after.at_most <= self.usable
+    }
+
+    /// As clients are told.
+    pub fn told(&self) -> told::Restoring {
+        told::Restoring {
+            tokens_before: self.before.0,
+            tokens_after: self.after.tokens.0,
+            usable_tokens: self.usable.0,
+            fits: self.fits(),
+        }
     }
 }

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use super::Daemon;
+use super::{Daemon, Error};
+use unisono_runtime::Kinds;
+
+use crate::ask::Ask;
 use crate::config::{STORED, Unchangeable, changed};
 use crate::diagnostic::Diagnostics;
+use crate::replace::replace;
 use crate::setup::Setup;
 
 /// Why settings stay as they were.
@@ -26,6 +29,26 @@ pub enum NotChanged {
 }
 
 impl Daemon {
+    /// Configuration and agents as they count for what is asked: as they are, or with its own
+    /// settings above all others.
+    ///
+    /// # Errors
+    /// With its settings, something is wrong.
+    pub async fn setup_for(&self, ask: &Ask) -> Result<Arc<Setup>, Error> {
+        let setup = self.setup();
+        if ask.settings().is_empty() {
+            return Ok(setup);
+        }
+        let mut sources = setup.loaded.sources().clone();
+        sources.overrides.extend(ask.settings().iter().cloned());
+        let kinds = self.kinds.clone();
+        let reading = tokio::task::spawn_blocking(move || Setup::load(sources, kinds.names()));
+        match reading.await {
+            Ok(read) => Ok(Arc::new(read?)),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
     /// Sets keys, dotted, or leaves them to the settings files where there is no value. Kept when it
     /// returns.
     ///
@@ -38,19 +61,7 @@ impl Daemon {
     ) -> Result<(), NotChanged> {
         let _one_at_a_time = self.reloading.lock().await;
         let (before, kinds) = (self.setup(), self.kinds.clone());
-        let work = move || {
-            let file = before.loaded.config.store.path.join(STORED);
-            let text = match std::fs::read_to_string(&file) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-                read => read?,
-            };
-            let text = changed(&text, &changes)?;
-            let mut sources = before.loaded.sources().clone();
-            sources.stored = Some(text.clone());
-            let setup = Setup::load(sources, kinds.names()).map_err(NotChanged::Wrong)?;
-            keep(&file, &text)?;
-            Ok::<_, NotChanged>(setup)
-        };
+        let work = move || change(&before, &kinds, &changes);
         let setup = match tokio::task::spawn_blocking(work).await {
             Ok(done) => done?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
@@ -61,16 +72,25 @@ impl Daemon {
     }
 }
 
-/// Writes a file as a whole: it is the old one or the new one, also after a crash.
-fn keep(file: &Path, text: &str) -> io::Result<()> {
-    let new = file.with_extension("toml.new");
-    std::fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
-    std::fs::write(&new, text)?;
-    std::fs::File::open(&new)?.sync_all()?;
-    std::fs::rename(&new, file)?;
-    // The rename is on disk once its directory is.
-    match file.parent() {
-        Some(directory) => std::fs::File::open(directory)?.sync_all(),
-        None => Ok(()),
-    }
+/// Sets keys, dotted, of a store that nobody works on, or leaves them to the settings files where
+/// there is no value. Kept when it returns; gives configuration and agents with them.
+///
+/// # Errors
+/// As of [`Daemon::change_settings`].
+pub fn change(
+    before: &Setup,
+    kinds: &Kinds,
+    changes: &BTreeMap<String, Option<toml::Value>>,
+) -> Result<Setup, NotChanged> {
+    let file = before.loaded.config.store.path.join(STORED);
+    let text = match std::fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    let text = changed(&text, changes)?;
+    let mut sources = before.loaded.sources().clone();
+    sources.stored = Some(text.clone());
+    let setup = Setup::load(sources, kinds.names()).map_err(NotChanged::Wrong)?;
+    replace(&file, &text)?;
+    Ok(setup)
 }

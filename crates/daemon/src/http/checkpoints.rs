@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use unisono_api::Problem;
 use unisono_api::compaction::{
-    Anew, Checkpoint, CheckpointDetail, Compaction, KeyFact, NewText, Range, Restoring, TakeBack,
+    Anew, Checkpoint, CheckpointDetail, Compaction, KeyFact, NewText, Range, TakeBack,
 };
 use unisono_api::session::main_branch;
 use unisono_context::checkpoint::{self, Body, Kind, Tier};
@@ -26,7 +26,7 @@ use super::extract::{self, Path, Query};
 use super::messages::unknown_branch;
 use super::problem::Fault;
 use super::turns::{self, How};
-use super::{Shared, sessions, words};
+use super::{Shared, sessions, settings, words};
 use crate::ask::Ask;
 use crate::context::estimate::Without;
 
@@ -124,7 +124,7 @@ fn described(
     get, path = "/v1/sessions/{session}/checkpoints/{number}", tag = "compaction",
     security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
-           ("number" = u32, Path, description = "Its number in the session, from 1"), Of),
+           ("number" = String, Path, description = "Its number in the session, from 1, or its id"), Of),
     responses((status = 200, description = "The checkpoint", body = CheckpointDetail),
               (status = "default", description = "A problem", body = Problem))
 )]
@@ -171,24 +171,24 @@ pub(super) async fn detail(
         key_facts: key_facts.collect(),
         duration_ms: found.duration_ms,
         cost_usd: words::dollars(found.cost_micros.map(Cost::from_micro_dollars)),
-        restore: without.map(|without| Restoring {
-            tokens_before: without.before.0,
-            tokens_after: without.after.tokens.0,
-            usable_tokens: without.usable.0,
-            fits: without.fits(),
-        }),
+        restore: without.map(|without| without.told()),
     })
 }
 
 /// The checkpoint of an address.
 async fn numbered(session: &Handle, text: &str) -> Result<Arc<checkpoint::Checkpoint>, Fault> {
-    let number: u32 = extract::id("checkpoint", text)?;
+    let number: Option<u32> = text.parse().ok();
+    let id: Option<CheckpointId> = match number {
+        Some(_) => None,
+        None => Some(extract::id("checkpoint", text)?),
+    };
     let look = move |state: &SessionState| {
         let mut all = state.checkpoints().iter();
-        all.find(|checkpoint| checkpoint.number == number).cloned()
+        all.find(|one| Some(one.number) == number || Some(one.id) == id)
+            .cloned()
     };
     let found = session.inspect(look).await?;
-    found.ok_or_else(|| Fault::not_found("checkpoint", number))
+    found.ok_or_else(|| Fault::not_found("checkpoint", text))
 }
 
 /// Puts another text in place of a summary's. The old one is kept and can be had back.
@@ -196,7 +196,7 @@ async fn numbered(session: &Handle, text: &str) -> Result<Arc<checkpoint::Checkp
     post, path = "/v1/sessions/{session}/checkpoints/{number}/edit", tag = "compaction",
     security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
-           ("number" = u32, Path, description = "Its number in the session, from 1")),
+           ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
     request_body = NewText,
     responses((status = 200, description = "It has ended", body = Compaction),
               (status = 202, description = "It is accepted", body = Compaction),
@@ -227,7 +227,7 @@ pub(super) async fn edited(session: &Handle, number: &str, text: String) -> Resu
     post, path = "/v1/sessions/{session}/checkpoints/{number}/regenerate", tag = "compaction",
     security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
-           ("number" = u32, Path, description = "Its number in the session, from 1")),
+           ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
     request_body = Anew,
     responses((status = 200, description = "It has ended", body = Compaction),
               (status = 202, description = "It is accepted", body = Compaction),
@@ -242,7 +242,9 @@ async fn regenerate(
     let session = sessions::open(&shared, &id).await?;
     let how = How::asked(&headers, new.wait);
     let writing = writing(new.instructions, new.summariser, new.on_failure);
+    let own = settings::of_request(&new.settings)?;
     let ask = anew(&session, &number, writing).await?;
+    let ask = ask.with_settings(own);
     turns::answer(&shared, &session, &ask.branch(new.branch), how, told).await
 }
 
@@ -257,7 +259,7 @@ pub(super) async fn anew(session: &Handle, number: &str, writing: Writing) -> Re
     post, path = "/v1/sessions/{session}/checkpoints/{number}/restore", tag = "compaction",
     security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
-           ("number" = u32, Path, description = "Its number in the session, from 1")),
+           ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
     request_body = TakeBack,
     responses((status = 200, description = "It has ended", body = Compaction),
               (status = 202, description = "It is accepted", body = Compaction),

@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 use super::extract::{self, Path};
 use super::problem::Fault;
 use super::turns::{self, How};
-use super::{Shared, sessions, words};
+use super::{Shared, sessions, settings};
 use crate::ask::Ask;
 use crate::context::estimate;
 use crate::short;
@@ -68,7 +68,9 @@ fn asked(new: NewCompaction) -> Result<Ask, Fault> {
         (messages, tokens) => keep(messages, tokens),
     };
     let writing = writing(new.instructions, new.summariser, new.on_failure);
-    Ok(Ask::compaction(keep, writing).branch(new.branch))
+    let own = settings::of_request(&new.settings)?;
+    let ask = Ask::compaction(keep, writing).branch(new.branch);
+    Ok(ask.with_settings(own))
 }
 
 /// How a summary is to be written.
@@ -160,16 +162,8 @@ pub(super) async fn estimated(
     session: &Handle,
     ask: Ask,
 ) -> Result<Estimate, Fault> {
-    let setup = shared.daemon.setup();
+    let setup = shared.daemon.setup_for(&ask).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let work = move || estimate::Estimate::of(&setup, &ask, &mut state);
-    let estimate = super::off_thread(work).await??;
-    Ok(Estimate {
-        total_messages: estimate.total,
-        messages_to_summarise: estimate.summarised,
-        tokens_before: estimate.before.0,
-        estimated_tokens_after: estimate.after.0,
-        estimated_cost_usd: words::dollars(estimate.cost),
-        step: estimate.plan.as_ref().map(|plan| short::step(&plan.step)),
-    })
+    Ok(super::off_thread(work).await??.told())
 }

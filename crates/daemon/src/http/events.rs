@@ -2,8 +2,9 @@
 //!
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
 //! that comes back with `Last-Event-ID` goes on where it was, also after a restart. Progress, and
-//! that agents were read again (`agents`), has no id and is not kept. A client that reads slowly holds nothing up: events are read from the
-//! journal when there is room for them.
+//! that agents were read again (`agents`), has no id and is not kept; that some of it was missed is
+//! told (`missed`). A client that reads slowly holds nothing up: events are read from the journal
+//! when there is room for them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -154,6 +155,14 @@ impl Stream {
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stopping) => return None,
+                // What is said before an event is told before it.
+                said = self.progress.recv() => match said {
+                    Ok(said) => return Some(Next::Said(said)),
+                    Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
+                    Err(broadcast::error::RecvError::Closed) => {
+                        self.progress = self.session.progress();
+                    }
+                },
                 event = self.events.next() => match event {
                     Ok(Some((seq, event))) => {
                         self.after = seq;
@@ -164,13 +173,6 @@ impl Stream {
                     Err(error) => {
                         tracing::warn!(%error, "a stream of events ends early");
                         return None;
-                    }
-                },
-                said = self.progress.recv() => match said {
-                    Ok(said) => return Some(Next::Said(said)),
-                    Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
-                    Err(broadcast::error::RecvError::Closed) => {
-                        self.progress = self.session.progress();
                     }
                 },
                 // The daemon, which tells, is held by this stream.
@@ -197,7 +199,7 @@ impl Stream {
             }
             Next::Said(said @ Said::Piece { .. }) => named("piece", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
-            Next::Missed => sse::Event::default().comment("some progress was missed"),
+            Next::Missed => sse::Event::default().event("missed").data("{}"),
             Next::Agents(reload) => named("agents", &agents::told(&reload)),
         };
         Some((event, self))
@@ -232,11 +234,17 @@ fn progress(said: &Said) -> Progress {
             run: Some(run.to_string()),
             turn: None,
             text: text.to_string(),
+            trouble: false,
         },
-        Said::Compaction { turn, text, .. } => Progress {
+        Said::Compaction {
+            turn,
+            text,
+            trouble,
+        } => Progress {
             run: None,
             turn: Some(turn.to_string()),
             text: text.to_string(),
+            trouble: *trouble,
         },
     }
 }

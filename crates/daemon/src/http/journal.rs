@@ -144,6 +144,9 @@ struct File {
     /// Whether bad lines are left out.
     #[serde(default)]
     skip_bad: bool,
+    /// Whether it becomes another session where it says which one it is.
+    #[serde(default)]
+    copy: bool,
 }
 
 /// Keeps a conversation as it stands in a file.
@@ -190,6 +193,9 @@ async fn import(
         .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
     let parsed = read.map_err(|error| Fault::new(Code::Refused, error.to_string()))?;
     let mut import = parsed.import;
+    if file.copy {
+        import.session = None;
+    }
     import.labels.insert(SOURCE_DIGEST.into(), digest.into());
     import.labels.insert(SOURCE_NAME.into(), file.name.into());
     let session = shared.daemon.import(import).await?;

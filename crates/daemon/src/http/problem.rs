@@ -59,9 +59,12 @@ impl From<daemon::Error> for Fault {
         let code = match error {
             Error::Runtime(error) => return error.into(),
             Error::Store(error) => return error.into(),
-            Error::Agents(_) | Error::Model(_) | Error::Summariser(_) => Code::Refused,
+            // Of a setup that is read for a request, what the request sets is wrong.
+            Error::Agents(_) | Error::Model(_) | Error::Summariser(_) | Error::Setup(_) => {
+                Code::Refused
+            }
             Error::Tools(_) => Code::Unavailable,
-            Error::Setup(_) | Error::Directory(_) | Error::Search(_) => Code::Failed,
+            Error::Directory(_) | Error::Search(_) => Code::Failed,
         };
         Fault::new(code, error.to_string())
     }

@@ -1,11 +1,12 @@
 //! The file beside a store that says where the daemon that holds it answers.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::replace::replace;
 
 const NAME: &str = "daemon.json";
 
@@ -36,12 +37,8 @@ impl Running {
     /// # Errors
     /// The file cannot be written.
     pub fn announce(&self, store: &Path) -> io::Result<Announced> {
-        let (path, new) = (store.join(NAME), store.join(format!("{NAME}.new")));
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let text = serde_json::to_string(self)?;
-        writeln!(options.open(&new)?, "{text}")?;
-        fs::rename(&new, &path)?;
+        let (path, text) = (store.join(NAME), serde_json::to_string(self)?);
+        replace(&path, &format!("{text}\n"))?;
         Ok(Announced(path))
     }
 }

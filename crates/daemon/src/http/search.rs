@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use unisono_api::search::{Found, Hit};
+use unisono_api::search::Found;
 use unisono_api::session::main_branch;
 use unisono_api::{Code, Problem};
 use unisono_context::SessionId;
@@ -15,9 +15,9 @@ use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::Shared;
 use super::extract::{self, Path, Query};
 use super::problem::Fault;
-use super::{Shared, words};
 use crate::hits;
 
 /// Messages that are told, where nobody says how many; and the most.
@@ -107,32 +107,12 @@ pub(super) async fn found(
         };
         let (branch, stems) = (sought.branch.clone(), stems.clone());
         let look = move |state: &SessionState| hits::Hit::of(&found, state, &branch, &stems);
-        hits.extend(session.inspect(look).await?.map(|hit| told(&hit)));
+        let hit = session.inspect(look).await?;
+        hits.extend(hit.map(|hit| hit.told()));
     }
     Ok(Found {
         notes: query.notes.iter().map(ToString::to_string).collect(),
         complete: answer.complete,
         hits,
     })
-}
-
-fn told(hit: &hits::Hit) -> Hit {
-    let message = &hit.message;
-    let marks = hit.excerpt.marks.iter();
-    Hit {
-        session: hit.session.to_string(),
-        title: hit.title.clone(),
-        message: message.id.to_string(),
-        ordinal: message.ordinal.0,
-        role: message.role.name().to_owned(),
-        author: message.author.as_ref().map(ToString::to_string),
-        at: words::instant(message.at),
-        score: hit.score,
-        active: hit.is_active(),
-        standing: hit.stands().to_owned(),
-        checkpoint: hit.checkpoint(),
-        branches: hit.branches.clone(),
-        excerpt: hit.excerpt.text.clone(),
-        marks: marks.map(|at| [at.start as u64, at.end as u64]).collect(),
-    }
 }

@@ -7,14 +7,19 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 use unisono_api::settings::{Changes, Setting};
+use unisono_api::turn::Settings;
 use unisono_api::{Code, Problem};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::Fault;
 use super::{Shared, extract};
-use crate::config;
+use crate::config::{self, Override};
 use crate::daemon::NotChanged;
+
+/// The model of agents that name none: the one setting that is not kept but can be chosen for one
+/// request.
+const DEFAULT_MODEL: &str = "models.default";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(list, change))
@@ -63,26 +68,55 @@ async fn change(
     Ok(Json(all(&shared)))
 }
 
+/// The settings of a request that count for it alone.
+pub(super) fn of_request(settings: &Settings) -> Result<Vec<Override>, Fault> {
+    let each = settings.iter().map(|(key, value)| {
+        if !config::is_changeable(key) && key != DEFAULT_MODEL {
+            let detail = format!(
+                "`{key}` cannot be set for one request: the daemon's own counts; keys of `run`, \
+                 `delegation`, `agent_defaults`, of the policy in `compaction`, and \
+                 `{DEFAULT_MODEL}` can"
+            );
+            return Err(Fault::new(Code::Refused, detail));
+        }
+        let value = as_text(value).ok_or_else(|| wrong(key))?;
+        Ok(Override::new("the request", key, value))
+    });
+    each.collect()
+}
+
+/// A value as on a command line, the items of a list separated by commas.
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(as_text).collect();
+            Some(items?.join(","))
+        }
+        Value::Null | Value::Object(_) => None,
+    }
+}
+
+fn wrong(key: &str) -> Fault {
+    let detail = format!("`{key}`: a value is a text, a number, true or false, or a list of texts");
+    Fault::new(Code::Refused, detail)
+}
+
 fn as_toml(key: &str, value: Value) -> Result<toml::Value, Fault> {
-    let wrong = || {
-        Fault::new(
-            Code::Refused,
-            format!("`{key}`: a value is a text, a number, true or false, or a list of texts"),
-        )
-    };
     match value {
         Value::String(text) => Ok(text.into()),
         Value::Bool(flag) => Ok(flag.into()),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => Ok(whole.into()),
             (None, Some(fraction)) => Ok(fraction.into()),
-            (None, None) => Err(wrong()),
+            (None, None) => Err(wrong(key)),
         },
         Value::Array(items) => {
             let items = items.into_iter().map(|item| as_toml(key, item));
             Ok(toml::Value::Array(items.collect::<Result<_, _>>()?))
         }
-        Value::Null | Value::Object(_) => Err(wrong()),
+        Value::Null | Value::Object(_) => Err(wrong(key)),
     }
 }
 

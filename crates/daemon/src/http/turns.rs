@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
 use super::problem::Fault;
-use super::{Shared, events, record, sessions};
+use super::{Shared, events, record, sessions, settings};
 use crate::ask::Ask;
 use crate::past;
 
@@ -86,7 +86,7 @@ async fn create(
             ..new.clone()
         },
     )?;
-    answer(&shared, &session, &asked(&new).keyed(key), how, read).await
+    answer(&shared, &session, &asked(&new)?.keyed(key), how, read).await
 }
 
 /// The header under which a request can be made again.
@@ -171,16 +171,18 @@ pub(super) async fn answer<T: Serialize>(
     Ok((StatusCode::ACCEPTED, location, Json(body)).into_response())
 }
 
-fn asked(new: &NewTurn) -> Ask {
-    let ask = Ask::new(new.task.as_str()).branch(new.branch.as_str());
+fn asked(new: &NewTurn) -> Result<Ask, Fault> {
+    let ask = Ask::new(new.task.as_str())
+        .branch(new.branch.as_str())
+        .with_settings(settings::of_request(&new.settings)?);
     let ask = match &new.lead {
         Some(lead) => ask.lead(lead.as_str()),
         None => ask,
     };
-    match &new.agents {
+    Ok(match &new.agents {
         Some(agents) => ask.agents(agents.iter().map(String::as_str)),
         None => ask,
-    }
+    })
 }
 
 /// The number of the event before a turn was accepted.

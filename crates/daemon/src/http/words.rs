@@ -6,7 +6,7 @@ use unisono_context::call::Usage;
 use unisono_context::{Cost, Timestamp};
 
 /// RFC 3339 in UTC, to the millisecond.
-pub(super) fn instant(at: Timestamp) -> String {
+pub(crate) fn instant(at: Timestamp) -> String {
     match Instant::from_millisecond(at.0) {
         Ok(at) => at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
         Err(_) => at.0.to_string(),

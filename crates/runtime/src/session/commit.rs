@@ -107,7 +107,8 @@ impl State {
             Ok(seq) => {
                 let committed = std::mem::take(&mut live.in_flight);
                 self.args.durable.send_replace(seq);
-                self.args.env.options.observer.tell(&committed);
+                let observer = &self.args.env.options.observer;
+                observer.tell(self.args.id, &committed);
                 let tree = live.machine.state().tree();
                 live.told
                     .committed(&self.args.env.search, self.args.id, seq, tree);

@@ -85,12 +85,16 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let loaded = config::load(sources)?;
     let project = loaded.project.as_deref().unwrap_or(&working);
     let to = args.to.clone().unwrap_or_else(|| project.join("agents"));
+    let known = import::Known {
+        catalogue: &loaded.catalogue,
+        servers: &loaded.tools.names,
+    };
     let format = args.from.as_deref().and_then(Format::from_name);
     let mut problems: Vec<(PathBuf, String)> = Vec::new();
     let mut done = Vec::new();
     let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
     for file in files(&args.paths)? {
-        let agents = match import::read(&file, format, &loaded.catalogue) {
+        let agents = match import::read(&file, format, known) {
             Ok(agents) => agents,
             Err(error) => {
                 problems.push((file, error.to_string()));

@@ -1,20 +1,19 @@
 //! A chat: what is said to the agents, and the orders between.
 
 use unisono_context::{Ordinal, Role, SessionId};
-use unisono_daemon::Daemon;
 use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::context;
-use unisono_runtime::Handle;
+use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::event::{Outcome, Writing};
-use unisono_session::machine::Import;
 
 use super::input::Prompt;
 use super::{Args, HELP, Order, unknown_branch};
 use crate::app::App;
-use crate::commands::run::{assignments, begin};
+use crate::args::Workers;
 use crate::commands::sessions::branch::message_at;
 use crate::commands::{compact, context::Shown, seal};
+use crate::host::Host;
 use crate::live::{Answer, End, Interrupts, Limits, Screen, Watch, ending, follow, report};
 use crate::problem::{Problem, Result};
 use crate::show;
@@ -39,36 +38,34 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Talk<'t> {
     app: &'t App,
-    daemon: &'t Daemon,
+    setup: &'t Setup,
+    host: &'t Host,
     /// None before the first message of a new one.
-    session: Option<Handle>,
+    session: Option<SessionId>,
     /// As the journal has it after the last line.
     state: State,
     branch: String,
-    lead: Option<String>,
-    /// Who works; none: as configured.
-    agents: Option<Vec<String>>,
+    workers: Workers,
     left: bool,
 }
 
 impl<'t> Talk<'t> {
-    pub(super) fn new(app: &'t App, daemon: &'t Daemon, args: &Args) -> Talk<'t> {
+    pub(super) fn new(app: &'t App, setup: &'t Setup, host: &'t Host, args: &Args) -> Talk<'t> {
         Talk {
             app,
-            daemon,
+            setup,
+            host,
             session: None,
             state: State::default(),
             branch: args.branch.clone(),
-            lead: args.lead.clone(),
-            agents: args.agents(),
+            workers: args.workers.clone(),
             left: false,
         }
     }
 
     /// Continues a session.
     pub(super) async fn open(&mut self, id: SessionId) -> Result<()> {
-        let session = self.daemon.open(id).await?;
-        self.session = Some(session);
+        self.session = Some(id);
         self.look().await?;
         match self.state.tree().head(&self.branch) {
             None if !self.state.tree().is_empty() => Err(unknown_branch(&self.state, &self.branch)),
@@ -77,7 +74,7 @@ impl<'t> Talk<'t> {
     }
 
     pub(super) fn session(&self) -> Option<SessionId> {
-        self.session.as_ref().map(Handle::id)
+        self.session
     }
 
     pub(super) fn end(&self) -> End {
@@ -149,9 +146,8 @@ impl<'t> Talk<'t> {
         let Some(head) = self.state.tree().head(&self.branch) else {
             return Ok(0);
         };
-        let setup = self.daemon.setup();
-        let team = self.ask("").team(&setup)?;
-        let (_, safety) = ask::policy(&setup, &team);
+        let team = self.ask("").team(self.setup)?;
+        let (_, safety) = ask::policy(self.setup, &team);
         let mut state = self.state.clone();
         // Counting takes a tokenizer, and time.
         let counting = tokio::task::spawn_blocking(move || {
@@ -163,40 +159,30 @@ impl<'t> Talk<'t> {
     }
 
     fn ask(&self, text: &str) -> Ask {
-        self.with_team(Ask::new(text).branch(self.branch.as_str()))
-    }
-
-    fn with_team(&self, ask: Ask) -> Ask {
-        let ask = match &self.lead {
-            Some(lead) => ask.lead(lead.as_str()),
-            None => ask,
-        };
-        match &self.agents {
-            Some(agents) => ask.agents(agents.iter().map(String::as_str)),
-            None => ask,
-        }
+        self.workers
+            .given(Ask::new(text).branch(self.branch.as_str()))
     }
 
     /// Asks the agents.
     pub(super) async fn say(&mut self, text: &str, interrupts: &mut Interrupts) -> Result<Next> {
-        let session = match &self.session {
-            Some(session) => session.clone(),
-            None => self.daemon.import(titled(text)).await?,
+        let session = match self.session {
+            Some(session) => session,
+            None => self.host.create(&show::line(text, TITLE_CHARS)).await?,
         };
-        self.session = Some(session.clone());
-        let config = &self.daemon.setup().loaded.config;
-        let watch = begin(self.daemon, &session, &self.ask(text)).await?;
+        self.session = Some(session);
+        let config = &self.setup.loaded.config;
+        let watch = self.host.begin(session, &self.ask(text)).await?;
         let mut watch = watch.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out);
         let limits = Limits::cancelling(Some(config.run.timeout()), interrupts);
-        let end = follow(self.daemon, &session, &mut watch, &mut answer, limits).await?;
+        let end = follow(self.host, session, &mut watch, &mut answer, limits).await?;
         let text = watch
             .answer
             .as_ref()
             .map(|message| message.countable_text());
         let out = &self.app.out;
         if out.json {
-            report(out, session.id(), &watch, end);
+            report(out, session, &watch, end);
         } else {
             answer.finish(text.as_deref());
         }
@@ -223,16 +209,15 @@ impl<'t> Talk<'t> {
 
     /// Looks at the session again.
     async fn look(&mut self) -> Result<()> {
-        if let Some(session) = &self.session {
-            self.state = session.inspect(Clone::clone).await?;
+        match self.session {
+            Some(session) => self.host.look(session, &mut self.state).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The session, where there is one to do something with.
-    fn begun(&self) -> Result<&Handle> {
+    fn begun(&self) -> Result<SessionId> {
         self.session
-            .as_ref()
             .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
     }
 
@@ -257,10 +242,10 @@ impl<'t> Talk<'t> {
     }
 
     fn context(&self, full: bool) -> Result<()> {
-        let (id, setup) = (self.begun()?.id(), self.daemon.setup());
-        let team = self.ask("").team(&setup)?;
+        let id = self.begun()?;
+        let team = self.ask("").team(self.setup)?;
         let mut state = self.state.clone();
-        let shown = Shown::of(&mut state, id, &self.branch, &setup, &team)?;
+        let shown = Shown::of(&mut state, id, &self.branch, self.setup, &team)?;
         shown.print(self.app, &state, full);
         Ok(())
     }
@@ -270,14 +255,14 @@ impl<'t> Talk<'t> {
         instructions: Option<String>,
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
-        let session = self.begun()?.clone();
+        let session = self.begun()?;
         let ask = Ask::compaction(None, Writing::told(instructions)).branch(self.branch.as_str());
-        let mut watch = begin(self.daemon, &session, &ask).await?;
+        let mut watch = self.host.begin(session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);
-        let end = follow(self.daemon, &session, &mut watch, &mut screen, limits).await?;
+        let end = follow(self.host, session, &mut watch, &mut screen, limits).await?;
         if let Some(Outcome::Compacted { .. }) = watch.outcome {
-            compact::report(self.app, session.id(), &watch, end)?;
+            compact::report(self.app, session, &watch, end)?;
         }
         self.ended(&watch, end).await
     }
@@ -302,7 +287,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn branch(&mut self, name: String, at: Option<u32>) -> Result<()> {
-        let session = self.begun()?.clone();
+        let session = self.begun()?;
         let exists = self.state.tree().head(&name).is_some();
         if exists && at.is_some() {
             let problem = Problem::usage(format!("branch `{name}` exists"));
@@ -310,7 +295,7 @@ impl<'t> Talk<'t> {
         }
         if !exists {
             let (at, ordinal) = message_at(&self.state, &self.branch, at)?;
-            session.fork(&name, at).await?;
+            self.host.fork(session, &name, at).await?;
             self.app
                 .out
                 .say(format_args!("branch {name} begins after {ordinal}"));
@@ -320,8 +305,7 @@ impl<'t> Talk<'t> {
     }
 
     fn list_agents(&self) -> Result<()> {
-        let setup = self.daemon.setup();
-        let team = self.ask("").team(&setup)?;
+        let team = self.ask("").team(self.setup)?;
         let works = |id: &unisono_context::AgentId| {
             if team.lead.id == *id {
                 "answers"
@@ -333,7 +317,7 @@ impl<'t> Talk<'t> {
                 ""
             }
         };
-        let rows = setup.roster.iter().map(|agent| {
+        let rows = self.setup.roster.iter().map(|agent| {
             let definition = &agent.definition;
             vec![
                 definition.id.to_string(),
@@ -350,13 +334,21 @@ impl<'t> Talk<'t> {
     }
 
     fn choose(&mut self, agents: Option<String>) -> Result<()> {
-        let before = self.agents.take();
-        self.agents = agents.map(|text| assignments(&text));
-        let team = self.ask("").team(&self.daemon.setup());
-        let team = match team {
+        let before = self.workers.clone();
+        self.workers.choose(agents);
+        let team = match self.ask("").team(self.setup) {
             Ok(team) => team,
+            // The daemon may know agents that are not known here.
+            Err(_) if matches!(self.host, Host::There { .. }) => {
+                let named = self.workers.named().unwrap_or_default();
+                self.app.out.say(format_args!(
+                    "with {}, if the daemon has them",
+                    named.join(", ")
+                ));
+                return Ok(());
+            }
             Err(error) => {
-                self.agents = before;
+                self.workers = before;
                 return Err(error.into());
             }
         };
@@ -374,8 +366,8 @@ impl<'t> Talk<'t> {
     }
 
     async fn seal(&mut self) -> Result<()> {
-        let id = self.begun()?.id();
-        let span = seal::seal(self.daemon, id, &self.branch).await?;
+        let id = self.begun()?;
+        let span = self.host.seal(id, &self.branch).await?;
         seal::tell(self.app, id, &self.branch, span);
         self.look().await
     }
@@ -400,14 +392,6 @@ impl<'t> Talk<'t> {
             let text = show::indented(&message.countable_text(), "  ");
             self.app.out.data(format_args!("{head}\n{text}"));
         }
-    }
-}
-
-/// A session that begins with that message.
-fn titled(text: &str) -> Import {
-    Import {
-        title: show::line(text, TITLE_CHARS).into(),
-        ..Import::default()
     }
 }
 

@@ -13,7 +13,6 @@ use crate::commands::compact::{follow_one, report};
 use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
-use crate::sessions::Sessions;
 
 use super::restore::standing;
 
@@ -48,8 +47,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let state = sessions.state(id).await?;
     let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
@@ -68,7 +67,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return sessions.close().await;
     }
     let ask = Ask::edit(&checkpoint, &text)?.branch(args.branch.as_str());
-    let (watch, end) = follow_one(app, setup, opened, id, &ask, &mut interrupts).await?;
+    let (watch, end) = follow_one(app, setup, store, id, &ask, &mut interrupts).await?;
     report(app, id, &watch, end)
 }
 

@@ -9,7 +9,6 @@ use crate::ask::confirmed;
 use crate::commands::compact::{Otherwise, follow_each, report};
 use crate::live::{Interrupts, Watch};
 use crate::problem::Result;
-use crate::sessions::Sessions;
 
 use super::restore::standing;
 
@@ -44,8 +43,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let state = sessions.state(id).await?;
     let (_, checkpoint) = standing(&state, &args.branch, args.number)?;
@@ -66,6 +65,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let next = |watch: &Watch| otherwise.next(app, watch);
     let ask = anew(args.writer.writing());
-    let (watch, end) = follow_each(app, setup, opened, id, ask, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, setup, store, id, ask, &mut interrupts, next).await?;
     report(app, id, &watch, end)
 }

@@ -1,11 +1,10 @@
 //! `unisono checkpoints restore`: a summary is taken back.
 
 use serde_json::json;
+use unisono_api::compaction::Restoring;
 use unisono_context::checkpoint::{Checkpoint, NotActive};
 use unisono_context::{MessageId, SessionId, Tokens};
 use unisono_daemon::ask::Ask;
-use unisono_daemon::context::estimate::Without;
-use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::event::Outcome;
 use unisono_session::state::MAIN;
@@ -16,7 +15,6 @@ use crate::commands::compact::follow_one;
 use crate::commands::sessions::branch::unknown_branch;
 use crate::live::{Interrupts, conclude};
 use crate::problem::{Problem, Result};
-use crate::sessions::Sessions;
 use crate::show;
 
 use super::show::missing;
@@ -50,18 +48,19 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
     let (head, checkpoint) = standing(&state, &args.branch, args.number)?;
     let ask = Ask::restore(checkpoint.id).branch(args.branch.as_str());
-    let question = question(&setup, &ask, &mut state, head, &checkpoint)?;
+    let restoring = store.restoring(id, &setup, &ask, &mut state, (head, &checkpoint));
+    let question = question(checkpoint.number, restoring.await?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.say("nothing was changed");
         return sessions.close().await;
     }
-    let (watch, end) = follow_one(app, setup, opened, id, &ask, &mut interrupts).await?;
+    let (watch, end) = follow_one(app, setup, store, id, &ask, &mut interrupts).await?;
     match watch.outcome {
         Some(Outcome::Restored { before, after }) => {
             tell(app, id, &args.branch, &checkpoint, (before, after));
@@ -125,26 +124,17 @@ fn explained(state: &State, checkpoint: &Checkpoint, why: &NotActive) -> Problem
 }
 
 /// What a person is asked; or that it would not fit.
-fn question(
-    setup: &Setup,
-    ask: &Ask,
-    state: &mut State,
-    head: MessageId,
-    checkpoint: &Checkpoint,
-) -> Result<String> {
-    let number = checkpoint.number;
-    let without = Without::of(setup, ask, state, head, checkpoint.id)?;
-    let usable = show::tokens(without.usable);
-    let tokens = show::tokens(without.after.tokens);
-    if !without.fits() {
+fn question(number: u32, restoring: Restoring) -> Result<String> {
+    let usable = show::number(restoring.usable_tokens);
+    let tokens = show::number(restoring.tokens_after);
+    if !restoring.fits {
         let problem = Problem::failed(format!(
             "without checkpoint {number} the context has {tokens} tokens, but only {usable} are \
-             usable of a window of {}",
-            show::tokens(without.window)
+             usable"
         ));
         return Err(problem.hint("edit the summary instead: `unisono checkpoints edit`"));
     }
-    let before = show::tokens(without.before);
+    let before = show::number(restoring.tokens_before);
     Ok(format!(
         "Take checkpoint {number} back: {before} tokens become {tokens} of {usable} usable?"
     ))

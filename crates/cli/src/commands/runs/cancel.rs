@@ -2,18 +2,18 @@
 
 use serde_json::json;
 use unisono_context::{RunId, TurnId};
-use unisono_runtime::settle;
-use unisono_session::{Input, Trace};
+use unisono_session::Trace;
 
 use crate::app::App;
+use crate::host::Cancel;
 use crate::problem::{Problem, Result};
 use crate::show;
 use crate::traces::{Within, Work, end, trace};
 
 const HELP: &str = "\
 Of a turn that was interrupted, one run or all of it is given up; what is open besides goes on
-with `unisono resume`. A lead's run is its turn. Work of a running process is stopped there
-(ctrl-c): the store is that process's until it ends.
+with `unisono resume`. A lead's run is its turn. Work of a daemon is stopped in it; work of a `run`
+that is going on is stopped there (ctrl-c): the store is that process's until it ends.
 
 JSON: session, turn, cancelled [run ids], turn_ended.";
 
@@ -28,17 +28,18 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
+    let sessions = store.sessions();
     let found = args.within.work(&sessions, &args.id).await?;
-    let (turn, input) = match found.id {
-        Work::Turn(turn) => (Some(turn), Input::Cancel { turn }),
+    let (turn, what) = match found.id {
+        Work::Turn(turn) => (Some(turn), Cancel::Turn(turn)),
         Work::Run(run) => {
             let turn = found.trace.run(run).map(|run| run.opened.1.turn);
-            (turn, Input::CancelRun { run })
+            (turn, Cancel::Run(run))
         }
     };
     let turn = turn.ok_or_else(|| Problem::failed("the run has no turn"))?;
-    settle(sessions.journal(), found.session, input).await?;
+    store.cancel(found.session, what).await?;
     let after = trace(&sessions, found.session).await?;
     let cancelled: Vec<RunId> = newly_ended(&found.trace, &after, turn).collect();
     let ended = after.turn(turn).is_some_and(|turn| turn.ended.is_some());
@@ -52,6 +53,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let ids: Vec<String> = cancelled.iter().map(end).collect();
         let rest = match ended {
             true => format!("turn {} has ended", end(&turn)),
+            false if store.is_there() => "the daemon goes on with the rest".to_owned(),
             false => "`unisono resume` goes on with the rest".to_owned(),
         };
         let runs = show::many(ids.len() as u64, "run");

@@ -5,10 +5,8 @@ use unisono_context::{MessageId, Ordinal};
 use unisono_session::state::MAIN;
 
 use crate::app::App;
-use crate::commands::run::stop;
 use crate::live::End;
 use crate::problem::{Problem, Result};
-use crate::sessions::Sessions;
 
 const HELP: &str = "\
 The branch shares all messages up to the one it starts at, and every summary of them.
@@ -49,13 +47,13 @@ pub(crate) fn ordinal(text: &str) -> std::result::Result<u32, String> {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let opened = app.store(&setup).await?;
-    let sessions = Sessions::new(opened.journal.clone());
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let (at, ordinal) = find(&sessions.state(id).await?, &args)?;
-    let daemon = app.daemon(opened, setup).await?;
-    let done = daemon.open(id).await?.fork(&args.name, at).await;
-    stop(daemon, End::Ended).await;
+    let host = app.host(store, setup).await?;
+    let done = host.fork(id, &args.name, at).await;
+    host.stop(End::Ended).await;
     done?;
     let name = &args.name;
     if app.out.json {

@@ -7,6 +7,7 @@ use unisono_search::Search;
 
 use crate::app::App;
 use crate::ask::confirmed;
+use crate::host::Where;
 use crate::problem::Result;
 use crate::sessions::Sessions;
 use crate::show;
@@ -23,7 +24,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let sessions = app.sessions(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
+    let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let state = sessions.state(id).await?;
     let messages = show::many(state.tree().len() as u64, "message");
@@ -37,8 +39,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.say("kept");
         return sessions.close().await;
     }
-    let deleted = sessions.journal().delete(id).await?;
-    forget(&setup, &sessions, id).await?;
+    let deleted = store.delete(id).await?;
+    if let Where::Here(_) = store {
+        forget(&setup, &sessions, id).await?;
+    }
     if app.out.json {
         app.out
             .json(&json!({"session": id.to_string(), "deleted": deleted}));

@@ -3,19 +3,21 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use serde_json::{Value, json};
-use unisono_context::view::Standing;
-use unisono_context::{AgentId, Message, Role, SessionId, Timestamp};
+use unisono_api::search as told;
+use unisono_context::{AgentId, Role, SessionId, Timestamp};
+use unisono_daemon::daemon::Opened;
 use unisono_daemon::hits::Hit;
+use unisono_daemon::setup::Setup;
 use unisono_runtime::clock;
-use unisono_search::{Bound, Excerpt, Found, Query, instant, role};
+use unisono_search::{Bound, Filters, Found, Query, instant, role};
 use unisono_session::State;
 use unisono_session::state::MAIN;
 
 use crate::app::App;
+use crate::host::Where;
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
-use crate::sessions::{self, Sessions};
+use crate::sessions::Sessions;
 use crate::show;
 
 const HELP: &str = "\
@@ -69,44 +71,91 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let query = query(&args, clock::now())?;
     let setup = app.setup(Vec::new())?;
-    let (sessions, search) = app.search(&setup).await?;
-    for note in &query.notes {
+    let store = app.store_or_nothing(&setup).await?;
+    let sessions = store.sessions();
+    let only = match &query.session {
+        Some(name) => Some(sessions.find(name).await?),
+        None => None,
+    };
+    let found = match store {
+        Where::Here(opened) => here(&opened, &setup, &query, only, &args).await?,
+        Where::There(client) => {
+            let limit = usize::from(args.limit);
+            let words = words(&args, &query);
+            let only = only.map(|id| id.to_string());
+            client
+                .search(only.as_deref(), &words, &args.branch, limit)
+                .await?
+        }
+    };
+    sessions.close().await?;
+    for note in &found.notes {
         app.out.warn(note);
     }
-    let mut only = Vec::new();
-    for name in query.session.iter() {
-        only.push(sessions.find(name).await?);
+    if app.out.json {
+        app.out.json(&found);
+    } else if found.hits.is_empty() {
+        app.out.say("nothing found");
+    } else {
+        let hits = found.hits.iter().map(|hit| text(hit, app.out.paint));
+        app.out.data(hits.collect::<Vec<_>>().join("\n"));
     }
+    Ok(())
+}
+
+/// Searches a store that is open here.
+async fn here(
+    opened: &Opened,
+    setup: &Setup,
+    query: &Query,
+    only: Option<SessionId>,
+    args: &Args,
+) -> Result<told::Found> {
+    let sessions = Sessions::new(opened.journal.clone());
+    let search = opened.search(setup)?;
     // A person waits for all of it, also where the index has to be made first.
     let settled = search.settle(None).await;
+    let only: Vec<SessionId> = only.into_iter().collect();
     let answer = match settled {
-        Ok(()) => search.find(&query, &only, usize::from(args.limit)).await,
+        Ok(()) => search.find(query, &only, usize::from(args.limit)).await,
         Err(error) => Err(error),
     };
     search.close().await;
     let answer = answer?;
     let states = states(&sessions, &answer.found).await?;
-    sessions.close().await?;
     let stems = query.stems();
-    let hits = answer.found.iter();
-    let hits: Vec<Hit> = hits
-        .filter_map(|found| {
-            let state = states.get(&found.session)?;
-            Hit::of(found, state, &args.branch, &stems)
-        })
-        .collect();
-    if app.out.json {
-        let hits: Vec<Value> = hits.iter().map(json).collect();
-        let (notes, complete) = (&query.notes, answer.complete);
-        app.out
-            .json(&json!({"notes": notes, "complete": complete, "hits": hits}));
-    } else if hits.is_empty() {
-        app.out.say("nothing found");
-    } else {
-        let hits: Vec<String> = hits.iter().map(|hit| text(hit, app.out.paint)).collect();
-        app.out.data(hits.join("\n"));
-    }
-    Ok(())
+    let hits = answer.found.iter().filter_map(|found| {
+        let state = states.get(&found.session)?;
+        Some(Hit::of(found, state, &args.branch, &stems)?.told())
+    });
+    Ok(told::Found {
+        hits: hits.collect(),
+        notes: query.notes.iter().map(ToString::to_string).collect(),
+        complete: answer.complete,
+    })
+}
+
+/// The query as a daemon reads it: with the flags among the words.
+fn words(args: &Args, query: &Query) -> String {
+    // Which session is meant is in the address.
+    let said = args.query.join(" ");
+    let said = said.split_whitespace();
+    let said = said.filter(|word| !word.starts_with("session:"));
+    let mut words: Vec<String> = said.map(ToOwned::to_owned).collect();
+    words.extend(args.role.iter().map(|role| format!("role:{}", role.name())));
+    words.extend(args.agent.iter().map(|agent| format!("agent:{agent}")));
+    let Filters { since, until, .. } = query.filters;
+    let time = |name: &str, at: Timestamp| format!("{name}:{}", show::instant(at));
+    let flags = [
+        since
+            .filter(|_| args.since.is_some())
+            .map(|at| time("since", at)),
+        until
+            .filter(|_| args.until.is_some())
+            .map(|at| time("until", at)),
+    ];
+    words.extend(flags.into_iter().flatten());
+    words.join(" ")
 }
 
 /// The query with the filters of the flags.
@@ -157,62 +206,39 @@ async fn states(sessions: &Sessions, found: &[Found]) -> Result<HashMap<SessionI
     Ok(states)
 }
 
-fn json(hit: &Hit) -> Value {
-    let marks = hit.excerpt.marks.iter();
-    json!({
-        "session": hit.session.to_string(),
-        "title": hit.title,
-        "message": hit.message.id.to_string(),
-        "ordinal": hit.message.ordinal.0,
-        "role": hit.message.role.name(),
-        "author": hit.message.author.as_ref().map(ToString::to_string),
-        "at": show::instant(hit.message.at),
-        "score": hit.score,
-        "active": hit.is_active(),
-        "standing": hit.stands(),
-        "checkpoint": hit.checkpoint(),
-        "branches": hit.branches,
-        "excerpt": hit.excerpt.text,
-        "marks": marks.map(|at| [at.start, at.end]).collect::<Vec<_>>(),
-    })
-}
-
-fn text(hit: &Hit, paint: Paint) -> String {
-    let Message {
-        ordinal, role, at, ..
-    } = &*hit.message;
-    let author = hit
-        .message
-        .author
-        .as_ref()
-        .map(|author| format!(" ({author})"));
+fn text(hit: &told::Hit, paint: Paint) -> String {
+    let author = hit.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();
-    let standing = match &hit.standing {
-        None => match hit.branches.first() {
+    let standing = match (&*hit.standing, hit.checkpoint) {
+        ("elsewhere", _) => match hit.branches.first() {
             Some(branch) => format!("on branch {branch}"),
             None => "on no branch".to_owned(),
         },
-        Some(Standing::Covered(checkpoint)) => {
-            format!("not in the context: summary {} has it", checkpoint.number)
-        }
-        Some(Standing::Verbatim) => "in the context".to_owned(),
-        Some(Standing::Shortened(_)) => format!("in the context, {}", hit.stands()),
+        ("covered", Some(number)) => format!("not in the context: summary {number} has it"),
+        ("verbatim", _) => "in the context".to_owned(),
+        (shortened, _) => format!("in the context, {shortened}"),
     };
-    let session = sessions::short(hit.session);
+    let session: String = hit.session.chars().take(13).collect();
     let title = show::line(&hit.title, 40);
-    let head = paint.bold(format_args!("{session} {ordinal} {role}{author}"));
-    let rest = paint.dim(format_args!("{}  {title}  [{standing}]", show::date(*at)));
-    format!("{head}  {rest}\n  {}\n", marked(&hit.excerpt, paint))
+    let head = paint.bold(format_args!(
+        "{session} #{} {}{author}",
+        hit.ordinal, hit.role
+    ));
+    // `2026-03-02T09:14:00.000Z` to the minute.
+    let at = hit.at.get(..16).unwrap_or(&hit.at).replace('T', " ");
+    let rest = paint.dim(format_args!("{at}  {title}  [{standing}]"));
+    format!("{head}  {rest}\n  {}\n", marked(hit, paint))
 }
 
 /// The excerpt with its words set off.
-fn marked(excerpt: &Excerpt, paint: Paint) -> String {
-    let Excerpt { text, marks } = excerpt;
+fn marked(hit: &told::Hit, paint: Paint) -> String {
     let (mut out, mut from) = (String::new(), 0);
-    for at in marks {
-        out.push_str(&text[from..at.start]);
-        out.push_str(&paint.yellow(&text[at.clone()]));
-        from = at.end;
+    for [start, end] in &hit.marks {
+        let place = |at: &u64| usize::try_from(*at).unwrap_or(usize::MAX);
+        let (start, end) = (place(start), place(end));
+        out += hit.excerpt.get(from..start).unwrap_or_default();
+        out += &paint.yellow(hit.excerpt.get(start..end).unwrap_or_default());
+        from = end;
     }
-    out + &text[from..]
+    out + hit.excerpt.get(from..).unwrap_or_default()
 }

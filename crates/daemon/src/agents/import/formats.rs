@@ -2,16 +2,15 @@
 //! program's agent files, as of 2026.
 
 use super::Format;
+use super::rule::NOTHING_TO_PERMIT;
 use super::rule::Rule::{self, *};
 
 /// A key, with dots between its parts, and what becomes of it.
 pub(super) type Keys = &'static [(&'static str, Rule)];
 
-const SERVERS: Rule = Lost("servers of tools are defined in the configuration, not with an agent");
 const HOOKS: Rule = Lost("there are no hooks around an agent's calls");
 const LOOK: Rule = Dropped;
-const RIGHTS: Rule =
-    Lost("agents here touch no files and run no commands, so there is nothing to permit");
+const RIGHTS: Rule = Lost(NOTHING_TO_PERMIT);
 const EFFORT: Rule = Lost("how much a model thinks is not set per agent");
 const PASSED: Rule = Lost("it has no counterpart");
 
@@ -34,12 +33,12 @@ const CLAUDE: Keys = &[
     ("disallowedTools", Denied),
     ("model", Model(Some("anthropic"))),
     ("maxTurns", Whole("max_turns")),
-    ("permissionMode", RIGHTS),
+    ("permissionMode", Asks),
     (
         "skills",
         Lost("skills are not read; put what the agent has to know in its instructions"),
     ),
-    ("mcpServers", SERVERS),
+    ("mcpServers", Servers),
     ("hooks", HOOKS),
     (
         "memory",
@@ -67,13 +66,13 @@ const CODEX: Keys = &[
     ),
     ("sandbox_mode", RIGHTS),
     ("sandbox_workspace_write", RIGHTS),
-    ("approval_policy", RIGHTS),
+    ("approval_policy", Asks),
     ("web_search", Lost("there is no such tool")),
     (
         "tools",
         Lost("tools are named in `tools`, and none of these is one"),
     ),
-    ("mcp_servers", SERVERS),
+    ("mcp_servers", Servers),
     (
         "skills",
         Lost("skills are not read; put what the agent has to know in its instructions"),
@@ -106,7 +105,7 @@ const COPILOT: Keys = &[
     ("user-invocable", Lost("any agent may be asked by name")),
     ("argument-hint", LOOK),
     ("metadata", LOOK),
-    ("mcp-servers", SERVERS),
+    ("mcp-servers", Servers),
     ("hooks", HOOKS),
 ];
 
@@ -120,8 +119,8 @@ const OPENCODE: Keys = &[
     ("steps", Whole("max_turns")),
     ("maxSteps", Whole("max_turns")),
     ("tools", Switches),
-    ("permission", RIGHTS),
-    ("permissions", RIGHTS),
+    ("permission", Rights),
+    ("permissions", Rights),
     ("mode", Changed("any agent may answer and be given tasks")),
     ("top_p", Lost("only the temperature is set per agent")),
     ("variant", EFFORT),
@@ -150,8 +149,8 @@ const GEMINI: Keys = &[
     ("run.timeout_mins", Minutes),
     ("prompts.system_prompt", Instructions),
     ("prompts.query", Lost("its task is what it is told first")),
-    ("mcpServers", SERVERS),
-    ("mcp_servers", SERVERS),
+    ("mcpServers", Servers),
+    ("mcp_servers", Servers),
     ("input", Lost("an agent is given a task in words")),
     (
         "output",

@@ -2,11 +2,10 @@
 
 use std::io;
 
-use unisono_model::catalogue::Catalogue;
-
+use super::served;
 use super::source::Agent;
 use super::write::Draft;
-use super::{Error, Format, Imported, Lost as Loss, formats};
+use super::{Error, Format, Imported, Known, Lost as Loss, formats};
 use crate::agents::{TOOLS, is_id};
 use crate::document::{Entry, Value};
 
@@ -33,6 +32,12 @@ pub(super) enum Rule {
     Denied,
     /// Tools by name, each on or off.
     Switches,
+    /// Servers of tools, by name.
+    Servers,
+    /// When a person is asked before a call.
+    Asks,
+    /// Which tools it may call, and which only if a person agrees.
+    Rights,
     /// Whether it may give tasks to others.
     Delegation,
     /// A whole number under another key.
@@ -53,6 +58,9 @@ pub(super) enum Rule {
     Lost(&'static str),
 }
 
+/// Why rights do not carry over.
+pub(super) const NOTHING_TO_PERMIT: &str = "agents here touch no files and run no commands; calls of servers' tools wait for a person where \
+     `approve` says so";
 /// Names under which programs have the tool that gives tasks to others.
 const DELEGATES: [&str; 5] = ["task", "agent", "custom-agent", "runsubagent", "delegate"];
 const DELEGATE: &str = "delegate";
@@ -62,7 +70,7 @@ const DESCRIPTION_CHARS: usize = 1_000;
 /// What agents are read against.
 pub(super) struct Setting<'s> {
     pub(super) format: Format,
-    pub(super) catalogue: &'s Catalogue,
+    pub(super) known: Known<'s>,
     pub(super) include: &'s dyn Fn(&str) -> io::Result<String>,
 }
 
@@ -127,9 +135,12 @@ impl Setting<'_> {
             Rule::Goal => draft.goal = key.text(draft),
             Rule::Backstory => draft.backstory = key.text(draft),
             Rule::Model(provider) => self.model(provider, key, draft),
-            Rule::Tools => tools(&key.names(draft), key, draft),
-            Rule::Denied => denied(&key.names(draft), draft),
-            Rule::Switches => switches(key, draft),
+            Rule::Tools => self.tools(&key.names(draft), key, draft),
+            Rule::Denied => self.denied(&key.names(draft), draft),
+            Rule::Switches => self.switches(key, draft),
+            Rule::Servers => self.servers().take(key, draft),
+            Rule::Asks => self.servers().asks(key, draft, NOTHING_TO_PERMIT),
+            Rule::Rights => self.servers().rights(key, draft, NOTHING_TO_PERMIT),
             Rule::Delegation if key.is(true) => draft.tool(DELEGATE),
             Rule::Delegation => {}
             Rule::Whole(name) => match key
@@ -199,7 +210,7 @@ impl Setting<'_> {
         else {
             return;
         };
-        match self.known(provider, &name) {
+        match self.model_of(provider, &name) {
             Some(model) => {
                 if model != name {
                     key.changed(draft, &format!("`{name}` is `{model}` here"));
@@ -216,11 +227,12 @@ impl Setting<'_> {
     }
 
     /// A model as `provider/model`.
-    fn known(&self, provider: Option<&str>, name: &str) -> Option<String> {
+    fn model_of(&self, provider: Option<&str>, name: &str) -> Option<String> {
         let bare = name.split(" (").next().unwrap_or(name).trim();
         let plain = bare.to_lowercase().replace(' ', "-");
         if bare.contains('/') {
             return self
+                .known
                 .catalogue
                 .resolve(bare)
                 .ok()
@@ -229,13 +241,14 @@ impl Setting<'_> {
         let dashed = plain.replace('.', "-");
         let exact = [bare, &plain, &dashed]
             .into_iter()
-            .find_map(|name| self.catalogue.resolve(name).ok());
+            .find_map(|name| self.known.catalogue.resolve(name).ok());
         if let Some(model) = exact {
             return Some(model.to_string());
         }
         // `sonnet` is the newest of that name.
         let family = format!("claude-{plain}-");
         let newest = self
+            .known
             .catalogue
             .entries()
             .filter(|entry| entry.model.model.starts_with(&family))
@@ -248,14 +261,14 @@ impl Setting<'_> {
 }
 
 /// A key of an agent.
-struct Taken<'t> {
+pub(super) struct Taken<'t> {
     key: &'t str,
     line: Option<u32>,
-    value: &'t Value,
+    pub(super) value: &'t Value,
 }
 
 impl Taken<'_> {
-    fn lost(&self, draft: &mut Draft, reason: &str) {
+    pub(super) fn lost(&self, draft: &mut Draft, reason: &str) {
         draft.lost.push(loss(self.key, self.line, reason));
     }
 
@@ -283,7 +296,7 @@ impl Taken<'_> {
     }
 
     /// The items of a list, or of a text with commas.
-    fn names(&self, draft: &mut Draft) -> Vec<String> {
+    pub(super) fn names(&self, draft: &mut Draft) -> Vec<String> {
         match self.value {
             Value::List(items) => items
                 .iter()
@@ -346,43 +359,49 @@ fn time(seconds: f64, key: &Taken<'_>, draft: &mut Draft) {
     }
 }
 
-/// Takes the tools that there are here.
-fn tools(names: &[String], key: &Taken<'_>, draft: &mut Draft) {
-    let mut lost = Vec::new();
-    for name in names {
-        match ours(name) {
-            Some(tool) => draft.tool(tool),
-            None => lost.push(name.as_str()),
+impl Setting<'_> {
+    fn servers(&self) -> served::Servers<'_> {
+        served::Servers(self.known.servers)
+    }
+
+    /// The tool here that does the same, or is the same server's.
+    fn ours(&self, name: &str) -> Option<String> {
+        let built_in = ours(name).map(str::to_owned);
+        built_in.or_else(|| self.servers().tool(name))
+    }
+
+    /// Takes the tools that there are here.
+    fn tools(&self, names: &[String], key: &Taken<'_>, draft: &mut Draft) {
+        let mut lost = Vec::new();
+        for name in names {
+            match self.ours(name) {
+                Some(tool) => draft.tool(&tool),
+                None => lost.push(name.as_str()),
+            }
+        }
+        if !lost.is_empty() && lost != ["*"] {
+            let reason = format!("no such tools here: {}", lost.join(", "));
+            key.lost(draft, &reason);
         }
     }
-    if !lost.is_empty() && lost != ["*"] {
-        let reason = format!("no such tools here: {}", lost.join(", "));
-        key.lost(draft, &reason);
+
+    fn denied(&self, names: &[String], draft: &mut Draft) {
+        // A tool that is not there needs no denying.
+        let tools = names.iter().filter_map(|name| self.ours(name));
+        draft.denied.extend(tools);
     }
-}
 
-fn denied(names: &[String], draft: &mut Draft) {
-    let tools = names.iter().filter_map(|name| ours(name));
-    // A tool that is not there needs no denying.
-    draft.denied.extend(tools.map(str::to_owned));
-}
-
-fn switches(key: &Taken<'_>, draft: &mut Draft) {
-    let Value::Table(table) = key.value else {
-        return tools(&key.names(draft), key, draft);
-    };
-    let on = |entry: &&Entry| entry.node.value == Value::Bool(true);
-    let names: Vec<String> = table
-        .iter()
-        .filter(on)
-        .map(|entry| entry.key.clone())
-        .collect();
-    tools(&names, key, draft);
-    let off = table.iter().filter(|entry| !on(entry));
-    denied(
-        &off.map(|entry| entry.key.clone()).collect::<Vec<_>>(),
-        draft,
-    );
+    fn switches(&self, key: &Taken<'_>, draft: &mut Draft) {
+        let Value::Table(table) = key.value else {
+            return self.tools(&key.names(draft), key, draft);
+        };
+        let on = |entry: &&Entry| entry.node.value == Value::Bool(true);
+        let named = |entry: &Entry| entry.key.clone();
+        let names: Vec<String> = table.iter().filter(on).map(named).collect();
+        self.tools(&names, key, draft);
+        let off = table.iter().filter(|entry| !on(entry));
+        self.denied(&off.map(named).collect::<Vec<_>>(), draft);
+    }
 }
 
 /// The tool of ours that does the same.

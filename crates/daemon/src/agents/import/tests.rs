@@ -12,10 +12,19 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agents/import/testdata")
 }
 
+/// Without servers of tools.
+fn known(catalogue: &Catalogue) -> Known<'_> {
+    static NONE: BTreeSet<String> = BTreeSet::new();
+    Known {
+        catalogue,
+        servers: &NONE,
+    }
+}
+
 /// All that is known of what was read, for a golden file.
 fn told(path: &Path, format: Option<Format>) -> String {
     let catalogue = Catalogue::built_in().unwrap();
-    let agents = match read(path, format, &catalogue) {
+    let agents = match read(path, format, known(&catalogue)) {
         Ok(agents) => agents,
         Err(error) => return format!("error: {error}\n"),
     };
@@ -40,13 +49,17 @@ fn told(path: &Path, format: Option<Format>) -> String {
     out
 }
 
-#[test]
-fn every_format_becomes_a_definition_and_a_list_of_losses() {
+fn goldens() -> Settings {
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path("testdata/goldens");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.bind(|| {
+    settings
+}
+
+#[test]
+fn every_format_becomes_a_definition_and_a_list_of_losses() {
+    goldens().bind(|| {
         for name in [
             "claude/contract-reviewer.md",
             "claude/night-watch.md",
@@ -74,7 +87,11 @@ fn what_was_read_is_right_here() {
     std::fs::write(place.path().join("config/unisono.toml"), "").unwrap();
     let mut written = 0;
     for file in find(&examples()).unwrap() {
-        for agent in read(&file, None, &catalogue).unwrap().into_iter().flatten() {
+        for agent in read(&file, None, known(&catalogue))
+            .unwrap()
+            .into_iter()
+            .flatten()
+        {
             let path = place.path().join(format!("agents/{}.md", agent.id));
             std::fs::write(path, agent.text).unwrap();
             written += 1;
@@ -91,7 +108,7 @@ fn what_was_read_is_right_here() {
         "gemini/map-maker.md",
         "gemini/geologist.toml",
     ] {
-        for agent in read(&examples().join(name), None, &catalogue)
+        for agent in read(&examples().join(name), None, known(&catalogue))
             .unwrap()
             .into_iter()
             .flatten()
@@ -119,7 +136,7 @@ fn what_is_no_agent_is_refused_by_name() {
     let catalogue = Catalogue::built_in().unwrap();
     let none = |_: &str| Err(io::Error::other("nothing is included"));
     let read = |path: &str, text: &str, format| {
-        let mut all = read_text(Path::new(path), text, format, &catalogue, &none)?;
+        let mut all = read_text(Path::new(path), text, format, known(&catalogue), &none)?;
         all.pop().unwrap()
     };
     let error = |path: &str, text: &str| read(path, text, None).unwrap_err().to_string();
@@ -164,4 +181,42 @@ fn a_file_that_is_named_is_read_from_beside_only() {
     std::os::unix::fs::symlink(place.path().join("secret"), inside.join("link")).unwrap();
     assert!(included(&inside, "link").is_err());
     assert!(included(&inside, "/etc/hostname").is_err());
+}
+
+#[test]
+fn what_is_said_of_servers_carries_over_where_they_are_configured() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let servers = ["archive", "atlas", "harbour", "scales"].map(str::to_owned);
+    let servers = BTreeSet::from(servers);
+    let known = Known {
+        catalogue: &catalogue,
+        servers: &servers,
+    };
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let read = |path: &str, text: &str| {
+        let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
+        all.pop().unwrap().unwrap()
+    };
+    let claude = read(
+        "x/.claude/agents/a.md",
+        "---\nname: a\ndescription: x\ntools: Read, mcp__archive__lookup, mcp__other__x\n\
+         disallowedTools: mcp__atlas__draw\npermissionMode: default\nmcpServers:\n  - scales\n  \
+         - slow: {command: npx, args: [-y, slow], env: {KEY: hidden}}\n---\nx",
+    );
+    let codex = read(
+        "x/.codex/agents/a.toml",
+        "name = \"a\"\ndescription = \"x\"\ndeveloper_instructions = \"x\"\n\
+         approval_policy = \"untrusted\"\n[mcp_servers.harbour]\nurl = \"https://h.example/mcp\"\n",
+    );
+    let opencode = read(
+        "x/.opencode/agents/a.md",
+        "---\ndescription: x\nmode: subagent\ntools:\n  atlas_*: true\n  scales_*: false\npermission:\n  \
+         atlas_draw: ask\n  edit: deny\n---\nx",
+    );
+    goldens().bind(|| {
+        for (name, agent) in [("claude", claude), ("codex", codex), ("opencode", opencode)] {
+            let said = format!("{}{:#?}", agent.text, agent.lost);
+            assert_snapshot!(format!("servers-of-{name}"), said);
+        }
+    });
 }

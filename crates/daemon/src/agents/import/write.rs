@@ -1,5 +1,7 @@
 //! A definition of ours, written as Markdown with front matter.
 
+use std::collections::BTreeSet;
+
 use serde_norway::{Mapping, Value};
 
 use super::rule::id;
@@ -23,6 +25,12 @@ pub(super) struct Draft {
     /// Tools besides those that every agent has.
     tools: Vec<String>,
     pub(super) denied: Vec<String>,
+    /// Servers all of whose tools it has.
+    pub(super) servers: BTreeSet<String>,
+    /// Calls that wait for a person.
+    pub(super) approve: Vec<String>,
+    /// Whether calls of all servers' tools do.
+    pub(super) asks: bool,
     whole: Vec<(&'static str, f64)>,
     pub(super) lost: Vec<Lost>,
     pub(super) changed: Vec<Lost>,
@@ -60,6 +68,7 @@ impl Draft {
             ));
         }
         self.of_parts();
+        self.asked_first();
         if self.description.is_empty() {
             let title = self.title.take().unwrap_or_default();
             let first = self
@@ -93,6 +102,18 @@ impl Draft {
             lost: self.lost,
             changed: self.changed,
         })
+    }
+
+    /// An agent that asks a person first does so for all tools of servers.
+    fn asked_first(&mut self) {
+        if self.asks {
+            let served = self.tools.iter().filter(|tool| tool.contains("__"));
+            self.approve.extend(served.cloned());
+            let servers = self.servers.iter().map(|server| format!("{server}__*"));
+            self.approve.extend(servers);
+        }
+        self.approve.sort();
+        self.approve.dedup();
     }
 
     /// Description and instructions of an agent that is described by role, goal and backstory.
@@ -152,6 +173,18 @@ impl Draft {
         if !self.denied.is_empty() {
             let all = self.denied.iter().map(|tool| Value::from(tool.as_str()));
             set("deny_tools", Value::Sequence(all.collect()));
+        }
+        let servers: Vec<Value> = self
+            .servers
+            .iter()
+            .map(|name| name.as_str().into())
+            .collect();
+        if !servers.is_empty() {
+            set("mcp_servers", Value::Sequence(servers));
+        }
+        if !self.approve.is_empty() {
+            let all = self.approve.iter().map(|rule| Value::from(rule.as_str()));
+            set("approve", Value::Sequence(all.collect()));
         }
         for (key, n) in &self.whole {
             set(key, Value::from(*n as u64));

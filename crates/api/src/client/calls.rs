@@ -1,0 +1,280 @@
+//! The calls, one for each route that a client of this kind uses.
+
+use reqwest::{Method, StatusCode, header};
+
+use super::{Client, Error, Events};
+use crate::agent::Reload;
+use crate::approval::{Decide, Decided};
+use crate::compaction::{CheckpointDetail, Estimate, NewCompaction};
+use crate::journal::{EventBlock, Info};
+use crate::pin::Pins;
+use crate::search::Found;
+use crate::session::{Branch, NewBranch, NewSession, Session};
+use crate::settings::{Changes, Setting};
+use crate::topic::{Seal, Topic};
+use crate::turn::{Asked, Turn};
+
+/// A conversation as it stands in a file.
+#[derive(Clone, Debug, Default)]
+pub struct File<'f> {
+    /// What it is called.
+    pub name: &'f str,
+    /// `unisono`, `openai` or `sharegpt`; none: that is recognised.
+    pub format: Option<&'f str>,
+    /// Whether bad lines are left out.
+    pub skip_bad: bool,
+    /// Whether it becomes another session where it says which one it is.
+    pub copy: bool,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+impl Client {
+    /// Makes a session of a conversation as it stands in a file.
+    ///
+    /// # Errors
+    /// The conversation is refused, or the daemon cannot be reached.
+    pub async fn import(&self, file: File<'_>) -> Result<Session, Error> {
+        let mut query = vec![
+            ("name", file.name.to_owned()),
+            ("skip_bad", file.skip_bad.to_string()),
+            ("copy", file.copy.to_string()),
+        ];
+        query.extend(file.format.map(|format| ("format", format.to_owned())));
+        let request = self.request(Method::POST, "/v1/imports").query(&query);
+        let request = request.header(header::CONTENT_TYPE, "application/octet-stream");
+        self.json(request.body(file.bytes)).await
+    }
+
+    /// Makes a session.
+    ///
+    /// # Errors
+    /// It is refused, or the daemon cannot be reached.
+    pub async fn create(&self, new: &NewSession) -> Result<Session, Error> {
+        self.json(self.post("/v1/sessions", new)).await
+    }
+
+    /// Whether it can work; otherwise, what it lacks.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached.
+    pub async fn ready(&self) -> Result<Result<(), String>, Error> {
+        match self.send(self.request(Method::GET, "/readyz")).await {
+            Ok(_) => Ok(Ok(())),
+            Err(Error::Problem(problem)) => Ok(Err(problem.detail)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes a session for good.
+    ///
+    /// # Errors
+    /// It has open turns, or the daemon cannot be reached.
+    pub async fn delete(&self, session: &str) -> Result<(), Error> {
+        let path = format!("/v1/sessions/{session}");
+        self.send(self.request(Method::DELETE, &path)).await?;
+        Ok(())
+    }
+
+    /// Asks a session for something. The turn is accepted when this returns, unless it is asked to
+    /// wait.
+    ///
+    /// # Errors
+    /// It is refused, or the daemon cannot be reached.
+    pub async fn begin(&self, session: &str, asked: &Asked) -> Result<Turn, Error> {
+        self.json(self.post(&asked.route(session), asked)).await
+    }
+
+    /// What a compaction would do.
+    ///
+    /// # Errors
+    /// It is refused, or the daemon cannot be reached.
+    pub async fn estimate(&self, session: &str, new: &NewCompaction) -> Result<Estimate, Error> {
+        let path = format!("/v1/sessions/{session}/compactions/dry-run");
+        self.json(self.post(&path, new)).await
+    }
+
+    /// A checkpoint with all that is known of it, as it stands on a branch.
+    ///
+    /// # Errors
+    /// There is none of that number, or the daemon cannot be reached.
+    pub async fn checkpoint(
+        &self,
+        session: &str,
+        number: u32,
+        branch: &str,
+    ) -> Result<CheckpointDetail, Error> {
+        let path = format!("/v1/sessions/{session}/checkpoints/{number}");
+        let request = self.request(Method::GET, &path);
+        self.json(request.query(&[("branch", branch)])).await
+    }
+
+    /// Finds what was said in a session, or in all of them; `branch` is the one whose context tells
+    /// what is active.
+    ///
+    /// # Errors
+    /// There is nothing to search for, or the daemon cannot be reached.
+    pub async fn search(
+        &self,
+        session: Option<&str>,
+        words: &str,
+        branch: &str,
+        limit: usize,
+    ) -> Result<Found, Error> {
+        let path = match session {
+            Some(session) => format!("/v1/sessions/{session}/search"),
+            None => "/v1/search".to_owned(),
+        };
+        let limit = limit.to_string();
+        let query = [("q", words), ("branch", branch), ("limit", &limit)];
+        self.json(self.request(Method::GET, &path).query(&query))
+            .await
+    }
+
+    /// Changes settings for turns that begin later, and says which there are now.
+    ///
+    /// # Errors
+    /// One cannot be changed, a value is wrong, or the daemon cannot be reached.
+    pub async fn change_settings(&self, changes: &Changes) -> Result<Vec<Setting>, Error> {
+        let text = serde_json::to_string(changes).unwrap_or_default();
+        let request = self.request(Method::PATCH, "/v1/settings");
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        self.json(request.body(text)).await
+    }
+
+    /// Has the definitions of all agents read again.
+    ///
+    /// # Errors
+    /// One is wrong: all stay as they were; or the daemon cannot be reached.
+    pub async fn reload_agents(&self) -> Result<Reload, Error> {
+        self.json(self.request(Method::POST, "/v1/agents/reload"))
+            .await
+    }
+
+    /// Lets the current topic of a branch end, and says which one that was.
+    ///
+    /// # Errors
+    /// There is none to end, or the daemon cannot be reached.
+    pub async fn seal(&self, session: &str, branch: &str) -> Result<Topic, Error> {
+        let path = format!("/v1/sessions/{session}/topics/seal");
+        let branch = branch.to_owned();
+        self.json(self.post(&path, &Seal { branch })).await
+    }
+
+    /// Pins a message of a branch, or takes its pin away.
+    ///
+    /// # Errors
+    /// It is not on the branch, or the daemon cannot be reached.
+    pub async fn pin(
+        &self,
+        session: &str,
+        branch: &str,
+        message: &str,
+        pinned: bool,
+    ) -> Result<Pins, Error> {
+        let method = if pinned { Method::PUT } else { Method::DELETE };
+        let request = self.request(method, &format!("/v1/sessions/{session}/pins/{message}"));
+        self.json(request.query(&[("branch", branch)])).await
+    }
+
+    /// Starts a branch at a message, or sets it there.
+    ///
+    /// # Errors
+    /// The message is unknown, the branch is busy, or the daemon cannot be reached.
+    pub async fn fork(&self, session: &str, new: &NewBranch) -> Result<Vec<Branch>, Error> {
+        let path = format!("/v1/sessions/{session}/branches");
+        self.json(self.post(&path, new)).await
+    }
+
+    /// Decides about a call that waits for a person.
+    ///
+    /// # Errors
+    /// No such call waits, somebody decided before, or the daemon cannot be reached.
+    pub async fn decide(&self, call: &str, decide: &Decide) -> Result<Decided, Error> {
+        let path = format!("/v1/approvals/{call}");
+        self.json(self.post(&path, decide)).await
+    }
+
+    /// Cancels a run and what it gave to others.
+    ///
+    /// # Errors
+    /// It is not open, or the daemon cannot be reached.
+    pub async fn cancel_run(&self, session: &str, run: &str) -> Result<Turn, Error> {
+        let path = format!("/v1/sessions/{session}/runs/{run}/cancel");
+        self.json(self.request(Method::POST, &path)).await
+    }
+
+    /// Cancels a turn.
+    ///
+    /// # Errors
+    /// It is not open, or the daemon cannot be reached.
+    pub async fn cancel(&self, session: &str, turn: &str) -> Result<Turn, Error> {
+        let path = format!("/v1/sessions/{session}/turns/{turn}/cancel");
+        self.json(self.request(Method::POST, &path)).await
+    }
+
+    /// What happens in a session, from after that event on.
+    ///
+    /// # Errors
+    /// There is no such session, or the daemon cannot be reached.
+    pub async fn events(&self, session: &str, after: u64) -> Result<Events, Error> {
+        let path = format!("/v1/sessions/{session}/events");
+        let request = self.request(Method::GET, &path).query(&[("after", after)]);
+        let request = request.header(header::ACCEPT, "text/event-stream");
+        Ok(Events::new(self.url.clone(), self.send(request).await?))
+    }
+
+    /// What the store knows of its sessions.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached, or refuses.
+    pub async fn journal_sessions(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Info>, Error> {
+        let mut query = vec![("limit", limit.to_string())];
+        query.extend(after.map(|after| ("after", after.to_owned())));
+        self.json(self.request(Method::GET, "/v1/journal").query(&query))
+            .await
+    }
+
+    /// What the store knows of a session; none: there is none of that id.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached, or refuses.
+    pub async fn journal_session(&self, session: &str) -> Result<Option<Info>, Error> {
+        let request = self.request(Method::GET, &format!("/v1/journal/{session}"));
+        match self.json(request).await {
+            Ok(info) => Ok(Some(info)),
+            Err(Error::Problem(problem)) if problem.status == StatusCode::NOT_FOUND.as_u16() => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The events of a session as they are on disk.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached, or refuses.
+    pub async fn journal_events(
+        &self,
+        session: &str,
+        from: u64,
+        limit: usize,
+    ) -> Result<EventBlock, Error> {
+        let request = self.request(Method::GET, &format!("/v1/journal/{session}/events"));
+        let request = request.query(&[("from", from), ("limit", limit as u64)]);
+        let bytes = self
+            .send(request)
+            .await?
+            .bytes()
+            .await
+            .map_err(|error| self.broken(&error))?;
+        EventBlock::read(&bytes).ok_or_else(|| Error::Answer {
+            url: self.url.clone(),
+            reason: "events that are cut off".to_owned(),
+        })
+    }
+}

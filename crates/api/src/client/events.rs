@@ -1,0 +1,114 @@
+//! What happens in a session, as it is told.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use reqwest::Response;
+
+use super::Error;
+
+/// The largest event of a stream that is read, in bytes.
+const EVENT_CAP_BYTES: usize = 16 << 20;
+
+/// Server-sent events.
+#[derive(Debug)]
+pub struct Events {
+    url: String,
+    response: Response,
+    buffer: BytesMut,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its number in the journal; none for what is not kept.
+    pub seq: Option<u64>,
+    /// Its kind: `piece`, `progress`, or that of the event.
+    pub name: String,
+    /// JSON.
+    pub data: String,
+}
+
+impl Events {
+    pub(super) fn new(url: String, response: Response) -> Events {
+        Events {
+            url,
+            response,
+            buffer: BytesMut::new(),
+        }
+    }
+
+    /// The next one; none once the daemon ends the stream.
+    ///
+    /// # Errors
+    /// The connection is lost, or an event is larger than any there is.
+    pub async fn next(&mut self) -> Result<Option<Told>, Error> {
+        loop {
+            if let Some(block) = self.block() {
+                match told(&block) {
+                    Some(told) => return Ok(Some(told)),
+                    None => continue,
+                }
+            }
+            if self.buffer.len() > EVENT_CAP_BYTES {
+                return Err(self.wrong("an event that is too large"));
+            }
+            match self.response.chunk().await {
+                Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    return Err(Error::Unreachable {
+                        url: self.url.clone(),
+                        reason: error.to_string(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// The text up to the next empty line.
+    fn block(&mut self) -> Option<Bytes> {
+        let end = self.buffer.windows(2).position(|pair| pair == b"\n\n")?;
+        let block = self.buffer.split_to(end).freeze();
+        self.buffer.advance(2);
+        Some(block)
+    }
+
+    fn wrong(&self, reason: &str) -> Error {
+        Error::Answer {
+            url: self.url.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Reads an event; none for a comment.
+fn told(block: &[u8]) -> Option<Told> {
+    let text = std::str::from_utf8(block).ok()?;
+    let field = |name: &str| {
+        let mut lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        lines
+            .next()
+            .map(|value| value.strip_prefix(' ').unwrap_or(value))
+    };
+    Some(Told {
+        seq: field("id").and_then(|id| id.parse().ok()),
+        name: field("event").unwrap_or("message").to_owned(),
+        data: field("data")?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_and_comments_are_none() {
+        let found = told(b"event: piece\nid: 7\ndata: {\"a\": 1}").unwrap();
+        assert_eq!(
+            (found.seq, found.name.as_str(), found.data.as_str()),
+            (Some(7), "piece", "{\"a\": 1}")
+        );
+        assert_eq!(told(b": still here"), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! `unisono agents reload`.
+
+use crate::app::App;
+use crate::host::Where;
+use crate::problem::{Exit, Problem, Result};
+
+const HELP: &str = "\
+A daemon notices by itself when a file of an agent was written (`server.reload_seconds`); this does not
+wait for that, and says what came of it. If one definition is wrong, all stay as they were. Open turns
+keep the agents that they began with.
+
+JSON: taken, added, changed, removed, problems.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let client = match app.store_or_nothing(&setup).await? {
+        Where::There(client) => client,
+        Where::Here(_) => {
+            let path = setup.loaded.config.store.path.display();
+            let problem = format!("no daemon has the store {path} open");
+            let problem = Problem::of(Exit::Unreachable, problem);
+            return Err(
+                problem.hint("nothing is to be done: without one every call reads agents anew")
+            );
+        }
+    };
+    let reload = client.reload_agents().await?;
+    if app.out.json {
+        app.out.json(&reload);
+        return Ok(());
+    }
+    for problem in &reload.problems {
+        app.out.warn(problem);
+    }
+    let told = [
+        ("new", &reload.added),
+        ("changed", &reload.changed),
+        ("gone", &reload.removed),
+    ];
+    let told = told.into_iter().filter(|(_, agents)| !agents.is_empty());
+    let told: Vec<String> = told
+        .map(|(word, agents)| format!("{word}: {}", agents.join(", ")))
+        .collect();
+    match told.is_empty() {
+        true => app.out.say("the agents are as they were"),
+        false => app.out.say(told.join("; ")),
+    }
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! Who works on sessions: this process, or the daemon that has the store open. Verbs say what is to
+//! be done; here it is given to whoever does it.
+
+use std::time::Duration;
+
+use unisono_api::approval::{Decide, Verdict};
+use unisono_api::client::{Client, File};
+use unisono_api::compaction::{Estimate, Restoring};
+use unisono_api::session::{NewBranch, NewSession};
+use unisono_context::checkpoint::Checkpoint;
+use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
+use unisono_daemon::Daemon;
+use unisono_daemon::ask::Ask;
+use unisono_daemon::config::Override;
+use unisono_daemon::context::estimate::{self, Without};
+use unisono_daemon::daemon::Opened;
+use unisono_daemon::setup::Setup;
+use unisono_runtime::settle;
+use unisono_session::machine::Import;
+use unisono_session::run::calls::Decision;
+use unisono_session::{Input, State};
+
+use crate::conversation::Source;
+use crate::live::{End, Feed, Watch};
+use crate::problem::{Problem, Result};
+use crate::remote;
+use crate::sessions::Sessions;
+
+/// Where a store is open.
+#[derive(Debug)]
+pub(crate) enum Where {
+    /// In this process.
+    Here(Opened),
+    /// In a daemon, which answers.
+    There(Client),
+}
+
+impl Where {
+    /// Its sessions, to be looked at.
+    pub(crate) fn sessions(&self) -> Sessions {
+        Sessions::new(match self {
+            Where::Here(opened) => opened.journal.clone(),
+            Where::There(client) => remote::journal(client.clone()),
+        })
+    }
+
+    /// Whether a daemon has it.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self, Where::There(_))
+    }
+
+    /// Has a turn or a run cancelled. Here nothing is started for it.
+    pub(crate) async fn cancel(&self, session: SessionId, work: Cancel) -> Result<()> {
+        match (self, work) {
+            (Where::Here(opened), Cancel::Turn(turn)) => {
+                settle(&opened.journal, session, Input::Cancel { turn }).await?;
+            }
+            (Where::Here(opened), Cancel::Run(run)) => {
+                settle(&opened.journal, session, Input::CancelRun { run }).await?;
+            }
+            (Where::There(client), Cancel::Turn(turn)) => {
+                let turn = turn.to_string();
+                client.cancel(&session.to_string(), &turn).await?;
+            }
+            (Where::There(client), Cancel::Run(run)) => {
+                let run = run.to_string();
+                client.cancel_run(&session.to_string(), &run).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records what a person decided about a call. Here nothing is started for it.
+    pub(crate) async fn decide(
+        &self,
+        session: SessionId,
+        call: CallId,
+        decision: Decision,
+    ) -> Result<()> {
+        match self {
+            Where::Here(opened) => {
+                let input = Input::Decide { call, decision };
+                Ok(settle(&opened.journal, session, input).await?)
+            }
+            Where::There(client) => decide(client, call, decision).await,
+        }
+    }
+
+    /// What a compaction would do.
+    pub(crate) async fn estimate(
+        &self,
+        session: SessionId,
+        setup: &Setup,
+        ask: &Ask,
+        state: &mut State,
+    ) -> Result<Estimate> {
+        let Where::There(client) = self else {
+            return Ok(estimate::Estimate::of(setup, ask, state)?.told());
+        };
+        let asked = ask.clone().with_settings(flags(setup));
+        let new = asked.compaction_request();
+        Ok(client.estimate(&session.to_string(), &new).await?)
+    }
+
+    /// What taking back a checkpoint that stands in the context of a branch would do.
+    pub(crate) async fn restoring(
+        &self,
+        session: SessionId,
+        setup: &Setup,
+        ask: &Ask,
+        state: &mut State,
+        (head, checkpoint): (MessageId, &Checkpoint),
+    ) -> Result<Restoring> {
+        let Where::There(client) = self else {
+            return Ok(Without::of(setup, ask, state, head, checkpoint.id)?.told());
+        };
+        let (session, branch) = (session.to_string(), ask.on_branch());
+        let found = client
+            .checkpoint(&session, checkpoint.number, branch)
+            .await?;
+        let gone = || Problem::failed("the checkpoint is not in the context any more");
+        found.restore.ok_or_else(gone)
+    }
+
+    /// Deletes a session for good; false: there was none.
+    pub(crate) async fn delete(&self, session: SessionId) -> Result<bool> {
+        match self {
+            Where::Here(opened) => Ok(opened.journal.delete(session).await?),
+            Where::There(client) => {
+                client.delete(&session.to_string()).await?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The settings among the flags of this call that another process can follow.
+pub(crate) fn flags(setup: &Setup) -> Vec<Override> {
+    let mut flags = setup.loaded.sources().overrides.clone();
+    // Those concern this process.
+    flags.retain(|flag| flag.key != "store.path" && !flag.key.starts_with("log."));
+    flags
+}
+
+/// What is cancelled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cancel {
+    Turn(TurnId),
+    Run(RunId),
+}
+
+/// A conversation in a file, and how it is taken.
+#[derive(Debug)]
+pub(crate) struct Taken<'t> {
+    pub(crate) import: Import,
+    pub(crate) source: Source,
+    pub(crate) format: Option<&'t str>,
+    pub(crate) skip_bad: bool,
+    /// Whether it becomes another session where it says which one it is.
+    pub(crate) copy: bool,
+}
+
+/// Who works on sessions.
+#[derive(Debug)]
+pub(crate) enum Host {
+    /// This process.
+    Here(Box<Daemon>),
+    /// A daemon.
+    There {
+        client: Client,
+        /// The settings among the flags of this call.
+        flags: Vec<Override>,
+    },
+}
+
+impl Host {
+    /// The sessions it has, to be looked at.
+    pub(crate) fn sessions(&self) -> Sessions {
+        Sessions::new(match self {
+            Host::Here(daemon) => daemon.runtime().journal().clone(),
+            Host::There { client, .. } => remote::journal(client.clone()),
+        })
+    }
+
+    /// Takes over what happened in a session since its state was looked at.
+    pub(crate) async fn look(&self, session: SessionId, state: &mut State) -> Result<()> {
+        match self {
+            Host::Here(daemon) => {
+                let session = daemon.open(session).await?;
+                *state = session.inspect(Clone::clone).await?;
+                Ok(())
+            }
+            Host::There { .. } => self.sessions().catch_up(session, state).await,
+        }
+    }
+
+    /// The state of a session.
+    pub(crate) async fn state(&self, session: SessionId) -> Result<State> {
+        let mut state = State::default();
+        self.look(session, &mut state).await?;
+        Ok(state)
+    }
+
+    /// Makes a session without messages.
+    pub(crate) async fn create(&self, title: &str) -> Result<SessionId> {
+        match self {
+            Host::Here(daemon) => {
+                let import = Import {
+                    title: title.into(),
+                    ..Import::default()
+                };
+                Ok(daemon.import(import).await?.id())
+            }
+            Host::There { client, .. } => {
+                let new = NewSession {
+                    title: Some(title.to_owned()),
+                    ..NewSession::default()
+                };
+                id("session", &client.create(&new).await?.session)
+            }
+        }
+    }
+
+    /// Makes a session of a conversation.
+    pub(crate) async fn import(&self, taken: Taken<'_>) -> Result<SessionId> {
+        match self {
+            Host::Here(daemon) => {
+                let mut import = taken.import;
+                if taken.copy {
+                    import.session = None;
+                }
+                Ok(daemon.import(import).await?.id())
+            }
+            Host::There { client, .. } => {
+                let file = File {
+                    name: &taken.source.file_name(),
+                    format: taken.format,
+                    skip_bad: taken.skip_bad,
+                    copy: taken.copy,
+                    bytes: taken.source.bytes,
+                };
+                id("session", &client.import(file).await?.session)
+            }
+        }
+    }
+
+    /// Hands a turn in and watches it from before its first event on.
+    pub(crate) async fn begin(&self, session: SessionId, ask: &Ask) -> Result<Watch> {
+        let state = self.state(session).await?;
+        match self {
+            Host::Here(daemon) => {
+                let session = daemon.open(session).await?;
+                Ok(Watch::new(state, daemon.begin(&session, ask).await?))
+            }
+            Host::There { client, flags } => {
+                let asked = ask.clone().with_settings(flags.clone()).request();
+                let turn = client.begin(&session.to_string(), &asked).await?.turn;
+                let mut watch = Watch::new(state, id("turn", &turn)?);
+                watch.elsewhere = true;
+                Ok(watch)
+            }
+        }
+    }
+
+    /// What happens in a session, until a turn of it has ended.
+    pub(crate) async fn feed(&self, session: SessionId, watch: &Watch) -> Result<Feed<'_>> {
+        match self {
+            Host::Here(daemon) => Feed::here(daemon, session, watch).await,
+            Host::There { client, .. } => Ok(Feed::there(client, session)),
+        }
+    }
+
+    /// Cancels a turn. One that ended meanwhile needs no cancelling.
+    pub(crate) async fn cancel(&self, session: SessionId, turn: TurnId) {
+        let cancelled: Result<()> = match self {
+            Host::Here(daemon) => match daemon.open(session).await {
+                Ok(session) => session.cancel(turn).await.map_err(Into::into),
+                Err(error) => Err(error.into()),
+            },
+            Host::There { client, .. } => {
+                let cancelled = client.cancel(&session.to_string(), &turn.to_string()).await;
+                cancelled.map(|_| ()).map_err(Into::into)
+            }
+        };
+        if let Err(problem) = cancelled {
+            tracing::debug!(error = problem.message, "the turn is not cancelled");
+        }
+    }
+
+    /// Takes what a person decided about a call.
+    pub(crate) async fn decide(
+        &self,
+        session: SessionId,
+        call: CallId,
+        decision: Decision,
+    ) -> Result<()> {
+        match self {
+            Host::Here(daemon) => Ok(daemon.open(session).await?.decide(call, decision).await?),
+            Host::There { client, .. } => decide(client, call, decision).await,
+        }
+    }
+
+    /// Starts a branch at a message, or sets it there.
+    pub(crate) async fn fork(&self, session: SessionId, name: &str, at: MessageId) -> Result<()> {
+        match self {
+            Host::Here(daemon) => Ok(daemon.open(session).await?.fork(name, at).await?),
+            Host::There { client, .. } => {
+                let new = NewBranch {
+                    name: name.to_owned(),
+                    at: at.to_string(),
+                    from: unisono_session::state::MAIN.to_owned(),
+                };
+                client.fork(&session.to_string(), &new).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Pins messages of a branch, or takes their pins away.
+    pub(crate) async fn pin(
+        &self,
+        session: SessionId,
+        branch: &str,
+        messages: Vec<MessageId>,
+        pinned: bool,
+    ) -> Result<()> {
+        match self {
+            Host::Here(daemon) => {
+                let session = daemon.open(session).await?;
+                Ok(session.pin(branch, messages, pinned).await?)
+            }
+            Host::There { client, .. } => {
+                let session = session.to_string();
+                for message in messages {
+                    let message = message.to_string();
+                    client.pin(&session, branch, &message, pinned).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the current topic of a branch end, and says which messages it has.
+    pub(crate) async fn seal(&self, session: SessionId, branch: &str) -> Result<(u32, u32)> {
+        match self {
+            Host::Here(daemon) => {
+                let session = daemon.open(session).await?;
+                session.seal(branch).await?;
+                let branch = branch.to_owned();
+                let span = session.inspect(move |state| {
+                    let head = state.tree().head(&branch)?;
+                    let topics = state.topics().of_branch(state.tree(), head);
+                    topics.last().map(|topic| topic.span)
+                });
+                let span = span.await?;
+                Ok(span.map_or((0, 0), |span| (span.first.0, span.last.0)))
+            }
+            Host::There { client, .. } => {
+                let topic = client.seal(&session.to_string(), branch).await?;
+                Ok((topic.first, topic.last))
+            }
+        }
+    }
+
+    /// Stops what runs here. After an interruption nobody wants to wait for it. A daemon goes on.
+    pub(crate) async fn stop(self, end: End) {
+        let Host::Here(daemon) = self else { return };
+        let patience = match end {
+            End::Interrupted => Duration::from_secs(2),
+            End::Ended | End::TimedOut => Duration::from_secs(10),
+        };
+        if tokio::time::timeout(patience, daemon.shutdown())
+            .await
+            .is_err()
+        {
+            tracing::warn!("not everything stopped in time; what is on disk is whole");
+        }
+    }
+}
+
+async fn decide(client: &Client, call: CallId, decision: Decision) -> Result<()> {
+    let (decision, text) = match decision {
+        Decision::Approved => (Verdict::Approve, None),
+        Decision::Denied { reason } => (Verdict::Deny, reason),
+        // The daemon itself looks at the clock.
+        Decision::Expired => return Ok(()),
+        Decision::Done { text } => (Verdict::Done, Some(text)),
+        Decision::Failed { text } => (Verdict::Failed, Some(text)),
+        Decision::Repeat => (Verdict::Repeat, None),
+    };
+    let text = text.map(|text| text.to_string());
+    client
+        .decide(&call.to_string(), &Decide { decision, text })
+        .await?;
+    Ok(())
+}
+
+/// An id as the daemon names it.
+fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T> {
+    let wrong = |_| Problem::failed(format!("the daemon names {text:?}, which is no {what}"));
+    text.parse().map_err(wrong)
+}

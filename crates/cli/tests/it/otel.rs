@@ -1,0 +1,179 @@
+//! Traces, sent to a receiver on loopback.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, Place};
+
+/// A receiver: what is posted to it, its path and its `x-team` header before it. Answers the first
+/// request with 503.
+fn receiver() -> (String, Receiver<(String, String, Value)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (send, received) = mpsc::channel();
+    thread::spawn(move || {
+        let mut first = true;
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            loop {
+                let (mut path, mut team, mut length) = (String::new(), String::new(), 0);
+                loop {
+                    let mut line = String::new();
+                    if stream.read_line(&mut line).unwrap_or(0) == 0 || line.trim().is_empty() {
+                        break;
+                    }
+                    let lower = line.to_lowercase();
+                    if path.is_empty() {
+                        path = line.trim().to_owned();
+                    } else if let Some(value) = lower.strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    } else if let Some(value) = lower.strip_prefix("x-team:") {
+                        team = value.trim().to_owned();
+                    }
+                }
+                if path.is_empty() {
+                    break;
+                }
+                let mut body = vec![0; length];
+                stream.read_exact(&mut body).unwrap();
+                let status = match std::mem::take(&mut first) {
+                    true => "503 Busy",
+                    false => {
+                        let body = serde_json::from_slice(&body).unwrap();
+                        send.send((path, team, body)).ok();
+                        "200 OK"
+                    }
+                };
+                let reply = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
+                );
+                stream.get_mut().write_all(reply.as_bytes()).ok();
+            }
+        }
+    });
+    (address, received)
+}
+
+fn attribute<'s>(span: &'s Value, key: &str) -> Option<&'s Value> {
+    let mut all = span["attributes"].as_array().unwrap().iter();
+    let found = all.find(|attribute| attribute["key"] == key)?;
+    found["value"].as_object().unwrap().values().next()
+}
+
+#[test]
+fn a_turn_is_a_trace_with_its_runs_and_calls() {
+    let (address, received) = receiver();
+    let config = format!(
+        "[telemetry]\notlp_endpoint = \"{address}\"\n[agents.broken]\ndescription = \"Test\"\n\
+         kind = \"command\"\ncommand = \"false\"\nretries = 0\n"
+    );
+    let place = Place::with_config(&config);
+    place.write(
+        "talk.json",
+        r#"[{"role":"user","content":"We ship on Friday."}]"#,
+    );
+    let args = [
+        "run",
+        "talk.json",
+        "--task",
+        "Tell nobody: when?",
+        "--agents",
+        "facts,broken",
+        "--json",
+    ];
+    let mut command = place.command(&args);
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=ops");
+    let done = crate::support::finish(command.spawn().unwrap(), &args).expect(4);
+    let report = done.json();
+    let (mut spans, mut service) = (Vec::new(), Value::Null);
+    while spans
+        .iter()
+        .all(|span: &Value| span["parentSpanId"] != Value::Null)
+    {
+        let (path, team, body) = received.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(
+            (path.as_str(), team.as_str()),
+            ("POST /v1/traces HTTP/1.1", "ops")
+        );
+        assert!(!body.to_string().contains("Tell nobody"), "a text was sent");
+        let of = &body["resourceSpans"][0];
+        service = of["resource"]["attributes"][0].clone();
+        spans.extend(of["scopeSpans"][0]["spans"].as_array().unwrap().clone());
+    }
+    assert_eq!(service["key"], "service.name");
+    assert_eq!(service["value"]["stringValue"], "unisono");
+    let named = |name: &str| -> Vec<&Value> {
+        let found = spans.iter().filter(|span| span["name"] == name);
+        found.collect()
+    };
+    let turn = named("invoke_workflow unisono")[0];
+    let id = report["turn"].as_str().unwrap();
+    assert_eq!(turn["traceId"], id.replace('-', ""));
+    assert_eq!(
+        attribute(turn, "gen_ai.conversation.id"),
+        Some(&report["session"])
+    );
+    assert!(spans.iter().all(|span| span["traceId"] == turn["traceId"]));
+    for agent in ["facts", "broken"] {
+        let run = named(&format!("invoke_agent {agent}"))[0];
+        assert_eq!(run["parentSpanId"], turn["spanId"], "{run}");
+        assert_eq!(
+            attribute(run, "gen_ai.operation.name"),
+            Some(&json!("invoke_agent"))
+        );
+        assert_eq!(attribute(run, "gen_ai.agent.name"), Some(&json!(agent)));
+    }
+    let broken = named("invoke_agent broken")[0];
+    assert_eq!(
+        attribute(broken, "error.type"),
+        Some(&json!("exit_failure"))
+    );
+    assert_eq!(broken["status"]["code"], 2);
+    let facts = named("invoke_agent facts")[0];
+    let calls = spans
+        .iter()
+        .filter(|span| span["parentSpanId"] == facts["spanId"]);
+    let calls: Vec<&Value> = calls.collect();
+    assert_eq!(calls.len(), 1, "{spans:#?}");
+    assert_eq!(
+        attribute(calls[0], "gen_ai.operation.name"),
+        Some(&json!("chat"))
+    );
+    let tokens = attribute(calls[0], "gen_ai.usage.input_tokens").unwrap();
+    assert!(tokens.as_str().unwrap().parse::<u64>().unwrap() > 0);
+    for span in &spans {
+        let time = |key: &str| span[key].as_str().unwrap().parse::<u128>().unwrap();
+        assert!(
+            time("startTimeUnixNano") <= time("endTimeUnixNano"),
+            "{span}"
+        );
+    }
+}
+
+#[test]
+fn a_receiver_that_is_away_holds_nothing_up() {
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let config = format!("[telemetry]\notlp_endpoint = \"http://{free}\"\n");
+    let place = Place::with_config(&config);
+    place.write(
+        "talk.json",
+        r#"[{"role":"user","content":"We ship on Friday."}]"#,
+    );
+    let run = ["run", "talk.json", "--task", "When?", "--agents", ""];
+    place.call(&run).expect(0).says(&["spans were not"]);
+    place.write(
+        "config/unisono.toml",
+        "[telemetry]\notlp_endpoint = \"localhost\"\n",
+    );
+    let checked = place.call(&["config", "check"]).expect(2);
+    for said in ["unisono.toml:2", "no traces can be sent", "has no scheme"] {
+        assert!(checked.stdout.contains(said), "{checked:#?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! What is asked, as a client asks it of a daemon over HTTP.
+
+use unisono_api::compaction::{Anew, NewCompaction, NewText, OnFailure, TakeBack};
+use unisono_api::turn::{Asked, NewTurn, Settings};
+use unisono_context::policy::Keep;
+use unisono_session::event::{Unwritten, Writing};
+
+use super::{Ask, What};
+
+impl Ask {
+    /// The same as a request that is answered as soon as it is accepted. Its settings are texts, as
+    /// on a command line.
+    pub fn request(&self) -> Asked {
+        let (branch, wait) = (self.branch.to_string(), false);
+        match &self.work {
+            What::Task(task) => Asked::Task(NewTurn {
+                task: task.clone(),
+                branch,
+                lead: self.lead.clone(),
+                agents: self.agents.clone(),
+                settings: self.own(),
+                wait,
+            }),
+            What::Compact(..) => Asked::Compact(self.compaction_request()),
+            What::Restore(checkpoint) => Asked::Restore {
+                checkpoint: checkpoint.to_string(),
+                new: TakeBack { branch, wait },
+            },
+            What::Regenerate(checkpoint, writing) => Asked::Regenerate {
+                checkpoint: checkpoint.to_string(),
+                new: Anew {
+                    instructions: writing.instructions.as_ref().map(ToString::to_string),
+                    summariser: writing.summariser.as_ref().map(ToString::to_string),
+                    on_failure: on_failure(writing.unwritten),
+                    settings: self.own(),
+                    branch,
+                    wait,
+                },
+            },
+            What::Edit(checkpoint, text, _) => Asked::Edit {
+                checkpoint: checkpoint.to_string(),
+                new: NewText {
+                    text: text.to_string(),
+                    branch,
+                    wait,
+                },
+            },
+        }
+    }
+
+    /// What a compaction is asked for with; for anything else, one that keeps what is usual.
+    pub fn compaction_request(&self) -> NewCompaction {
+        let (keep, writing) = match &self.work {
+            What::Compact(keep, writing) => (*keep, writing.clone()),
+            _ => (None, Writing::default()),
+        };
+        NewCompaction {
+            branch: self.branch.to_string(),
+            instructions: writing.instructions.map(|text| text.to_string()),
+            summariser: writing.summariser.map(|name| name.to_string()),
+            on_failure: on_failure(writing.unwritten),
+            keep_messages: match keep {
+                Some(Keep::Messages(messages)) => Some(messages),
+                _ => None,
+            },
+            keep_tokens: match keep {
+                Some(Keep::Tokens { amount, .. }) => Some(amount.0),
+                _ => None,
+            },
+            settings: self.own(),
+            wait: false,
+        }
+    }
+
+    fn own(&self) -> Settings {
+        let each = self.settings.iter();
+        each.map(|one| (one.key.clone(), one.value.clone().into()))
+            .collect()
+    }
+}
+
+const fn on_failure(unwritten: Unwritten) -> OnFailure {
+    match unwritten {
+        Unwritten::Leave => OnFailure::Leave,
+        Unwritten::Retry => OnFailure::Retry,
+        Unwritten::Extractive => OnFailure::Extractive,
+    }
+}

@@ -1,0 +1,202 @@
+//! Traces for OpenTelemetry: what sessions commit becomes spans, which are sent by OTLP over HTTP as
+//! JSON.
+//!
+//! Spans are made of what is on disk and of nothing else, so they hold up nothing: where the
+//! receiver is slow or away, spans are dropped and counted. Texts are never in them.
+
+mod spans;
+mod wire;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use unisono_model::client::Post;
+use unisono_model::provider::{Address, Header, Settings};
+use unisono_runtime::{Observer, clock};
+
+use self::spans::{Span, Spans};
+use crate::setup::Setup;
+
+/// Spans that wait to be sent; more are dropped.
+const WAITING: usize = 8_192;
+/// Spans of one request.
+const TOGETHER: usize = 512;
+/// How long a span waits for others.
+const EVERY: Duration = Duration::from_secs(1);
+/// Attempts to send spans, and the pause after the first that failed; it doubles.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the receiver may take, and how long the end of the program waits for it.
+const WITHIN: Duration = Duration::from_secs(10);
+const LAST_WITHIN: Duration = Duration::from_secs(3);
+/// The variable with headers for the receiver: `name=value,name=value`.
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
+/// Sends spans while it lives.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    spans: mpsc::Sender<Span>,
+    folded: Arc<Mutex<Spans>>,
+    stop: Option<oneshot::Sender<()>>,
+    sending: JoinHandle<()>,
+}
+
+/// Whether spans can be sent there.
+///
+/// # Errors
+/// The address or a header cannot be used.
+pub(crate) fn check(endpoint: &str) -> Result<(), String> {
+    post(endpoint, std::env::var(HEADERS).ok().as_deref()).map(|_| ())
+}
+
+impl Exporter {
+    /// To the receiver that is configured, `/v1/traces` below its address; none where none is.
+    pub(crate) fn of(setup: &Setup) -> Option<Exporter> {
+        let endpoint = &setup.loaded.config.telemetry.otlp_endpoint;
+        if endpoint.is_empty() {
+            return None;
+        }
+        // What is wrong with it keeps a setup from being read.
+        let post = post(endpoint, std::env::var(HEADERS).ok().as_deref());
+        let post = post.inspect_err(|error| tracing::error!(%error, "no traces are sent"));
+        let (spans, waiting) = mpsc::channel(WAITING);
+        let (stop, stopping) = oneshot::channel();
+        Some(Exporter {
+            spans,
+            folded: Arc::default(),
+            stop: Some(stop),
+            sending: tokio::spawn(send(post.ok()?, waiting, stopping)),
+        })
+    }
+
+    /// Makes spans of what it is told.
+    pub(crate) fn observer(&self) -> Observer {
+        let (folded, spans) = (self.folded.clone(), self.spans.clone());
+        Observer::new(move |session, events| {
+            let mut folded = folded.lock().unwrap_or_else(PoisonError::into_inner);
+            for event in events {
+                for span in folded.take(session, event) {
+                    if spans.try_send(span).is_err() {
+                        folded.dropped += 1;
+                    }
+                }
+            }
+        })
+    }
+
+    /// Sends what waits, and ends.
+    pub(crate) async fn close(mut self) {
+        drop(self.stop.take());
+        if tokio::time::timeout(LAST_WITHIN, &mut self.sending)
+            .await
+            .is_err()
+        {
+            tracing::warn!("the last spans were not sent: their receiver takes too long");
+            self.sending.abort();
+        }
+        let folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+        if folded.dropped > 0 {
+            tracing::warn!(
+                dropped = folded.dropped,
+                "spans were dropped: their receiver is too slow"
+            );
+        }
+    }
+}
+
+fn post(endpoint: &str, headers: Option<&str>) -> Result<Post, String> {
+    let address = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
+    let address = Address::endpoint(&address).map_err(|error| error.to_string())?;
+    let mut settings = Settings::of_endpoint("telemetry.otlp_endpoint", address);
+    let pairs = headers.unwrap_or_default().split(',');
+    for pair in pairs.filter(|pair| !pair.trim().is_empty()) {
+        let wrong = || format!("{HEADERS}: write name=value, separated by commas");
+        let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
+        let header = Header::new(name.trim(), value.trim());
+        settings
+            .headers
+            .push(header.map_err(|error| format!("{HEADERS}: {error}"))?);
+    }
+    settings.timeouts.first_byte = WITHIN;
+    settings.timeouts.idle = WITHIN;
+    settings.timeouts.total = WITHIN;
+    Post::new(settings, &[]).map_err(|error| error.to_string())
+}
+
+/// Sends spans together until the program stops and none are left.
+async fn send(post: Post, mut waiting: mpsc::Receiver<Span>, mut stop: oneshot::Receiver<()>) {
+    let mut together = Vec::with_capacity(TOGETHER);
+    let mut stopping = false;
+    while !stopping {
+        // The first one decides how long others are waited for.
+        let more = async {
+            waiting.recv_many(&mut together, TOGETHER).await;
+            tokio::time::sleep(EVERY).await;
+        };
+        tokio::select! {
+            () = more => {}
+            _ = &mut stop => stopping = true,
+        }
+        loop {
+            while together.len() < TOGETHER
+                && let Ok(span) = waiting.try_recv()
+            {
+                together.push(span);
+            }
+            if together.is_empty() {
+                break;
+            }
+            give(&post, &together).await;
+            together.clear();
+        }
+    }
+}
+
+/// Sends some spans; what cannot be sent is dropped.
+async fn give(post: &Post, spans: &[Span]) {
+    let body = wire::request(spans);
+    let key = format!("{:032x}", clock::new_id());
+    let mut pause = PAUSE;
+    for attempt in 1..=ATTEMPTS {
+        match post
+            .send([body.clone().into(), Vec::new().into()], &key)
+            .await
+        {
+            Ok(_) => return,
+            Err(failure) if attempt == ATTEMPTS || !failure.class.is_transient() => {
+                let reason = failure.reason;
+                tracing::warn!(spans = spans.len(), %reason, "spans were not taken and are dropped");
+                return;
+            }
+            Err(failure) => tracing::debug!(reason = %failure.reason, "spans are sent again"),
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_that_cannot_be_one_is_refused_with_the_reason() {
+        post("http://localhost:4318", None).unwrap();
+        post(
+            "http://localhost:4318/",
+            Some("authorization=Bearer x, x-team = a"),
+        )
+        .unwrap();
+        for (endpoint, headers, why) in [
+            ("localhost:4318", None, "localhost:4318"),
+            ("ftp://localhost", None, "ftp"),
+            ("http://localhost", Some("authorization"), "name=value"),
+            ("http://localhost", Some("a b=c"), HEADERS),
+        ] {
+            let error = post(endpoint, headers).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! What sessions commit, as spans: a turn, in it the runs of its agents, in each the calls of its
+//! model and of tools. Names and attributes are those of OpenTelemetry's conventions for generative
+//! AI (1.41, in development); what they do not name begins with `unisono.`.
+//!
+//! A turn is a trace: its id is the trace's. A call of a model begins when its run could go on, so
+//! it includes a wait for a place. Of a turn that a restart cut there are the spans of what began
+//! after it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use unisono_context::call::{Reply, Stop, Usage};
+use unisono_context::digest::Hasher;
+use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
+use unisono_session::agent::Definition;
+use unisono_session::event::{OpenedRun, Outcome, RunRole, Work};
+use unisono_session::run::calls::{CallPlace, Output, PlannedCall};
+use unisono_session::run::{Ending, Step};
+use unisono_session::{Event, Fact};
+
+use crate::metrics::rest;
+
+/// Definitions that are remembered; where there are more, all are forgotten once.
+const DEFINITIONS: usize = 4_096;
+
+/// What lasted from one instant to another.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Span {
+    pub(super) trace: u128,
+    pub(super) id: u64,
+    pub(super) parent: Option<u64>,
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) start: Timestamp,
+    pub(super) end: Timestamp,
+    pub(super) attributes: Vec<(&'static str, Is)>,
+    /// What went wrong.
+    pub(super) error: Option<String>,
+}
+
+/// Where it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Here.
+    Internal,
+    /// At somebody else, who was asked.
+    Client,
+}
+
+/// What an attribute is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Is {
+    Text(String),
+    Whole(u64),
+    Number(f64),
+    Texts(Vec<String>),
+}
+
+/// What is open.
+#[derive(Debug, Default)]
+pub(super) struct Spans {
+    definitions: HashMap<Digest, Arc<Definition>>,
+    turns: HashMap<TurnId, Turn>,
+    runs: HashMap<RunId, Run>,
+    /// Spans that nobody took.
+    pub(super) dropped: u64,
+}
+
+#[derive(Debug)]
+struct Turn {
+    since: Timestamp,
+    branch: Arc<str>,
+    operation: &'static str,
+    runs: Vec<RunId>,
+}
+
+#[derive(Debug)]
+struct Run {
+    opened: OpenedRun,
+    definition: Option<Arc<Definition>>,
+    since: Timestamp,
+    /// When it could go on last.
+    ready: Timestamp,
+    /// What its recorded calls used.
+    stepped: Usage,
+    calls: u32,
+    tools: HashMap<(u32, u32), Tool>,
+}
+
+#[derive(Debug)]
+struct Tool {
+    planned: PlannedCall,
+    started: Option<Timestamp>,
+}
+
+impl Spans {
+    /// Takes an event; gives the spans that end with it.
+    pub(super) fn take(&mut self, session: SessionId, event: &Event) -> Vec<Span> {
+        match &event.fact {
+            Fact::Defined { definition } => {
+                if self.definitions.len() >= DEFINITIONS {
+                    self.definitions.clear();
+                }
+                self.definitions
+                    .insert(definition.digest(), definition.clone());
+            }
+            Fact::TurnAccepted { turn } => {
+                let operation = match turn.work {
+                    Work::Answer { .. } => "invoke_workflow",
+                    _ => "compact",
+                };
+                let open = Turn {
+                    since: event.at,
+                    branch: turn.branch.clone(),
+                    operation,
+                    runs: Vec::new(),
+                };
+                self.turns.insert(turn.id, open);
+            }
+            Fact::RunOpened { run } => self.run_opened(run, event.at),
+            Fact::RunRetried { run, .. } | Fact::Delegated { run, .. } => {
+                self.ready(*run, event.at);
+            }
+            Fact::RunStepped { run, step } => match &**step {
+                Step::Model(reply) => return self.replied(session, *run, reply, event.at),
+                Step::Tools(_) | Step::Named { .. } => self.ready(*run, event.at),
+            },
+            Fact::ToolsCalled { run, round, calls } => {
+                if let Some(run) = self.runs.get_mut(run) {
+                    for (index, planned) in (0..).zip(calls) {
+                        let planned = planned.clone();
+                        let tool = Tool {
+                            planned,
+                            started: None,
+                        };
+                        run.tools.insert((*round, index), tool);
+                    }
+                }
+            }
+            Fact::ToolStarted { call } => {
+                if let Some(tool) = self.tool(call) {
+                    tool.started = Some(event.at);
+                }
+            }
+            Fact::ToolEnded { call, output } => {
+                return self.tool_ended(session, call, output, event.at);
+            }
+            Fact::RunEnded { run, ending } => {
+                return self.run_ended(session, *run, ending, event.at);
+            }
+            Fact::TurnEnded { turn, outcome } => {
+                return self.turn_ended(session, *turn, outcome, event.at);
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn run_opened(&mut self, run: &OpenedRun, at: Timestamp) {
+        if let Some(turn) = self.turns.get_mut(&run.turn) {
+            turn.runs.push(run.id);
+        }
+        let open = Run {
+            definition: self.definitions.get(&run.definition).cloned(),
+            opened: run.clone(),
+            since: at,
+            ready: at,
+            stepped: Usage::NONE,
+            calls: 0,
+            tools: HashMap::new(),
+        };
+        self.runs.insert(run.id, open);
+    }
+
+    fn ready(&mut self, run: RunId, at: Timestamp) {
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.ready = at;
+        }
+    }
+
+    fn tool(&mut self, call: &CallPlace) -> Option<&mut Tool> {
+        let run = self.runs.get_mut(&call.run)?;
+        run.tools.get_mut(&(call.round, call.index))
+    }
+
+    fn replied(
+        &mut self,
+        session: SessionId,
+        run: RunId,
+        reply: &Reply,
+        at: Timestamp,
+    ) -> Vec<Span> {
+        let Some(run) = self.runs.get_mut(&run) else {
+            return Vec::new();
+        };
+        run.stepped = run.stepped + reply.usage;
+        let mut span = run.chat(session, &reply.usage, at);
+        if let Some(model) = &reply.stand_in {
+            span.put("gen_ai.response.model", text(bare(model)));
+        }
+        if let Some(id) = &reply.request_id {
+            span.put("gen_ai.response.id", text(id));
+        }
+        let reason = match reply.stop {
+            Stop::Complete if reply.calls.is_empty() => "stop",
+            Stop::Complete => "tool_calls",
+            Stop::CutOff => "length",
+            Stop::Refused => "content_filter",
+        };
+        let reasons = Is::Texts(vec![reason.to_owned()]);
+        span.put("gen_ai.response.finish_reasons", reasons);
+        vec![span]
+    }
+
+    fn tool_ended(
+        &mut self,
+        session: SessionId,
+        call: &CallPlace,
+        output: &Output,
+        at: Timestamp,
+    ) -> Vec<Span> {
+        let Some(run) = self.runs.get_mut(&call.run) else {
+            return Vec::new();
+        };
+        let Some(Tool { planned, started }) = run.tools.remove(&(call.round, call.index)) else {
+            return Vec::new();
+        };
+        let (round, index) = (u64::from(call.round), u64::from(call.index));
+        let id = run.below("tool", [round, index]);
+        let name = format!("execute_tool {}", planned.tool);
+        let mut span = run.span(session, id, name, Kind::Client, (started.unwrap_or(at), at));
+        span.put("gen_ai.operation.name", text("execute_tool"));
+        span.put("gen_ai.tool.name", text(&planned.tool));
+        span.put("gen_ai.tool.call.id", text(&planned.call_id));
+        span.put("gen_ai.tool.type", text("extension"));
+        span.put("unisono.tool.contract", text(planned.contract.name()));
+        if output.is_error {
+            span.failed("tool_error", "the tool answered with an error");
+        }
+        vec![span]
+    }
+
+    fn run_ended(
+        &mut self,
+        session: SessionId,
+        run: RunId,
+        ending: &Ending,
+        at: Timestamp,
+    ) -> Vec<Span> {
+        let Some(mut run) = self.runs.remove(&run) else {
+            return Vec::new();
+        };
+        let unrecorded = match ending {
+            Ending::Finished { usage, .. } => rest(usage, &run.stepped),
+            Ending::Failed { .. } | Ending::Cancelled => None,
+        };
+        let call = unrecorded.map(|usage| run.chat(session, &usage, at));
+        let whole = run.ended(session, ending, at);
+        call.into_iter().chain([whole]).collect()
+    }
+
+    fn turn_ended(
+        &mut self,
+        session: SessionId,
+        id: TurnId,
+        outcome: &Outcome,
+        at: Timestamp,
+    ) -> Vec<Span> {
+        let Some(turn) = self.turns.remove(&id) else {
+            return Vec::new();
+        };
+        let open = turn.runs.iter().filter_map(|run| self.runs.remove(run));
+        let mut spans: Vec<Span> = open
+            .map(|run| run.ended(session, &Ending::Cancelled, at))
+            .collect();
+        let mut span = Span {
+            trace: id.as_u128(),
+            id: turn_span(id),
+            parent: None,
+            name: format!("{} unisono", turn.operation),
+            kind: Kind::Internal,
+            start: turn.since,
+            end: at,
+            attributes: Vec::new(),
+            error: None,
+        };
+        span.put("gen_ai.operation.name", text(turn.operation));
+        span.put("gen_ai.conversation.id", text(&session.to_string()));
+        span.put("unisono.turn.id", text(&id.to_string()));
+        span.put("unisono.branch", text(&turn.branch));
+        match outcome {
+            Outcome::Failed { code, reason } => span.failed(code, reason),
+            Outcome::Cancelled => span.failed("cancelled", "it was cancelled"),
+            Outcome::Answered | Outcome::Compacted { .. } | Outcome::Restored { .. } => {}
+        }
+        spans.push(span);
+        spans
+    }
+}
+
+impl Run {
+    /// A call of its model that used that.
+    fn chat(&mut self, session: SessionId, usage: &Usage, at: Timestamp) -> Span {
+        self.calls += 1;
+        let id = self.below("chat", [u64::from(self.calls), 0]);
+        let asked = self.definition.as_ref().map(|d| d.model.clone());
+        let model = asked.as_deref().map(bare).unwrap_or_default();
+        let name = format!("chat {model}");
+        let times = (self.ready, at);
+        let mut span = self.span(session, id, name.trim_end().to_owned(), Kind::Client, times);
+        self.ready = at;
+        span.put("gen_ai.operation.name", text("chat"));
+        self.describe_model(&mut span);
+        span.used(usage);
+        span
+    }
+
+    /// The whole run.
+    fn ended(&self, session: SessionId, ending: &Ending, at: Timestamp) -> Span {
+        let OpenedRun { id, role, turn, .. } = self.opened;
+        let name = format!("invoke_agent {}", self.opened.agent);
+        let mut span = self.span(
+            session,
+            run_span(id),
+            name,
+            Kind::Internal,
+            (self.since, at),
+        );
+        span.parent = Some(match role {
+            RunRole::Child { parent, .. } => run_span(parent),
+            RunRole::Lead | RunRole::Delegate { .. } => turn_span(turn),
+        });
+        span.put("gen_ai.operation.name", text("invoke_agent"));
+        self.describe_model(&mut span);
+        if let Some(definition) = &self.definition {
+            let description = &definition.description;
+            span.put("gen_ai.agent.description", text(description));
+        }
+        if let Some(snapshot) = &self.opened.snapshot {
+            span.put("unisono.snapshot.id", text(&snapshot.to_string()));
+        }
+        match ending {
+            Ending::Finished { usage, partial, .. } => {
+                span.used(usage);
+                if let Some(why) = partial {
+                    span.put("unisono.partial", text(why));
+                }
+            }
+            Ending::Failed { cause, reason, .. } => span.failed(cause.code(), reason),
+            Ending::Cancelled => span.failed("cancelled", "it was cancelled"),
+        }
+        span
+    }
+
+    fn describe_model(&self, span: &mut Span) {
+        let model = self.definition.as_ref().map(|d| &d.model);
+        if let Some((provider, model)) = model.and_then(|model| model.split_once('/')) {
+            span.put("gen_ai.provider.name", text(well_known(provider)));
+            span.put("gen_ai.request.model", text(model));
+        }
+    }
+
+    fn span(
+        &self,
+        session: SessionId,
+        id: u64,
+        name: String,
+        kind: Kind,
+        (start, end): (Timestamp, Timestamp),
+    ) -> Span {
+        let agent = &self.opened.agent;
+        Span {
+            trace: self.opened.turn.as_u128(),
+            id,
+            parent: Some(run_span(self.opened.id)),
+            name,
+            kind,
+            start,
+            end,
+            attributes: vec![
+                ("gen_ai.conversation.id", text(&session.to_string())),
+                ("gen_ai.agent.id", text(agent.as_str())),
+                ("gen_ai.agent.name", text(agent.as_str())),
+                ("unisono.run.id", text(&self.opened.id.to_string())),
+            ],
+            error: None,
+        }
+    }
+
+    fn below(&self, what: &str, place: [u64; 2]) -> u64 {
+        span_id(what, self.opened.id.as_u128(), place)
+    }
+}
+
+impl Span {
+    fn put(&mut self, key: &'static str, value: Is) {
+        self.attributes.push((key, value));
+    }
+
+    fn failed(&mut self, code: &str, what: &str) {
+        self.put("error.type", text(code));
+        self.error = Some(what.to_owned());
+    }
+
+    fn used(&mut self, usage: &Usage) {
+        let amounts = [
+            ("gen_ai.usage.input_tokens", usage.input),
+            ("gen_ai.usage.output_tokens", usage.output),
+            ("gen_ai.usage.cache_read.input_tokens", usage.cache_read),
+            (
+                "gen_ai.usage.cache_creation.input_tokens",
+                usage.cache_write,
+            ),
+        ];
+        for (key, tokens) in amounts {
+            self.put(key, Is::Whole(tokens.0));
+        }
+        if let Some(cost) = usage.cost {
+            let dollars = cost.micro_dollars() as f64 / 1e6;
+            self.put("unisono.cost_usd", Is::Number(dollars));
+        }
+    }
+}
+
+fn text(text: &str) -> Is {
+    Is::Text(text.to_owned())
+}
+
+/// A model without its provider.
+fn bare(model: &str) -> &str {
+    model.split_once('/').map_or(model, |(_, model)| model)
+}
+
+/// A provider as the conventions name it.
+fn well_known(provider: &str) -> &str {
+    match provider {
+        "gemini" => "gcp.gemini",
+        "azure" => "azure.ai.openai",
+        other => other,
+    }
+}
+
+fn turn_span(turn: TurnId) -> u64 {
+    span_id("turn", turn.as_u128(), [0, 0])
+}
+
+fn run_span(run: RunId) -> u64 {
+    span_id("run", run.as_u128(), [0, 0])
+}
+
+/// An id that is the same whoever works it out; never 0, which is none.
+fn span_id(what: &str, of: u128, place: [u64; 2]) -> u64 {
+    let mut hasher = Hasher::new("unisono/span", 1);
+    hasher.str(what);
+    hasher.bytes(&of.to_be_bytes()).u64(place[0]).u64(place[1]);
+    let Digest(bytes) = hasher.finish();
+    let first = bytes.first_chunk::<8>().copied().unwrap_or_default();
+    u64::from_be_bytes(first).max(1)
+}
