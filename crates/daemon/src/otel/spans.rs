@@ -123,7 +123,10 @@ impl Spans {
             }
             Fact::RunStepped { run, step } => match &**step {
                 Step::Model(reply) => return self.replied(session, *run, reply, event.at),
-                Step::Tools(_) | Step::Named { .. } => self.ready(*run, event.at),
+                Step::Spent(usage) => return self.asked(session, *run, usage, event.at),
+                Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => {
+                    self.ready(*run, event.at);
+                }
             },
             Fact::ToolsCalled { run, round, calls } => {
                 if let Some(run) = self.runs.get_mut(run) {
@@ -183,6 +186,15 @@ impl Spans {
         run.tools.get_mut(&(call.round, call.index))
     }
 
+    /// A request was made, whatever came of it.
+    fn asked(&mut self, session: SessionId, run: RunId, usage: &Usage, at: Timestamp) -> Vec<Span> {
+        let asked = self.runs.get_mut(&run).map(|run| {
+            run.stepped = run.stepped + *usage;
+            run.chat(session, usage, at)
+        });
+        asked.into_iter().collect()
+    }
+
     fn replied(
         &mut self,
         session: SessionId,
@@ -190,11 +202,10 @@ impl Spans {
         reply: &Reply,
         at: Timestamp,
     ) -> Vec<Span> {
-        let Some(run) = self.runs.get_mut(&run) else {
-            return Vec::new();
+        let mut spans = self.asked(session, run, &reply.usage, at);
+        let Some(span) = spans.first_mut() else {
+            return spans;
         };
-        run.stepped = run.stepped + reply.usage;
-        let mut span = run.chat(session, &reply.usage, at);
         if let Some(model) = &reply.stand_in {
             span.put("gen_ai.response.model", text(bare(model)));
         }
@@ -209,7 +220,7 @@ impl Spans {
         };
         let reasons = Is::Texts(vec![reason.to_owned()]);
         span.put("gen_ai.response.finish_reasons", reasons);
-        vec![span]
+        spans
     }
 
     fn tool_ended(
