@@ -89,6 +89,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         calibrations: Vec::new(),
         delegation: Default::default(),
         rules: Default::default(),
+        caps: Default::default(),
     }
 }
 

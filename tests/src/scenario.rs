@@ -13,6 +13,7 @@ use unisono_context::{Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, Tu
 use unisono_model::language::{LanguageModel, Models};
 use unisono_runtime::{Agent, Events, Handle, Kinds, Options, Runtime, clock, tools};
 use unisono_session::agent::{Assignment, Definition, Kind, Team};
+use unisono_session::budget::TurnCaps;
 use unisono_session::event::{DelegationLimits, Fact, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::state::EndedTurn;
@@ -106,6 +107,7 @@ pub fn scenario() -> Scenario {
         available: Vec::new(),
         models: Models::default(),
         delegation: DelegationLimits::default(),
+        caps: TurnCaps::default(),
         policy: Policy::of(Preset::Checkpoint),
         messages: 8,
         options: Options::default(),
@@ -121,6 +123,7 @@ pub struct Scenario {
     available: Vec<Arc<Definition>>,
     models: Models,
     delegation: DelegationLimits,
+    caps: TurnCaps,
     policy: Policy,
     messages: u32,
     options: Options,
@@ -175,6 +178,13 @@ impl Scenario {
     #[must_use]
     pub fn model(mut self, name: &str, model: impl LanguageModel + 'static) -> Scenario {
         self.models = self.models.with(name, model);
+        self
+    }
+
+    /// What it may use.
+    #[must_use]
+    pub fn caps(mut self, caps: TurnCaps) -> Scenario {
+        self.caps = caps;
         self
     }
 
@@ -241,6 +251,7 @@ impl Scenario {
             calibrations: Vec::new(),
             delegation: self.delegation,
             rules: Default::default(),
+            caps: self.caps.clone(),
         }
     }
 

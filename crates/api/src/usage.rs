@@ -41,4 +41,24 @@ pub struct Usage {
     pub rows: Vec<Row>,
     /// All of it together.
     pub total: Amounts,
+    /// How the daemon's budgets stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
+}
+
+/// How one bound stands: in dollars, tokens or seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Budget {
+    /// `daemon`, `session`, `turn` or `run`.
+    pub level: String,
+    /// `cost`, `tokens` or `time`.
+    pub resource: String,
+    /// The most.
+    pub cap: f64,
+    /// What is used up.
+    pub spent: f64,
+    /// What is set aside for calls; for the daemon, what it has lent to sessions.
+    pub set_aside: f64,
+    /// What can still be taken.
+    pub left: f64,
 }

@@ -26,7 +26,7 @@ Examples:
 
 Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
 Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed,
-124 timeout, 130 interrupted.";
+5 budget exceeded, 124 timeout, 130 interrupted.";
 
 /// One conversation, one frozen context, many agents on it.
 #[derive(Debug, Parser)]
@@ -169,6 +169,12 @@ pub(crate) struct Workers {
     /// The model of agents that name none: provider/model, or extractive
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
+    /// The most that all agents may cost together, in dollars
+    #[arg(long, value_name = "USD")]
+    max_cost: Option<String>,
+    /// The most tokens, in and out, that all agents may use together
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<String>,
     #[command(flatten)]
     compaction: Compaction,
 }
@@ -176,10 +182,17 @@ pub(crate) struct Workers {
 impl Workers {
     /// What of it are settings.
     pub(crate) fn overrides(&self) -> Vec<Override> {
-        let model = self.model.iter();
-        let model = model.map(|name| Override::new("--model", "models.default", name));
+        let flags = [
+            ("--model", "models.default", &self.model),
+            ("--max-cost", "budget.turn.max_cost_usd", &self.max_cost),
+            ("--max-tokens", "budget.turn.max_tokens", &self.max_tokens),
+        ];
+        let given = flags.into_iter().filter_map(|(flag, key, value)| {
+            let value = value.as_deref()?;
+            Some(Override::new(flag, key, value))
+        });
         let compaction = self.compaction.overrides().into_iter();
-        compaction.chain(model).collect()
+        compaction.chain(given).collect()
     }
 
     /// Has others work; none: as configured.

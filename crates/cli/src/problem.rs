@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Unreachable = 3,
     /// There is an answer, but some agents failed.
     SomeFailed = 4,
+    /// A budget was used up: there is an answer in part, or none.
+    OverBudget = 5,
     /// It took longer than allowed.
     TimedOut = 124,
     /// A person stopped it.
@@ -169,6 +171,12 @@ impl From<unisono_daemon::models::Unreachable> for Problem {
     }
 }
 
+impl From<unisono_daemon::models::Unpriced> for Problem {
+    fn from(error: unisono_daemon::models::Unpriced) -> Problem {
+        Problem::with_hint_of(Exit::Usage, &error.to_string())
+    }
+}
+
 impl From<unisono_daemon::past::Error> for Problem {
     fn from(error: unisono_daemon::past::Error) -> Problem {
         use unisono_daemon::past::Error;
@@ -213,6 +221,7 @@ impl From<daemon::Error> for Problem {
                 "start its program by hand, or see `unisono config show` for [mcp.*]; its log is on \
                  its standard error",
             ),
+            daemon::Error::Price(error) => error.into(),
             error @ daemon::Error::Directory(_) => Problem::failed(error),
         }
     }

@@ -2,8 +2,10 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
+use serde_json::{Value, json};
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
+use unisono_session::budget::Left;
 
 pub(crate) use unisono_daemon::short::{line, step};
 
@@ -33,6 +35,19 @@ pub(crate) fn cost(cost: Option<Cost>) -> String {
 /// Dollars as a number; none where a price is unknown.
 pub(crate) fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
+}
+
+/// How a bound stands, in dollars, tokens or seconds.
+pub(crate) fn budget(of: &Left) -> Value {
+    let amount = |amount| of.in_units(amount);
+    json!({
+        "level": of.level.name(),
+        "resource": of.resource.name(),
+        "cap": amount(of.cap),
+        "spent": amount(of.spent),
+        "set_aside": amount(of.set_aside),
+        "left": amount(of.left()),
+    })
 }
 
 /// What a checkpoint puts in the context, in the first encoding it was counted in.

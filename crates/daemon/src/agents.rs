@@ -22,7 +22,7 @@ mod tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unisono_context::AgentId;
+use unisono_context::{AgentId, Cost};
 use unisono_session::agent::Definition;
 use unisono_session::tool::ApprovalRule;
 
@@ -48,6 +48,8 @@ pub struct Agent {
     pub definition: Arc<Definition>,
     /// Which of its calls of tools wait for a person.
     pub approvals: Vec<ApprovalRule>,
+    /// The most that one of its runs may cost; none: nothing but the budgets bounds it.
+    pub max_cost: Option<Cost>,
     /// The file, or the configuration's layer, that defines it.
     pub origin: Origin,
 }
@@ -107,6 +109,7 @@ impl Roster {
                 let agent = Agent {
                     definition: Arc::new(definition),
                     approvals: tools::approvals(source, &mut found),
+                    max_cost: define::max_cost(source),
                     origin: (*source.place.origin).clone(),
                 };
                 agents.insert(source.id.clone(), agent);
@@ -138,6 +141,11 @@ impl Roster {
     /// Which calls of an agent wait for a person; none where nobody has that name any more.
     pub fn approvals(&self, id: &AgentId) -> &[ApprovalRule] {
         self.0.get(id).map_or(&[], |agent| &agent.approvals)
+    }
+
+    /// The most that one run of an agent may cost, if it says so itself.
+    pub fn max_cost(&self, id: &AgentId) -> Option<Cost> {
+        self.0.get(id)?.max_cost
     }
 
     /// Every agent, by name.

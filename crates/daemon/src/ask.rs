@@ -16,6 +16,7 @@ use unisono_runtime::mcp::{self, Offer};
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
 use unisono_session::agent::Team;
+use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::{Outcome, RequestKey, Work, Writing};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
@@ -202,6 +203,7 @@ pub struct Finished {
 /// An agent is unknown, or the lead among its delegates.
 pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
     let team = ask.team(setup)?;
+    let caps = caps(setup, &team);
     let (policy, safety) = policy(setup, &team);
     let work = match &ask.work {
         What::Task(task) => Work::Answer {
@@ -243,7 +245,30 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         calibrations: Vec::new(),
         delegation: setup.loaded.config.delegation.limits(),
         rules: Arc::default(),
+        caps,
     })
+}
+
+/// What a turn of that team may use.
+pub fn caps(setup: &Setup, team: &Team) -> TurnCaps {
+    let budget = &setup.loaded.config.budget;
+    let own = team.definitions().filter_map(|agent| {
+        let cost = setup.roster.max_cost(&agent.id)?;
+        let caps = Caps {
+            cost: Some(cost),
+            ..Caps::NONE
+        };
+        Some((agent.digest(), caps))
+    });
+    let mut agents: Vec<_> = own.collect();
+    agents.sort_by_key(|(agent, _)| *agent);
+    agents.dedup();
+    TurnCaps {
+        session: budget.session.caps(),
+        turn: budget.turn.caps(),
+        run: budget.run.caps(),
+        agents,
+    }
 }
 
 /// When a team's conversation is compacted, and the share of the window that stays free: as

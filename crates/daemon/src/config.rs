@@ -4,6 +4,7 @@
 //! one truth. Values are merged and read by figment; keys, types and places are checked before,
 //! so that each fault is told with its file, line and column.
 
+mod budget;
 mod compaction;
 mod contradictions;
 pub(crate) mod keys;
@@ -28,6 +29,7 @@ use unisono_model::catalogue::{Catalogue, Entry};
 use unisono_model::summariser::Prompts;
 use unisono_session::event::DelegationLimits;
 
+pub use budget::{Budget, dollars};
 pub(crate) use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use mcp::{Approvals, McpServer, Tools};
@@ -69,6 +71,9 @@ pub struct Config {
     pub run: Run,
     /// How far agents may delegate by themselves.
     pub delegation: Delegation,
+    /// What may be used, and no more.
+    #[serde(default)]
+    pub budget: Budget,
     /// What an agent has that names nothing else.
     pub agent_defaults: AgentDefaults,
     /// Bounds of the running program.
@@ -194,6 +199,8 @@ pub struct Runtime {
     pub compaction_queue: u32,
     /// Counting jobs at the same time, a thread each.
     pub countings: u32,
+    /// Seconds without progress after which an attempt is taken for stuck.
+    pub stuck_after_seconds: u64,
     /// Seconds without work after which a session leaves memory.
     pub passivate_after_seconds: u64,
 }

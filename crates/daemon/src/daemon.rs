@@ -67,6 +67,9 @@ pub enum Error {
     /// A server of tools that an agent may call cannot be used.
     #[error("{0}; without it the agents that have its tools cannot work")]
     Tools(#[from] Fault),
+    /// The cost is capped, and what an agent's model costs is not known.
+    #[error(transparent)]
+    Price(#[from] models::Unpriced),
     /// The working directory is not known.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
@@ -361,6 +364,7 @@ impl Daemon {
         turn.calibrations = models::calibrations(&setup, &turn.team, self.calibrations());
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
+            models::check_prices(&setup, &turn.team)?;
         }
         let id = turn.id;
         if let Some(key) = ask.key() {
@@ -466,6 +470,9 @@ fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
             let keys = providers::key_variables(&config.providers);
             Arc::new(keys.into_iter().chain(tokens).collect())
         },
+        budget: config.budget.daemon.rules(),
+        lease: Duration::from_secs(bounds.stuck_after_seconds),
+        live_runs: config.budget.live_runs(),
         ..defaults
     }
 }

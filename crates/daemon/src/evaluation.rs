@@ -223,6 +223,7 @@ impl Evaluation {
             tools: Vec::new(),
             delegation: Default::default(),
             rules: Default::default(),
+            caps: Default::default(),
         }
     }
 

@@ -36,6 +36,21 @@ pub struct Unreachable {
     pub lacks: String,
 }
 
+/// The cost is capped, and what an agent's model costs is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the price of model `{model}` of agent `{agent}` is not known, and {cap} caps the cost; give \
+     it a price in models.toml, or take the cap away"
+)]
+pub struct Unpriced {
+    /// The agent.
+    pub agent: String,
+    /// Its model, or one that stands in for it.
+    pub model: String,
+    /// What caps the cost.
+    pub cap: String,
+}
+
 /// The models, each made when it is first asked for: a turn goes on with the model it was recorded
 /// with, whatever is configured now. Models of one provider share its client, and with it
 /// connections, limits and cool-downs.
@@ -79,6 +94,37 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
                 model: agent.model.to_string(),
                 lacks,
             });
+        }
+    }
+    Ok(())
+}
+
+/// Whether what a team's models cost is known, where a budget caps that.
+///
+/// # Errors
+/// It is not; the error names the first agent and what caps its cost.
+pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
+    let loaded = &setup.loaded;
+    let capped = loaded.config.budget.caps_cost();
+    let unpriced = |model: &str| {
+        let entry = loaded.catalogue.get(None, model).ok()?;
+        let free = entry.model.provider == EXTRACTIVE;
+        let known = entry.prices.worst(Tokens(1), Tokens(1)).is_some();
+        let asked = loaded.providers.lacks(&entry.model.provider).is_none();
+        (!free && !known && asked).then(|| model.to_owned())
+    };
+    let asks = |agent: &&Arc<Definition>| !matches!(agent.kind, Kind::Command(_));
+    for agent in team.definitions().filter(asks) {
+        let own = setup.roster.max_cost(&agent.id);
+        let own = own.map(|_| format!("`max_cost_usd` of agent `{}`", agent.id));
+        let Some(cap) = own.or(capped.map(|level| format!("`{level}.max_cost_usd`"))) else {
+            continue;
+        };
+        let stand_ins = loaded.config.models.fallback.iter().map(String::as_str);
+        let mut all = std::iter::once(&*agent.model).chain(stand_ins);
+        if let Some(model) = all.find_map(unpriced) {
+            let agent = agent.id.to_string();
+            return Err(Unpriced { agent, model, cap });
         }
     }
     Ok(())

@@ -1,10 +1,13 @@
 //! Looking back: what a session's journal tells of turns, runs and what they were sent.
 
 use unisono_context::{SessionId, TurnId};
+use unisono_runtime::clock;
 use unisono_runtime::replay::{self, Rebuilt};
+use unisono_session::budget::Left;
 use unisono_session::{Event, Replay, Trace};
-use unisono_store::Journal;
+use unisono_store::{Journal, Leases};
 
+use crate::config::Budget;
 use crate::models;
 use crate::setup::Setup;
 
@@ -95,4 +98,19 @@ pub fn rebuild(setup: &Setup, replay: &Replay) -> Rebuilt {
         .map(|(_, definition)| definition);
     let models = models::on_paper(setup, each);
     replay::rebuild(replay, &models)
+}
+
+/// How the bounds of all sessions together stand.
+///
+/// # Errors
+/// The store failed, or what was lent to sessions cannot be read.
+pub async fn daemon_budgets(
+    journal: &Journal,
+    budget: &Budget,
+) -> Result<Vec<Left>, unisono_store::Error> {
+    let Some(rules) = budget.daemon.rules() else {
+        return Ok(Vec::new());
+    };
+    let house = Leases::read(journal).await?;
+    Ok(house.left(&rules, clock::now()))
 }

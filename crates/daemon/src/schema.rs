@@ -43,8 +43,6 @@ pub(crate) enum Kind {
     Texts,
     /// Texts by name.
     TextMap,
-    /// Anything; nobody reads it.
-    Anything,
     /// A table of these keys.
     Section(&'static [Key]),
     /// Tables of these keys, by name.
@@ -56,26 +54,11 @@ pub(crate) enum Kind {
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Set for a key that is known but has no effect yet: what it waits for.
-    pub(crate) awaits: Option<&'static str>,
 }
 
-/// A key with an effect.
+/// A key.
 pub(crate) const fn key(name: &'static str, kind: Kind) -> Key {
-    Key {
-        name,
-        kind,
-        awaits: None,
-    }
-}
-
-/// A key without an effect yet.
-pub(crate) const fn awaits(name: &'static str, what: &'static str) -> Key {
-    Key {
-        name,
-        kind: Kind::Anything,
-        awaits: Some(what),
-    }
+    Key { name, kind }
 }
 
 /// Whether the text of a [`Kind::Schema`] is the schema itself, and not the path of its file.
@@ -125,12 +108,7 @@ pub(crate) fn check(table: &mut Table, keys: &[Key], path: &str, found: &mut Dia
     table.retain(|entry| {
         let dotted = join(path, &entry.key);
         match keys.iter().find(|key| key.name == entry.key) {
-            Some(key) => {
-                if let Some(what) = key.awaits {
-                    found.push(no_effect(entry, &dotted, what));
-                }
-                check_node(&mut entry.node, key.kind, &dotted, found)
-            }
+            Some(key) => check_node(&mut entry.node, key.kind, &dotted, found),
             None => {
                 found.push(unknown(entry, keys, path, &dotted));
                 false
@@ -166,7 +144,7 @@ fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) 
 /// What was expected, where the value is not that.
 fn fault(value: &Value, kind: Kind) -> Option<String> {
     let fits = match (kind, value) {
-        (Kind::Anything, _) | (Kind::AnyText, Value::Text(_)) => true,
+        (Kind::AnyText, Value::Text(_)) => true,
         (Kind::Text | Kind::Path | Kind::Program | Kind::Prompt, Value::Text(text)) => {
             !text.trim().is_empty()
         }
@@ -212,7 +190,6 @@ fn expected(kind: Kind) -> String {
         Kind::Flag => "true or false".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
         Kind::TextMap => "a table of texts".to_owned(),
-        Kind::Anything => "anything".to_owned(),
         Kind::Section(_) | Kind::Named(_) => "a table".to_owned(),
     }
 }
@@ -242,11 +219,6 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
     diagnostic.help = suggestion(&entry.key, known);
     diagnostic.unknown_key = true;
     diagnostic
-}
-
-fn no_effect(entry: &Entry, dotted: &str, what: &str) -> Diagnostic {
-    let problem = format!("`{dotted}` has no effect yet: {what} come with a later version");
-    Diagnostic::warning(entry.place.clone(), problem).on(dotted)
 }
 
 fn join(path: &str, key: &str) -> String {

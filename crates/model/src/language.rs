@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use unisono_context::Tokens;
+use unisono_context::{Cost, Tokens};
 
 use crate::catalogue::EXTRACTIVE;
 use crate::prompt::{self, Prefix, Shared};
@@ -52,6 +52,11 @@ pub trait LanguageModel: Send + Sync {
     /// The body that a request is sent as, its two pieces one after the other: what
     /// [`LanguageModel::complete`] sends, byte for byte. None for a model that sends nothing.
     fn body(&self, _request: &Request) -> Option<[Bytes; 2]> {
+        None
+    }
+
+    /// The most that a call with so many tokens in and out can cost; none: a price is not known.
+    fn worst_cost(&self, _input: Tokens, _output: Tokens) -> Option<Cost> {
         None
     }
 

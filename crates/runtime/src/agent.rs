@@ -13,9 +13,11 @@ pub(crate) mod fixture;
 pub(crate) mod http;
 pub(crate) mod llm;
 pub(crate) mod request;
+mod spending;
 pub mod template;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,14 +25,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use actor::{ActorAgent, Stop};
+pub(crate) use ctx::Asked;
 pub use ctx::Ctx;
-pub(crate) use ctx::Waiting;
 use ractor::Actor;
 use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};
 use unisono_session::brief::Delivered;
 use unisono_session::run::{Cause, Usage};
+pub(crate) use waiting::Waiting;
 
 use crate::worker;
 

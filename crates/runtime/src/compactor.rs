@@ -11,6 +11,7 @@ mod carry_out;
 mod chain;
 mod extract;
 mod rest;
+mod spending;
 mod summarise;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
@@ -25,8 +27,10 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 use unisono_context::call::Usage;
 use unisono_session::brief::CompactionJob;
-use unisono_session::machine::StepResult;
+use unisono_session::budget::Ask;
+use unisono_session::machine::{CallEnd, StepResult};
 
+use crate::agent;
 use crate::clock;
 use crate::lane::{Lane, Offer};
 use crate::load::Part;
@@ -60,7 +64,7 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
 }
 
 /// What is told of a step while it is carried out.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Told {
     /// What is being done.
     Doing(Arc<str>),
@@ -68,6 +72,13 @@ pub(crate) enum Told {
     Trouble(Arc<str>),
     /// A model replied, and used that much.
     Used { model: Arc<str>, usage: Usage },
+    /// A model would be asked: what that may take is to be set aside first.
+    Asks {
+        ask: Ask,
+        reply: oneshot::Sender<Result<Option<Arc<str>>, agent::Failure>>,
+    },
+    /// A request that was set aside has ended without a reply.
+    CallEnded { call: u32, end: CallEnd },
 }
 
 /// Told of a step how it goes on. Must not block.
@@ -147,6 +158,8 @@ pub(super) struct Work {
     resting: BTreeSet<Arc<str>>,
     listener: Listener,
     compactor: ActorRef<Msg>,
+    /// Requests that were set aside.
+    calls: AtomicU32,
 }
 
 impl Work {
@@ -176,7 +189,7 @@ impl Work {
 
 impl State {
     fn on_carry(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        match self.lane.offer(job) {
+        match self.lane.offer(job.step.session, job) {
             Offer::Start(job) => self.start(myself, job),
             Offer::Queued => {}
             Offer::Full(job) => {
@@ -211,6 +224,7 @@ impl State {
             resting: self.rest.resting(clock::now()),
             listener,
             compactor: myself.clone(),
+            calls: AtomicU32::new(0),
         };
         let (session, turn) = (work.job.session, work.job.turn);
         let span = tracing::error_span!("compaction", %session, %turn);

@@ -10,7 +10,10 @@
 pub mod agent;
 pub mod clock;
 mod compactor;
+mod gate;
+mod house;
 mod lane;
+mod lease;
 mod limit;
 mod line;
 mod load;
@@ -22,6 +25,7 @@ pub mod replay;
 mod restart;
 mod runtime;
 mod session;
+mod set_aside;
 mod slot;
 mod supervisor;
 mod tokenizer;
@@ -33,6 +37,7 @@ pub use ractor;
 
 pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
 pub use compactor::{Chain, Chains, Summariser};
+pub use gate::LiveRuns;
 pub use load::{Gauge, Load, Observer};
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
 use unisono_search::Recalled;
-use unisono_session::machine::{DelegateCall, NewCall};
+use unisono_session::budget::Ask;
+use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Step, ToolResult};
 
 use crate::agent::Failure;
@@ -44,6 +45,18 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         calls: Vec<NewCall>,
         held: watch::Sender<bool>,
     ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
+
+    /// Sets aside what a model call may take; done once that is on disk, with the reason where it
+    /// is the last of its run because of a budget.
+    fn reserve(
+        &self,
+        run: RunId,
+        attempt: u32,
+        ask: Ask,
+    ) -> Later<'_, Result<Option<Arc<str>>, Failure>>;
+
+    /// Says how a call ended that was set aside and is no step of its run.
+    fn settle(&self, run: RunId, attempt: u32, call: u32, end: CallEnd);
 
     /// Counts texts in an encoding, in order. Where that cannot be done, it is estimated.
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>>;

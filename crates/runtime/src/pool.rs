@@ -3,17 +3,20 @@
 //! Owns the places and the queue of one agent. Cancellation does not pass through it: it reaches
 //! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts. Sessions send to it through its [`Handle`]; its
 //! workers are linked to it, so a worker that panics is reported as a lost attempt and its
-//! siblings go on. The queue holds at most [`Options::pool_queue`](crate::Options) attempts.
+//! siblings go on. The queue holds at most [`Options::pool_queue`](crate::Options) attempts and serves sessions in turn.
 //!
 //! An attempt that waits for other agents lends its place: of those that hold one, none waits
 //! for another's place, so agents that delegate to each other never block each other.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use unisono_context::AgentId;
 use unisono_session::Definition;
 use unisono_session::machine::AttemptEnd;
@@ -118,20 +121,46 @@ enum Entrant {
     },
 }
 
+/// How full a pool's queue is, for those who would add to it.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    /// Milliseconds one that came now would wait, where the queue is full; else 0.
+    full_for_ms: AtomicU64,
+}
+
+impl Gauge {
+    fn set<T>(&self, lane: &Lane<T>, bound: usize) {
+        let wait = lane.expected_wait().as_millis();
+        let wait = u64::try_from(wait).unwrap_or(u64::MAX).max(1);
+        let full = lane.queued() >= bound;
+        self.full_for_ms
+            .store(if full { wait } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Set where the queue is full: how long until there may be a place.
+    pub(crate) fn full_for(&self) -> Option<Duration> {
+        let ms = self.full_for_ms.load(Ordering::Relaxed);
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+}
+
 /// What others hold of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Handle(pub(crate) Slot<Msg>);
+pub(crate) struct Handle {
+    pub(crate) slot: Slot<Msg>,
+    pub(crate) gauge: Arc<Gauge>,
+}
 
 impl Handle {
     /// Carries out an attempt. An attempt that is lost with its worker or pool ends in
     /// [`Cause::Panic`].
     pub(crate) fn dispatch(&self, attempt: Attempt, reply: Reply) {
         let job = Msg::Dispatch(Box::new(Job { attempt, reply }));
-        if let Err(job) = self.0.send_now(job) {
+        if let Err(job) = self.slot.send_now(job) {
             let pool = self.clone();
             // A job that finds nobody is dropped with its reply.
             tokio::spawn(async move {
-                let _ = pool.0.send(job).await;
+                let _ = pool.slot.send(job).await;
             });
         }
     }
@@ -168,6 +197,7 @@ pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     /// Workers at one time.
     pub(crate) places: usize,
+    pub(crate) gauge: Arc<Gauge>,
 }
 
 /// The actor.
@@ -176,21 +206,33 @@ pub(crate) struct Pool;
 pub(crate) struct State {
     env: Arc<Env>,
     lane: Lane<Entrant>,
-    running: HashMap<ActorId, Reply>,
+    running: HashMap<ActorId, (Reply, Instant)>,
+    gauge: Arc<Gauge>,
     /// How often each worker has lent its place and not taken it back.
     lent: HashMap<ActorId, u32>,
 }
 
 impl State {
     async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        match self.lane.offer(Entrant::Attempt(job)) {
+        let session = job.attempt.brief.session;
+        let offered = self.lane.offer(session, Entrant::Attempt(job));
+        self.gauge.set(&self.lane, self.env.options.pool_queue);
+        match offered {
             Offer::Start(entrant) => self.start(myself, entrant).await,
             // Only attempts are turned away.
             Offer::Queued | Offer::Full(Entrant::Returning { .. }) => {}
             Offer::Full(Entrant::Attempt(job)) => {
                 let bound = self.env.options.pool_queue;
-                let reason = format!("the agent's queue of {bound} is full");
-                job.reply.send(AttemptEnd::failed(Cause::Busy, reason));
+                let wait = self.lane.expected_wait();
+                let reason = format!(
+                    "the agent's queue of {bound} is full; a place may be free in {:.0} s",
+                    wait.as_secs_f64().ceil()
+                );
+                job.reply.send(AttemptEnd::Failed {
+                    cause: Cause::Busy,
+                    reason: reason.into(),
+                    wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                });
             }
         }
     }
@@ -218,7 +260,8 @@ impl State {
         };
         match Worker::spawn_linked(None, Worker, args, myself.get_cell()).await {
             Ok((worker, _)) => {
-                self.running.insert(worker.get_id(), reply);
+                self.running
+                    .insert(worker.get_id(), (reply, Instant::now()));
                 true
             }
             Err(error) => {
@@ -274,9 +317,10 @@ impl State {
     }
 
     async fn on_ended(&mut self, myself: &ActorRef<Msg>, worker: ActorId, end: AttemptEnd) {
-        let Some(reply) = self.running.remove(&worker) else {
+        let Some((reply, since)) = self.running.remove(&worker) else {
             return;
         };
+        self.lane.took(since.elapsed());
         // The session may have stopped caring: it cancelled the run, or is gone.
         reply.send(end);
         if self.lent.remove(&worker).is_some() {
@@ -285,6 +329,7 @@ impl State {
         if let Some(next) = self.lane.done() {
             self.start(myself, next).await;
         }
+        self.gauge.set(&self.lane, self.env.options.pool_queue);
     }
 
     async fn on_lost(&mut self, myself: &ActorRef<Msg>, worker: ActorId, reason: String) {
@@ -308,6 +353,7 @@ impl Actor for Pool {
             env: args.env,
             lane,
             running: HashMap::new(),
+            gauge: args.gauge,
             lent: HashMap::new(),
         })
     }

@@ -241,7 +241,7 @@ impl Conversation {
                     brief.steps.get(..asked.known).unwrap_or_default(),
                     &asked.masked,
                 ),
-                wrap_up: asked.wrap_up.clone(),
+                wrap_up: wrap_up(brief, asked),
                 ..first.clone()
             };
             // The embedded model is asked in this process: it reads what a program would.
@@ -259,6 +259,14 @@ impl Conversation {
     }
 }
 
+/// Why a call was the last of its run: by its steps, or by a budget, which only the journal knows.
+fn wrap_up(brief: &Brief, asked: &Asked) -> Option<Arc<str>> {
+    let by_budget = brief.wrapped_up.as_ref();
+    let by_budget = by_budget.filter(|(known, _)| *known == asked.known);
+    let by_budget = by_budget.map(|(_, why)| why.clone());
+    asked.wrap_up.clone().or(by_budget)
+}
+
 fn sent(brief: &Brief, asked: &Asked, body: [Bytes; 2]) -> Sent {
     Sent {
         to: brief.definition.model.clone(),
@@ -266,7 +274,7 @@ fn sent(brief: &Brief, asked: &Asked, body: [Bytes; 2]) -> Sent {
         body,
         known: asked.known,
         masked: asked.masked.len(),
-        wrap_up: asked.wrap_up.clone(),
+        wrap_up: wrap_up(brief, asked),
         reply: asked.reply,
         attempt: None,
     }

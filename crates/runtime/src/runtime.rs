@@ -8,15 +8,17 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use unisono_context::SessionId;
+use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
+use unisono_session::budget::house::Rules;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal};
 
 use crate::agent::Kinds;
 use crate::compactor::Chains;
+use crate::gate::{Gate, LiveRuns};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
@@ -51,6 +53,12 @@ pub struct Options {
     pub passivate_after: Duration,
     /// How often a failed actor is started again.
     pub intensity: Intensity,
+    /// What all sessions together may use; none: there is no bound.
+    pub budget: Option<Rules>,
+    /// How long an attempt may make no progress before it is taken for stuck.
+    pub lease: Duration,
+    /// Runs at work at one time.
+    pub live_runs: LiveRuns,
     /// Directory of the search index, which nobody else uses; none: what is searched is indexed in
     /// memory when it is asked for.
     pub search_index: Option<PathBuf>,
@@ -74,6 +82,9 @@ impl Default for Options {
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
             intensity: Intensity::default(),
+            budget: None,
+            lease: Duration::from_secs(180),
+            live_runs: LiveRuns::default(),
             search_index: None,
             load: Load::default(),
             observer: Observer::default(),
@@ -104,6 +115,17 @@ pub enum Error {
     /// Too many requests wait.
     #[error("session {0} is busy: its queue is full, try again in a moment")]
     Busy(SessionId),
+    /// An agent's queue is full.
+    #[error(
+        "agent {agent} is busy: its queue is full; a place may be free in {:.0} s",
+        (*.retry_after_ms as f64 / 1e3).ceil()
+    )]
+    Overloaded {
+        /// The agent.
+        agent: AgentId,
+        /// When it is worth asking again, by how long recent runs took.
+        retry_after_ms: u64,
+    },
     /// The actor that should answer is gone.
     #[error("the {0} is not available; the runtime is stopping or keeps failing")]
     Unavailable(&'static str),
@@ -125,6 +147,8 @@ pub(crate) struct Env {
     pub(crate) options: Options,
     pub(crate) pools: Pools,
     pub(crate) servers: Servers,
+    /// The bound of runs at work, where there is one.
+    pub(crate) gate: Option<Gate>,
 }
 
 /// A running tree of actors. Dropping it does not stop them; [`Runtime::shutdown`] does.
@@ -157,6 +181,7 @@ impl Runtime {
             servers.add(server.clone(), seat.slot());
             seats.push((server, seat));
         }
+        let gate = options.live_runs.daemon.map(Gate::new);
         let env = Arc::new(Env {
             journal,
             search,
@@ -165,6 +190,7 @@ impl Runtime {
             options,
             pools: Pools::default(),
             servers,
+            gate,
         });
         let (tell, ended) = watch::channel(None);
         let args = supervisor::Args {

@@ -8,9 +8,11 @@
 //! When the actor dies its runs are cancelled, and its successor asks for them again.
 
 mod commit;
+mod compacting;
 mod effects;
 mod events;
 mod handle;
+mod purse;
 pub(crate) mod render;
 mod rounds;
 mod settle;
@@ -25,12 +27,15 @@ use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_model::prompt::Prefix;
+use unisono_session::budget::Amount;
 use unisono_session::run::calls::CallPlace;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
 
 use crate::clock;
 use crate::compactor;
+use crate::gate::Gates;
+use crate::house::{self, Refused};
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
@@ -57,6 +62,12 @@ pub(crate) enum Msg {
         round: rounds::Round,
         reply: rounds::Reply,
     },
+    /// Set aside what a model call may take; the reply is given once that is on disk.
+    Reserve(purse::Asking),
+    /// The daemon has answered a request: it has lent more of its budget, or has not.
+    Raised(u64, Result<Amount, Refused>),
+    /// Give back what was lent and is not used.
+    Recall,
     /// Take what came of an effect.
     Feed(Input),
     /// The shared prompts of a turn, by definition digest.
@@ -91,6 +102,8 @@ pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     pub(crate) tokenizer: tokenizer::Handle,
     pub(crate) compactor: compactor::Handle,
+    /// Where the daemon has a budget.
+    pub(crate) house: Option<house::Handle>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
     /// Up to where the journal is on disk, for those who follow it.
     pub(crate) durable: Arc<watch::Sender<u64>>,
@@ -128,6 +141,8 @@ pub(crate) struct Live {
     acks: Vec<(u64, Ack)>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
     rounds: rounds::Rounds,
+    purse: purse::Purse,
+    gates: Gates,
     prefixes: HashMap<(TurnId, Digest), Prefix>,
     /// Cancels what it guards when the run is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
@@ -148,6 +163,8 @@ impl State {
             Ok((live, reaction)) => {
                 self.args.durable.send_replace(live.decided);
                 self.phase = Phase::Live(Box::new(live));
+                // What an earlier incarnation held and did not use.
+                self.on_recall();
                 self.react(myself, reaction);
                 self.schedule_idle_check(myself);
             }
@@ -241,6 +258,7 @@ impl State {
             Phase::Loading => false,
         };
         if idle {
+            self.give_back();
             myself.stop(None)
         } else {
             self.schedule_idle_check(myself)
@@ -266,6 +284,7 @@ impl State {
         live.decided += reaction.events.len() as u64;
         live.rounds
             .decided(live.machine.state(), &reaction.events, live.decided);
+        let freed = purse::frees(&reaction.events);
         let first = live.pending.is_empty();
         live.held = reaction.computes() && (live.held || first);
         live.pending.extend(reaction.events);
@@ -276,6 +295,9 @@ impl State {
         let free = live.outbox.put(live.decided, reaction.effects);
         self.start_append(myself);
         self.carry_out(myself, free);
+        if freed {
+            self.spend(myself);
+        }
     }
 
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
@@ -339,6 +361,9 @@ impl Actor for Session {
                 round,
                 reply,
             } => state.on_round(&myself, input, round, reply),
+            Msg::Reserve(asking) => state.on_reserve(&myself, asking),
+            Msg::Raised(number, raised) => state.on_raised(&myself, number, raised),
+            Msg::Recall => state.on_recall(),
             Msg::Feed(input) => state.on_feed(&myself, input),
             Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
             Msg::Flush => state.on_flush(&myself),

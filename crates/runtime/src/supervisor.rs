@@ -1,6 +1,6 @@
 //! The supervisor: the root of the tree.
 //!
-//! Owns the tokenizer, the compactor, a pool per agent and the live sessions, all linked to it.
+//! Owns the tokenizer, the compactor, the house, a pool per agent and the live sessions, all linked to it.
 //! A failed child is started again after a jittered pause, one for one; a session that fails too
 //! often is left alone until somebody opens it again, anything else that does ends the tree.
 
@@ -15,6 +15,7 @@ use unisono_session::Definition;
 
 use crate::clock;
 use crate::compactor::{self, Compactor};
+use crate::house::{self, Keeper};
 use crate::mcp;
 use crate::mcp::server::{self, ToolServer};
 use crate::pool::{self, Pool};
@@ -49,6 +50,7 @@ pub(crate) enum Msg {
 pub(crate) enum Child {
     Tokenizer,
     Compactor,
+    House,
     Pool(pool::Key),
     ToolServer(Arc<str>),
     Session(SessionId),
@@ -108,7 +110,8 @@ pub(crate) struct State {
     tokenizer: tokenizer::Handle,
     compactor_seat: Seat<compactor::Msg>,
     compactor: compactor::Handle,
-    pools: HashMap<pool::Key, Seat<pool::Msg>>,
+    house_seat: Seat<house::Msg>,
+    pools: HashMap<pool::Key, (Seat<pool::Msg>, Arc<pool::Gauge>)>,
     servers: HashMap<Arc<str>, (Arc<mcp::Server>, Seat<server::Msg>)>,
     sessions: HashMap<SessionId, LiveSession>,
     actors: HashMap<ActorId, Child>,
@@ -125,6 +128,7 @@ impl State {
             compactor: compactor::Handle(compactor_seat.slot()),
             tokenizer_seat,
             compactor_seat,
+            house_seat: Seat::new(),
             pools: HashMap::new(),
             servers: args
                 .servers
@@ -167,15 +171,17 @@ impl State {
 
     async fn on_pool_of(&mut self, key: pool::Key) -> Result<pool::Handle, Error> {
         if !self.pools.contains_key(&key) {
-            self.pools.insert(key.clone(), Seat::new());
+            let place = (Seat::new(), Arc::default());
+            self.pools.insert(key.clone(), place);
             let started = self.start(Child::Pool(key.clone())).await;
             started.map_err(|_| Error::Unavailable("agent pool"))?;
         }
-        let seat = self
-            .pools
-            .get(&key)
-            .ok_or(Error::Unavailable("agent pool"))?;
-        let pool = pool::Handle(seat.slot());
+        let place = self.pools.get(&key);
+        let (seat, gauge) = place.ok_or(Error::Unavailable("agent pool"))?;
+        let pool = pool::Handle {
+            slot: seat.slot(),
+            gauge: gauge.clone(),
+        };
         self.env.pools.add(key, pool.clone());
         Ok(pool)
     }
@@ -199,14 +205,30 @@ impl State {
                 self.compactor_seat.fill(actor.clone());
                 actor.get_id()
             }
+            Child::House => {
+                let args = house::Args {
+                    journal: self.env.journal.clone(),
+                    rules: self.env.options.budget.unwrap_or_default(),
+                    again: self.histories.contains_key(&child),
+                };
+                let (actor, _) = Keeper::spawn_linked(None, Keeper, args, parent).await?;
+                self.house_seat.fill(actor.clone());
+                for live in self.sessions.values() {
+                    // One that is being opened gives back by itself.
+                    let _ = live.seat.slot().send_now(session::Msg::Recall);
+                }
+                actor.get_id()
+            }
             Child::Pool(key) => {
+                let gauge = self.pools.get(key).map(|(_, gauge)| gauge.clone());
                 let args = pool::Args {
                     env: self.env.clone(),
                     places: key.1 as usize,
+                    gauge: gauge.unwrap_or_default(),
                 };
                 let (actor, _) = Pool::spawn_linked(None, Pool, args, parent).await?;
                 let id = actor.get_id();
-                if let Some(seat) = self.pools.get(key) {
+                if let Some((seat, _)) = self.pools.get(key) {
                     seat.fill(actor);
                 }
                 id
@@ -232,6 +254,12 @@ impl State {
         Ok(id)
     }
 
+    /// Who lends the daemon's budget, where it has one.
+    fn house(&self) -> Option<house::Handle> {
+        let bounded = self.env.options.budget.is_some();
+        bounded.then(|| house::Handle(self.house_seat.slot()))
+    }
+
     async fn start_session(&self, id: SessionId, parent: ActorCell) -> Result<ActorId, SpawnErr> {
         let gone = || SpawnErr::StartupFailed("the session is not wanted any more".into());
         let live = self.sessions.get(&id).ok_or_else(gone)?;
@@ -240,6 +268,7 @@ impl State {
             env: self.env.clone(),
             tokenizer: self.tokenizer.clone(),
             compactor: self.compactor.clone(),
+            house: self.house(),
             supervisor: self.myself.clone(),
             durable: live.durable.clone(),
             progress: live.progress.clone(),
@@ -278,7 +307,11 @@ impl State {
         match child {
             // Whoever waits for it is told; whoever opens it again starts it anew.
             Child::Session(id) => drop(self.sessions.remove(&id)),
-            Child::Tokenizer | Child::Compactor | Child::Pool(_) | Child::ToolServer(_) => {
+            Child::Tokenizer
+            | Child::Compactor
+            | Child::House
+            | Child::Pool(_)
+            | Child::ToolServer(_) => {
                 self.ended
                     .send_replace(Some(format!("{child:?} failed too often: {reason}").into()));
                 self.myself
@@ -291,7 +324,11 @@ impl State {
         match child {
             Child::Tokenizer => self.tokenizer_seat.clear(),
             Child::Compactor => self.compactor_seat.clear(),
-            Child::Pool(key) => self.pools.get(key).into_iter().for_each(Seat::clear),
+            Child::House => self.house_seat.clear(),
+            Child::Pool(key) => {
+                let place = self.pools.get(key).into_iter();
+                place.for_each(|(seat, _)| seat.clear());
+            }
             Child::ToolServer(name) => {
                 let server = self.servers.get(name).into_iter();
                 server.for_each(|(_, seat)| seat.clear());
@@ -334,6 +371,9 @@ impl Actor for Supervisor {
         state.start(Child::Compactor).await?;
         for name in state.servers.keys().cloned().collect::<Vec<_>>() {
             state.start(Child::ToolServer(name)).await?;
+        }
+        if state.env.options.budget.is_some() {
+            state.start(Child::House).await?;
         }
         Ok(state)
     }

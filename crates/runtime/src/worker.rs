@@ -24,6 +24,8 @@ use crate::agent::command::CommandAgent;
 use crate::agent::http::HttpAgent;
 use crate::agent::llm::LlmAgent;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
+use crate::gate::Stay;
+use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::pool::{self, Place};
@@ -38,6 +40,8 @@ pub(crate) struct Attempt {
     pub(crate) prefix: Prefix,
     pub(crate) line: Line,
     pub(crate) cancelled: CancellationToken,
+    /// Its places among the runs of its turn and its session.
+    pub(crate) own: Stay,
 }
 
 /// What a worker is sent.
@@ -114,14 +118,24 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
     // What works for the agent elsewhere learns of any end of the attempt.
     let over = cancelled.child_token();
     let _tell = over.clone().drop_guard();
-    let time = Limit::new();
+    let stay = Stay::default();
+    let entered = stay.begin(env.gate.as_slice(), attempt.brief.session);
+    if cancelled.run_until_cancelled(entered).await.is_none() {
+        return ended(Err(Failure::new(Cause::Timeout, "cancelled")));
+    }
+    let (time, lease) = (Limit::new(), Lease::new());
     let ctx = Ctx::new(
         attempt.brief,
         attempt.prefix,
         over,
         attempt.line,
         env.models.clone(),
-        Waiting::new(time.clone(), Some(place)),
+        Waiting::new(
+            time.clone(),
+            lease.clone(),
+            Some(place),
+            (attempt.own.clone(), stay.clone()),
+        ),
     );
     if let Err(failure) = ctx.check_prefix() {
         return ended(Err(failure));
@@ -134,8 +148,26 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
             let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
             Err(Failure::new(Cause::Timeout, reason))
         }
+        () = stuck(&definition.kind, &lease, env.options.lease) => {
+            let reason = format!(
+                "stuck: no step, no piece of a reply and no word of it for {:.1} s",
+                env.options.lease.as_secs_f64()
+            );
+            Err(Failure::new(Cause::Stuck, reason))
+        }
     };
+    // What the agent left running elsewhere keeps no place.
+    drop((stay.leave(), attempt.own.leave()));
     ended(result)
+}
+
+/// Done when an agent makes no progress. A program and a server say nothing while they work: only
+/// their time limit bounds them.
+async fn stuck(kind: &Kind, lease: &Lease, length: Duration) {
+    match kind {
+        Kind::Llm | Kind::Custom(_) => lease.expired(length).await,
+        Kind::Command(_) | Kind::Http(_) => std::future::pending().await,
+    }
 }
 
 fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {

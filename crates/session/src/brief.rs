@@ -12,7 +12,7 @@ use unisono_context::{
 };
 
 use crate::agent::{ContextMode, Definition};
-use crate::event::{RunRole, Work, Writing};
+use crate::event::{Calibration, RunRole, Work, Writing};
 use crate::ids;
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run, Step};
@@ -59,6 +59,14 @@ pub struct Brief {
     /// (persona, task, results) and its own exchange ([`crate::run::tail`]). The longest output
     /// is set aside already.
     pub room: Tokens,
+    /// What system text, tools and the frozen context have of that, in the same tokens, at most.
+    pub context: Tokens,
+    /// How far its model's counts are off, where they are estimates.
+    pub calibration: Option<Calibration>,
+    /// Whether its model calls are to be set aside first ([`crate::Input::Reserve`]).
+    pub bounded: bool,
+    /// As [`Run::wrapped_up`].
+    pub wrapped_up: Option<(usize, Arc<str>)>,
     /// Steps of earlier attempts that are not repeated.
     pub steps: Vec<Arc<Step>>,
     /// Tip of the branch the context was frozen at: what `recall` reads from.
@@ -130,6 +138,8 @@ pub struct CompactionJob {
     pub encodings: Vec<Encoding>,
     /// How the person who asked wants the summary written.
     pub writing: Writing,
+    /// Whether requests for summaries are to be set aside first ([`crate::Input::Reserve`]).
+    pub bounded: bool,
 }
 
 impl State {
@@ -143,6 +153,7 @@ impl State {
             RunRole::Delegate { .. } | RunRole::Child { .. } => Vec::new(),
             RunRole::Lead => self.delivered(turn),
         };
+        let mut calibrations = turn.accepted.calibrations.iter();
         Some(Brief {
             session: self.id?,
             turn: run.turn,
@@ -156,6 +167,12 @@ impl State {
             snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
             prefix: run.prefix,
             room: self.room_of(turn, run),
+            context: self.context_of(turn, run, definition),
+            calibration: calibrations
+                .find(|of| of.model == definition.model)
+                .cloned(),
+            bounded: self.is_bounded(run.id),
+            wrapped_up: run.wrapped_up.clone(),
             steps: run.steps.clone(),
             definition: definition.clone(),
             definition_digest: run.definition,
@@ -210,6 +227,11 @@ impl State {
         let rooms = turn.rooms.0.as_ref();
         let room = rooms.and_then(|rooms| rooms.get(&run.definition));
         room.copied().unwrap_or_default()
+    }
+
+    fn context_of(&self, turn: &Turn, run: &Run, agent: &Definition) -> Tokens {
+        let whole = turn.budget(agent, Tokens::ZERO).usable;
+        whole.minus(self.room_of(turn, run))
     }
 
     fn task_of(&self, turn: &Turn, run: &Run) -> Arc<str> {
@@ -289,6 +311,7 @@ impl State {
             recent,
             encodings: Encoding::ALL.to_vec(),
             writing: turn.accepted.work.writing().cloned().unwrap_or_default(),
+            bounded: self.is_bounded(ids::summaries(turn.accepted.id)),
         })
     }
 }

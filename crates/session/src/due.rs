@@ -100,6 +100,7 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
     let mut keys = Vec::new();
     for turn in state.turns_at_work() {
         let id = turn.accepted.id;
+        keys.extend(state.next_deadline(turn).map(Key::Wake));
         match &turn.phase {
             Phase::Queued => {}
             Phase::Preparing => {

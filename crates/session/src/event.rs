@@ -19,6 +19,7 @@ use unisono_context::{
 };
 
 use crate::agent::Definition;
+use crate::budget::{Amount, Reservation, TurnCaps};
 use crate::run::calls::{CallPlace, Decision, Output, PlannedCall};
 use crate::run::{Ending, Reply, Step, Usage};
 use crate::tool::Rules;
@@ -302,6 +303,31 @@ pub enum Fact {
         turn: TurnId,
         /// What is known of the model from then on.
         calibration: Calibration,
+    },
+    /// A turn, and its session from now on, may use no more than this.
+    Capped {
+        /// The turn.
+        turn: TurnId,
+        /// The bounds.
+        caps: Box<TurnCaps>,
+    },
+    /// What a model call of a run may take was set aside.
+    Reserved {
+        /// The run.
+        run: RunId,
+        /// What, and for which call.
+        reservation: Reservation,
+    },
+    /// A model call has ended without a reply that is a step of its run.
+    CallSettled {
+        /// The run.
+        run: RunId,
+        /// The call, as in its reservation.
+        call: u32,
+        /// What is charged for it.
+        used: Amount,
+        /// Whether somebody said so; else it is what was set aside.
+        told: bool,
     },
 }
 

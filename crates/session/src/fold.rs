@@ -5,11 +5,13 @@ use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::event::{Event, Fact};
+use crate::ids;
 use crate::run::calls::{CallPlace, Status};
 use crate::state::State;
 
 mod calls;
 mod delegation;
+mod spending;
 mod turns;
 
 /// Why an event does not follow from the ones before it.
@@ -64,6 +66,7 @@ impl State {
         if self.id.is_some() == matches!(event.fact, Fact::Created { .. }) {
             return Err(Error::Creation);
         }
+        self.apply_to_budget(&event.fact, event.at);
         if !self.apply_to_conversation(&event.fact)? {
             self.apply_to_turns(&event.fact, event.at)?;
         }
@@ -193,6 +196,18 @@ impl State {
                 let run = self.run_mut(*run)?;
                 run.attempt = *attempt;
                 run.not_before = *not_before;
+                Ok(())
+            }
+            Fact::Reserved { run, reservation } => {
+                let turn = self.budget.turn_of(*run);
+                if turn.is_some_and(|turn| ids::summaries(turn) == *run) {
+                    // A request for a summary is no run's.
+                    return Ok(());
+                }
+                let run = self.run_mut(*run)?;
+                if let Some(why) = &reservation.wrap_up {
+                    run.wrapped_up = Some((run.steps.len(), why.clone()));
+                }
                 Ok(())
             }
             Fact::RunEnded { run, ending } => self.run_ended(*run, ending, at),

@@ -10,9 +10,11 @@ mod delegate;
 mod fork;
 mod import;
 mod measured;
+mod overdue;
 mod pin;
 mod rendered;
 mod replaced;
+mod reserve;
 mod restore;
 mod rewrite;
 mod run_ended;
@@ -37,6 +39,7 @@ use crate::state::State;
 pub(crate) use advance::advance;
 pub(crate) use calls::doubt;
 pub(crate) use children::cancel_orphans;
+pub(crate) use reserve::settle_lost;
 
 /// Takes one input.
 pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
@@ -88,6 +91,13 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         } => Ok(calls::handle(tx, run, attempt, round, calls)?),
         Input::ToolEnded { call, output } => Ok(calls::ended(tx, call, output)?),
         Input::Decide { call, decision } => calls::decide(tx, call, decision),
+        Input::Reserve { run, attempt, ask } => Ok(reserve::handle(tx, run, attempt, &ask)?),
+        Input::Settle {
+            run,
+            attempt,
+            call,
+            end,
+        } => Ok(reserve::settle(tx, run, attempt, call, &end)?),
         Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
         Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::CancelRun { run } => cancel::run(tx, run),
@@ -144,7 +154,11 @@ impl<'m> Tx<'m> {
         for event in &self.events {
             reach = match (&event.fact, reach) {
                 (
-                    Fact::RunStepped { .. } | Fact::CameLate { .. } | Fact::SummariserUsed { .. },
+                    Fact::RunStepped { .. }
+                    | Fact::CameLate { .. }
+                    | Fact::SummariserUsed { .. }
+                    | Fact::Reserved { .. }
+                    | Fact::CallSettled { .. },
                     reach,
                 ) => reach,
                 (

@@ -35,6 +35,11 @@ pub fn run(turn: TurnId, index: u32) -> RunId {
     RunId::from_u128(derive(turn, "run", index))
 }
 
+/// Under which the budgets know the requests for summaries of a turn.
+pub fn summaries(turn: TurnId) -> RunId {
+    RunId::from_u128(derive(turn, "summaries", 0))
+}
+
 /// The run that works on the `index`th call of a round of another run of the turn.
 pub fn child(turn: TurnId, parent: RunId, round: u32, index: u32) -> RunId {
     let mut hasher = Hasher::new("unisono/derived-id", 1);
@@ -83,6 +88,7 @@ mod tests {
         let ids = [
             run(turn, 0).as_u128(),
             run(turn, 1).as_u128(),
+            summaries(turn).as_u128(),
             message(turn, 0).as_u128(),
             child(turn, parent, 1, 0).as_u128(),
             child(turn, parent, 2, 0).as_u128(),

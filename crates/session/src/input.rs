@@ -15,6 +15,7 @@ use unisono_context::{
 };
 
 use crate::agent::Team;
+use crate::budget::{Ask, TurnCaps};
 use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
 use crate::run::calls::{CallPlace, Decision, Output};
 use crate::run::{Cause, Step, Usage};
@@ -156,6 +157,29 @@ pub enum Input {
         /// What.
         decision: Decision,
     },
+    /// The agent of a run would ask its model; or the writer of summaries would, with
+    /// [`crate::ids::summaries`] for the run and the step for the attempt. Granted where the call is set aside afterwards
+    /// ([`crate::budget::Tree::reserved`]); what else may come of it, [`crate::State::afford`]
+    /// says.
+    Reserve {
+        /// Its run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// The call.
+        ask: Ask,
+    },
+    /// A call that was set aside has ended, and its reply, if there is one, is no step of the run.
+    Settle {
+        /// Its run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// The call.
+        call: u32,
+        /// How it ended.
+        end: CallEnd,
+    },
     /// An attempt of a run ended.
     RunEnded {
         /// The run.
@@ -234,6 +258,8 @@ pub struct NewTurn {
     pub delegation: DelegationLimits,
     /// What a repeated call of its tools would do, and which calls wait for a person.
     pub rules: Arc<Rules>,
+    /// What it may use.
+    pub caps: TurnCaps,
 }
 
 /// Counts that were asked for.
@@ -302,6 +328,17 @@ pub struct NewCall {
     pub arguments: Arc<str>,
     /// The arguments one by one, as [`Rules::approval`] takes them.
     pub fields: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// How a model call ended that is no step of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// It used so much.
+    Used(Usage),
+    /// Nothing has to be paid for: it was not sent, or was turned away.
+    Unsent,
+    /// It was under way, and nobody will say what it used.
+    Lost,
 }
 
 /// How an attempt ended.

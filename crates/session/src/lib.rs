@@ -15,6 +15,7 @@
 
 pub mod agent;
 pub mod brief;
+pub mod budget;
 mod delegation;
 pub mod due;
 pub mod event;
@@ -28,6 +29,7 @@ pub mod outbox;
 pub mod replay;
 mod room;
 pub mod run;
+mod spending;
 pub mod state;
 pub mod tool;
 mod topics;

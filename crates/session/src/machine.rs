@@ -14,7 +14,8 @@ use crate::state::State;
 use crate::{fold, handle};
 
 pub use crate::input::{
-    AttemptEnd, Counted, DelegateCall, Import, Input, NewCall, NewTurn, StepResult, Written,
+    AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, NewCall, NewTurn, StepResult,
+    Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.
@@ -166,6 +167,7 @@ impl Machine {
         for (turn, error) in &broken {
             tx.fail_mismatch(*turn, error)?;
         }
+        handle::settle_lost(&mut tx)?;
         handle::cancel_orphans(&mut tx)?;
         handle::doubt(&mut tx)?;
         handle::advance(&mut tx)?;

@@ -16,7 +16,7 @@ mod retrace;
 mod round;
 pub mod tail;
 
-pub use next::{Bounds, Next, next};
+pub use next::{Bounds, Next, next, said, used};
 pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
@@ -102,11 +102,15 @@ pub enum Cause {
     Overflow,
     /// The model declined to answer.
     Refused,
+    /// A budget has not enough left.
+    Budget,
+    /// The attempt made no progress for longer than its lease.
+    Stuck,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 13] = [
+    pub const ALL: [Cause; 15] = [
         Cause::Panic,
         Cause::Timeout,
         Cause::Spawn,
@@ -120,6 +124,8 @@ impl Cause {
         Cause::Rejected,
         Cause::Overflow,
         Cause::Refused,
+        Cause::Budget,
+        Cause::Stuck,
     ];
 
     /// The stable code.
@@ -138,6 +144,8 @@ impl Cause {
             Cause::Rejected => "provider_rejected",
             Cause::Overflow => "context_overflow",
             Cause::Refused => "refused",
+            Cause::Budget => "budget_exceeded",
+            Cause::Stuck => "stuck",
         }
     }
 
@@ -151,6 +159,7 @@ impl Cause {
                 | Cause::Rejected
                 | Cause::Overflow
                 | Cause::Refused
+                | Cause::Budget
         )
     }
 }
@@ -215,6 +224,9 @@ pub struct Run {
     pub calls: Vec<CallRound>,
     /// How it ended, once it has.
     pub ending: Option<Arc<Ending>>,
+    /// Set where its model was asked for the last time because of a budget: after how many steps,
+    /// and why.
+    pub wrapped_up: Option<(usize, Arc<str>)>,
 }
 
 impl Run {
@@ -235,6 +247,7 @@ impl Run {
             rounds: Vec::new(),
             calls: Vec::new(),
             ending: None,
+            wrapped_up: None,
         }
     }
 

@@ -15,6 +15,7 @@ use unisono_context::{
 };
 
 use crate::agent::Definition;
+use crate::budget;
 use crate::event::Outcome;
 use crate::ids;
 use crate::run::Run;
@@ -59,6 +60,8 @@ pub struct State {
     pub(crate) told: Vec<ToolSpec>,
     /// For messages that agents wrote here, where their steps are.
     pub(crate) acts: HashMap<MessageId, Acts>,
+    /// What is spent and set aside.
+    pub(crate) budget: budget::Tree,
     pub(crate) events: u64,
 }
 

@@ -95,6 +95,14 @@ pub enum Phase {
 }
 
 impl Turn {
+    /// Milliseconds since it began to work; none before that.
+    pub(crate) fn elapsed_ms(&self, now: Timestamp) -> u64 {
+        match self.phase {
+            Phase::Queued => 0,
+            _ => u64::try_from(now.ms_since(self.started_at)).unwrap_or(0),
+        }
+    }
+
     /// The agent in that place of the team, and the digest of its definition.
     pub fn agent(&self, role: RunRole) -> Option<(&Arc<Definition>, Digest)> {
         match role {

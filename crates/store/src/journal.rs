@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo};
 use crate::error::{Error, Record, Result};
+use crate::leases;
 use crate::record::{self, OpenTurns};
 
 /// Sessions that are listed at a time.
@@ -121,7 +122,9 @@ impl Journal {
     /// # Errors
     /// The store failed.
     pub async fn exists(&self, session: SessionId) -> Result<bool> {
-        let info = self.engine.session(session.into()).await?;
+        let id = engine::SessionId::from(session);
+        let info = self.engine.session(id).await?;
+        let info = info.filter(|_| id != leases::ID);
         Ok(info.is_some_and(|info| info.last_seq > 0))
     }
 
@@ -135,7 +138,10 @@ impl Journal {
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        self.engine.sessions(after.map(Into::into), limit).await
+        let mut sessions = self.engine.sessions(after.map(Into::into), limit).await?;
+        // It is the last one, so that a page that was not at the end is never empty.
+        sessions.retain(|known| known.session != leases::ID);
+        Ok(sessions)
     }
 
     /// Whether turns of a session are open, by its last event alone; none where that does not tell,

@@ -21,6 +21,7 @@ mod engine;
 mod envelope;
 mod error;
 mod journal;
+mod leases;
 mod memory;
 mod record;
 mod row;
@@ -32,4 +33,5 @@ pub use engine::{
 };
 pub use error::{Error, Fault, Record, Result};
 pub use journal::Journal;
+pub use leases::Leases;
 pub use memory::Memory;

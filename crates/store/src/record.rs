@@ -14,6 +14,7 @@
 //! Ids are 128-bit numbers, digests 32 bytes, instants milliseconds since 1970 UTC.
 
 mod agent;
+pub(crate) mod budget;
 mod checkpoint;
 mod codes;
 mod compaction;

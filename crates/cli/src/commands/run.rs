@@ -133,6 +133,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 pub(super) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
     let team = ask.team(setup)?;
     models::check(setup, &team)?;
+    models::check_prices(setup, &team)?;
     Ok(team)
 }
 

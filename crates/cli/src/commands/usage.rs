@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use unisono_context::call::Usage;
+use unisono_daemon::past;
 use unisono_session::usage::{Asker, Ledger, Used};
 
 use crate::app::App;
@@ -13,7 +14,8 @@ Tokens in include those read from the provider's prompt cache (CACHED); EXPECTED
 `?` is an unknown cost, which is not free. (summaries) are what was asked of the writers of
 summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
-cache_expected_tokens, cache_read_tokens, cache_write_tokens, cost_usd}], total}.";
+cache_expected_tokens, cache_read_tokens, cache_write_tokens, cost_usd}], total, budgets [{level,
+resource, cap, spent, set_aside, left}]}: those of [budget.daemon], in dollars, tokens or seconds.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -43,10 +45,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             })
             .await?;
     }
+    let budgets = past::daemon_budgets(sessions.journal(), &setup.loaded.config.budget).await?;
     if app.out.json {
+        let budgets: Vec<Value> = budgets.iter().map(show::budget).collect();
         let rows: Vec<Value> = ledger.used().map(|(a, m, u)| row_json(a, m, u)).collect();
         app.out
-            .json(&json!({"rows": rows, "total": amounts(&ledger.total())}));
+            .json(&json!({"rows": rows, "total": amounts(&ledger.total()), "budgets": budgets}));
     } else if ledger.used().len() == 0 {
         app.out.say("no model was asked yet");
     } else {
@@ -57,6 +61,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ];
         app.out
             .data(show::table(&header, &[2, 3, 4, 5, 6, 7], rows));
+    }
+    if !app.out.json {
+        budgets.iter().for_each(|budget| app.out.data(budget));
     }
     sessions.close().await
 }

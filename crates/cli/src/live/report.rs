@@ -1,7 +1,9 @@
 //! What came of a turn: the answer or the JSON on stdout, the exit code.
 
 use serde::Serialize;
+use serde_json::Value;
 use unisono_context::{Cost, SessionId, Tokens};
+use unisono_session::budget::EXCEEDED;
 use unisono_session::event::Outcome;
 
 use super::follow::End;
@@ -38,6 +40,8 @@ pub(crate) struct Report {
     changed_agents: Vec<String>,
     /// What its finished runs cost together; none where a price is unknown.
     cost_usd: Option<f64>,
+    /// How its bounds and its session's stood when it ended, in dollars, tokens or seconds.
+    budgets: Vec<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -119,6 +123,7 @@ impl Report {
                 .map(|(agent, _)| agent.to_string())
                 .collect(),
             cost_usd: show::dollars(watch.used().cost),
+            budgets: watch.budgets.iter().map(show::budget).collect(),
         }
     }
 }
@@ -199,6 +204,9 @@ pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -
         report(out, session, watch, end);
     } else if let Some(answer) = &watch.answer {
         say_cost(out, watch);
+        for budget in &watch.budgets {
+            out.say(format_args!("budget     {budget}"));
+        }
         out.say("");
         out.data(show::indented(&answer.countable_text(), ""));
     }
@@ -238,12 +246,24 @@ pub(crate) fn ending(out: &Out, session: SessionId, watch: &Watch, end: End) -> 
             out.say(format_args!("interrupted: {then}"));
             Err(Problem::silent(Exit::Interrupted))
         }
-        (_, Some(Outcome::Answered)) => some_failed(out, watch),
+        (_, Some(Outcome::Answered)) => match watch.over_budget() {
+            Some(why) => {
+                out.warn(format_args!("the answer may be incomplete: {why}"));
+                Err(Problem::silent(Exit::OverBudget))
+            }
+            None => some_failed(out, watch),
+        },
         (End::TimedOut, _) => {
             out.say("timeout: the turn was cancelled, what its agents had finished is kept");
             Err(Problem::silent(Exit::TimedOut))
         }
-        (_, Some(Outcome::Failed { code, reason })) => Err(failed(code, reason)),
+        (_, Some(Outcome::Failed { code, reason })) => Err(match watch.over_budget() {
+            Some(_) => Problem {
+                exit: Exit::OverBudget,
+                ..failed(EXCEEDED, reason)
+            },
+            None => failed(code, reason),
+        }),
         (_, Some(Outcome::Cancelled)) => Err(Problem::failed("the turn was cancelled")),
         (_, Some(Outcome::Compacted { .. } | Outcome::Restored { .. }) | None) => Ok(()),
     }
@@ -263,23 +283,30 @@ fn failed(code: &str, reason: &str) -> Problem {
         "restore_overflow" => problem.hint(
             "compact less instead: `unisono checkpoints edit`, or ask an agent with a larger model",
         ),
+        EXCEEDED => problem.hint(
+            "raise the budget (--max-cost, --max-tokens, [budget.…] in config/unisono.toml), ask \
+             fewer agents, or let the context be compacted",
+        ),
         "snapshot_mismatch" => problem.hint("run `unisono doctor`, then ask again"),
         _ => problem,
     }
 }
 
 fn some_failed(out: &Out, watch: &Watch) -> Result<()> {
-    let names: Vec<&str> = watch
-        .failed()
-        .map(|watched| watched.agent.as_str())
-        .collect();
-    if names.is_empty() {
+    let all = watch.runs.len();
+    let tell = |names: &[&str], what| {
+        let (count, names) = (names.len(), names.join(", "));
+        out.warn(format_args!("{count} of {all} agents {what}: {names}"));
+    };
+    // Somebody wanted that: it is told, and is no failure.
+    let cancelled = watch.of_status(|status| matches!(status, Status::Cancelled));
+    if !cancelled.is_empty() {
+        tell(&cancelled, "were cancelled");
+    }
+    let failed = watch.of_status(|status| matches!(status, Status::Failed { .. }));
+    if failed.is_empty() {
         return Ok(());
     }
-    let (failed, all) = (names.len(), watch.runs.len());
-    out.warn(format_args!(
-        "{failed} of {all} agents failed: {}",
-        names.join(", ")
-    ));
+    tell(&failed, "failed");
     Err(Problem::silent(Exit::SomeFailed))
 }

@@ -9,7 +9,9 @@ use unisono_context::policy::ModelQuota;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
 use unisono_daemon::agents::{Change, answers_alone};
 use unisono_daemon::config::Compaction;
+use unisono_session::budget::{EXCEEDED, Left};
 use unisono_session::event::{Outcome, RunRole};
+use unisono_session::run::Cause;
 use unisono_session::run::calls::{CallPlace, Waiting};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
@@ -36,6 +38,8 @@ pub(crate) struct Watch {
     pub(crate) changed: Vec<(AgentId, Change)>,
     /// Whether it is told what was compacted by itself.
     pub(crate) notifies: bool,
+    /// How its bounds and its session's stood when it ended.
+    pub(crate) budgets: Vec<Left>,
     /// Whether a daemon works on it, and goes on when nobody watches.
     pub(crate) elsewhere: bool,
 }
@@ -106,6 +110,7 @@ impl Watch {
             answer: None,
             changed: Vec::new(),
             notifies: true,
+            budgets: Vec::new(),
             elsewhere: false,
         };
         watch.catch_up();
@@ -161,6 +166,9 @@ impl Watch {
             _ => None,
         };
         let under_way = under_way.map(|plan| plan.step.clone());
+        if matches!(event.fact, Fact::TurnEnded { turn, .. } if turn == self.turn) {
+            self.budgets = self.state.budgets(Some(self.turn), event.at);
+        }
         self.state.apply(event).map_err(|error| {
             Problem::failed(format!("an event of the session does not fit: {error}"))
                 .hint("run `unisono doctor`")
@@ -350,9 +358,26 @@ impl Watch {
         })
     }
 
-    /// The delegates that did not come back with a result.
-    pub(crate) fn failed(&self) -> impl Iterator<Item = &Watched> {
-        let failed = |w: &&Watched| matches!(w.status, Status::Failed { .. });
-        self.runs.iter().filter(failed)
+    /// The names of the agents whose runs stand so.
+    pub(crate) fn of_status(&self, is: impl Fn(&Status) -> bool) -> Vec<&str> {
+        let runs = self.runs.iter().filter(|run| is(&run.status));
+        runs.map(|run| run.agent.as_str()).collect()
+    }
+
+    /// Why an agent was stopped by a budget, or the turn was.
+    pub(crate) fn over_budget(&self) -> Option<&str> {
+        if let Some(Outcome::Failed { code, reason }) = &self.outcome
+            && **code == *EXCEEDED
+        {
+            return Some(reason);
+        }
+        self.runs.iter().find_map(|run| match &run.status {
+            Status::Done { partial, .. } => {
+                let partial = partial.as_deref();
+                partial.filter(|why| why.starts_with(EXCEEDED))
+            }
+            Status::Failed { cause, reason, .. } => (*cause == Cause::Budget).then_some(&**reason),
+            _ => None,
+        })
     }
 }

@@ -9,9 +9,12 @@
 
 mod agents;
 mod book;
+mod budget;
+mod cancelling;
 mod chat;
 mod conversations;
 mod delegation;
+mod drain;
 mod eval;
 mod every_verb;
 mod guide;

@@ -2,7 +2,7 @@
 //! are asked.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -23,9 +23,11 @@ fn tool_server() {
 }
 
 /// A project whose lead has the tools of one server, and a model that calls what it is told to.
-struct Scene {
-    place: Place,
+pub(crate) struct Scene {
+    pub(crate) place: Place,
     provider: FakeProvider,
+    /// Where the server tells what it is asked for.
+    pub(crate) log: PathBuf,
 }
 
 /// The results that a model was sent last.
@@ -43,7 +45,7 @@ fn results(request: &Recorded) -> Option<Vec<String>> {
 
 impl Scene {
     /// A model that calls these tools with one reply each, then says what they came back with.
-    fn new(replies: &[&[(&str, Value)]], server: &str, more: &str) -> Scene {
+    pub(crate) fn new(replies: &[&[(&str, Value)]], server: &str, more: &str) -> Scene {
         let replies: Vec<Vec<(String, String)>> = replies
             .iter()
             .map(|calls| {
@@ -92,7 +94,11 @@ impl Scene {
         );
         place.write("talk.json", TALK);
         place.write("log", "");
-        Scene { place, provider }
+        Scene {
+            place,
+            provider,
+            log,
+        }
     }
 
     fn command(&self, args: &[&str]) -> std::process::Command {
@@ -133,11 +139,11 @@ impl Scene {
     }
 
     fn log(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.place.path("log")).unwrap();
+        let text = fs::read_to_string(&self.log).unwrap();
         text.lines().map(str::to_owned).collect()
     }
 
-    fn count(&self, start: &str) -> usize {
+    pub(crate) fn count(&self, start: &str) -> usize {
         self.log()
             .iter()
             .filter(|line| line.starts_with(start))
@@ -146,7 +152,7 @@ impl Scene {
 
     /// Waits until the log has that many lines that begin so.
     #[track_caller]
-    fn logged(&self, start: &str, times: usize) {
+    pub(crate) fn logged(&self, start: &str, times: usize) {
         let deadline = Instant::now() + PATIENCE;
         while self.count(start) < times {
             assert!(Instant::now() < deadline, "{start:?}: {:?}", self.log());
@@ -169,7 +175,7 @@ impl Scene {
 }
 
 /// The server as a program: this binary.
-fn program(more: &str) -> String {
+pub(crate) fn program(more: &str) -> String {
     format!(
         "command = \"{{EXE}}\"\nargs = [\"tools::tool_server\", \"--exact\", \"--nocapture\"]\n\
          timeout = \"3s\"\n{more}\n[mcp.files.env]\n{LOG} = \"{{LOG}}\"\n"

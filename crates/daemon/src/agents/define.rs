@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unisono_context::AgentId;
 use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
+use unisono_context::{AgentId, Cost};
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
 
 use super::files::Source;
 use super::{http, output_schema, tools};
-use crate::config::{Loaded, models};
+use crate::config::{Loaded, dollars, models};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 use crate::schema::duration_ms;
@@ -219,13 +219,22 @@ fn whole(source: &Source, key: &str) -> Option<u32> {
 
 /// Thousandths, rounded to the nearest.
 fn temperature_milli(source: &Source) -> Option<u32> {
-    let degrees = match source.table.get("temperature")?.value {
-        Value::Integer(n) => n as f64,
-        Value::Float(x) => x,
-        _ => return None,
-    };
+    let degrees = number(source, "temperature")?;
     // The schema keeps it between 0 and 2.
     Some((degrees * 1_000.0).round() as u32)
+}
+
+/// The most that one of its runs may cost.
+pub(super) fn max_cost(source: &Source) -> Option<Cost> {
+    number(source, "max_cost_usd").map(dollars)
+}
+
+fn number(source: &Source, key: &str) -> Option<f64> {
+    match source.table.get(key)?.value {
+        Value::Integer(n) => Some(n as f64),
+        Value::Float(x) => Some(x),
+        _ => None,
+    }
 }
 
 fn time_ms(source: &Source) -> Option<u64> {

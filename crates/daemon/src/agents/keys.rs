@@ -1,6 +1,6 @@
 //! Every key of an agent.
 
-use crate::schema::{Key, Kind, awaits, key};
+use crate::schema::{Key, Kind, key};
 
 const SOME: Kind = Kind::Whole(1, u32::MAX as i64);
 
@@ -18,6 +18,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("timeout", Kind::Duration),
     key("retries", Kind::Whole(0, 100)),
     key("max_concurrent", SOME),
+    key("max_cost_usd", Kind::Between(0.0, 1e6)),
     key("context", Kind::Choice(&["snapshot", "task_only"])),
     key("prefix", Kind::Choice(&["shared", "own"])),
     key("on_failure", Kind::Choice(&["continue", "fail"])),
@@ -32,5 +33,4 @@ pub(crate) const KEYS: &[Key] = &[
     key("cwd", Kind::Path),
     key("url", Kind::Text),
     key("headers", Kind::TextMap),
-    awaits("max_cost_usd", "models that cost money"),
 ];

@@ -5,6 +5,7 @@ use crate::schema::{Key, Kind, key};
 
 const TOKENS: Kind = Kind::Whole(0, i64::MAX);
 const SOME: Kind = Kind::Whole(1, u32::MAX as i64);
+const DOLLARS: Kind = Kind::Between(0.0, 1e6);
 const SECONDS: Kind = Kind::Whole(1, 31_536_000);
 
 /// The keys at the top.
@@ -17,6 +18,7 @@ pub(crate) const ALL: &[Key] = &[
     key("compaction", Kind::Section(COMPACTION)),
     key("run", Kind::Section(RUN)),
     key("delegation", Kind::Section(DELEGATION)),
+    key("budget", Kind::Section(BUDGET)),
     key("agent_defaults", Kind::Section(AGENT_DEFAULTS)),
     key("agents", Kind::Named(agents::KEYS)),
     key("runtime", Kind::Section(RUNTIME)),
@@ -96,6 +98,33 @@ const DELEGATION: &[Key] = &[
     key("live_runs", Kind::Whole(2, u32::MAX as i64)),
 ];
 
+const BUDGET: &[Key] = &[
+    key("daemon", Kind::Section(DAEMON_BUDGET)),
+    key("session", Kind::Section(BOUNDS_OF_MANY)),
+    key("turn", Kind::Section(BOUNDS_OF_MANY)),
+    key("run", Kind::Section(BOUNDS)),
+];
+
+const DAEMON_BUDGET: &[Key] = &[
+    key("max_cost_usd", DOLLARS),
+    key("max_tokens", Kind::Whole(1, i64::MAX)),
+    key("period_hours", Kind::Whole(1, 87_600)),
+    key("live_runs", SOME),
+];
+
+const BOUNDS_OF_MANY: &[Key] = &[
+    key("max_cost_usd", DOLLARS),
+    key("max_tokens", Kind::Whole(1, i64::MAX)),
+    key("time", Kind::Duration),
+    key("live_runs", SOME),
+];
+
+const BOUNDS: &[Key] = &[
+    key("max_cost_usd", DOLLARS),
+    key("max_tokens", Kind::Whole(1, i64::MAX)),
+    key("time", Kind::Duration),
+];
+
 const AGENT_DEFAULTS: &[Key] = &[
     key("max_turns", SOME),
     key("timeout", Kind::Duration),
@@ -109,6 +138,7 @@ const RUNTIME: &[Key] = &[
     key("compactions", SOME),
     key("compaction_queue", SOME),
     key("countings", SOME),
+    key("stuck_after_seconds", SECONDS),
     key("passivate_after_seconds", SECONDS),
 ];
 
@@ -204,21 +234,32 @@ pub(crate) const EXCLUSIVE: &[&[&str]] = &[
 mod tests {
     use unisono_context::policy::Preset;
 
-    use super::{ALL, Kind};
+    use super::{ALL, Key, Kind};
     use crate::DEFAULTS;
+
+    /// Every section with keys of its own, by its dotted name.
+    fn sections(path: &str, keys: &'static [Key]) -> Vec<(String, &'static [Key])> {
+        let inner = keys.iter().filter_map(|key| match key.kind {
+            Kind::Section(keys) => Some((format!("{path}{}", key.name), keys)),
+            _ => None,
+        });
+        let all = inner.flat_map(|(name, keys)| {
+            let nested = sections(&format!("{name}."), keys);
+            std::iter::once((name, keys)).chain(nested)
+        });
+        all.filter(|(_, keys)| keys.iter().any(|key| !matches!(key.kind, Kind::Section(_))))
+            .collect()
+    }
 
     #[test]
     fn the_defaults_file_shows_every_key() {
-        for section in ALL {
-            let Kind::Section(keys) = section.kind else {
-                continue;
-            };
-            let head = format!("\n[{}]\n", section.name);
-            let (_, body) = DEFAULTS.split_once(&head).expect(section.name);
+        for (name, keys) in sections("", ALL) {
+            let head = format!("\n[{name}]\n");
+            let (_, body) = DEFAULTS.split_once(&head).expect(&name);
             let body = body.split("\n[").next().unwrap_or_default();
             for key in keys
                 .iter()
-                .filter(|key| !matches!(key.kind, Kind::Named(_)))
+                .filter(|key| !matches!(key.kind, Kind::Named(_) | Kind::Section(_)))
             {
                 let shown = |line: &str| {
                     let line = line.strip_prefix("# ").unwrap_or(line);

@@ -277,6 +277,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::SummariserUsed { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TopicsDecided { turn, .. }
+        | Fact::Capped { turn, .. }
         | Fact::Measured { turn, .. }
         | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
         Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Restored { turn, .. } => {
@@ -289,6 +290,8 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::Delegated { run, .. }
         | Fact::ToolsCalled { run, .. }
         | Fact::RunRetried { run, .. }
+        | Fact::Reserved { run, .. }
+        | Fact::CallSettled { run, .. }
         | Fact::RunEnded { run, .. } => (None, Some(*run)),
         Fact::ToolStarted { call }
         | Fact::ToolEnded { call, .. }

@@ -16,21 +16,33 @@ use crate::context::{self, estimate};
 use crate::{daemon, past};
 
 /// Seconds after which it is worth asking again.
-const RETRY_AFTER_SECONDS: &str = "1";
+const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault(Box<Problem>);
+pub(crate) struct Fault {
+    problem: Box<Problem>,
+    /// Seconds after which it is worth asking again.
+    retry_after: u64,
+}
 
 impl Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.detail)
+        f.write_str(&self.problem.detail)
     }
 }
 
 impl Fault {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Fault {
-        Fault(Box::new(Problem::new(code, detail)))
+        Problem::new(code, detail).into()
+    }
+
+    /// Says when it is worth asking again.
+    fn retry_after(self, seconds: u64) -> Fault {
+        Fault {
+            retry_after: seconds,
+            ..self
+        }
     }
 
     pub(super) fn not_found(what: &str, id: impl Display) -> Fault {
@@ -38,18 +50,21 @@ impl Fault {
     }
 
     pub(super) fn status(&self) -> StatusCode {
-        let status = StatusCode::from_u16(self.0.code.status());
+        let status = StatusCode::from_u16(self.problem.code.status());
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     pub(super) fn problem(&self) -> &Problem {
-        &self.0
+        &self.problem
     }
 }
 
 impl From<Problem> for Fault {
     fn from(problem: Problem) -> Fault {
-        Fault(Box::new(problem))
+        Fault {
+            problem: Box::new(problem),
+            retry_after: RETRY_AFTER_SECONDS,
+        }
     }
 }
 
@@ -60,9 +75,11 @@ impl From<daemon::Error> for Fault {
             Error::Runtime(error) => return error.into(),
             Error::Store(error) => return error.into(),
             // Of a setup that is read for a request, what the request sets is wrong.
-            Error::Agents(_) | Error::Model(_) | Error::Summariser(_) | Error::Setup(_) => {
-                Code::Refused
-            }
+            Error::Agents(_)
+            | Error::Model(_)
+            | Error::Price(_)
+            | Error::Summariser(_)
+            | Error::Setup(_) => Code::Refused,
             Error::Tools(_) => Code::Unavailable,
             Error::Directory(_) | Error::Search(_) => Code::Failed,
         };
@@ -75,6 +92,10 @@ impl From<RuntimeError> for Fault {
         let code = match &error {
             RuntimeError::UnknownSession(_) => Code::NotFound,
             RuntimeError::Busy(_) => Code::Busy,
+            RuntimeError::Overloaded { retry_after_ms, .. } => {
+                let seconds = retry_after_ms.div_ceil(1_000).max(1);
+                return Fault::new(Code::Busy, error.to_string()).retry_after(seconds);
+            }
             RuntimeError::Unavailable(_) => Code::Unavailable,
             RuntimeError::Store(_) | RuntimeError::Broken { .. } => Code::Failed,
             RuntimeError::Refused(refusal) => match refusal {
@@ -148,17 +169,17 @@ impl From<unisono_search::Error> for Fault {
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let code = self.0.code;
+        let code = self.problem.code;
         if code == Code::Failed {
-            tracing::error!(detail = self.0.detail, "a request failed");
+            tracing::error!(detail = self.problem.detail, "a request failed");
         }
-        let mut response = (self.status(), Json(&*self.0)).into_response();
+        let mut response = (self.status(), Json(&*self.problem)).into_response();
         let headers = response.headers_mut();
         let json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, json);
         match code {
             Code::Busy | Code::Unavailable => {
-                let after = HeaderValue::from_static(RETRY_AFTER_SECONDS);
+                let after = HeaderValue::from(self.retry_after);
                 headers.insert(header::RETRY_AFTER, after);
             }
             Code::Unauthorized => {

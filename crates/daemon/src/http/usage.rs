@@ -79,6 +79,8 @@ pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used,
             }
         }
     }
+    let journal = shared.daemon.runtime().journal();
+    let budget = shared.daemon.setup().loaded.config.budget.clone();
     let tokens = |of: &OfSession| of.amounts.input_tokens + of.amounts.output_tokens;
     sessions.sort_by_key(|of| std::cmp::Reverse(tokens(of)));
     let rows = ledger.used().map(|(asker, model, used)| Row {
@@ -94,6 +96,11 @@ pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used,
         all: Usage {
             rows: rows.collect(),
             total: words::amounts(&ledger.total()),
+            budgets: past::daemon_budgets(journal, &budget)
+                .await?
+                .iter()
+                .map(words::budget)
+                .collect(),
         },
         sessions,
     })

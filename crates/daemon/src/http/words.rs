@@ -1,9 +1,10 @@
 //! Times, amounts and names as JSON has them.
 
 use jiff::Timestamp as Instant;
-use unisono_api::usage::Amounts;
+use unisono_api::usage::{Amounts, Budget};
 use unisono_context::call::Usage;
 use unisono_context::{Cost, Timestamp};
+use unisono_session::budget::Left;
 
 /// RFC 3339 in UTC, to the millisecond.
 pub(crate) fn instant(at: Timestamp) -> String {
@@ -21,6 +22,19 @@ pub(super) fn unix_ms(ms: u64) -> String {
 /// Dollars; none where a price is not known.
 pub(super) fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
+}
+
+/// How a bound stands.
+pub(super) fn budget(of: &Left) -> Budget {
+    let amount = |amount| of.in_units(amount);
+    Budget {
+        level: of.level.name().to_owned(),
+        resource: of.resource.name().to_owned(),
+        cap: amount(of.cap),
+        spent: amount(of.spent),
+        set_aside: amount(of.set_aside),
+        left: amount(of.left()),
+    }
 }
 
 /// Tokens and cost.

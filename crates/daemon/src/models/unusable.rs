@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unisono_context::{Cost, Tokens};
 use unisono_model::language::{Class, Completion, Error, LanguageModel, Request};
 
 /// A model without a provider that can be called.
@@ -21,6 +22,11 @@ impl Unusable {
 }
 
 impl LanguageModel for Unusable {
+    /// It never answers.
+    fn worst_cost(&self, _: Tokens, _: Tokens) -> Option<Cost> {
+        Some(Cost::ZERO)
+    }
+
     fn complete(&self, _: Request) -> Completion<'_> {
         let error = Error {
             model: self.model.clone(),

@@ -72,6 +72,16 @@ impl Prices {
     }
 }
 
+impl Prices {
+    /// The most that so much input and output can cost, cached or not; none where the price of
+    /// either is not known.
+    pub fn worst(&self, input: Tokens, output: Tokens) -> Option<Cost> {
+        let ways = [Some(self.input?), self.cache_read, self.cache_write];
+        let dearest = ways.into_iter().flatten().max()?;
+        Some(dearest.of(input) + self.output?.of(output))
+    }
+}
+
 /// What a provider charges for the whole of a request once its input is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPrompt {
@@ -135,6 +145,36 @@ mod tests {
         ] {
             let cost = prices.cost(&used).map(Cost::micro_dollars);
             assert_eq!(cost, micro_dollars, "{prices:?} {used:?}");
+        }
+    }
+
+    #[test]
+    fn the_worst_case_is_that_of_the_dearest_way_in() {
+        let known = Prices {
+            input: Some(Price(3_000_000)),
+            output: Some(Price(15_000_000)),
+            cache_read: Some(Price(300_000)),
+            cache_write: Some(Price(3_750_000)),
+        };
+        let worst = |prices: Prices| prices.worst(Tokens(1_000_000), Tokens(100_000));
+        let cost = Cost::from_micro_dollars;
+        assert_eq!(worst(known), Some(cost(3_750_000 + 1_500_000)));
+        let plain = Prices {
+            cache_write: None,
+            ..known
+        };
+        assert_eq!(worst(plain), Some(cost(3_000_000 + 1_500_000)));
+        for unknown in [
+            Prices {
+                input: None,
+                ..known
+            },
+            Prices {
+                output: None,
+                ..known
+            },
+        ] {
+            assert_eq!(worst(unknown), None);
         }
     }
 

@@ -177,6 +177,7 @@ impl Client {
                 }
                 Err(too_large) => return Err(too_large),
             };
+            call.listener.sign();
             let flow = parser.push(&piece, |event| {
                 // No dialect says anything with an event without data.
                 if event.data.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
-use unisono_context::{AgentId, Encoding, Part, Role, Snapshot, Tokens};
+use unisono_context::{AgentId, Cost, Encoding, Part, Role, Snapshot, Tokens};
 
 use super::{Class, Completion, Error, LanguageModel, Reply, Request, Usage};
 use crate::catalogue::EXTRACTIVE;
@@ -30,6 +30,10 @@ const NOTHING: &str = "Nothing in the context bears on this task.";
 pub struct Extractive;
 
 impl LanguageModel for Extractive {
+    fn worst_cost(&self, _: Tokens, _: Tokens) -> Option<Cost> {
+        Some(Cost::ZERO)
+    }
+
     fn complete(&self, request: Request) -> Completion<'_> {
         Box::pin(async move {
             // Ranking and counting block; a panic in them is the caller's to see.

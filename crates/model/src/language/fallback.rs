@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use unisono_context::Digest;
+use unisono_context::{Cost, Digest, Tokens};
 
 use super::recent::Recent;
 use super::{Class, Completion, Counting, Error, LanguageModel, Request, Usage};
@@ -102,6 +102,14 @@ impl LanguageModel for Fallback {
     /// The first model's body: a stand-in has one of its own.
     fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
         self.first.1.body(request)
+    }
+
+    /// That of the dearest of them: any may answer.
+    fn worst_cost(&self, input: Tokens, output: Tokens) -> Option<Cost> {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        let costs = all.map(|(_, model)| model.worst_cost(input, output));
+        let costs: Option<Vec<Cost>> = costs.collect();
+        costs?.into_iter().max()
     }
 
     /// The first model's count: the others may never be asked.

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use unisono_context::digest::Hasher;
 use unisono_context::tokens::Count;
-use unisono_context::{AgentId, Digest, Tokens};
+use unisono_context::{AgentId, Cost, Digest, Tokens};
 
 use super::recent::Recent;
 use super::{
@@ -338,6 +338,10 @@ impl<T: Transport> LanguageModel for Remote<T> {
             request.prefix.bytes().clone(),
             self.tail(request, Mode::Stream),
         ])
+    }
+
+    fn worst_cost(&self, input: Tokens, output: Tokens) -> Option<Cost> {
+        self.entry.prices_for(input).worst(input, output)
     }
 
     fn count(&self, request: Request) -> Counting<'_> {

@@ -80,33 +80,60 @@ pub enum Exchange {
     Results(Vec<ToolResult>),
 }
 
-/// Who is told of a reply's text while it comes in. Told in order, on the task that reads the
-/// reply: it must not block. After a failed attempt the text begins anew.
+/// Who is told of a reply while it comes in. Told in order, on the task that reads the reply: it
+/// must not block. After a failed attempt the text begins anew.
 #[derive(Clone, Default)]
-pub struct Listener(Option<Arc<OnText>>);
+pub struct Listener {
+    on_text: Option<Arc<OnText>>,
+    on_sign: Option<Arc<OnSign>>,
+}
 
 type OnText = dyn Fn(&str) + Send + Sync;
+type OnSign = dyn Fn() + Send + Sync;
 
 impl Listener {
     /// Nobody.
-    pub const NONE: Listener = Listener(None);
+    pub const NONE: Listener = Listener {
+        on_text: None,
+        on_sign: None,
+    };
 
     /// A listener that is called with each piece of text.
     pub fn new(on_text: impl Fn(&str) + Send + Sync + 'static) -> Listener {
-        Listener(Some(Arc::new(on_text)))
+        Listener {
+            on_text: Some(Arc::new(on_text)),
+            on_sign: None,
+        }
+    }
+
+    /// Has another function called with whatever comes in: text, reasoning, calls of tools, pings.
+    #[must_use]
+    pub fn with_signs(self, on_sign: impl Fn() + Send + Sync + 'static) -> Listener {
+        Listener {
+            on_sign: Some(Arc::new(on_sign)),
+            ..self
+        }
     }
 
     /// Passes a piece of text on.
     pub fn text(&self, piece: &str) {
-        if let Some(on_text) = &self.0 {
+        self.sign();
+        if let Some(on_text) = &self.on_text {
             on_text(piece);
+        }
+    }
+
+    /// Tells that something came in.
+    pub fn sign(&self) {
+        if let Some(on_sign) = &self.on_sign {
+            on_sign();
         }
     }
 }
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() {
+        f.write_str(if self.on_text.is_some() {
             "Listener(..)"
         } else {
             "Listener::NONE"

@@ -10,7 +10,7 @@ use unisono_fake_provider::{
 };
 use unisono_model::client::Client;
 use unisono_model::dialect::{Dialect, Mode};
-use unisono_model::language::Class;
+use unisono_model::language::{Class, Listener};
 use unisono_model::provider::{Auth, Header, Key, Kind, Settings};
 
 use crate::setup::{DIALECTS, Heard, KEY, call, client, reply, settings, soon};
@@ -153,7 +153,7 @@ async fn text_is_passed_on_while_it_comes() {
         let (tell, told) = tokio::sync::oneshot::channel();
         let tell = std::sync::Mutex::new(Some(tell));
         let mut call = call(dialect, Mode::Stream);
-        call.listener = unisono_model::language::Listener::new(move |_| {
+        call.listener = Listener::new(move |_| {
             if let Some(tell) = tell.lock().unwrap().take() {
                 tell.send(()).unwrap();
             }
@@ -163,6 +163,32 @@ async fn text_is_passed_on_while_it_comes() {
         assert!(!reply.is_finished(), "its end is held back");
         gate.open();
         assert!(soon(reply).await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_reply_without_text_gives_signs_of_life_while_it_comes() {
+    for (dialect, _) in DIALECTS {
+        let gate = Gate::new();
+        let answer = Answer::call("search", r#"{"q":"x"}"#).reasoning("Where is it?", "sig");
+        let act = Act::answer(answer).hold_at(At::LastEvent, &gate);
+        let provider = FakeProvider::play(act).await;
+        let client = client(dialect, &provider.url());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let tell = std::sync::Mutex::new(Some(tell));
+        let mut call = call(dialect, Mode::Stream);
+        let listener = Listener::new(move |text| assert_eq!(text, "", "{dialect:?}"));
+        call.listener = listener.with_signs(move || {
+            if let Some(tell) = tell.lock().unwrap().take() {
+                tell.send(()).unwrap();
+            }
+        });
+        let reply = tokio::spawn(async move { client.reply(call).await });
+        soon(told).await.unwrap();
+        assert!(!reply.is_finished(), "its end is held back");
+        gate.open();
+        let reply = soon(reply).await.unwrap().unwrap();
+        assert_eq!(reply.calls.len(), 1, "{dialect:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,13 +15,14 @@ use unisono_model::prompt::Prefix;
 use unisono_search::Recalled;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
-use unisono_session::machine::{DelegateCall, NewCall};
+use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Cause, Step, ToolCall, ToolResult, Usage};
 
+use super::waiting::Waiting;
 use super::{Failure, failure, request};
-use crate::limit::Limit;
+use crate::limit::Pause;
 use crate::line::Line;
-use crate::pool::Place;
+use crate::set_aside::{self, Call};
 use crate::tools;
 
 /// Bytes of a reply between two notes about its progress.
@@ -41,70 +42,21 @@ struct Inner {
     line: Line,
     models: Models,
     waiting: Waiting,
+    /// Keeps the lease while its model has not begun to reply.
+    unanswered: Mutex<Option<Pause>>,
+    /// Model calls this attempt has asked for, recorded replies included.
+    calls: AtomicU32,
     /// Rounds of tasks that its author's code has given to others in this attempt.
     rounds: AtomicU32,
     /// Names of the steps this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// What an attempt gives up while it waits for other agents: its time does not run, and its
-/// place in the pool is another one's.
+/// A reply, and what was set aside for it.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    limit: Limit,
-    place: Option<Place>,
-}
-
-impl Waiting {
-    pub(crate) fn new(limit: Limit, place: Option<Place>) -> Waiting {
-        Waiting { limit, place }
-    }
-
-    /// Waits for work that others do; gives up what it holds only while that says so.
-    async fn while_held<T>(
-        &self,
-        mut held: watch::Receiver<bool>,
-        work: impl Future<Output = T>,
-    ) -> T {
-        tokio::pin!(work);
-        loop {
-            tokio::select! {
-                biased;
-                result = &mut work => return result,
-                () = becomes(&mut held, true) => {}
-            }
-            let ended = async {
-                tokio::select! {
-                    biased;
-                    result = &mut work => Some(result),
-                    () = becomes(&mut held, false) => None,
-                }
-            };
-            if let Some(result) = self.while_waiting(ended).await {
-                return result;
-            }
-        }
-    }
-
-    async fn while_waiting<T>(&self, others: impl Future<Output = T>) -> T {
-        let _pause = self.limit.pause();
-        if let Some(place) = &self.place {
-            place.lend();
-        }
-        let result = others.await;
-        if let Some(place) = &self.place {
-            place.take_back().await;
-        }
-        result
-    }
-}
-
-/// Waits until the value is that; for ever where nobody tells any more.
-async fn becomes(told: &mut watch::Receiver<bool>, wanted: bool) {
-    let gone = told.wait_for(|now| *now == wanted).await.is_err();
-    if gone {
-        std::future::pending().await
-    }
+pub(crate) struct Asked {
+    pub(crate) reply: Reply,
+    pub(crate) call: Call,
 }
 
 impl Ctx {
@@ -116,7 +68,10 @@ impl Ctx {
         models: Models,
         waiting: Waiting,
     ) -> Ctx {
+        let calls = AtomicU32::new(super::llm::replies(&brief.steps));
         let inner = Inner {
+            calls,
+            unanswered: Mutex::default(),
             brief,
             prefix,
             cancelled,
@@ -170,7 +125,14 @@ impl Ctx {
 
     /// Tells whoever watches what the agent is doing. Not recorded; dropped when nobody listens.
     pub fn progress(&self, text: impl Into<Arc<str>>) {
+        self.inner.waiting.lease.renew();
         self.inner.line.progress(self.run(), text.into());
+    }
+
+    /// Waits for a tool, which has a time limit of its own.
+    pub(crate) async fn while_tools_work<T>(&self, tools: impl Future<Output = T>) -> T {
+        let _pause = self.inner.waiting.lease.pause();
+        tools.await
     }
 
     /// A message of the conversation by its ordinal, whole, whether or not it is in the context.
@@ -227,13 +189,15 @@ impl Ctx {
     /// # Errors
     /// The model is not known or fails, or the prompt is not the one that was recorded.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
-        let reply = self.ask(self.request(task.into())).await?;
-        if let Err(error) = &reply
+        let asked = self.ask(self.request(task.into())).await?;
+        if let Err(error) = &asked
             && error.used != Usage::NONE
         {
             self.record(Step::Spent(error.used)).await?;
         }
-        reply.map_err(|error| failure::failed(&error))
+        let Asked { reply, call } = asked.map_err(|error| failure::failed(&error))?;
+        call.ended(CallEnd::Used(reply.usage));
+        Ok(reply)
     }
 
     /// A request for a task on the frozen context, as the definition has it.
@@ -255,25 +219,64 @@ impl Ctx {
     /// Passes a reply on as it comes, and tells of its growth now and then.
     fn listener(&self) -> Listener {
         let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
-        Listener::new(move |piece| {
+        let listener = Listener::new(move |piece| {
             ctx.inner.line.piece(ctx.run(), piece);
             let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
             let after = before + piece.len();
             if before / TOLD_EVERY != after / TOLD_EVERY {
                 ctx.progress(format!("replying, {} KB so far", after.div_ceil(1_000)));
             }
+        });
+        let ctx = self.clone();
+        listener.with_signs(move || {
+            ctx.inner.waiting.lease.renew();
+            drop(ctx.begun_to_reply());
         })
     }
 
-    /// Sends a request, once its prompt is checked against the recorded one.
+    /// Sends a request, once its prompt is checked against the recorded one and what it may take
+    /// is set aside.
     pub(crate) async fn ask(
         &self,
-        request: Request,
-    ) -> Result<Result<Reply, language::Error>, Failure> {
+        mut request: Request,
+    ) -> Result<Result<Asked, language::Error>, Failure> {
         let model = self.model()?;
         self.check_prefix()?;
+        let call = self.reserve(&request, &*model).await?;
+        if let Some(why) = call.wrap_up() {
+            request.wrap_up = Some(why.clone());
+        }
         self.progress(format!("asking {}", self.definition().model));
-        Ok(model.complete(request).await)
+        // Until the reply begins, the model's own limits bound the wait for it.
+        let waiting = self.inner.waiting.lease.pause();
+        *lock(&self.inner.unanswered) = Some(waiting);
+        let replied = model.complete(request).await;
+        drop(self.begun_to_reply());
+        match replied {
+            Ok(reply) => Ok(Ok(Asked { reply, call })),
+            Err(error) => {
+                call.ended(set_aside::paid(&error));
+                Ok(Err(error))
+            }
+        }
+    }
+
+    fn begun_to_reply(&self) -> Option<Pause> {
+        lock(&self.inner.unanswered).take()
+    }
+
+    /// The number of the next model call.
+    pub(super) fn next_call(&self) -> u32 {
+        self.inner.calls.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn line(&self) -> &Line {
+        &self.inner.line
+    }
+
+    /// Waits for others without using up its time or its place.
+    pub(super) async fn while_waiting<T>(&self, others: impl Future<Output = T>) -> T {
+        self.inner.waiting.while_waiting(others).await
     }
 
     /// Counts texts as the definition's model does, each at most.
@@ -302,7 +305,9 @@ impl Ctx {
         } else {
             0
         };
-        let mut results = tools::call_all(&[call], round, self).await?;
+        let calls = [call];
+        let called = tools::call_all(&calls, round, self);
+        let mut results = self.while_tools_work(called).await?;
         let nothing = || Failure::new(Cause::Panic, "the tool gave no result");
         results.pop().ok_or_else(nothing)
     }
@@ -376,6 +381,8 @@ impl Ctx {
             .inner
             .line
             .call_tools(self.run(), self.attempt(), round, calls, tell);
+        // A tool has a time limit of its own: an agent that waits for it is not stuck.
+        let _pause = self.inner.waiting.lease.pause();
         let results = self.inner.waiting.while_held(held, called).await?;
         if results.len() == count {
             return Ok(results);
@@ -413,6 +420,7 @@ impl Ctx {
 
     /// Journals a step of this attempt; returns once it is on disk.
     pub(crate) async fn record(&self, step: impl Into<Arc<Step>>) -> Result<(), Failure> {
+        self.inner.waiting.lease.renew();
         let (run, attempt) = (self.run(), self.attempt());
         self.inner.line.step(run, attempt, step.into()).await
     }
@@ -433,12 +441,7 @@ impl Ctx {
 
     /// A name used for two steps would give the second one the first one's result after a crash.
     fn begin(&self, name: &str) -> Result<(), Failure> {
-        let mut begun = self
-            .inner
-            .begun
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if begun.insert(name.into()) {
+        if lock(&self.inner.begun).insert(name.into()) {
             return Ok(());
         }
         let reason = format!("step {name:?} was run before; give each step a name of its own");
@@ -466,6 +469,10 @@ fn other_round(round: u32, recorded: usize, asked: usize) -> Failure {
         "round {round} was recorded with {recorded} calls, not {asked}; do the same in every attempt"
     );
     Failure::new(Cause::BadInput, reason)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn bad_step(name: &str, what: &str, error: &serde_json::Error) -> Failure {

@@ -1,6 +1,6 @@
 //! For tests: an attempt of a run whose session is a record.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
@@ -20,13 +20,15 @@ use unisono_model::prompt::{self, Prefix};
 use unisono_search::{Branch, Recalled, Search};
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
 use unisono_session::brief::Brief;
+use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
-use unisono_session::machine::{DelegateCall, NewCall};
+use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Step, ToolResult};
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
 
 use super::{Ctx, Failure, Task, Waiting, group};
+use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::line::{Exchange, Later, Line};
 
@@ -43,6 +45,7 @@ pub(crate) struct Attempt {
     pub(crate) session: Session,
     pub(crate) colleagues: Vec<Arc<Definition>>,
     pub(crate) room: Tokens,
+    pub(crate) bounded: bool,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -57,6 +60,9 @@ struct Record {
     acts: Mutex<BTreeMap<Ordinal, Vec<Arc<Step>>>>,
     refuses: Mutex<Option<Failure>>,
     rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
+    budget: Mutex<VecDeque<Result<Option<Arc<str>>, Failure>>>,
+    asked: Mutex<Vec<Ask>>,
+    settled: Mutex<Vec<(u32, CallEnd)>>,
 }
 
 impl Session {
@@ -79,6 +85,20 @@ impl Session {
     pub(crate) fn acted(&self, n: u32, steps: Vec<Step>) {
         let steps = steps.into_iter().map(Arc::new).collect();
         self.0.acts.lock().unwrap().insert(Ordinal(n), steps);
+    }
+
+    /// What is answered to calls that would be made, in order.
+    pub(crate) fn budget(
+        &self,
+        answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>,
+    ) {
+        self.0.budget.lock().unwrap().extend(answers);
+    }
+
+    /// The calls it was asked for, and those it was told the end of.
+    pub(crate) fn calls(&self) -> (Vec<Ask>, Vec<(u32, CallEnd)>) {
+        let asked = self.0.asked.lock().unwrap().clone();
+        (asked, self.0.settled.lock().unwrap().clone())
     }
 
     /// From now on no step is journaled.
@@ -120,6 +140,17 @@ impl Exchange for Session {
         let results = results.collect();
         self.0.rounds.lock().unwrap().push((round, calls));
         Box::pin(async { Ok(results) })
+    }
+
+    /// As the test has prepared; without more, every call is the last.
+    fn reserve(&self, _: RunId, _: u32, ask: Ask) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        let answer = self.0.budget.lock().unwrap().pop_front();
+        self.0.asked.lock().unwrap().push(ask);
+        Box::pin(async { answer.unwrap_or_else(|| Ok(Some("budget_exceeded".into()))) })
+    }
+
+    fn settle(&self, _: RunId, _: u32, call: u32, end: CallEnd) {
+        self.0.settled.lock().unwrap().push((call, end));
     }
 
     /// A token a byte.
@@ -240,6 +271,7 @@ impl Attempt {
             session: Session::default(),
             colleagues: Vec::new(),
             room: Tokens(u64::MAX),
+            bounded: false,
         }
     }
 
@@ -274,6 +306,10 @@ impl Attempt {
             colleagues: self.colleagues.clone(),
             prefix: prefix.digest(),
             room: self.room,
+            context: Tokens::ZERO,
+            calibration: None,
+            bounded: self.bounded,
+            wrapped_up: None,
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
@@ -293,7 +329,7 @@ impl Attempt {
             CancellationToken::new(),
             line,
             self.models.clone(),
-            Waiting::new(Limit::new(), None),
+            Waiting::new(Limit::new(), Lease::new(), None, Default::default()),
         )
     }
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use unisono_model::language::{self, Class, Request};
 use unisono_session::run::tail::Masked;
-use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, Usage};
+use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, Usage, used};
 
 pub(crate) mod scales;
 
 use super::failure::failed;
 use super::request::exchange;
-use super::{Agent, Answer, Ctx, Failure, Task};
+use super::{Agent, Answer, Asked, Ctx, Failure, Task};
 use crate::tools;
 use scales::Scales;
 
@@ -50,8 +50,17 @@ impl Agent for LlmAgent {
                         wrap_up,
                         ..first.clone()
                     };
-                    let reply = match ctx.ask(request).await? {
-                        Ok(reply) => reply,
+                    let asked = match ctx.ask(request).await {
+                        Err(failure) if failure.cause == Cause::Budget => {
+                            return out_of_budget(&steps, failure);
+                        }
+                        asked => asked?,
+                    };
+                    let reply = match asked {
+                        Ok(Asked { reply, call }) => match call.recorded() {
+                            Some(budget) => return last_words(reply, &steps, budget, &ctx),
+                            None => reply,
+                        },
                         Err(error) => {
                             if error.used != Usage::NONE {
                                 take(&mut steps, Step::Spent(error.used), &ctx).await?;
@@ -80,12 +89,45 @@ impl Agent for LlmAgent {
                     };
                 }
                 Next::CallTools(calls) => {
-                    Step::Tools(tools::call_all(&calls, replies(&steps), &ctx).await?)
+                    let called = tools::call_all(&calls, replies(&steps), &ctx);
+                    Step::Tools(ctx.while_tools_work(called).await?)
                 }
             };
             take(&mut steps, step, &ctx).await?;
         }
     }
+}
+
+/// The reply to the last call that a budget allows: whatever it calls is not run.
+fn last_words(
+    reply: Reply,
+    steps: &[Arc<Step>],
+    budget: Arc<str>,
+    ctx: &Ctx,
+) -> Result<Answer, Failure> {
+    let blank = reply.text.trim().is_empty();
+    let text = match run::said(steps) {
+        Some(said) if blank => said,
+        _ => reply.text.clone(),
+    };
+    let said = answer(Reply { text, ..reply }, used(steps), ctx)?;
+    Ok(Answer {
+        partial: Some(budget),
+        ..said
+    })
+}
+
+/// Not even a last call is within its budgets: what was said by then is the answer, if anything
+/// was.
+fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failure> {
+    let Some(text) = run::said(steps) else {
+        return Err(failure);
+    };
+    Ok(Answer {
+        text,
+        partial: Some(failure.reason),
+        usage: used(steps),
+    })
 }
 
 /// Takes a step: it is on disk before anything is done with it.
@@ -106,18 +148,14 @@ struct Narrowed {
 /// The provider finds the request too large and nothing more can be left out of it: what was
 /// said by then is the answer, if anything was.
 fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<Answer, Failure> {
-    let replies = steps.iter().rev().filter_map(|step| step.reply());
-    let mut said = replies
-        .map(|reply| &reply.text)
-        .filter(|text| !text.trim().is_empty());
     let limits = ctx.definition().limits;
     let reason = format!(
         "context_overflow: {error}; its window was taken for {} tokens",
         limits.window
     );
-    match said.next() {
+    match run::said(steps) {
         Some(text) => Ok(Answer {
-            text: text.clone(),
+            text,
             partial: Some(reason.into()),
             usage: used(steps),
         }),
@@ -157,17 +195,11 @@ fn refusal(reply: &Reply, ctx: &Ctx) -> String {
 }
 
 /// How many replies the run has had.
-fn replies(steps: &[Arc<Step>]) -> u32 {
+pub(crate) fn replies(steps: &[Arc<Step>]) -> u32 {
     let replies = steps
         .iter()
         .filter(|step| matches!(***step, Step::Model(_)));
     u32::try_from(replies.count()).unwrap_or(u32::MAX)
-}
-
-/// What the recorded steps used.
-fn used(steps: &[Arc<Step>]) -> Usage {
-    let each = steps.iter().map(|step| step.usage());
-    each.fold(Usage::default(), |sum, usage| sum + usage)
 }
 
 #[cfg(test)]

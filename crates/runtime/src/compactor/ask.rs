@@ -23,6 +23,7 @@ use super::Work;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
 use super::extract::{Block, cost, style, summary_of};
+use crate::set_aside;
 
 /// What a model is asked for.
 pub(super) struct Asked<'a> {
@@ -94,13 +95,7 @@ async fn part(
     let mut rejection = None;
     for _ in 0..=asked.chain.retries {
         let task = parts.task(index, so_far, target);
-        let reply = complete(model, &task, parts.max_output).await;
-        let reply = reply.map_err(|reason| {
-            reason.unwrap_or_else(|| {
-                let name = &asked.summariser.model;
-                format!("model {name}: its client panicked").into()
-            })
-        })?;
+        let reply = complete(asked, model, &task, parts.max_output).await?;
         *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
         // Another model may have answered in place of the one that was asked.
         let by = reply.stand_in.as_ref().unwrap_or(&asked.summariser.model);
@@ -192,21 +187,34 @@ fn shorter_than(target: Tokens, tokens: Tokens, most: Tokens) -> Tokens {
     }
 }
 
-/// One reply, or why there is none; without a reason where the model's client panicked.
+/// One reply, or why there is none.
 async fn complete(
+    asked: &Asked<'_>,
     model: &Arc<dyn LanguageModel>,
     task: &str,
     max_output: Tokens,
-) -> Result<Reply, Option<Arc<str>>> {
+) -> Result<Reply, Arc<str>> {
+    let name = &asked.summariser.model;
     let request = summariser::request(&**model, task, max_output);
+    let reserved = asked.work.reserve(asked.summariser, &**model, &request);
+    let set_aside = reserved
+        .await
+        .map_err(|reason| Arc::from(format!("model {name}: {reason}")))?;
     let model = model.clone();
     // Dropped with this future, and with it the request.
     let mut call = JoinSet::new();
     call.spawn(async move { model.complete(request).await });
     match call.join_next().await {
-        Some(Ok(Ok(reply))) => Ok(reply),
-        Some(Ok(Err(error))) => Err(Some(error.to_string().into())),
-        Some(Err(_)) | None => Err(None),
+        Some(Ok(Ok(reply))) => {
+            // What it used is told next, which settles it.
+            set_aside.recorded();
+            Ok(reply)
+        }
+        Some(Ok(Err(error))) => {
+            set_aside.ended(set_aside::paid(&error));
+            Err(error.to_string().into())
+        }
+        Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),
     }
 }
 

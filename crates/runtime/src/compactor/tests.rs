@@ -120,6 +120,7 @@ impl Stage {
             calibrations: Vec::new(),
             delegation: Default::default(),
             rules: Default::default(),
+            caps: Default::default(),
         }
     }
 

@@ -120,6 +120,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         calibrations: Vec::new(),
         delegation: Default::default(),
         rules: Default::default(),
+        caps: Default::default(),
     }
 }
 
@@ -423,5 +424,124 @@ async fn an_actor_learns_that_nobody_waits_for_a_task_any_more() {
             assert_eq!(told.expect("it is told"), Some(()));
         }
     }
+    runtime.shutdown().await;
+}
+
+/// Notes whose run it is, once it is let go.
+#[derive(Clone)]
+struct Noting {
+    gated: Gated,
+    order: Arc<Mutex<Vec<SessionId>>>,
+}
+
+impl Agent for Noting {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        self.order.lock().unwrap().push(ctx.brief().session);
+        self.gated.run(task, ctx).await
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_one_session_does_not_starve_another_and_more_is_told_when_to_come_back() {
+    const FLOOD: usize = 30;
+    let noting = Noting {
+        gated: Gated::new(),
+        order: Arc::default(),
+    };
+    let options = Options {
+        // One works: with the other session's run the queue is full.
+        pool_queue: FLOOD,
+        ..Options::default()
+    };
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let kinds = Kinds::default().with("gated", noting.clone());
+    let runtime = Runtime::start(journal, kinds, Models::default(), options).await;
+    let runtime = runtime.unwrap();
+    let agent = Arc::new(Definition {
+        max_concurrent: 1,
+        ..(*gated()).clone()
+    });
+    let (flooding, other) = (conversation(1), conversation(1));
+    let other_id = other.session.unwrap();
+    let flooding = runtime.create(flooding).await.unwrap();
+    flooding.accept(turn(&agent, FLOOD)).await.unwrap();
+    noting.gated.is_started().await;
+    let other = runtime.create(other).await.unwrap();
+    let asked = turn(&agent, 0);
+    let asked_id = asked.id;
+    other.accept(asked).await.unwrap();
+
+    let pool = runtime.env.pools.of(&agent).unwrap();
+    let full = async {
+        while pool.gauge.full_for().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, full).await.unwrap();
+    let refused = other.accept(turn(&agent, 0)).await.unwrap_err();
+    let Error::Overloaded { retry_after_ms, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert!(
+        retry_after_ms >= 1_000,
+        "{retry_after_ms}: {FLOOD} wait for one place"
+    );
+
+    noting.gated.let_go();
+    other.wait(asked_id).await.unwrap();
+    let order = noting.order.lock().unwrap().clone();
+    let place = order.iter().position(|session| *session == other_id);
+    assert!(place.unwrap() <= 2, "{place:?} of {}", order.len());
+    runtime.shutdown().await;
+}
+
+/// Never answers and says nothing, the first time; the second it says something now and then.
+struct Stalling(Arc<AtomicU32>);
+
+impl Agent for Stalling {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
+            std::future::pending::<()>().await;
+        }
+        for _ in 0..5 {
+            tokio::time::sleep(LEASE / 4).await;
+            ctx.progress("still at it");
+        }
+        Ok(Answer::text("done"))
+    }
+}
+
+const LEASE: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn an_attempt_without_progress_is_stuck_and_made_again() {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let kinds = Kinds::default().with("gated", Stalling(attempts.clone()));
+    let options = Options {
+        lease: LEASE,
+        ..Options::default()
+    };
+    let runtime = Runtime::start(journal.clone(), kinds, Models::default(), options).await;
+    let runtime = runtime.unwrap();
+    let import = conversation(1);
+    let id = import.session.unwrap();
+    let handle = runtime.create(import).await.unwrap();
+    let asked = turn(&gated(), 0);
+    let asked_id = asked.id;
+    handle.accept(asked).await.unwrap();
+    let ended = handle.wait(asked_id).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Answered);
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+    let events = journal.read(id, 1, 1_000).await.unwrap();
+    let reasons = events.iter().filter_map(|(_, event)| match &event.fact {
+        Fact::RunRetried { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    });
+    let reasons: Vec<_> = reasons.collect();
+    assert!(
+        reasons.len() == 1 && reasons[0].starts_with("stuck: "),
+        "{reasons:?}"
+    );
     runtime.shutdown().await;
 }

@@ -11,8 +11,10 @@ use unisono_session::{Event, Fact, Machine, Outbox, Reaction};
 use unisono_store::Journal;
 
 use crate::clock;
+use crate::gate::Gates;
 use crate::runtime::Error;
 
+use super::purse::Purse;
 use super::rounds::Rounds;
 use super::{Live, Msg, Phase, State};
 
@@ -51,6 +53,8 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         acks: Vec::new(),
         waits: HashMap::new(),
         rounds: Rounds::default(),
+        purse: Purse::default(),
+        gates: Gates::default(),
         prefixes: HashMap::new(),
         runs: HashMap::new(),
         calls: HashMap::new(),
@@ -151,6 +155,7 @@ impl Live {
             let _ = reply.send(Ok(()));
         }
         self.rounds.durable(durable);
+        self.purse.durable(durable);
     }
 
     /// Tells those who wait for a turn, once its end is on disk, and forgets its prompts.
@@ -160,6 +165,7 @@ impl Live {
                 continue;
             };
             self.prefixes.retain(|(of, _), _| of != turn);
+            self.gates.ended(*turn);
             self.compactions.remove(turn);
             let Some(ended) = self.machine.state().ended(*turn) else {
                 continue;
@@ -194,6 +200,7 @@ impl Live {
             let _ = reply.send(Err(error.clone()));
         }
         self.rounds.refuse(error);
+        self.purse.refuse(error);
         for reply in self.waits.drain().flat_map(|(_, replies)| replies) {
             let _ = reply.send(Err(error.clone()));
         }
@@ -204,7 +211,11 @@ impl Live {
         let quiet = clock::now().ms_since(self.active_at);
         let quiet = u128::try_from(quiet).unwrap_or(0) >= limit.as_millis();
         let nothing_open = self.machine.state().open_turns().next().is_none();
-        quiet && nothing_open && self.pending.is_empty() && self.in_flight.is_empty()
+        quiet
+            && nothing_open
+            && self.owes_nothing()
+            && self.pending.is_empty()
+            && self.in_flight.is_empty()
     }
 }
 

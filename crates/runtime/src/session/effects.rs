@@ -8,11 +8,12 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp, TurnId};
+use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
 use unisono_search::{Branch, Recalled, Search};
-use unisono_session::brief::{Brief, CompactionJob, ToolJob};
+use unisono_session::brief::{Brief, ToolJob};
+use unisono_session::budget::Ask;
 use unisono_session::due::{CountRequest, RenderRequest};
-use unisono_session::machine::{AttemptEnd, Counted, DelegateCall, NewCall};
+use unisono_session::machine::{AttemptEnd, CallEnd, Counted, DelegateCall, NewCall};
 use unisono_session::measure::MeasureRequest;
 use unisono_session::run::{Cause, Step, ToolResult};
 use unisono_session::state::Acts;
@@ -21,7 +22,7 @@ use unisono_store::Journal;
 
 use crate::agent::Failure;
 use crate::clock;
-use crate::compactor::{self, Told};
+use crate::gate::Stay;
 use crate::line::{Exchange, Later, Line};
 use crate::measure;
 use crate::pool::Reply;
@@ -30,8 +31,9 @@ use crate::supervisor;
 use crate::tokenizer;
 use crate::worker::Attempt;
 
+use super::purse::Asking;
 use super::rounds::{self, Of, Round};
-use super::{Args, Live, Msg, Progress, render};
+use super::{Args, Live, Msg, Progress, compacting, render};
 
 /// How long a provider's count is waited for.
 const MEASURING: Duration = Duration::from_secs(10);
@@ -43,7 +45,7 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
     match effect {
         Effect::Count(request) => count(args, myself, request),
         Effect::Measure(request) => measure(args, myself, *request),
-        Effect::Compact(job) => compact(args, live, myself, *job),
+        Effect::Compact(job) => compacting::compact(args, live, myself, *job),
         Effect::Render(request) => render(args, myself, request),
         Effect::Dispatch(brief) => dispatch(args, live, myself, *brief),
         Effect::CallTool(job) => call_tool(args, live, myself, *job),
@@ -56,7 +58,7 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
 }
 
 /// Tells the session; one that died meanwhile asks again when it returns.
-fn feed(session: &ActorRef<Msg>, input: Input) {
+pub(super) fn feed(session: &ActorRef<Msg>, input: Input) {
     let _ = session.send_message(Msg::Feed(input));
 }
 
@@ -105,56 +107,6 @@ async fn count_surely(
         .collect()
 }
 
-fn compact(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: CompactionJob) {
-    let (compactor, myself) = (args.compactor.clone(), myself.clone());
-    let cancelled = CancellationToken::new();
-    let listener = listener(job.turn, args, &myself);
-    live.compactions
-        .insert(job.turn, cancelled.clone().drop_guard());
-    tokio::spawn(async move {
-        let (turn, step) = (job.turn, job.step);
-        // Whoever stops waiting for the compactor's answer stops its work.
-        let Some(end) = cancelled
-            .run_until_cancelled(compactor.carry_out(job, listener))
-            .await
-        else {
-            return;
-        };
-        let input = match end {
-            Ok(result) => Input::StepDone { turn, step, result },
-            Err(compactor::Failure { reason, again }) => Input::StepFailed {
-                turn,
-                step,
-                reason,
-                again,
-            },
-        };
-        feed(&myself, input);
-    });
-}
-
-/// Passes on what the compactor tells: to whoever follows the session, and to the session what is
-/// to be kept.
-fn listener(turn: TurnId, args: &Args, myself: &ActorRef<Msg>) -> compactor::Listener {
-    let (progress, myself) = (args.progress.clone(), myself.clone());
-    compactor::Listener(Arc::new(move |told| {
-        let (text, trouble) = match told {
-            Told::Doing(text) => (text, false),
-            Told::Trouble(text) => (text, true),
-            Told::Used { model, usage } => {
-                return feed(&myself, Input::SummariserUsed { turn, model, usage });
-            }
-        };
-        let told = Progress::Compaction {
-            turn,
-            text,
-            trouble,
-        };
-        // Nobody may be listening.
-        let _ = progress.send(told);
-    }))
-}
-
 fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     let (env, myself) = (args.env.clone(), myself.clone());
     tokio::task::spawn_blocking(move || {
@@ -164,7 +116,8 @@ fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     });
 }
 
-fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) {
+fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Brief) {
+    brief.bounded |= args.house.is_some();
     let (run, number) = (brief.run, brief.attempt);
     let myself = myself.clone();
     let session = myself.clone();
@@ -192,17 +145,23 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, brief: Brief) 
         progress: args.progress.clone(),
     };
     let definition = brief.definition.clone();
+    let gates = live.gates.of(brief.turn, args.env.options.live_runs);
     let attempt = Attempt {
         brief,
         prefix,
         line: Line::new(line),
         cancelled,
+        own: Stay::default(),
     };
-    if let Some(pool) = args.env.pools.of(&definition) {
+    let pool = args.env.pools.of(&definition);
+    if let Some(pool) = pool.filter(|_| gates.is_empty()) {
         return pool.dispatch(attempt, reply);
     }
     let supervisor = args.supervisor.clone();
     tokio::spawn(async move {
+        // One that is cancelled here ends as soon as it starts.
+        let entered = attempt.own.begin(&gates, attempt.brief.session);
+        attempt.cancelled.run_until_cancelled(entered).await;
         match supervisor::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),
             Err(error) => reply.send(AttemptEnd::failed(Cause::Panic, error.to_string())),
@@ -389,6 +348,36 @@ impl Exchange for SessionLine {
             calls,
         };
         self.round(input, Round { run, number, of }, held)
+    }
+
+    fn reserve(
+        &self,
+        run: RunId,
+        attempt: u32,
+        ask: Ask,
+    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        let (reply, granted) = oneshot::channel();
+        let asking = Asking {
+            run,
+            attempt,
+            ask,
+            reply,
+        };
+        let sent = self.session.send_message(Msg::Reserve(asking));
+        Box::pin(async move {
+            sent.map_err(|_| gone())?;
+            granted.await.map_err(|_| gone())?
+        })
+    }
+
+    fn settle(&self, run: RunId, attempt: u32, call: u32, end: CallEnd) {
+        let ended = Input::Settle {
+            run,
+            attempt,
+            call,
+            end,
+        };
+        feed(&self.session, ended);
     }
 
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {

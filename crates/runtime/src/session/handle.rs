@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
-use unisono_session::event::RequestKey;
+use unisono_session::event::{RequestKey, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;
@@ -99,8 +99,11 @@ impl Handle {
     /// Hands in a turn. On disk when it returns; handing the same turn in again changes nothing.
     ///
     /// # Errors
-    /// The turn is refused, too many requests wait, or the store fails.
+    /// The turn is refused, too many requests or runs of its agents wait, or the store fails.
     pub async fn accept(&self, turn: NewTurn) -> Result<(), Error> {
+        if matches!(turn.work, Work::Answer { .. }) {
+            self.has_room(&turn)?;
+        }
         self.request(Input::Accept(Box::new(turn))).await
     }
 
@@ -110,11 +113,30 @@ impl Handle {
     /// # Errors
     /// Something else was asked for under the key, or as [`Handle::accept`].
     pub async fn accept_keyed(&self, key: RequestKey, turn: NewTurn) -> Result<TurnId, Error> {
+        if matches!(turn.work, Work::Answer { .. }) {
+            self.has_room(&turn)?;
+        }
         let (id, name) = (turn.id, key.name.clone());
         let turn = Box::new(turn);
         self.request(Input::AcceptKeyed { key, turn }).await?;
         let look = move |state: &State| state.keyed(&name).map(|(_, turn)| turn);
         Ok(self.inspect(look).await?.unwrap_or(id))
+    }
+
+    /// Whether the agents that surely work in a turn take more runs.
+    fn has_room(&self, turn: &NewTurn) -> Result<(), Error> {
+        let delegates = turn.team.delegates.iter().map(|delegate| &delegate.agent);
+        let mut agents = std::iter::once(&turn.team.lead).chain(delegates);
+        let full = agents.find_map(|agent| {
+            let pool = self.env.pools.of(agent)?;
+            Some((agent.id.clone(), pool.gauge.full_for()?))
+        });
+        full.map_or(Ok(()), |(agent, wait)| {
+            Err(Error::Overloaded {
+                agent,
+                retry_after_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            })
+        })
     }
 
     /// Stops a turn and its runs. On disk when it returns.

@@ -85,6 +85,14 @@ impl Calibration {
         let estimated = u128::from(tokens.0) * ONE * ONE / per_token;
         Tokens(u64::try_from(estimated).unwrap_or(u64::MAX))
     }
+
+    /// The provider's tokens that so many estimated ones are at most, rounded up.
+    pub fn at_most(&self, estimated: Tokens) -> Tokens {
+        const ONE: u128 = 1_000_000;
+        let per_token = u128::from(self.ratio.0.max(1)) * (ONE + u128::from(self.band.0));
+        let tokens = (u128::from(estimated.0) * per_token).div_ceil(ONE * ONE);
+        Tokens(u64::try_from(tokens).unwrap_or(u64::MAX))
+    }
 }
 
 /// How a summary is written that a person asks for.

@@ -9,6 +9,7 @@ use unisono_context::tokens::Count;
 use unisono_context::{RunId, TurnId};
 
 use super::{AcceptedTurn, Fact, Late, OpenedRun, Outcome, RunRole, Work};
+use crate::budget::{Amount, TurnCaps};
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Step};
 
@@ -69,6 +70,9 @@ impl Fact {
             Fact::ToolEnded { .. } => "tool_ended",
             Fact::ToolInDoubt { .. } => "tool_in_doubt",
             Fact::ToolDecided { .. } => "tool_decided",
+            Fact::Capped { .. } => "capped",
+            Fact::Reserved { .. } => "reserved",
+            Fact::CallSettled { .. } => "call_settled",
         }
     }
 }
@@ -254,6 +258,34 @@ impl Display for Fact {
                 call(*place, f)?;
                 write!(f, ": {}", decision.name())
             }
+            Fact::Capped { turn: id, caps } => capped(*id, caps, f),
+            Fact::Reserved {
+                run: id,
+                reservation,
+            } => {
+                let Amount { tokens, cost } = reservation.amount;
+                let call = reservation.call;
+                write!(
+                    f,
+                    "{}: call {call}, up to {tokens} tokens and {cost}",
+                    run(*id)
+                )?;
+                let last = reservation.wrap_up.as_ref();
+                last.map_or(Ok(()), |why| write!(f, "; its last: {why}"))
+            }
+            Fact::CallSettled {
+                run: id,
+                call,
+                used: Amount { tokens, cost },
+                told,
+            } => {
+                let how = if *told { "" } else { " at worst" };
+                write!(
+                    f,
+                    "{}: call {call}, {tokens} tokens and {cost}{how}",
+                    run(*id)
+                )
+            }
         }
     }
 }
@@ -261,6 +293,29 @@ impl Display for Fact {
 fn call(place: CallPlace, f: &mut Formatter<'_>) -> fmt::Result {
     let (round, number) = (place.round, place.index + 1);
     write!(f, "{}: call {number} of round {round}", run(place.run))
+}
+
+fn capped(id: TurnId, caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {
+    write!(f, "{}:", turn(id))?;
+    for (level, caps) in [
+        ("session", caps.session),
+        ("turn", caps.turn),
+        ("run", caps.run),
+    ] {
+        if let Some(tokens) = caps.tokens {
+            write!(f, " {level} {tokens} tokens")?;
+        }
+        if let Some(cost) = caps.cost {
+            write!(f, " {level} {cost}")?;
+        }
+        if let Some(ms) = caps.time_ms {
+            write!(f, " {level} {ms} ms")?;
+        }
+    }
+    match caps.agents.len() {
+        0 => Ok(()),
+        agents => write!(f, " and of {agents} agents"),
+    }
 }
 
 fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {

@@ -48,6 +48,13 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
         calibrations: new.calibrations,
         delegation: new.delegation,
     };
+    // Before the turn: one that is accepted without what bounds it would work without bounds.
+    if !new.caps.is_none() {
+        tx.record(Fact::Capped {
+            turn: turn.id,
+            caps: Box::new(new.caps),
+        })?;
+    }
     Ok(tx.record(Fact::TurnAccepted {
         turn: Box::new(turn),
     })?)

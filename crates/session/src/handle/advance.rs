@@ -21,7 +21,7 @@ use crate::turn::{Phase, Turn};
 
 use super::restore::{self, Decision};
 use super::rewrite::{self, Next};
-use super::{Tx, work};
+use super::{Tx, overdue, work};
 
 /// A compaction of more steps than this is given up; each step shrinks the context, so only a
 /// defect reaches it.
@@ -42,6 +42,12 @@ pub(crate) fn advance(tx: &mut Tx<'_>) -> Result<(), fold::Error> {
 }
 
 fn step(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
+    let Some(turn) = tx.state.turns.get(&id) else {
+        return Ok(());
+    };
+    if turn.phase != Phase::Queued && overdue::end(tx, id)? {
+        return Ok(());
+    }
     let Some(turn) = tx.state.turns.get(&id) else {
         return Ok(());
     };

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 
 use super::tail::{Call, Masked, Room, Weight, tail};
-use super::{Reply, Step, ToolCall};
+use super::{Reply, Step, ToolCall, Usage};
 
 /// What a model-driven run does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,8 +148,14 @@ fn replies(steps: &[Arc<Step>]) -> impl DoubleEndedIterator<Item = &Reply> {
     steps.iter().filter_map(|step| step.reply())
 }
 
-/// The last that the model said.
-fn said(steps: &[Arc<Step>]) -> Option<Arc<str>> {
+/// What the recorded steps used.
+pub fn used(steps: &[Arc<Step>]) -> Usage {
+    let each = steps.iter().map(|step| step.usage());
+    each.fold(Usage::NONE, |sum, usage| sum + usage)
+}
+
+/// The last that the model said, if it has said anything.
+pub fn said(steps: &[Arc<Step>]) -> Option<Arc<str>> {
     let mut texts = replies(steps).rev().map(|reply| &reply.text);
     texts.find(|text| !text.trim().is_empty()).cloned()
 }

@@ -1,9 +1,10 @@
 //! Agents that follow a script, and not always to its end: steps, rounds of tasks for others,
 //! rounds of calls of tools, an answer.
 
-use unisono_context::{AgentId, RunId};
+use unisono_context::{AgentId, Cost, RunId, Tokens};
 use unisono_session::Input;
 use unisono_session::brief::Brief;
+use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
 use unisono_session::run::{Cause, Reply, Step, ToolCall, ToolResult, Usage};
@@ -29,6 +30,8 @@ pub enum Move {
     Tell(Input),
     /// To be told what came of a round: of tasks for others, or of calls.
     Await(RunId, u32, Kind),
+    /// To ask its model, once that is within its budgets.
+    Ask(Ask),
     /// Nothing; it is done.
     Done,
 }
@@ -57,10 +60,19 @@ pub struct Agent {
     /// It ends with that many steps, or once it has given its tasks away after them.
     stops_at: Option<usize>,
     ends: usize,
+    /// Whether it has budgets.
+    bounded: bool,
+    /// Its next call is within them.
+    granted: bool,
+    /// What its calls used so far.
+    used: u64,
 }
 
+/// The most tokens of one call.
+pub const WORST: u64 = 200;
+
 impl Agent {
-    pub fn new(brief: Brief, rng: &mut Rng, trouble: usize) -> Agent {
+    pub fn new(brief: Brief, bounded: bool, rng: &mut Rng, trouble: usize) -> Agent {
         let temper = if rng.percent(trouble) {
             match rng.below(6) {
                 0 => Temper::FinishInPart,
@@ -94,9 +106,46 @@ impl Agent {
                 Temper::FinishTwice => 2,
                 _ => 1,
             },
+            bounded,
+            granted: false,
+            used: brief.steps.iter().map(|step| used(step)).sum(),
             brief,
             temper,
         }
+    }
+
+    /// Its call may be made; with a reason where it is its last.
+    pub fn may_ask(&mut self, wrap_up: bool) {
+        self.granted = true;
+        if wrap_up {
+            self.stops_at = Some(self.step);
+            self.temper = Temper::FinishInPart;
+        }
+    }
+
+    /// It is told that its budget is used up.
+    pub fn refused(&mut self) {
+        self.stops_at = Some(self.step);
+        self.temper = Temper::Fail(Cause::Budget);
+    }
+
+    fn ask(&self) -> Move {
+        let call = self.step.saturating_sub(self.named) / 2 + 1;
+        let cost = |tokens| Some(Cost::from_micro_dollars(tokens));
+        Move::Ask(Ask {
+            call: call as u32,
+            model: "fake/model".into(),
+            tokens: Tokens(WORST),
+            cost: cost(WORST),
+            last: (call <= self.rounds).then_some((Tokens(WORST), cost(WORST))),
+            short: None,
+        })
+    }
+
+    /// What its next call uses: the same in every attempt.
+    fn usage_of_call(&self) -> Usage {
+        let tokens = (self.brief.run.as_u128() as u64).wrapping_add(self.step as u64 * 37) % WORST;
+        used_tokens(tokens + 1)
     }
 
     pub fn hangs(&self) -> bool {
@@ -149,9 +198,14 @@ impl Agent {
             return self.end();
         } else if replied {
             return Move::Await(run, round as u32 + 1, self.kind(round));
+        } else if self.bounded && !self.granted {
+            return self.ask();
         } else {
             self.asked = false;
-            Step::Model(self.reply(round))
+            self.granted = false;
+            let reply = self.reply(round);
+            self.used += reply.usage.input.0;
+            Step::Model(reply)
         };
         self.step += 1;
         let step = step.into();
@@ -169,6 +223,10 @@ impl Agent {
     }
 
     fn end(&mut self) -> Move {
+        let answers = !matches!(self.temper, Temper::Fail(_) | Temper::Hang);
+        if answers && self.bounded && !self.granted {
+            return self.ask();
+        }
         self.ends -= 1;
         let end = match self.temper {
             Temper::Fail(cause) => AttemptEnd::Failed {
@@ -180,7 +238,7 @@ impl Agent {
             temper => AttemptEnd::Finished {
                 text: format!("an answer of {}", self.brief.definition.id).into(),
                 partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
-                usage: Usage::default(),
+                usage: used_tokens(self.used + self.usage_of_call().input.0),
             },
         };
         let (run, attempt) = (self.brief.run, self.brief.attempt);
@@ -214,6 +272,7 @@ impl Agent {
         Reply {
             text: format!("round {}", round + 1).into(),
             calls,
+            usage: self.usage_of_call(),
             ..Reply::default()
         }
     }
@@ -250,5 +309,16 @@ impl Agent {
             }
         });
         calls.collect()
+    }
+}
+
+fn used(step: &Step) -> u64 {
+    step.usage().input.0
+}
+
+fn used_tokens(tokens: u64) -> Usage {
+    Usage {
+        cost: Some(Cost::from_micro_dollars(tokens)),
+        ..Usage::free(Tokens(tokens), Tokens::ZERO)
     }
 }

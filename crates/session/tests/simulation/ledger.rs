@@ -12,9 +12,10 @@ use unisono_context::{
 };
 use unisono_session::agent::ContextMode;
 use unisono_session::brief::{Brief, CompactionJob, ToolJob};
+use unisono_session::budget::{Amount, EXCEEDED};
 use unisono_session::event::{DelegatedCall, Late, OpenedRun, RunRole, Work};
 use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
-use unisono_session::run::{Ending, Step, ToolResult};
+use unisono_session::run::{Cause, Ending, Step, ToolResult};
 use unisono_session::tool::Contract;
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
@@ -52,6 +53,8 @@ pub struct Ledger {
     cancelled: BTreeSet<RunId>,
     shared: BTreeMap<TurnId, Arc<Snapshot>>,
     pub acknowledged: BTreeSet<TurnId>,
+    /// Turns for which a model was asked for summaries.
+    summarised: BTreeSet<TurnId>,
 }
 
 impl Ledger {
@@ -67,6 +70,7 @@ impl Ledger {
                     "one open turn a branch, in order"
                 );
             }
+            Fact::SummariserUsed { turn, .. } => drop(self.summarised.insert(*turn)),
             Fact::CompactionPlanned { turn, plan } => {
                 no_run_is_open(after, *turn);
                 if let PlanStep::Rewrite { cover, prior, .. } = &plan.step {
@@ -115,6 +119,23 @@ impl Ledger {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// No turn has more in use than it may, and nothing is set aside where nobody works.
+    pub fn within_budgets(&self, state: &State) {
+        let tree = state.budget();
+        for turn in state.open_turns() {
+            let id = turn.accepted.id;
+            let (account, caps) = (tree.turn(id).unwrap(), tree.turn_caps(id).unwrap().turn);
+            let in_use = account.in_use();
+            let fits = caps.tokens.is_none_or(|cap| in_use.tokens <= cap)
+                && caps.cost.is_none_or(|cap| in_use.cost <= cap);
+            assert!(fits || self.summarised.contains(&id), "{account:?}");
+        }
+        if state.open_turns().next().is_none() {
+            let set_aside = tree.session().open + tree.session().kept;
+            assert_eq!(set_aside, Amount::ZERO, "nothing is left over");
         }
     }
 
@@ -576,7 +597,7 @@ pub fn complete(events: &[Event], state: &State) {
             Fact::RunOpened { run } => assert!(open.insert(run.id), "a run is opened once"),
             Fact::RunEnded { run, ending } => {
                 assert!(open.remove(run), "an open run ends once");
-                if **ending == Ending::Cancelled {
+                if **ending == Ending::Cancelled || is_out_of_time(ending) {
                     cancelled.insert(*run);
                 }
             }
@@ -637,4 +658,16 @@ pub fn phase(state: &State) -> Vec<String> {
             Phase::Frozen { .. } => format!("frozen, {} runs open", turn.open_runs),
         })
         .collect()
+}
+
+/// Whether a run was ended because its time was up, whoever worked on it.
+fn is_out_of_time(ending: &Ending) -> bool {
+    match ending {
+        Ending::Finished { partial, .. } => {
+            let partial = partial.as_deref().unwrap_or_default();
+            partial.starts_with(EXCEEDED)
+        }
+        Ending::Failed { cause, .. } => *cause == Cause::Budget,
+        Ending::Cancelled => false,
+    }
 }

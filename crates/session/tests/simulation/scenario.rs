@@ -6,15 +6,19 @@ use unisono_context::budget::Limits;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Ends, Keep, Masking, Method, Policy, Preset, Tiers, Trigger};
 use unisono_context::snapshot::ToolSpec;
-use unisono_context::{AgentId, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId};
+use unisono_context::{
+    AgentId, Cost, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId,
+};
 use unisono_session::agent::{
     Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
 };
+use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::{Calibration, DelegationLimits, Unwritten, Work, Writing};
 use unisono_session::ids;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::tool::{ApprovalRule, Contract, Rules};
 
+use crate::agents::WORST;
 use crate::rng::Rng;
 
 /// Something a client asks for, until it is acknowledged.
@@ -213,6 +217,34 @@ fn writing(rng: &mut Rng) -> Writing {
     }
 }
 
+/// None, mostly; else as much as a few calls need, and now and then as much time.
+fn caps(rng: &mut Rng) -> TurnCaps {
+    if rng.percent(50) {
+        return TurnCaps::default();
+    }
+    let calls = |rng: &mut Rng| WORST * (1 + rng.below(12) as u64);
+    let timed = rng.percent(15);
+    TurnCaps {
+        turn: Caps {
+            tokens: Some(Tokens(calls(rng))),
+            cost: rng
+                .percent(50)
+                .then(|| Cost::from_micro_dollars(calls(rng))),
+            time_ms: timed.then(|| 100 + rng.below(2_000) as u64),
+        },
+        run: Caps {
+            tokens: rng.percent(30).then(|| Tokens(calls(rng))),
+            time_ms: (timed && rng.percent(50)).then(|| 50 + rng.below(500) as u64),
+            ..Caps::NONE
+        },
+        session: Caps {
+            tokens: rng.percent(20).then(|| Tokens(4 * calls(rng))),
+            ..Caps::NONE
+        },
+        agents: Vec::new(),
+    }
+}
+
 fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
     let pick = |rng: &mut Rng| agents()[rng.below(agents().len())].clone();
     let delegates = (0..rng.below(4)).map(|index| Assignment {
@@ -261,6 +293,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         calibrations: calibrations(rng),
         delegation,
         rules: Arc::new(rules),
+        caps: caps(rng),
     }
 }
 

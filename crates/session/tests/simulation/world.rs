@@ -1,10 +1,11 @@
 //! The shell around a machine: a journal, workers, a clock and clients, all of them fakes driven
 //! by one generator.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use unisono_context::{Digest, RunId, Timestamp, Tokens, TurnId};
 use unisono_session::brief::ToolJob;
+use unisono_session::budget::{Ask, Verdict};
 use unisono_session::event::{Event, RequestKey};
 use unisono_session::machine::{AttemptEnd, Reaction};
 use unisono_session::run::calls::{Calling, Decision, Output, Status};
@@ -55,6 +56,12 @@ enum Task {
     },
     /// A call that is on its way to its tool.
     Tool(ToolJob),
+    /// Would ask its model: set aside with so many events; none: not yet.
+    Asking {
+        agent: Agent,
+        ask: Ask,
+        granted: Option<usize>,
+    },
     /// Never answers by itself.
     Hung(Agent),
     Wake(Timestamp),
@@ -154,7 +161,7 @@ impl World {
             return self.step_in_order(unsynced);
         }
         let durable = self.journal.durable();
-        let active = |task: &Task| is_active(task, durable);
+        let active = |task: &Task| is_active(task, durable) && !self.waits(task);
         let tasks: Vec<usize> = (0..self.tasks.len())
             .filter(|at| active(&self.tasks[*at]))
             .collect();
@@ -216,7 +223,8 @@ impl World {
             _ => 0,
         };
         let durable = self.journal.durable();
-        let active = (0..self.tasks.len()).filter(|at| is_active(&self.tasks[*at], durable));
+        let active = (0..self.tasks.len())
+            .filter(|at| is_active(&self.tasks[*at], durable) && !self.waits(&self.tasks[*at]));
         match active.min_by_key(|at| rank(&self.tasks[*at])) {
             Some(task) => {
                 let task = self.tasks.remove(task);
@@ -244,6 +252,70 @@ impl World {
             {
                 ended.get_or_insert(seq);
             }
+        }
+    }
+
+    /// Whether a call waits for others that are under way.
+    fn waits(&self, task: &Task) -> bool {
+        let Task::Asking {
+            agent,
+            ask,
+            granted: None,
+        } = task
+        else {
+            return false;
+        };
+        matches!(self.afford(agent, ask), Some(Verdict::Waits(_)))
+    }
+
+    fn afford(&self, agent: &Agent, ask: &Ask) -> Option<Verdict> {
+        let waiting = self.tasks.iter().filter_map(|task| match task {
+            Task::Asking {
+                agent,
+                granted: None,
+                ..
+            } => Some(agent.brief.run),
+            _ => None,
+        });
+        let waiting: BTreeSet<RunId> = waiting.collect();
+        let waits = |run| waiting.contains(&run);
+        let of = (agent.brief.run, agent.brief.attempt);
+        self.machine.state().afford(of, ask, waits, self.clock)
+    }
+
+    fn asks(&mut self, mut agent: Agent, mut ask: Ask) {
+        let (run, attempt) = (agent.brief.run, agent.brief.attempt);
+        match self.afford(&agent, &ask) {
+            Some(Verdict::Granted(reservation)) => {
+                ask.short = reservation.wrap_up;
+                let input = Input::Reserve {
+                    run,
+                    attempt,
+                    ask: ask.clone(),
+                };
+                self.tasks.push(Task::Asking {
+                    agent,
+                    ask,
+                    granted: None,
+                });
+                let at = self.tasks.len() - 1;
+                self.feed(input);
+                let written = self.journal.len();
+                if let Some(Task::Asking { granted, .. }) = self.tasks.get_mut(at) {
+                    *granted = Some(written);
+                }
+            }
+            Some(Verdict::Waits(_)) => self.tasks.push(Task::Asking {
+                agent,
+                ask,
+                granted: None,
+            }),
+            Some(Verdict::Refused(_)) => {
+                agent.refused();
+                self.tasks.push(Task::Agent(agent));
+            }
+            // Its attempt is not under way any more.
+            None => {}
         }
     }
 
@@ -370,6 +442,7 @@ impl World {
         }
         ledger::same_work(self.machine.state(), &self.folded);
         ledger::no_orphans(self.machine.state());
+        self.ledger.within_budgets(self.machine.state());
         if matches!(self.crash, Crash::AtEvent(kept) if kept <= self.journal.len()) {
             // What was taken but not answered is asked for again, this call included.
             return;
@@ -418,7 +491,8 @@ impl World {
             }
             Effect::Dispatch(brief) => {
                 self.ledger.dispatches(&brief, durable, &self.folded);
-                let agent = Agent::new(*brief, &mut self.rng, trouble);
+                let bounded = self.machine.state().is_bounded(brief.run);
+                let agent = Agent::new(*brief, bounded, &mut self.rng, trouble);
                 self.tasks.push(if agent.hangs() {
                     Task::Hung(agent)
                 } else {
@@ -449,7 +523,9 @@ impl World {
         let late = self.rng.percent(50);
         self.tasks.retain(|task| match task {
             Task::Agent(agent) => agent.brief.run != run || late,
-            Task::Hung(agent) | Task::Waiting { agent, .. } => agent.brief.run != run,
+            Task::Hung(agent) | Task::Waiting { agent, .. } | Task::Asking { agent, .. } => {
+                agent.brief.run != run
+            }
             _ => true,
         });
     }
@@ -487,6 +563,17 @@ impl World {
                 let call = job.place;
                 let answer = Input::ToolEnded { call, output };
                 self.tasks.push(Task::Answer(answer));
+            }
+            Task::Asking {
+                agent,
+                ask,
+                granted: None,
+            } => self.asks(agent, ask),
+            Task::Asking { mut agent, ask, .. } => {
+                let tree = self.machine.state().budget();
+                let reserved = tree.reserved(agent.brief.run, ask.call);
+                agent.may_ask(reserved.is_some_and(|of| of.wrap_up.is_some()));
+                self.tasks.push(Task::Agent(agent));
             }
             Task::Waiting {
                 mut agent,
@@ -534,6 +621,7 @@ impl World {
                     });
                 }
             }
+            Move::Ask(ask) => self.asks(agent, ask),
             Move::Done => {}
         }
     }
@@ -572,6 +660,7 @@ fn is_active(task: &Task, durable: usize) -> bool {
     match task {
         Task::Hung(_) => false,
         Task::Waiting { ended, .. } => ended.is_some_and(|seq| seq <= durable),
+        Task::Asking { granted, .. } => granted.is_none_or(|seq| seq <= durable),
         Task::Answer(_) | Task::Agent(_) | Task::Tool(_) | Task::Wake(_) => true,
     }
 }

@@ -194,18 +194,64 @@ fn a_provider_that_is_left_alone_is_waited_for() {
 }
 
 #[test]
-fn causes_that_no_attempt_can_change_are_final() {
-    for cause in Cause::ALL {
+fn each_cause_has_its_policy_and_every_run_ends_in_a_recorded_state() {
+    // Whether an attempt that failed so is followed by another one, after a pause.
+    let table = [
+        (Cause::Panic, true),
+        (Cause::Timeout, true),
+        (Cause::Stuck, true),
+        (Cause::Exit, true),
+        (Cause::BadOutput, true),
+        (Cause::Model, true),
+        (Cause::Busy, true),
+        (Cause::Unavailable, true),
+        (Cause::Spawn, false),
+        (Cause::BadInput, false),
+        (Cause::SnapshotMismatch, false),
+        (Cause::Rejected, false),
+        (Cause::Overflow, false),
+        (Cause::Refused, false),
+        (Cause::Budget, false),
+    ];
+    assert!(
+        Cause::ALL
+            .iter()
+            .all(|of| table.iter().any(|row| row.0 == *of))
+    );
+    for (cause, again) in table {
         let mut shell = Shell::with(2);
         let lead = Definition {
-            retries: 3,
+            retries: 1,
             ..agent("lead")
         };
         shell.accept(turn(0, team(lead, [])));
-        let brief = shell.dispatched().remove(0);
-        shell.fail(&brief, cause);
-        let open = shell.state().turn(turn_id(0)).is_some();
-        assert_eq!(open, cause.is_retryable(), "{}", cause.code());
+        let first = shell.dispatched().remove(0);
+        shell.fail(&first, cause);
+        let code = cause.code();
+        if again {
+            let [Effect::Wake(at)] = shell.waiting[..] else {
+                panic!("{code}: {:?}", shell.waiting);
+            };
+            let pause = at.ms_since(shell.now);
+            assert!((0..=500).contains(&pause), "{code}: {pause} ms");
+            shell.now = at;
+            shell.feed(Input::Tick).unwrap();
+            let second = shell.dispatched().remove(0);
+            assert_eq!((second.run, second.attempt), (first.run, 2), "{code}");
+            shell.fail(&second, cause);
+        }
+        assert_eq!(
+            shell.facts("run_retried").len(),
+            usize::from(again),
+            "{code}"
+        );
+        let [Fact::RunEnded { ending, .. }] = shell.facts("run_ended")[..] else {
+            panic!("{code}: it ends once");
+        };
+        let recorded = matches!(&**ending, Ending::Failed { cause: of, .. } if *of == cause);
+        assert!(recorded, "{code}: {ending:?}");
+        assert!(shell.state().turn(turn_id(0)).is_none(), "{code}");
+        failed_with(&shell, "lead_failed");
     }
 }
 

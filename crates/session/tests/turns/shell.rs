@@ -326,6 +326,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         calibrations: Vec::new(),
         delegation: Default::default(),
         rules: Default::default(),
+        caps: Default::default(),
     }
 }
 

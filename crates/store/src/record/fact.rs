@@ -8,6 +8,7 @@ use unisono_session::event;
 
 use super::Invalid;
 use super::agent::Definition;
+use super::budget::{Amount, Reservation, TurnCaps};
 use super::checkpoint::Checkpoint;
 use super::compaction::Plan;
 use super::message::NewMessage;
@@ -184,6 +185,20 @@ pub(super) enum Fact {
         turn: u128,
         calibration: Calibration,
     },
+    Capped {
+        turn: u128,
+        caps: Box<TurnCaps>,
+    },
+    Reserved {
+        run: u128,
+        reservation: Reservation,
+    },
+    CallSettled {
+        run: u128,
+        call: u32,
+        used: Amount,
+        told: bool,
+    },
 }
 
 impl Fact {
@@ -198,6 +213,7 @@ impl Fact {
             Self::ToolEnded { .. } | Self::ToolInDoubt { .. } | Self::ToolDecided { .. } => 3,
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),
+            Self::Capped { .. } | Self::Reserved { .. } | Self::CallSettled { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,

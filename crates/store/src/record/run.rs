@@ -25,6 +25,8 @@ codes!(
         Rejected,
         Overflow,
         Refused,
+        Budget,
+        Stuck,
     }
 );
 

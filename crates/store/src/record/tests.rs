@@ -69,6 +69,9 @@ facts![
     ToolEnded,
     ToolInDoubt,
     ToolDecided,
+    Capped,
+    Reserved,
+    CallSettled,
 ];
 
 /// As the last event of an append, with two turns open.

@@ -1,7 +1,9 @@
 //! `unisono sessions show`.
 
 use serde_json::{Value, json};
+use unisono_runtime::clock;
 use unisono_session::State;
+use unisono_session::budget::Left;
 
 use crate::app::App;
 use crate::live::open;
@@ -11,7 +13,8 @@ use crate::{show, topics};
 const HELP: &str = "\
 JSON: session, title, system, labels, events, messages, branches [{name, head, messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
-turns [{turn, outcome, answer_message}].";
+turns [{turn, outcome, answer_message}],
+budgets [{level, resource, cap, spent, set_aside, left}] in dollars, tokens or seconds.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -48,6 +51,12 @@ fn branches(state: &State) -> Vec<(&str, String, u32)> {
         .collect()
 }
 
+/// How the bounds of the session stand, and those of its oldest open turn.
+fn budgets(state: &State) -> Vec<Left> {
+    let turn = state.open_turns().next().map(|turn| turn.accepted.id);
+    state.budgets(turn, clock::now())
+}
+
 fn text(app: &App, state: &State, id: &str) -> String {
     let paint = app.out.paint;
     let field =
@@ -71,6 +80,9 @@ fn text(app: &App, state: &State, id: &str) -> String {
         .iter()
         .map(|(key, value)| format!("{key}={value}"));
     out += &field("labels", labels.collect::<Vec<_>>().join("  "));
+    for budget in budgets(state) {
+        out += &field("budget", budget.to_string());
+    }
     let open = state.open_turns().count();
     let ended = state.ended_turns().count();
     out += &field("turns", format!("{ended} ended, {open} open"));
@@ -107,6 +119,7 @@ fn json(state: &State, id: &str) -> Value {
         "messages": state.tree().len(),
         "branches": branches.collect::<Vec<_>>(),
         "checkpoints": state.checkpoints().iter().len(),
+        "budgets": budgets(state).iter().map(show::budget).collect::<Vec<_>>(),
         "open_turns": open.collect::<Vec<_>>(),
         "open_runs": open::list(state),
         "turns": turns.collect::<Vec<_>>(),

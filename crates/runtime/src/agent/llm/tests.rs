@@ -4,7 +4,8 @@ use unisono_context::Tokens;
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{Class, Exchange, Models};
 use unisono_session::agent::{ContextMode, Kind};
-use unisono_session::machine::DelegateCall;
+use unisono_session::machine::{CallEnd, DelegateCall};
+use unisono_session::run::ToolCall;
 
 use super::*;
 use crate::agent::fixture::{Attempt, definition, task};
@@ -562,6 +563,107 @@ async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
     let says = "context_overflow: model scripted: context_overflow; \
                 its window was taken for 128000 tokens";
     assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+}
+
+/// An attempt whose calls are set aside first, answered so.
+fn bounded(answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>) -> Attempt {
+    let mut attempt = attempt();
+    attempt.bounded = true;
+    attempt.session.budget(answers);
+    attempt
+}
+
+const SPENT: &str = "budget_exceeded: the turn's budget of 100 tokens has 7 left";
+
+#[tokio::test]
+async fn a_bounded_call_is_asked_for_at_its_worst_and_settled_by_its_step() {
+    let attempt = bounded([Ok(None), Ok(None)]);
+    let model = Scripted::new([Act::call(&[("recall", r#"{"n":2}"#)]), Act::say("done")]);
+    run(&attempt, &model).await.unwrap();
+    let (asked, settled) = attempt.session.calls();
+    let numbers: Vec<u32> = asked.iter().map(|ask| ask.call).collect();
+    assert_eq!(numbers, [1, 2]);
+    // A token a byte: persona, task and the longest output at least.
+    assert!(asked[0].tokens > Tokens(4_096 + 40), "{asked:?}");
+    let (last, _) = asked[0].last.unwrap();
+    assert!(
+        last >= asked[1].tokens,
+        "the call after it was foreseen: {asked:?}"
+    );
+    assert_eq!(settled, []);
+}
+
+#[tokio::test]
+async fn the_last_call_of_a_budget_runs_no_tools_and_is_partial() {
+    for (reply, expected) in [
+        (Act::say("so far, nothing"), "so far, nothing"),
+        (Act::call(&[("recall", r#"{"n":2}"#)]), "first thoughts"),
+    ] {
+        let attempt = bounded([Ok(None), Ok(Some(SPENT.into()))]);
+        let first = match Act::call(&[("recall", r#"{"n":1}"#)]) {
+            Act::Reply(reply) => Act::Reply(Reply {
+                text: "first thoughts".into(),
+                ..reply
+            }),
+            other => other,
+        };
+        let model = Scripted::new([first, reply]);
+        let answer = run(&attempt, &model).await.unwrap();
+        assert_eq!(&*answer.text, expected);
+        assert_eq!(answer.partial.as_deref(), Some(SPENT));
+        let requests = model.requests();
+        assert_eq!(requests[1].wrap_up.as_deref(), Some(SPENT));
+        assert_eq!(
+            attempt.session.steps().len(),
+            2,
+            "the last reply is no step"
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_even_a_last_call_what_was_said_is_the_result() {
+    let refused = || Err(Failure::new(Cause::Budget, SPENT));
+    let attempt = bounded([refused()]);
+    let model = Scripted::new([]);
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert_eq!((failure.cause, &*failure.reason), (Cause::Budget, SPENT));
+    assert_eq!(model.requests().len(), 0);
+
+    let mut attempt = bounded([refused()]);
+    let said = Reply {
+        text: "the key is under the mat".into(),
+        usage: Usage::free(Tokens(9), Tokens(1)),
+        ..Reply::default()
+    };
+    attempt.steps = vec![
+        Arc::new(Step::Model(Reply {
+            calls: vec![ToolCall {
+                id: "1".into(),
+                name: "recall".into(),
+                arguments: "{}".into(),
+            }],
+            ..said
+        })),
+        Arc::new(Step::Tools(Vec::new())),
+    ];
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!(&*answer.text, "the key is under the mat");
+    assert_eq!(answer.partial.as_deref(), Some(SPENT));
+    assert_eq!(answer.usage.input, Tokens(9));
+}
+
+#[tokio::test]
+async fn a_call_that_fails_is_settled_by_what_the_provider_did_with_it() {
+    for (class, end) in [
+        (Class::Unauthorised, CallEnd::Unsent),
+        (Class::IncompleteStream, CallEnd::Lost),
+    ] {
+        let attempt = bounded([Ok(None)]);
+        let model = Scripted::new([Act::FailAs(class)]);
+        run(&attempt, &model).await.unwrap_err();
+        assert_eq!(attempt.session.calls().1, [(1, end)], "{class:?}");
+    }
 }
 
 #[tokio::test]

@@ -176,6 +176,25 @@ impl TryFrom<Fact> for event::Fact {
                 decided: decided.into_iter().map(Into::into).collect(),
                 sealed: message_ids(sealed),
             },
+            Fact::Capped { turn, caps } => Self::Capped {
+                turn: TurnId::from_u128(turn),
+                caps: Box::new((*caps).into()),
+            },
+            Fact::Reserved { run, reservation } => Self::Reserved {
+                run: RunId::from_u128(run),
+                reservation: reservation.into(),
+            },
+            Fact::CallSettled {
+                run,
+                call,
+                used,
+                told,
+            } => Self::CallSettled {
+                run: RunId::from_u128(run),
+                call,
+                used: used.into(),
+                told,
+            },
             Fact::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: TurnId::from_u128(turn),
                 outcome: outcome.into(),

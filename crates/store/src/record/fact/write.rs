@@ -169,6 +169,25 @@ impl TryFrom<&event::Fact> for Fact {
                 decided: decided.iter().map(DecidedTopics::from).collect(),
                 sealed: message_ids(sealed),
             },
+            Decided::Capped { turn, caps } => Self::Capped {
+                turn: turn.as_u128(),
+                caps: Box::new((&**caps).into()),
+            },
+            Decided::Reserved { run, reservation } => Self::Reserved {
+                run: run.as_u128(),
+                reservation: reservation.into(),
+            },
+            Decided::CallSettled {
+                run,
+                call,
+                used,
+                told,
+            } => Self::CallSettled {
+                run: run.as_u128(),
+                call: *call,
+                used: (*used).into(),
+                told: *told,
+            },
             Decided::TurnEnded { turn, outcome } => Self::TurnEnded {
                 turn: turn.as_u128(),
                 outcome: outcome.into(),

@@ -31,11 +31,13 @@ use unisono_session::event::{
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
+mod budgets;
 mod compaction;
 mod conversation;
 mod runs;
 mod tools;
 
+use budgets::*;
 use compaction::*;
 use conversation::*;
 use runs::*;
@@ -269,6 +271,29 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .prop_map(|(turn, name, request)| Fact::TurnKeyed {
                     turn,
                     key: RequestKey { name, request },
+                })
+                .boxed(),
+        ),
+        (
+            "Capped",
+            (turn_id(), turn_caps())
+                .prop_map(|(turn, caps)| Fact::Capped { turn, caps })
+                .boxed(),
+        ),
+        (
+            "Reserved",
+            (id(RunId::from_u128), reservation())
+                .prop_map(|(run, reservation)| Fact::Reserved { run, reservation })
+                .boxed(),
+        ),
+        (
+            "CallSettled",
+            (id(RunId::from_u128), any::<u32>(), amount(), any::<bool>())
+                .prop_map(|(run, call, used, told)| Fact::CallSettled {
+                    run,
+                    call,
+                    used,
+                    told,
                 })
                 .boxed(),
         ),

@@ -105,6 +105,8 @@ fn codes_are_positions_in_these_lists() {
         Cause::Rejected,
         Cause::Overflow,
         Cause::Refused,
+        Cause::Budget,
+        Cause::Stuck,
     ]);
     assert_codes::<tool::Contract, _>(Contract::ALL);
     assert_codes::<run::Stop, _>([Stop::Complete, Stop::CutOff, Stop::Refused]);

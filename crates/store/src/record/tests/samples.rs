@@ -27,6 +27,7 @@ use unisono_session::event::{
 };
 use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
 
+mod budgets;
 mod compaction;
 mod parts;
 mod tools;
@@ -56,6 +57,7 @@ const DIGEST: Digest = Digest([0x3C; 32]);
 pub(super) fn all() -> Vec<(&'static str, Event)> {
     let mut facts = session_facts();
     facts.extend(turn_facts());
+    facts.extend(budgets::facts());
     facts.extend(compaction::facts());
     facts.extend(run_facts());
     facts.extend(tools::tool_facts());

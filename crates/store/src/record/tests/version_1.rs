@@ -80,11 +80,13 @@ fn usage(usage: Usage) -> Usage {
 }
 
 fn ended(ending: &Ending) -> Ending {
-    const NEW: [Cause; 4] = [
+    const NEW: [Cause; 6] = [
         Cause::Unavailable,
         Cause::Rejected,
         Cause::Overflow,
         Cause::Refused,
+        Cause::Budget,
+        Cause::Stuck,
     ];
     match ending.clone() {
         Ending::Finished {

@@ -37,6 +37,9 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::ToolEnded { .. }
         | Fact::ToolInDoubt { .. }
         | Fact::ToolDecided { .. }
+        | Fact::Capped { .. }
+        | Fact::Reserved { .. }
+        | Fact::CallSettled { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..

@@ -103,6 +103,9 @@ impl From<v2::Fact> for Fact {
             | v2::Fact::TopicsImported { .. }
             | v2::Fact::Measured { .. }
             | v2::Fact::TurnKeyed { .. }
+            | v2::Fact::Capped { .. }
+            | v2::Fact::Reserved { .. }
+            | v2::Fact::CallSettled { .. }
             | v2::Fact::Pinned { .. }
             | v2::Fact::Unpinned { .. }
             | v2::Fact::Restored { .. }
@@ -242,7 +245,9 @@ impl From<run2::Cause> for run::Cause {
             | run2::Cause::Unavailable
             | run2::Cause::Rejected
             | run2::Cause::Overflow
-            | run2::Cause::Refused => Self::Model,
+            | run2::Cause::Refused
+            | run2::Cause::Budget
+            | run2::Cause::Stuck => Self::Model,
         }
     }
 }

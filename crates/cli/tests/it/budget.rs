@@ -1,0 +1,270 @@
+//! Budgets of the real program, asked of a provider with real prices.
+
+use std::time::Duration;
+
+use unisono_context::Cost;
+use unisono_context::checkpoint::Writer;
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Pace, Script, Usage, block_on};
+use unisono_session::budget::Amount;
+use unisono_session::{Event, Fact, State, ids};
+
+use crate::support::{Done, Going, Place, example, finish};
+
+const MODEL: &str = "openai/gpt-4o";
+
+fn place(provider: &FakeProvider, more: &str) -> Place {
+    Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n{more}",
+        provider.url()
+    ))
+}
+
+fn answering() -> FakeProvider {
+    let used = Usage {
+        input: 3_000,
+        output: 7,
+        ..Usage::default()
+    };
+    FakeProvider::builder()
+        .script(Script::always(Answer::text("All is well.").usage(used)))
+        .start_on_thread()
+}
+
+fn run(place: &Place, more: &[&str]) -> Done {
+    let file = example();
+    let args = [
+        &["run", &file, "--agents", "risks,facts,actions", "--json"],
+        more,
+    ]
+    .concat();
+    let mut command = place.command(&args);
+    command.env("TEST_KEY", "sk-test");
+    finish(command.spawn().unwrap(), &args)
+}
+
+/// What is spent and set aside after all events.
+fn in_use(events: &[Event]) -> (Amount, Amount) {
+    let state = State::from_events(events).unwrap();
+    let account = state.budget().session();
+    (account.spent, account.open + account.kept)
+}
+
+#[test]
+fn a_budget_of_one_call_at_a_time_is_enough_for_all_of_them() {
+    let provider = answering();
+    let place = place(&provider, "");
+    // A call may cost up to about $0.18, and as much again is kept for a last one.
+    let done = run(&place, &["--model", MODEL, "--max-cost", "0.5"]).expect(0);
+    let report = done.json();
+    assert_eq!(report["outcome"], "answered");
+    assert_eq!(provider.request_count(), 4);
+    assert_eq!(
+        provider.max_in_flight(),
+        1,
+        "two did not fit beside each other"
+    );
+    let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
+    assert_eq!(set_aside, Amount::ZERO);
+    // 3,000 tokens at $2.50 and 7 at $10 a million, four times.
+    assert_eq!(spent.cost, Cost::from_micro_dollars(4 * 7_570));
+    let left = &report["budgets"][0];
+    assert_eq!(
+        (&left["level"], &left["resource"]),
+        (&"turn".into(), &"cost".into())
+    );
+    assert_eq!(
+        (&left["cap"], &left["set_aside"]),
+        (&0.5.into(), &0.0.into())
+    );
+    let amount = |name: &str| left[name].as_f64().unwrap();
+    assert!((amount("spent") - 0.03028).abs() < 1e-9, "{left}");
+    assert!((amount("left") - 0.46972).abs() < 1e-9, "{left}");
+}
+
+#[test]
+fn a_budget_that_allows_no_call_ends_with_its_own_exit_code() {
+    let provider = answering();
+    let place = place(&provider, "[budget.turn]\nmax_cost_usd = 0.01\n");
+    let done = run(&place, &["--model", MODEL]).expect(5);
+    let done = done.says(&[
+        "budget_exceeded",
+        "the turn's budget of $0.01",
+        "--max-cost",
+    ]);
+    assert_eq!(done.json()["runs"][0]["cause"], "budget_exceeded");
+    assert_eq!(provider.request_count(), 0);
+}
+
+#[test]
+fn an_agents_own_cap_and_unknown_prices_are_named() {
+    let provider = answering();
+    let own = "[agents.risks]\nmax_cost_usd = 0.05\n";
+    let done = run(&place(&provider, own), &["--model", MODEL]).expect(5);
+    assert!(
+        done.stderr.contains("the run's budget of $0.05"),
+        "{done:#?}"
+    );
+
+    let refused = "[providers.openai-compatible]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+                   api_key_env = \"TEST_KEY\"\n";
+    run(
+        &place(&provider, refused),
+        &["--model", "openai-compatible/qwen3", "--max-cost", "1"],
+    )
+    .expect(2)
+    .says(&[
+        "openai-compatible/qwen3",
+        "is not known",
+        "budget.turn.max_cost_usd",
+    ]);
+    for bad in [
+        ["--max-cost", "-1"],
+        ["--max-tokens", "0"],
+        ["--max-cost", "much"],
+    ] {
+        run(&place(&provider, ""), &bad).expect(2);
+    }
+}
+
+#[test]
+fn what_was_under_way_when_it_was_killed_counts_and_is_not_left_set_aside() {
+    let gate = Gate::new();
+    let provider = FakeProvider::builder()
+        .script(Script::always(
+            Act::from(Answer::text("All is well.")).hold(&gate),
+        ))
+        .start_on_thread();
+    let place = place(&provider, "");
+    let file = example();
+    let args = [
+        "run",
+        &file,
+        "--agents",
+        "risks",
+        "--model",
+        MODEL,
+        "--max-cost",
+        "2",
+        "--json",
+    ];
+    let mut command = place.command(&args);
+    let going = Going::start({
+        command.env("TEST_KEY", "sk-test");
+        command
+    });
+    block_on(provider.wait_for(1));
+    going.signal("KILL");
+    assert_eq!(going.finish().code, None);
+
+    gate.open();
+    let resume = ["resume", "--json"];
+    let mut command = place.command(&resume);
+    command.env("TEST_KEY", "sk-test");
+    let report = finish(command.spawn().unwrap(), &resume).expect(0).json();
+    assert_eq!(report["outcome"], "answered");
+    let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
+    assert_eq!(set_aside, Amount::ZERO);
+    let (least, most) = (
+        Cost::from_micro_dollars(160_000),
+        Cost::from_micro_dollars(2_000_000),
+    );
+    assert!(spent.cost > least && spent.cost <= most, "{spent:?}");
+    assert_eq!(provider.request_count(), 3, "one was killed, then two");
+}
+
+#[test]
+fn what_is_left_of_the_budgets_is_shown() {
+    let provider = answering();
+    let place = place(
+        &provider,
+        "[budget.daemon]\nmax_tokens = 1_000_000\n[budget.session]\ntime = \"1h\"\n",
+    );
+    let done = run(&place, &["--model", MODEL]).expect(0);
+    let report = done.json();
+    assert_eq!(report["budgets"][0]["level"], "session");
+    let usage = place.json(&["usage"]);
+    let left = &usage["budgets"][0];
+    assert_eq!(
+        (&left["level"], &left["resource"]),
+        (&"daemon".into(), &"tokens".into())
+    );
+    let amount = |name: &str| left[name].as_f64().unwrap();
+    let all = amount("spent") + amount("set_aside") + amount("left");
+    assert!(amount("left") < 1e6 && all == 1e6, "{left}");
+    let shown = place.call(&["sessions", "show"]).expect(0).stdout;
+    assert!(
+        shown.contains("session: ") && shown.contains("of 3600 s used"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn runs_at_work_are_bounded_in_a_session_and_in_a_turn() {
+    for level in ["session", "turn"] {
+        let answer = Act::answer(Answer::text("All is well.")).pace(Pace {
+            first: Duration::from_millis(30),
+            tokens_per_second: 4_000,
+        });
+        let provider = FakeProvider::builder()
+            .script(Script::always(answer))
+            .start_on_thread();
+        let place = place(&provider, &format!("[budget.{level}]\nlive_runs = 1\n"));
+        run(&place, &["--model", MODEL]).expect(0);
+        assert_eq!(
+            (provider.request_count(), provider.max_in_flight()),
+            (4, 1),
+            "{level}"
+        );
+    }
+}
+
+#[test]
+fn a_summary_for_which_nothing_is_left_is_not_asked_for() {
+    let talk: String = (0..80)
+        .map(|n| {
+            let role = if n % 2 == 0 { "user" } else { "assistant" };
+            let said = format!("Part {n} is due on day {n}, because its supplier closes for good.");
+            format!("{{\"role\":\"{role}\",\"content\":\"{said}\"}}\n")
+        })
+        .collect();
+    for (most, requests) in [("900", 0), ("200000", 2)] {
+        let provider = FakeProvider::builder()
+            .script(Script::always(Answer::text(
+                "## Context\n- Parts have days.\n",
+            )))
+            .start_on_thread();
+        let place = Place::with_config(&format!(
+            "[models]\ndefault = \"{MODEL}\"\n\
+             [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+             [compaction]\ntrigger_tokens = 800\nsummarisers = [\"openai/gpt-4o-mini\"]\n\
+             [run]\nagents = []\n",
+            provider.url()
+        ));
+        place.write("talk.jsonl", &talk);
+        let args = ["run", "talk.jsonl", "--max-tokens", most, "--json"];
+        let mut command = place.command(&args);
+        command.env("TEST_KEY", "sk-test");
+        let done = finish(command.spawn().unwrap(), &args);
+        assert_eq!(provider.request_count(), requests, "{done:#?}");
+        let report = done.json();
+        let events = place.events(report["session"].as_str().unwrap());
+        let (_, set_aside) = in_use(&events);
+        assert_eq!(set_aside, Amount::ZERO);
+        let wrote = events.iter().find_map(|event| match &event.fact {
+            Fact::Compacted { checkpoint, .. } => Some(checkpoint.writer),
+            _ => None,
+        });
+        let by_model = requests > 0;
+        assert_eq!(wrote == Some(Writer::Model), by_model, "{wrote:?}");
+        let turn = events.iter().find_map(|event| match &event.fact {
+            Fact::TurnAccepted { turn } => Some(turn.id),
+            _ => None,
+        });
+        let summaries = ids::summaries(turn.unwrap());
+        let reserved = events
+            .iter()
+            .any(|event| matches!(event.fact, Fact::Reserved { run, .. } if run == summaries));
+        assert_eq!(reserved, by_model);
+    }
+}

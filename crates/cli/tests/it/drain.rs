@@ -1,0 +1,50 @@
+//! A daemon that is told to stop: it takes nothing new, leaves in time what does not end, and goes
+//! on with it at its next start.
+
+use std::net::TcpStream;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::http::Daemon;
+use crate::interrupted::Scene;
+use crate::support::{PATIENCE, heard, tell};
+
+#[test]
+fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
+    let scene = Scene::new();
+    let config = scene.place.path("config/unisono.toml");
+    let agents = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{agents}[server]\ndrain_seconds = 1\n")).unwrap();
+    let daemon = Daemon::start(&scene.place);
+    let made = daemon
+        .post("/v1/sessions", &json!({"title": "a talk"}))
+        .expect(201)
+        .json();
+    let id = made["session"].as_str().unwrap();
+    let task = json!({"task": "Which word?", "agents": ["waits"], "wait": false});
+    let accepted = daemon
+        .post(&format!("/v1/sessions/{id}/turns"), &task)
+        .expect(202);
+    let path = accepted.header("location").unwrap().to_owned();
+    let agent = heard(&scene.started);
+
+    let Daemon { going, address, .. } = daemon;
+    let told = Instant::now();
+    going.signal("TERM");
+    going.finish().expect(0).says(&["stopped"]);
+    assert!(told.elapsed() < PATIENCE / 2, "{:?}", told.elapsed());
+    assert!(TcpStream::connect(&address).is_err(), "nobody listens");
+    let alive = std::path::Path::new(&format!("/proc/{agent}")).exists();
+    assert!(!alive, "its program still runs");
+
+    let daemon = Daemon::start(&scene.place);
+    heard(&scene.started);
+    tell(&scene.word, "later");
+    let events = format!("/v1/sessions/{id}/events?after=0");
+    let mut events = daemon.request("GET", &events, None).expect(200).events();
+    assert!(events.any(|event| event.name == "turn_ended"));
+    let turn = daemon.get(&path).expect(200).json();
+    assert_eq!(turn["state"], "answered", "{turn}");
+    daemon.stop();
+}

@@ -1,0 +1,132 @@
+//! `[budget.…]`: what may be used, and no more.
+
+use serde::Deserialize;
+use unisono_context::{Cost, Tokens};
+use unisono_runtime::LiveRuns;
+use unisono_session::budget::Caps;
+use unisono_session::budget::house::Rules;
+
+use super::TimeText;
+
+/// The levels.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    /// All sessions together.
+    pub daemon: Daemon,
+    /// Each session.
+    pub session: Level,
+    /// Each turn.
+    pub turn: Level,
+    /// Each run.
+    pub run: Level,
+}
+
+/// The bounds of one level; none: there is none.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Level {
+    /// Dollars.
+    pub max_cost_usd: Option<f64>,
+    /// Tokens, in and out.
+    pub max_tokens: Option<u64>,
+    /// How long: `"10m"`, or seconds.
+    pub time: Option<TimeText>,
+    /// Runs at work at the same time, those that wait for others aside; of a session or a turn.
+    pub live_runs: Option<u32>,
+}
+
+/// The daemon's bounds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Daemon {
+    /// Dollars of a period.
+    pub max_cost_usd: Option<f64>,
+    /// Tokens of a period, in and out.
+    pub max_tokens: Option<u64>,
+    /// Hours of a period; none: all times are one.
+    pub period_hours: Option<u32>,
+    /// Runs at work at the same time, those that wait for others aside.
+    pub live_runs: Option<u32>,
+}
+
+/// Dollars as they are written; more than a micro-dollar's worth of digits are rounded up.
+pub fn dollars(amount: f64) -> Cost {
+    // The schema keeps it between 0 and a million.
+    Cost::from_micro_dollars((amount * 1e6 - 1e-3).ceil().max(0.0) as u64)
+}
+
+impl Level {
+    /// As a turn has them.
+    pub fn caps(&self) -> Caps {
+        Caps {
+            tokens: self.max_tokens.map(Tokens),
+            cost: self.max_cost_usd.map(dollars),
+            time_ms: self.time.as_ref().map(TimeText::ms),
+        }
+    }
+}
+
+impl Daemon {
+    /// What all sessions together may use; none where nothing is bounded.
+    pub fn rules(&self) -> Option<Rules> {
+        let caps = Caps {
+            tokens: self.max_tokens.map(Tokens),
+            cost: self.max_cost_usd.map(dollars),
+            time_ms: None,
+        };
+        (caps != Caps::NONE).then_some(Rules {
+            caps,
+            period_hours: self.period_hours,
+        })
+    }
+}
+
+impl Budget {
+    /// How many runs may be at work at one time.
+    pub fn live_runs(&self) -> LiveRuns {
+        let number =
+            |most: Option<u32>| most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        LiveRuns {
+            daemon: number(self.daemon.live_runs),
+            session: number(self.session.live_runs),
+            turn: number(self.turn.live_runs),
+        }
+    }
+
+    /// The lowest level that bounds the cost of a run, besides what its agent says itself.
+    pub fn caps_cost(&self) -> Option<&'static str> {
+        let levels = [
+            ("budget.run", self.run.max_cost_usd),
+            ("budget.turn", self.turn.max_cost_usd),
+            ("budget.session", self.session.max_cost_usd),
+            ("budget.daemon", self.daemon.max_cost_usd),
+        ];
+        let mut capped = levels.into_iter().filter(|(_, cap)| cap.is_some());
+        capped.next().map(|(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_micro_dollars_and_never_less() {
+        for (written, micros) in [
+            (0.0, 0),
+            (0.000_001, 1),
+            (0.07, 70_000),
+            (0.1 + 0.2, 300_000),
+            (1.0, 1_000_000),
+            (0.000_000_5, 1),
+            (1e6, 1_000_000_000_000),
+        ] {
+            assert_eq!(
+                dollars(written),
+                Cost::from_micro_dollars(micros),
+                "{written}"
+            );
+        }
+    }
+}

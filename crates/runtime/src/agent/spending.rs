@@ -1,0 +1,94 @@
+//! What a model call of a run may take, set aside before it is made.
+
+use std::time::Duration;
+
+use unisono_context::{Cost, Tokens};
+use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
+use unisono_session::budget::Ask;
+use unisono_session::run::{Step, tail};
+
+use super::llm::scales;
+use super::{Ctx, Failure};
+use crate::set_aside::{Call, FRAME};
+
+/// What the tools that a reply calls may answer, where the last call after it is set aside.
+const RESULTS: u64 = 4_096;
+/// A call that waits longer than this for others lends its place meanwhile.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+impl Ctx {
+    /// Sets aside what a request may take, where the run has budgets; waits for other calls where
+    /// it does not fit beside them.
+    ///
+    /// # Errors
+    /// A budget has not enough left, or the session is gone.
+    pub(super) async fn reserve(
+        &self,
+        request: &Request,
+        model: &dyn LanguageModel,
+    ) -> Result<Call, Failure> {
+        if !self.brief().bounded {
+            return Ok(Call::unbounded());
+        }
+        let (run, attempt) = (self.run(), self.attempt());
+        let number = self.next_call();
+        let ask = self.worst_case(request, model, number).await;
+        let line = self.line().clone();
+        let mut asking = line.reserve(run, attempt, ask);
+        let granted = match tokio::time::timeout(PATIENCE, &mut asking).await {
+            Ok(granted) => granted,
+            Err(_) => {
+                self.progress("waiting for its budget");
+                self.while_waiting(asking).await
+            }
+        };
+        let (wrap_up, line) = (granted?, self.line().clone());
+        let settle = move |end| line.settle(run, attempt, number, end);
+        Ok(Call::set_aside(wrap_up, settle))
+    }
+
+    async fn worst_case(&self, request: &Request, model: &dyn LanguageModel, call: u32) -> Ask {
+        let input = self.input_at_most(request).await;
+        let output = request.max_output;
+        let calls = match request.cache_warm {
+            // A request of its own writes the cache before.
+            CacheWarm::Prewarm => 2,
+            CacheWarm::Leader | CacheWarm::Off => 1,
+        };
+        let worst = |input: Tokens, calls: u64| {
+            let (input, output) = (input.times(calls), output.times(calls));
+            let cost: Option<Cost> = model.worst_cost(input, output);
+            (input + output, cost)
+        };
+        let (tokens, cost) = worst(input, calls);
+        let after = input + output + Tokens(RESULTS);
+        Ask {
+            call,
+            model: self.definition().model.clone(),
+            tokens,
+            cost,
+            last: request.wrap_up.is_none().then(|| worst(after, 1)),
+            short: None,
+        }
+    }
+
+    /// The tokens that a request has for its model, at most.
+    async fn input_at_most(&self, request: &Request) -> Tokens {
+        let (assignment, messages) = scales::assignment(request);
+        let mut texts = vec![assignment];
+        for moved in &request.exchange {
+            texts.extend(match moved {
+                Exchange::Reply(reply) => tail::countable(&Step::Model(reply.clone())),
+                Exchange::Results(results) => tail::countable(&Step::Tools(results.clone())),
+            });
+        }
+        texts.extend(request.output_schema.iter().map(ToString::to_string));
+        let messages = messages + texts.len() as u64;
+        let counted: Tokens = self.count(texts).await.into_iter().sum();
+        let brief = self.brief();
+        let around = brief.definition.limits.per_message.times(messages) + Tokens(FRAME);
+        let local = brief.context + counted + around;
+        let calibration = brief.calibration.as_ref();
+        calibration.map_or(local, |known| known.at_most(local))
+    }
+}

@@ -1,0 +1,52 @@
+//! What a request for a summary may take, set aside before it is made.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::oneshot;
+use unisono_context::Tokens;
+use unisono_model::language::{LanguageModel, Request};
+use unisono_session::budget::Ask;
+
+use super::carry_out::count;
+use super::chain::Summariser;
+use super::{Told, Work};
+use crate::agent::llm::scales;
+use crate::set_aside::{Call, FRAME};
+
+impl Work {
+    /// Sets aside what a request may take, where the turn has budgets. Waits for others where it
+    /// does not fit beside them.
+    ///
+    /// # Errors
+    /// A budget has not enough left, or the session is gone: why.
+    pub(super) async fn reserve(
+        &self,
+        summariser: &Summariser,
+        model: &dyn LanguageModel,
+        request: &Request,
+    ) -> Result<Call, Arc<str>> {
+        if !self.job.bounded {
+            return Ok(Call::unbounded());
+        }
+        let (assignment, _) = scales::assignment(request);
+        let counted = count(&self.tokenizer, vec![assignment], summariser.encoding).await?;
+        let input = summariser.bound(counted.into_iter().sum()) + Tokens(FRAME);
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let ask = Ask {
+            call,
+            model: summariser.model.clone(),
+            tokens: input + request.max_output,
+            cost: model.worst_cost(input, request.max_output),
+            last: None,
+            short: None,
+        };
+        let (reply, granted) = oneshot::channel();
+        (self.listener.0)(Told::Asks { ask, reply });
+        let granted = granted.await.map_err(|_| "the session is gone")?;
+        let wrap_up = granted.map_err(|failure| failure.reason)?;
+        let listener = self.listener.clone();
+        let settle = move |end| (listener.0)(Told::CallEnded { call, end });
+        Ok(Call::set_aside(wrap_up, settle))
+    }
+}

@@ -1,0 +1,217 @@
+//! The bounds of runs at work, of a turn, a session and the daemon: places in addition to that in
+//! the agent's own pool.
+//!
+//! Sessions are served in turn, whatever their agents. An attempt that waits for others gives its
+//! place up and takes it back before it goes on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+use unisono_context::{SessionId, TurnId};
+
+use crate::lane::{Lane, Offer};
+use crate::load::Part;
+
+/// The places; clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate(Arc<Mutex<Lane<oneshot::Sender<Permit>>>>);
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit(Option<Gate>);
+
+impl Gate {
+    /// A gate with so many places.
+    pub(crate) fn new(places: usize) -> Gate {
+        // The pools bound how many wait.
+        Gate(Arc::new(Mutex::new(Lane::new(
+            places,
+            usize::MAX,
+            Part::default(),
+        ))))
+    }
+
+    /// Waits for a place for a run of a session.
+    pub(crate) async fn enter(&self, of: SessionId) -> Permit {
+        let (free, place) = oneshot::channel();
+        let offered = self.lane().offer(of, free);
+        self.entered(matches!(offered, Offer::Start(_)), place)
+            .await
+    }
+
+    /// Waits for a place that was given up, ahead of those that had none yet.
+    pub(crate) async fn enter_again(&self) -> Permit {
+        let (free, place) = oneshot::channel();
+        let started = self.lane().take_back(free).is_some();
+        self.entered(started, place).await
+    }
+
+    async fn entered(&self, at_once: bool, place: oneshot::Receiver<Permit>) -> Permit {
+        if at_once {
+            return Permit(Some(self.clone()));
+        }
+        // Whoever is in gives its place on; the lane lives as long as this gate.
+        let given = place.await;
+        given.unwrap_or_else(|_| Permit(Some(self.clone())))
+    }
+
+    fn lane(&self) -> MutexGuard<'_, Lane<oneshot::Sender<Permit>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let Some(gate) = self.0.take() else {
+            return;
+        };
+        loop {
+            let next = gate.lane().done();
+            let Some(next) = next else { return };
+            match next.send(Permit(Some(gate.clone()))) {
+                Ok(()) => return,
+                // It has stopped waiting: the next one has it.
+                Err(mut permit) => drop(permit.0.take()),
+            }
+        }
+    }
+}
+
+/// A run's own places, which it gives up while it waits for others. Clones are of the same run;
+/// without gates it has none and needs none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stay(Arc<Mutex<Vec<Permit>>>);
+
+impl Stay {
+    /// Has a place behind each of these gates from now on, one after the other.
+    pub(crate) async fn begin(&self, gates: &[Gate], of: SessionId) {
+        for gate in gates {
+            let permit = gate.enter(of).await;
+            self.permits().push(permit);
+        }
+    }
+
+    /// Gives its places up; tells where they are had again.
+    pub(crate) fn leave(&self) -> Vec<Gate> {
+        let permits = std::mem::take(&mut *self.permits());
+        let gates = permits.iter().filter_map(|permit| permit.0.clone());
+        gates.collect()
+    }
+
+    /// Has them again.
+    pub(crate) async fn go_on(&self, gates: Vec<Gate>) {
+        for gate in gates {
+            let permit = gate.enter_again().await;
+            self.permits().push(permit);
+        }
+    }
+
+    fn permits(&self) -> MutexGuard<'_, Vec<Permit>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many runs may be at work at one time; none: as many as pools have places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveRuns {
+    /// Of all sessions.
+    pub daemon: Option<usize>,
+    /// Of each session.
+    pub session: Option<usize>,
+    /// Of each turn.
+    pub turn: Option<usize>,
+}
+
+/// The gates of a session and its open turns: passed before an attempt waits for a place in its
+/// agent's pool, so that it keeps nobody else out.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    session: Option<Gate>,
+    turns: HashMap<TurnId, Gate>,
+}
+
+impl Gates {
+    /// What an attempt of a turn has to pass, in this order.
+    pub(crate) fn of(&mut self, turn: TurnId, most: LiveRuns) -> Vec<Gate> {
+        let of_turn = most.turn.map(|most| {
+            let gate = self.turns.entry(turn).or_insert_with(|| Gate::new(most));
+            gate.clone()
+        });
+        let session = &mut self.session;
+        let of_session = most
+            .session
+            .map(|most| session.get_or_insert_with(|| Gate::new(most)).clone());
+        of_turn.into_iter().chain(of_session).collect()
+    }
+
+    /// A turn has ended.
+    pub(crate) fn ended(&mut self, turn: TurnId) {
+        self.turns.remove(&turn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    const A: SessionId = SessionId::from_u128(1);
+    const B: SessionId = SessionId::from_u128(2);
+
+    #[tokio::test]
+    async fn a_flood_of_one_session_lets_another_one_in_between() {
+        let gate = Gate::new(1);
+        let first = gate.enter(A).await;
+        let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
+        let enter = |of: SessionId, name: &'static str| {
+            let (gate, told) = (gate.clone(), told.clone());
+            async move {
+                let _permit = gate.enter(of).await;
+                told.send(name).unwrap();
+            }
+        };
+        let mut all: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
+        for _ in 0..3 {
+            all.push(Box::pin(enter(A, "flood")));
+        }
+        all.push(Box::pin(enter(B, "other")));
+        let mut going = JoinSet::new();
+        for mut one in all {
+            assert!(polled_once(&mut one).await.is_none(), "it waits");
+            going.spawn(one);
+        }
+        drop(first);
+        while going.join_next().await.is_some() {}
+        let mut names = Vec::new();
+        order.recv_many(&mut names, 4).await;
+        // The flood was there before; the other session is second.
+        assert_eq!(names, ["flood", "other", "flood", "flood"]);
+    }
+
+    /// Polls once, and gives what came of it.
+    async fn polled_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            done = future => Some(done),
+            () = std::future::ready(()) => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn who_stops_waiting_takes_no_place() {
+        let gate = Gate::new(1);
+        let first = gate.enter(A).await;
+        let mut gone = Box::pin(gate.enter(A));
+        assert!(polled_once(&mut gone).await.is_none());
+        drop(gone);
+        drop(first);
+        let again = gate.enter(B).await;
+        drop(again);
+        drop(gate.enter_again().await);
+    }
+}

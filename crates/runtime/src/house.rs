@@ -1,0 +1,381 @@
+//! The house: owns the daemon's level of the budget tree and its journal.
+//!
+//! Sessions ask it for more, and give back what they do not use, through their [`Handle`]; each
+//! answer is on disk before it is given. Where a session asks for what others hold, they are asked
+//! to give back what they do not use, and it waits for that, and while any of them frees something
+//! by itself; never for one that waits, too. At its first start it takes back what sessions held
+//! in an earlier process, from what their own journals say; when it is restarted beside sessions,
+//! they are asked. At most one request of each session waits.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use unisono_context::SessionId;
+use unisono_session::budget::house::Rules;
+use unisono_session::budget::{Amount, House, Lease, Shortage, Standing, told};
+use unisono_session::{Event, State as SessionState};
+use unisono_store::{Journal, Leases};
+
+use crate::clock;
+use crate::slot::Slot;
+
+/// How long a request waits for what others hold.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Events read at a time.
+const PAGE: usize = 4_096;
+
+/// What the house is sent.
+pub(crate) enum Msg {
+    /// Lend a session more.
+    Raise(Request, Reply),
+    /// A session gives back all it does not use.
+    Lower(Back),
+    /// Nothing more is heard of a session until it is opened again.
+    Gone(SessionId),
+    /// A request has waited long enough.
+    TooLong { session: SessionId, number: u64 },
+}
+
+type Reply = oneshot::Sender<Result<Amount, Refused>>;
+
+/// A session that needs more. From now on it holds what it uses and no more, until it is answered.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) session: SessionId,
+    /// Its number among the requests of the session.
+    pub(crate) number: u64,
+    pub(crate) standing: Standing,
+    pub(crate) needed: Amount,
+    /// Whether it is for a run that keeps something for its last call: it goes before others.
+    pub(crate) begun: bool,
+    /// As in [`Back::spending`].
+    pub(crate) spending: bool,
+    pub(crate) recall: Recall,
+}
+
+/// A session holds what it uses and no more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Back {
+    pub(crate) session: SessionId,
+    pub(crate) standing: Standing,
+    /// Whether it will free something of that without being lent more.
+    pub(crate) spending: bool,
+    /// The request it waits for: once that is answered, this is out of date.
+    pub(crate) pending: Option<u64>,
+}
+
+/// Asks a session to give back what it does not use, and to tell how it stands from then on; false
+/// where it has left memory.
+#[derive(Clone)]
+pub(crate) struct Recall(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Recall {
+    pub(crate) fn new(ask: impl Fn() -> bool + Send + Sync + 'static) -> Recall {
+        Recall(Arc::new(ask))
+    }
+}
+
+impl fmt::Debug for Recall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recall(..)")
+    }
+}
+
+/// Why nothing more is lent.
+#[derive(Clone, Debug)]
+pub(crate) enum Refused {
+    /// There is not enough left.
+    Short(Arc<str>),
+    /// It could not be written down, or nobody is there.
+    Failed(Arc<str>),
+}
+
+/// What others hold of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle(pub(crate) Slot<Msg>);
+
+impl Handle {
+    /// Has a session's ceiling raised, and gives the new one. Sent at once, answered later.
+    pub(crate) fn raise(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Amount, Refused>> + Send + use<> {
+        let (reply, answer) = oneshot::channel();
+        // Where nobody is there, the reply is dropped.
+        let _ = self.0.send_now(Msg::Raise(request, reply));
+        async {
+            let gone = || Refused::Failed("the daemon's budget is not to be had".into());
+            answer.await.unwrap_or_else(|_| Err(gone()))
+        }
+    }
+
+    /// Has it lowered to what is used. A house that is being started again asks for it by itself.
+    pub(crate) fn lower(&self, back: Back) {
+        let _ = self.0.send_now(Msg::Lower(back));
+    }
+
+    /// Tells that nothing more is heard of a session.
+    pub(crate) fn gone(&self, session: SessionId) {
+        let _ = self.0.send_now(Msg::Gone(session));
+    }
+}
+
+/// What the house is made of.
+pub(crate) struct Args {
+    pub(crate) journal: Journal,
+    pub(crate) rules: Rules,
+    /// Whether sessions are in memory that may hold something.
+    pub(crate) again: bool,
+}
+
+/// The actor.
+pub(crate) struct Keeper;
+
+pub(crate) struct State {
+    rules: Rules,
+    leases: Leases,
+    house: House,
+    waiting: Vec<(Request, Reply)>,
+    /// Sessions that hold something which may come back, and how to ask for it.
+    holders: HashMap<SessionId, (Recall, Known)>,
+}
+
+/// What is known of a session that holds something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// Nothing since it was answered last.
+    Nothing,
+    /// It was asked, and has not answered.
+    Asked,
+    /// It will free something by itself, and tells when it does.
+    Spending,
+}
+
+impl State {
+    async fn on_raise(&mut self, myself: &ActorRef<Msg>, request: Request, reply: Reply) {
+        let (session, number, standing) = (request.session, request.number, request.standing);
+        self.holds(&request);
+        self.waiting.retain(|(waits, _)| waits.session != session);
+        self.waiting.push((request, reply));
+        self.lower(session, standing).await;
+        self.serve().await;
+        if self.waiting(session, number).is_some() {
+            let myself = myself.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                // The tree may have been stopped meanwhile.
+                let _ = myself.send_message(Msg::TooLong { session, number });
+            });
+        }
+    }
+
+    async fn on_lower(&mut self, back: Back) {
+        let Back {
+            session,
+            standing,
+            spending,
+            pending,
+        } = back;
+        match pending {
+            Some(number) => {
+                let at = self.waiting(session, number);
+                // Once it has its answer, it tells again.
+                let Some((request, _)) = at.and_then(|at| self.waiting.get_mut(at)) else {
+                    return;
+                };
+                (request.standing, request.spending) = (standing, spending);
+            }
+            // What it asked for, it asked for in an earlier life.
+            None => self.waiting.retain(|(of, _)| of.session != session),
+        }
+        self.lower(session, standing).await;
+        if spending {
+            let known = self.holders.get_mut(&session);
+            known.into_iter().for_each(|of| of.1 = Known::Spending);
+        } else {
+            self.holders.remove(&session);
+        }
+        self.serve().await;
+    }
+
+    async fn on_gone(&mut self, session: SessionId) {
+        self.holders.remove(&session);
+        self.waiting.retain(|(of, _)| of.session != session);
+        self.serve().await;
+    }
+
+    async fn on_too_long(&mut self, session: SessionId, number: u64) {
+        let Some(at) = self.waiting(session, number) else {
+            return;
+        };
+        // Who has not answered in all this time does not.
+        self.holders.retain(|_, (_, known)| *known != Known::Asked);
+        let (request, reply) = self.waiting.remove(at);
+        let short = self.raise(&request).err().map(|short| told(&short));
+        let why = short.unwrap_or_else(|| "the daemon's budget is in use".into());
+        self.refuse(&request, reply, why);
+        self.serve().await;
+    }
+
+    fn waiting(&self, session: SessionId, number: u64) -> Option<usize> {
+        let mut all = self.waiting.iter();
+        all.position(|(of, _)| (of.session, of.number) == (session, number))
+    }
+
+    /// Answers those that wait until one has to wait on: first those whose runs have begun, else
+    /// in the order in which they came.
+    async fn serve(&mut self) {
+        while !self.waiting.is_empty() {
+            let begun = self.waiting.iter().position(|(of, _)| of.begun);
+            let (request, reply) = self.waiting.remove(begun.unwrap_or(0));
+            match self.raise(&request) {
+                Ok(lease) => {
+                    let answer = match self.keep(&[lease]).await {
+                        Ok(()) => Ok(lease.ceiling),
+                        Err(error) => Err(Refused::Failed(error.to_string().into())),
+                    };
+                    self.holds(&request);
+                    // The session may be gone.
+                    let _ = reply.send(answer);
+                }
+                Err(short) if request.spending || self.may_come_back(&request) => {
+                    tracing::debug!(session = %request.session, %short, "waits for others");
+                    // In its old place, so that the order stays.
+                    self.waiting.insert(begun.unwrap_or(0), (request, reply));
+                    return;
+                }
+                Err(short) => self.refuse(&request, reply, told(&short)),
+            }
+        }
+    }
+
+    /// It makes its last call with what it has kept, if it has.
+    fn refuse(&mut self, request: &Request, reply: Reply, why: Arc<str>) {
+        self.holds(request);
+        // The session may be gone.
+        let _ = reply.send(Err(Refused::Short(why)));
+    }
+
+    fn holds(&mut self, request: &Request) {
+        let known = (request.recall.clone(), Known::Nothing);
+        self.holders.insert(request.session, known);
+    }
+
+    /// What a session holds and does not use is free again. It is of no account whether that could
+    /// be written down: then it holds too much for a while.
+    async fn lower(&mut self, session: SessionId, standing: Standing) {
+        if let Some(lease) = self
+            .house
+            .lower(&self.rules, session, standing, clock::now())
+            && let Err(error) = self.keep(&[lease]).await
+        {
+            tracing::error!(%session, %error, "what a session gave back cannot be written down");
+        }
+    }
+
+    fn raise(&self, request: &Request) -> Result<Lease, Shortage> {
+        let amounts = (request.standing, request.needed);
+        let now = clock::now();
+        self.house.raise(&self.rules, request.session, amounts, now)
+    }
+
+    /// Whether others hold what they may give back; those of whom nothing is known are asked.
+    fn may_come_back(&mut self, request: &Request) -> bool {
+        self.holders.retain(|session, (recall, known)| {
+            if *session != request.session && *known == Known::Nothing {
+                *known = Known::Asked;
+                return (recall.0)();
+            }
+            true
+        });
+        let mut holders = self.holders.keys();
+        holders.any(|session| *session != request.session)
+    }
+
+    async fn keep(&mut self, leases: &[Lease]) -> Result<(), unisono_store::Error> {
+        self.leases.append(leases).await?;
+        leases.iter().for_each(|lease| self.house.apply(lease));
+        Ok(())
+    }
+}
+
+/// Takes back what sessions hold by what their journals say: nobody works on them now.
+async fn settle(
+    journal: &Journal,
+    rules: &Rules,
+    house: &House,
+) -> Result<Vec<Lease>, unisono_store::Error> {
+    let mut lowered = Vec::new();
+    for session in house.holders() {
+        // One that was deleted, or does not fold, has spent all it held for all that is known.
+        if let Some(standing) = standing(journal, session).await? {
+            lowered.extend(house.lower(rules, session, standing, clock::now()));
+        }
+    }
+    Ok(lowered)
+}
+
+/// What a session's journal says it has in use, if it says anything.
+async fn standing(
+    journal: &Journal,
+    session: SessionId,
+) -> Result<Option<Standing>, unisono_store::Error> {
+    let (mut state, mut next) = (SessionState::default(), 1);
+    loop {
+        let page = journal.read(session, next, PAGE).await?;
+        let Some((last, _)) = page.last() else { break };
+        next = last + 1;
+        let folds = |(_, event): &(u64, Event)| state.apply(event).is_ok();
+        if !page.iter().all(folds) {
+            return Ok(None);
+        }
+    }
+    Ok((next > 1).then(|| state.standing()))
+}
+
+impl Actor for Keeper {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Args;
+
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+        let Args {
+            journal,
+            rules,
+            again,
+        } = args;
+        let (mut leases, mut house) = Leases::open(&journal).await?;
+        if !again {
+            let lowered = settle(&journal, &rules, &house).await?;
+            leases.append(&lowered).await?;
+            lowered.iter().for_each(|lease| house.apply(lease));
+        }
+        Ok(State {
+            rules,
+            leases,
+            house,
+            waiting: Vec::new(),
+            holders: HashMap::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Msg>,
+        message: Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Raise(request, reply) => state.on_raise(&myself, request, reply).await,
+            Msg::Lower(back) => state.on_lower(back).await,
+            Msg::Gone(session) => state.on_gone(session).await,
+            Msg::TooLong { session, number } => state.on_too_long(session, number).await,
+        }
+        Ok(())
+    }
+}

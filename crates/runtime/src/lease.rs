@@ -1,0 +1,90 @@
+//! Whether an attempt makes progress: one that makes none for longer than its lease is stuck.
+//!
+//! Progress is a step, a piece of a reply, a word of the agent's own. The lease does not run while
+//! the attempt waits for what has limits of its own: other agents, tools, a model that has not
+//! begun to reply, its budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::limit::{Limit, Pause};
+
+/// A lease. Clones are of the same attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    limit: Limit,
+    signs: Arc<AtomicU64>,
+}
+
+impl Lease {
+    /// One that runs from the time it is watched.
+    pub(crate) fn new() -> Lease {
+        Lease {
+            limit: Limit::new(),
+            signs: Arc::default(),
+        }
+    }
+
+    /// The attempt gives a sign of life.
+    pub(crate) fn renew(&self) {
+        self.signs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Stops it while the attempt waits for something.
+    pub(crate) fn pause(&self) -> Pause {
+        self.renew();
+        self.limit.pause()
+    }
+
+    /// Done when there was no sign for so long, pauses aside, and before twice as long.
+    pub(crate) async fn expired(&self, length: Duration) {
+        loop {
+            let before = self.signs.load(Ordering::Relaxed);
+            self.limit.exceeded(length).await;
+            if self.signs.load(Ordering::Relaxed) == before {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What keeps a lease.
+
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_millis(40);
+
+    #[tokio::test]
+    async fn signs_of_life_and_pauses_keep_it() {
+        let lease = Lease::new();
+        let started = Instant::now();
+        let signs = async {
+            for _ in 0..4 {
+                sleep(LEASE / 4).await;
+                lease.renew();
+            }
+            let waiting = lease.pause();
+            sleep(LEASE * 3).await;
+            drop(waiting);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = lease.expired(LEASE) => {}
+            () = signs => {}
+        }
+        let kept = LEASE + LEASE * 3;
+        assert!(started.elapsed() >= kept, "{:?}", started.elapsed());
+    }
+
+    #[tokio::test]
+    async fn without_a_sign_it_is_over() {
+        let started = Instant::now();
+        Lease::new().expired(LEASE).await;
+        assert!(started.elapsed() >= LEASE);
+    }
+}

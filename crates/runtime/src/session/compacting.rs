@@ -1,0 +1,91 @@
+//! Has a compaction step carried out, and passes on what is told of it.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tokio_util::sync::CancellationToken;
+use unisono_session::brief::CompactionJob;
+use unisono_session::{Input, ids};
+
+use crate::compactor::{self, Told};
+
+use super::effects::feed;
+use super::purse::Asking;
+use super::{Args, Live, Msg, Progress};
+
+pub(super) fn compact(
+    args: &Args,
+    live: &mut Live,
+    myself: &ActorRef<Msg>,
+    mut job: CompactionJob,
+) {
+    let (compactor, myself) = (args.compactor.clone(), myself.clone());
+    let cancelled = CancellationToken::new();
+    job.bounded |= args.house.is_some();
+    let listener = listener(&job, args, &myself);
+    live.compactions
+        .insert(job.turn, cancelled.clone().drop_guard());
+    tokio::spawn(async move {
+        let (turn, step) = (job.turn, job.step);
+        // Whoever stops waiting for the compactor's answer stops its work.
+        let Some(end) = cancelled
+            .run_until_cancelled(compactor.carry_out(job, listener))
+            .await
+        else {
+            return;
+        };
+        let input = match end {
+            Ok(result) => Input::StepDone { turn, step, result },
+            Err(compactor::Failure { reason, again }) => Input::StepFailed {
+                turn,
+                step,
+                reason,
+                again,
+            },
+        };
+        feed(&myself, input);
+    });
+}
+
+/// Passes on what the compactor tells: to whoever follows the session, and to the session what is
+/// to be kept.
+fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compactor::Listener {
+    let (turn, step) = (job.turn, job.step);
+    let (progress, myself) = (args.progress.clone(), myself.clone());
+    compactor::Listener(Arc::new(move |told| {
+        let (text, trouble) = match told {
+            Told::Doing(text) => (text, false),
+            Told::Trouble(text) => (text, true),
+            Told::Used { model, usage } => {
+                return feed(&myself, Input::SummariserUsed { turn, model, usage });
+            }
+            Told::Asks { ask, reply } => {
+                let asking = Asking {
+                    run: ids::summaries(turn),
+                    attempt: step,
+                    ask,
+                    reply,
+                };
+                // A session that is gone drops the reply.
+                return drop(myself.send_message(Msg::Reserve(asking)));
+            }
+            Told::CallEnded { call, end } => {
+                let (run, attempt) = (ids::summaries(turn), step);
+                let ended = Input::Settle {
+                    run,
+                    attempt,
+                    call,
+                    end,
+                };
+                return feed(&myself, ended);
+            }
+        };
+        let told = Progress::Compaction {
+            turn,
+            text,
+            trouble,
+        };
+        // Nobody may be listening.
+        let _ = progress.send(told);
+    }))
+}

@@ -1,0 +1,110 @@
+//! A model call for which something was set aside: settled once, however it ends.
+
+use std::fmt;
+use std::sync::Arc;
+
+use unisono_model::language::{Class, Error, Stage, Usage};
+use unisono_session::machine::CallEnd;
+
+/// Tokens of a dialect's own words around what is counted, at most.
+pub(crate) const FRAME: u64 = 256;
+
+type Settle = Box<dyn FnOnce(CallEnd) + Send + Sync>;
+
+/// A call that is within its budgets. Dropped before it was told how it ended, it counts as its
+/// worst case.
+pub(crate) struct Call {
+    /// None: nothing is set aside, or that is settled.
+    settle: Option<Settle>,
+    /// Set where it is the run's last because of a budget: which one.
+    wrap_up: Option<Arc<str>>,
+}
+
+impl Call {
+    /// A call that nothing bounds.
+    pub(crate) fn unbounded() -> Call {
+        Call {
+            settle: None,
+            wrap_up: None,
+        }
+    }
+
+    /// One that was set aside; `settle` is called where it ends without a recorded reply.
+    pub(crate) fn set_aside(
+        wrap_up: Option<Arc<str>>,
+        settle: impl FnOnce(CallEnd) + Send + Sync + 'static,
+    ) -> Call {
+        Call {
+            settle: Some(Box::new(settle)),
+            wrap_up,
+        }
+    }
+
+    /// Why it is the last of its run, if a budget says so.
+    pub(crate) fn wrap_up(&self) -> Option<&Arc<str>> {
+        self.wrap_up.as_ref()
+    }
+
+    /// Its reply is recorded, which settles it.
+    pub(crate) fn recorded(mut self) -> Option<Arc<str>> {
+        self.settle = None;
+        self.wrap_up.take()
+    }
+
+    /// It has ended so.
+    pub(crate) fn ended(mut self, end: CallEnd) {
+        self.end(end);
+    }
+
+    fn end(&mut self, end: CallEnd) {
+        if let Some(settle) = self.settle.take() {
+            settle(end);
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.end(CallEnd::Lost);
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("settled", &self.settle.is_none())
+            .field("wrap_up", &self.wrap_up)
+            .finish()
+    }
+}
+
+/// What a call that failed so has to be paid for.
+pub(crate) fn paid(error: &Error) -> CallEnd {
+    match error.used {
+        Usage::NONE => unpaid(error.class),
+        used => CallEnd::Used(used),
+    }
+}
+
+const fn unpaid(class: Class) -> CallEnd {
+    match class {
+        Class::Unauthorised
+        | Class::OutOfQuota
+        | Class::UnknownModel
+        | Class::Overflow { .. }
+        | Class::BadRequest
+        | Class::RateLimited { .. }
+        | Class::Unavailable { .. }
+        | Class::Transport
+        | Class::Timeout(Stage::Connect)
+        | Class::CircuitOpen { .. }
+        | Class::Busy
+        | Class::PrefixMismatch
+        | Class::Internal => CallEnd::Unsent,
+        // The provider was at work, or done.
+        Class::Timeout(Stage::FirstByte | Stage::Idle | Stage::Total)
+        | Class::IncompleteStream
+        | Class::BadReply
+        | Class::TooLarge => CallEnd::Lost,
+    }
+}

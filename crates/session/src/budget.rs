@@ -1,0 +1,268 @@
+//! What runs may use: the budget tree, as values.
+//!
+//! ```text
+//! daemon ── leases a slice to ──► session ─┬─ turn ─┬─ run ── call, call, …
+//! (house)                                  │        └─ run
+//!                                          └─ turn
+//! ```
+//!
+//! Before each model call its worst case is set aside at every level ([`Tree::afford`]), with as
+//! much again as one last call of the same run needs; afterwards what it used is charged and the
+//! rest is free again. What is set aside and spent together never exceeds a cap. All of it
+//! follows from the session's journal, so a restart finds what was set aside as it was.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+use unisono_context::call::Usage;
+use unisono_context::cost::Cost;
+use unisono_context::{Digest, Tokens};
+
+pub mod house;
+mod left;
+mod tree;
+
+pub use house::{House, Lease, Standing};
+pub use left::Left;
+pub use tree::{Account, Ask, End, Reservation, Tree, Verdict, told};
+
+/// The code of everything that ends because a budget is used up.
+pub const EXCEEDED: &str = "budget_exceeded";
+
+/// What is used or set aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Tokens in and out.
+    pub tokens: Tokens,
+    /// What they cost.
+    pub cost: Cost,
+}
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Amount = Amount {
+        tokens: Tokens::ZERO,
+        cost: Cost::ZERO,
+    };
+
+    /// What a call used; an unknown cost adds nothing.
+    pub fn of(usage: &Usage) -> Amount {
+        Amount {
+            tokens: usage.input + usage.output,
+            cost: usage.cost.unwrap_or(Cost::ZERO),
+        }
+    }
+
+    /// The larger of each.
+    #[must_use]
+    pub fn max(self, other: Amount) -> Amount {
+        Amount {
+            tokens: self.tokens.max(other.tokens),
+            cost: self.cost.max(other.cost),
+        }
+    }
+
+    /// Whether each is within the other's.
+    pub fn is_within(self, other: Amount) -> bool {
+        self.tokens <= other.tokens && self.cost <= other.cost
+    }
+}
+
+impl Add for Amount {
+    type Output = Amount;
+
+    fn add(self, other: Amount) -> Amount {
+        Amount {
+            tokens: self.tokens + other.tokens,
+            cost: self.cost + other.cost,
+        }
+    }
+}
+
+/// What is left when a part is taken away; never less than nothing.
+impl Sub for Amount {
+    type Output = Amount;
+
+    fn sub(self, other: Amount) -> Amount {
+        Amount {
+            tokens: self.tokens.minus(other.tokens),
+            cost: Cost(self.cost.0.saturating_sub(other.cost.0)),
+        }
+    }
+}
+
+/// The most that one level may use; none: there is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// Tokens in and out, all calls together.
+    pub tokens: Option<Tokens>,
+    /// What they cost.
+    pub cost: Option<Cost>,
+    /// Milliseconds: of a run since it was opened, of a turn since it began, of a session those
+    /// of its turns together.
+    pub time_ms: Option<u64>,
+}
+
+impl Caps {
+    /// No bounds.
+    pub const NONE: Caps = Caps {
+        tokens: None,
+        cost: None,
+        time_ms: None,
+    };
+
+    /// The tighter of each.
+    #[must_use]
+    pub fn and(self, other: Caps) -> Caps {
+        fn tighter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+            match (a, b) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            }
+        }
+        Caps {
+            tokens: tighter(self.tokens, other.tokens),
+            cost: tighter(self.cost, other.cost),
+            time_ms: tighter(self.time_ms, other.time_ms),
+        }
+    }
+
+    /// What keeps a level that has so much in use from taking on more.
+    pub fn shortage(&self, level: Level, in_use: Amount, needed: Amount) -> Option<Shortage> {
+        let short = |resource, cap: u128, used: u128, needed: u128| {
+            (used.saturating_add(needed) > cap && needed > 0).then_some(Shortage {
+                level,
+                resource,
+                cap,
+                used,
+                needed,
+            })
+        };
+        let tokens = self.tokens.and_then(|cap| {
+            let (used, needed) = (in_use.tokens.0, needed.tokens.0);
+            short(Resource::Tokens, cap.0.into(), used.into(), needed.into())
+        });
+        let cost = |cap: Cost| short(Resource::Cost, cap.0, in_use.cost.0, needed.cost.0);
+        tokens.or_else(|| self.cost.and_then(cost))
+    }
+}
+
+/// The bounds a turn was accepted with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnCaps {
+    /// Of the session, from now on.
+    pub session: Caps,
+    /// Of the turn.
+    pub turn: Caps,
+    /// Of each of its runs.
+    pub run: Caps,
+    /// Of the runs of single agents besides, by the digests of their definitions.
+    pub agents: Vec<(Digest, Caps)>,
+}
+
+impl TurnCaps {
+    /// Whether nothing is bounded.
+    pub fn is_none(&self) -> bool {
+        let own = [self.session, self.turn, self.run];
+        let agents = self.agents.iter().map(|(_, caps)| *caps);
+        own.into_iter().chain(agents).all(|caps| caps == Caps::NONE)
+    }
+
+    /// The bounds of a run of that agent.
+    pub fn of_run(&self, definition: Digest) -> Caps {
+        let mut own = self.agents.iter().filter(|(of, _)| *of == definition);
+        own.next().map_or(self.run, |(_, caps)| self.run.and(*caps))
+    }
+}
+
+/// Whose budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// One agent's work on one task.
+    Run,
+    /// All work on one input.
+    Turn,
+    /// All turns of a session.
+    Session,
+    /// All sessions.
+    Daemon,
+}
+
+impl Level {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Run => "run",
+            Level::Turn => "turn",
+            Level::Session => "session",
+            Level::Daemon => "daemon",
+        }
+    }
+}
+
+impl Resource {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Resource::Tokens => "tokens",
+            Resource::Cost => "cost",
+            Resource::Time => "time",
+        }
+    }
+}
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Tokens in and out.
+    Tokens,
+    /// Money, in pico-dollars.
+    Cost,
+    /// Milliseconds.
+    Time,
+}
+
+/// A budget has not enough left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Shortage {
+    /// Whose it is.
+    pub level: Level,
+    /// Of what.
+    pub resource: Resource,
+    /// The most.
+    pub cap: u128,
+    /// What is spent or set aside.
+    pub used: u128,
+    /// What a call may take.
+    pub needed: u128,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = self.level.name();
+        match self.resource {
+            Resource::Tokens => write!(
+                f,
+                "the {level}'s budget of {} tokens has {} left, and the next call may take {}",
+                self.cap,
+                self.cap.saturating_sub(self.used),
+                self.needed
+            ),
+            Resource::Cost => write!(
+                f,
+                "the {level}'s budget of {} has {} left, and the next call may cost {}",
+                Cost(self.cap),
+                Cost(self.cap.saturating_sub(self.used)),
+                Cost(self.needed)
+            ),
+            Resource::Time => write!(
+                f,
+                "the {level}'s time of {} s is used up",
+                self.cap as f64 / 1e3
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,479 @@
+//! Budgets hold, whatever runs do and whenever they are killed.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use unisono_context::call::Usage;
+use unisono_context::cost::Cost;
+use unisono_context::{Digest, RunId, SessionId, Timestamp, Tokens, TurnId};
+
+use super::house::Rules;
+use super::*;
+
+const TURN: TurnId = TurnId::from_u128(1);
+
+fn run(n: u128) -> RunId {
+    RunId::from_u128(n)
+}
+
+fn agent() -> Digest {
+    Digest::of_bytes(b"agent")
+}
+
+fn tokens(most: u64) -> Caps {
+    Caps {
+        tokens: Some(Tokens(most)),
+        ..Caps::NONE
+    }
+}
+
+fn dollars(micros: u64) -> Caps {
+    Caps {
+        cost: Some(Cost::from_micro_dollars(micros)),
+        ..Caps::NONE
+    }
+}
+
+fn ask(call: u32, tokens: u64, last: Option<u64>) -> Ask {
+    let cost = |tokens| Some(Cost::from_micro_dollars(tokens));
+    Ask {
+        call,
+        model: "fake/model".into(),
+        tokens: Tokens(tokens),
+        cost: cost(tokens),
+        last: last.map(|last| (Tokens(last), cost(last))),
+        short: None,
+    }
+}
+
+fn used(tokens: u64) -> Usage {
+    Usage {
+        cost: Some(Cost::from_micro_dollars(tokens)),
+        ..Usage::free(Tokens(tokens), Tokens::ZERO)
+    }
+}
+
+/// A tree of one turn with these bounds and so many runs.
+fn tree(caps: TurnCaps, runs: u128) -> Tree {
+    let mut tree = Tree::default();
+    tree.cap(TURN, caps);
+    (1..=runs).for_each(|n| tree.open(TURN, run(n), agent()));
+    tree
+}
+
+fn of_turn(turn: Caps) -> TurnCaps {
+    TurnCaps {
+        turn,
+        ..TurnCaps::default()
+    }
+}
+
+/// Asks, and sets aside what is granted; in a word. Who would wait while no call is under way
+/// does not.
+fn reserve(tree: &mut Tree, of: u128, ask: &Ask) -> String {
+    let mut ask = ask.clone();
+    let verdict = loop {
+        match tree.afford(run(of), &ask) {
+            Verdict::Waits(short) if tree.turn(TURN).unwrap().open == Amount::ZERO => {
+                if ask.short.replace(told(&short)).is_some() {
+                    break Verdict::Refused(told(&short));
+                }
+            }
+            verdict => break verdict,
+        }
+    };
+    match verdict {
+        Verdict::Granted(reservation) => {
+            tree.reserve(run(of), &reservation);
+            match reservation.wrap_up {
+                None => "granted".to_owned(),
+                Some(why) => format!("last: {why}"),
+            }
+        }
+        Verdict::Waits(short) => format!("waits for the {}", short.level.name()),
+        Verdict::Refused(why) => why.to_string(),
+    }
+}
+
+#[test]
+fn a_call_is_granted_waits_or_is_the_last() {
+    let mut tree = tree(of_turn(tokens(100)), 3);
+    assert_eq!(reserve(&mut tree, 1, &ask(1, 40, Some(20))), "granted");
+    assert_eq!(
+        reserve(&mut tree, 2, &ask(1, 40, Some(20))),
+        "waits for the turn",
+        "60 of 100 are set aside"
+    );
+    tree.replied(run(1), &used(30));
+    assert_eq!(tree.turn(TURN).unwrap().in_use().tokens, Tokens(50));
+    assert_eq!(reserve(&mut tree, 2, &ask(1, 30, Some(20))), "granted");
+    tree.replied(run(2), &used(30));
+    assert_eq!(
+        reserve(&mut tree, 1, &ask(2, 20, Some(10))),
+        "last: budget_exceeded: the turn's budget of 100 tokens has 20 left, and the next call \
+         may take 30",
+        "its own was kept for it"
+    );
+    assert_eq!(
+        reserve(&mut tree, 3, &ask(1, 10, Some(10))),
+        "waits for the turn"
+    );
+    tree.end(run(1), End::Finished(&used(50)));
+    assert_eq!(
+        reserve(&mut tree, 3, &ask(1, 10, Some(10))),
+        "budget_exceeded: the turn's budget of 100 tokens has 0 left, and the next call may take 10"
+    );
+    assert_eq!(
+        reserve(&mut tree, 2, &ask(2, 20, Some(10))),
+        "last: budget_exceeded: the turn's budget of 100 tokens has 20 left, and the next call \
+         may take 30"
+    );
+    tree.end(run(2), End::Finished(&used(45)));
+    let left = *tree.turn(TURN).unwrap();
+    assert_eq!(
+        (left.spent.tokens, left.open, left.kept),
+        (Tokens(95), Amount::ZERO, Amount::ZERO)
+    );
+}
+
+#[test]
+fn every_level_counts_and_the_tightest_is_named() {
+    let caps = TurnCaps {
+        session: tokens(1_000),
+        turn: tokens(500),
+        run: tokens(300),
+        agents: vec![(agent(), tokens(100))],
+    };
+    let mut tree = tree(caps, 2);
+    let told = reserve(&mut tree, 1, &ask(1, 101, None));
+    assert_eq!(
+        told,
+        "budget_exceeded: the run's budget of 100 tokens has 100 left, and the next call may \
+         take 101"
+    );
+    assert_eq!(reserve(&mut tree, 1, &ask(1, 100, None)), "granted");
+    tree.end(run(1), End::Finished(&used(90)));
+    tree.end_turn(TURN, 5);
+    let next = TurnId::from_u128(2);
+    tree.cap(
+        next,
+        TurnCaps {
+            session: tokens(150),
+            ..TurnCaps::default()
+        },
+    );
+    tree.open(next, run(9), agent());
+    assert_eq!(
+        reserve(&mut tree, 9, &ask(1, 61, None)),
+        "budget_exceeded: the session's budget of 150 tokens has 60 left, and the next call may \
+         take 61"
+    );
+}
+
+#[test]
+fn a_cap_of_the_cost_refuses_a_model_without_a_price() {
+    let unpriced = Ask {
+        cost: None,
+        ..ask(1, 10, None)
+    };
+    let mut capped = tree(of_turn(dollars(1_000)), 1);
+    assert_eq!(
+        reserve(&mut capped, 1, &unpriced),
+        "budget_exceeded: the price of model fake/model is not known, and the turn's budget caps \
+         the cost; give it a price in models.toml, or take the cap away"
+    );
+    let mut by_tokens = tree(of_turn(tokens(1_000)), 1);
+    assert_eq!(reserve(&mut by_tokens, 1, &unpriced), "granted");
+}
+
+#[test]
+fn what_becomes_of_a_call_decides_what_is_charged() {
+    let spent = |end: &dyn Fn(&mut Tree)| {
+        let mut tree = tree(of_turn(tokens(1_000)), 1);
+        assert_eq!(reserve(&mut tree, 1, &ask(1, 100, Some(50))), "granted");
+        end(&mut tree);
+        let account = *tree.turn(TURN).unwrap();
+        assert_eq!(account.open, Amount::ZERO);
+        account.spent.tokens.0
+    };
+    type EndOf<'e> = (&'e str, &'e dyn Fn(&mut Tree), u64);
+    let table: [EndOf<'_>; 9] = [
+        (
+            "a reply that is a step",
+            &|t| t.replied(run(1), &used(7)),
+            7,
+        ),
+        (
+            "one of which nothing is told",
+            &|t| t.replied(run(1), &used(0)),
+            100,
+        ),
+        (
+            "the run's answer",
+            &|t| t.end(run(1), End::Finished(&used(9))),
+            9,
+        ),
+        ("not sent", &|t| t.settle(run(1), 1, Amount::ZERO, true), 0),
+        ("an attempt that was lost", &|t| t.lose_attempt(run(1)), 100),
+        (
+            "a run that failed in it",
+            &|t| t.end(run(1), End::Failed),
+            100,
+        ),
+        ("cancelled", &|t| t.end(run(1), End::Cancelled), 100),
+        (
+            "cancelled, with a reply that came late",
+            &|t| {
+                t.end(run(1), End::Cancelled);
+                t.late(run(1), &used(30), false);
+            },
+            30,
+        ),
+        (
+            "cancelled, with an answer that came late",
+            &|t| {
+                t.replied(run(1), &used(20));
+                assert_eq!(reserve(t, 1, &ask(2, 100, None)), "granted");
+                t.end(run(1), End::Cancelled);
+                t.late(run(1), &used(55), true);
+            },
+            55,
+        ),
+    ];
+    for (what, end, expected) in table {
+        assert_eq!(spent(end), expected, "{what}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_twice_is_set_aside_once() {
+    let mut tree = tree(of_turn(tokens(100)), 1);
+    assert_eq!(reserve(&mut tree, 1, &ask(1, 80, Some(20))), "granted");
+    let before = tree.clone();
+    assert_eq!(reserve(&mut tree, 1, &ask(1, 80, Some(20))), "granted");
+    assert_eq!(tree, before);
+}
+
+#[test]
+fn tighter_caps_win() {
+    let both = tokens(5).and(dollars(7)).and(tokens(9));
+    assert_eq!((both.tokens, both.cost), (Some(Tokens(5)), dollars(7).cost));
+    assert_eq!(Caps::NONE.and(Caps::NONE), Caps::NONE);
+}
+
+/// How a session stands that has nothing set aside.
+fn standing(spent: Amount) -> house::Standing {
+    house::Standing {
+        spent,
+        in_use: spent,
+    }
+}
+
+/// A small generator (Steele and others, SplitMix64), so that a stress is told by its seed.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+/// How far a run of the stress has come.
+#[derive(Clone, Debug)]
+struct Working {
+    run: u128,
+    /// Calls it would still make.
+    left: u32,
+    call: u32,
+    /// Set while a call is under way: what it will use, and whether it is the last.
+    under_way: Option<(u64, bool)>,
+    told: u64,
+}
+
+/// A thousand runs on one budget, at random, with kills in between. Gives what was spent of the
+/// cap, in thousandths.
+fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
+    let worst = cap / 10 / 2;
+    let mut rng = Rng(seed);
+    let mut tree = tree(of_turn(tokens(cap).and(dollars(cap))), runs);
+    let mut working: Vec<Working> = (1..=runs)
+        .map(|run| Working {
+            run,
+            left: 1 + rng.below(calls) as u32,
+            call: 1,
+            under_way: None,
+            told: 0,
+        })
+        .collect();
+    let mut steps = 0;
+    while !working.is_empty() {
+        steps += 1;
+        assert!(steps < 400_000, "they wait for each other: {tree:?}");
+        let at = rng.below(working.len() as u64) as usize;
+        let Working { run: id, .. } = working[at];
+        let done = match (working[at].under_way, rng.below(100)) {
+            // The process is killed: calls under way count as their worst case.
+            (Some(_), 0) => {
+                for (of, call) in tree.under_way() {
+                    tree.settle(of, call.call, call.amount, false);
+                }
+                working.iter_mut().for_each(|of| of.under_way = None);
+                false
+            }
+            (Some(_), 1) => {
+                tree.end(run(id), End::Cancelled);
+                true
+            }
+            (Some(_), 2) => {
+                tree.lose_attempt(run(id));
+                working[at].under_way = None;
+                false
+            }
+            (Some((use_of, last)), _) => {
+                working[at].told += use_of;
+                working[at].left -= 1;
+                working[at].call += 1;
+                working[at].under_way = None;
+                let over = last || working[at].left == 0;
+                match over {
+                    true => tree.end(run(id), End::Finished(&used(working[at].told))),
+                    false => tree.replied(run(id), &used(use_of)),
+                }
+                over
+            }
+            (None, _) => {
+                let most = 1 + rng.below(worst);
+                let last = (working[at].left > 1).then_some(most);
+                match reserve(&mut tree, id, &ask(working[at].call, most, last)).as_str() {
+                    "granted" => {
+                        working[at].under_way = Some((rng.below(most) + 1, last.is_none()))
+                    }
+                    told if told.starts_with("last") => {
+                        working[at].under_way = Some((rng.below(most) + 1, true));
+                    }
+                    told if told.starts_with("waits") => {}
+                    _ => {
+                        tree.end(run(id), End::Failed);
+                        working.swap_remove(at);
+                        continue;
+                    }
+                }
+                false
+            }
+        };
+        if done {
+            working.swap_remove(at);
+        }
+        let account = tree.turn(TURN).unwrap();
+        assert!(account.in_use().tokens.0 <= cap, "overshoot: {account:?}");
+        assert!(account.in_use().cost <= Cost::from_micro_dollars(cap));
+    }
+    let account = tree.turn(TURN).unwrap();
+    assert_eq!((account.open, account.kept), (Amount::ZERO, Amount::ZERO));
+    account.spent.tokens.0 * 1_000 / cap
+}
+
+#[test]
+fn a_thousand_runs_with_kills_in_between_use_a_budget_up_and_never_more() {
+    for seed in 0..24 {
+        let spent = stress(seed, 1_000, 100_000 + seed * 10_007, 6);
+        assert!(spent >= 900, "seed {seed}: only {spent} ‰ were used");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_schedule_overshoots_or_leaves_anything_set_aside(
+        seed: u64, runs in 1u128..40, cap in 100u64..1_000_000, calls in 1u64..8,
+    ) {
+        stress(seed, runs, cap, calls);
+    }
+
+    /// Sessions that take on and give back, each of them killed at times: together they never
+    /// hold more than the daemon may use, and the journal gives the same house again.
+    #[test]
+    fn leases_never_exceed_what_the_daemon_may_use(
+        steps in prop::collection::vec((0u128..6, 0u64..400, 0u8..10), 1..200),
+        cap in 500u64..5_000,
+        hours in prop::option::of(1u32..3),
+    ) {
+        let rules = Rules { caps: tokens(cap), period_hours: hours };
+        let mut journal: Vec<Lease> = Vec::new();
+        let mut house = House::default();
+        let mut in_use = [0u64; 6];
+        let mut now = Timestamp(0);
+        for (of, amount, what) in steps {
+            let (session, at) = (SessionId::from_u128(of), of as usize);
+            let amount_of = |tokens| Amount { tokens: Tokens(tokens), cost: Cost::ZERO };
+            match what {
+                0 => now = now.plus_ms(1_800_000),
+                1..=6 => {
+                    let used = amount_of(in_use[at]);
+                    if let Ok(lease) = house.raise(&rules, session, (standing(used), amount_of(amount)), now) {
+                        prop_assert!((used + amount_of(amount)).is_within(lease.ceiling));
+                        house.apply(&lease);
+                        journal.push(lease);
+                        in_use[at] += amount;
+                    }
+                }
+                // A kill: what was lent and is not used comes back.
+                _ => if let Some(lease) = house.lower(&rules, session, standing(amount_of(in_use[at])), now) {
+                    house.apply(&lease);
+                    journal.push(lease);
+                }
+            }
+            prop_assert!(house.leased().tokens.0 <= cap, "{house:?}");
+            prop_assert_eq!(&House::of(&journal), &house);
+        }
+    }
+}
+
+#[test]
+fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
+    let rules = Rules {
+        caps: tokens(10_000),
+        period_hours: Some(24),
+    };
+    let amount = |tokens| Amount {
+        tokens: Tokens(tokens),
+        cost: Cost::ZERO,
+    };
+    let (a, b) = (SessionId::from_u128(1), SessionId::from_u128(2));
+    let (day, hour) = (86_400_000, 3_600_000);
+    let mut house = House::default();
+    let raise = |house: &mut House, of, used, needed, now| {
+        let raised = house.raise(
+            &rules,
+            of,
+            (standing(amount(used)), amount(needed)),
+            Timestamp(now),
+        );
+        raised.map(|lease| {
+            house.apply(&lease);
+            lease.ceiling.tokens.0
+        })
+    };
+    // What a session had used before it first asked was not this budget's.
+    assert_eq!(raise(&mut house, a, 70_000, 100, hour), Ok(70_150));
+    assert_eq!(raise(&mut house, b, 0, 9_000, hour), Ok(9_000));
+    let short = raise(&mut house, b, 9_000, 900, hour).unwrap_err();
+    assert_eq!(
+        short.to_string(),
+        "the daemon's budget of 10000 tokens has 850 left, and the next call may take 900"
+    );
+    // The next day what was used is forgotten, what is lent is not.
+    assert_eq!(raise(&mut house, b, 9_000, 900, day + hour), Ok(10_350));
+    assert_eq!(house.holders().collect::<Vec<_>>(), [a, b]);
+    let back = house.lower(&rules, a, standing(amount(70_100)), Timestamp(day + hour));
+    house.apply(&back.unwrap());
+    assert_eq!(
+        house.lower(&rules, a, standing(amount(70_100)), Timestamp(day)),
+        None
+    );
+    assert_eq!(house.holders().collect::<Vec<_>>(), [b]);
+    let _: Arc<str> = told(&short);
+}

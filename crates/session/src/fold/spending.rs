@@ -1,0 +1,56 @@
+//! What facts say of the budget tree.
+
+use unisono_context::{RunId, Timestamp};
+
+use crate::budget::End;
+use crate::event::{Fact, Late};
+use crate::run::{Ending, Step};
+use crate::state::State;
+use crate::turn::Phase;
+
+impl State {
+    /// Charges, sets aside and frees what a fact tells. Before the fact is folded otherwise: what
+    /// ends is still there.
+    pub(super) fn apply_to_budget(&mut self, fact: &Fact, at: Timestamp) {
+        match fact {
+            Fact::TurnAccepted { turn } => self.budget.accept(turn.id),
+            Fact::Capped { turn, caps } => self.budget.cap(*turn, (**caps).clone()),
+            Fact::RunOpened { run } => self.budget.open(run.turn, run.id, run.definition),
+            Fact::Reserved { run, reservation } => self.budget.reserve(*run, reservation),
+            Fact::CallSettled {
+                run,
+                call,
+                used,
+                told,
+            } => self.budget.settle(*run, *call, *used, *told),
+            Fact::RunStepped { run, step } => {
+                if let Step::Model(reply) = &**step {
+                    self.budget.replied(*run, &reply.usage);
+                }
+            }
+            Fact::RunRetried { run, .. } => self.budget.lose_attempt(*run),
+            Fact::RunEnded { run, ending } => self.run_account_ended(*run, ending),
+            Fact::CameLate { run, late, .. } => match late {
+                Late::Reply(reply) => self.budget.late(*run, &reply.usage, false),
+                Late::Answer { usage, .. } => self.budget.late(*run, usage, true),
+            },
+            Fact::SummariserUsed { turn, usage, .. } => self.budget.summarised(*turn, usage),
+            Fact::TurnEnded { turn, .. } => {
+                let started = self.turns.get(turn).filter(|t| t.phase != Phase::Queued);
+                let time = started.map_or(0, |turn| at.ms_since(turn.started_at));
+                self.budget
+                    .end_turn(*turn, u64::try_from(time).unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+
+    fn run_account_ended(&mut self, run: RunId, ending: &Ending) {
+        let end = match ending {
+            Ending::Finished { usage, .. } => End::Finished(usage),
+            Ending::Failed { .. } => End::Failed,
+            Ending::Cancelled => End::Cancelled,
+        };
+        self.budget.end(run, end);
+    }
+}

@@ -1,0 +1,64 @@
+//! What has no time left by its budget ends.
+
+use std::sync::Arc;
+
+use unisono_context::{RunId, TurnId};
+
+use crate::budget::{EXCEEDED, Shortage, told};
+use crate::event::Fact;
+use crate::fold;
+use crate::run::{Cause, Ending, said, used};
+
+use super::{Tx, children, reserve};
+
+/// Ends a turn, or runs of it, whose time is up; true if the turn has ended.
+pub(super) fn end(tx: &mut Tx<'_>, id: TurnId) -> Result<bool, fold::Error> {
+    let Some(turn) = tx.state.turns.get(&id) else {
+        return Ok(true);
+    };
+    if let Some((at, short)) = tx.state.turn_deadline(turn)
+        && at <= tx.now
+    {
+        tx.fail_turn(id, EXCEEDED, short.to_string())?;
+        return Ok(true);
+    }
+    if !tx.state.has_timed_runs(turn) {
+        return Ok(false);
+    }
+    let open = tx.state.runs_of(turn).filter(|run| run.is_open());
+    let due = open.filter_map(|run| {
+        let (at, short) = tx.state.run_deadline(run.id)?;
+        (at <= tx.now).then_some((run.id, short))
+    });
+    for (run, short) in due.collect::<Vec<_>>() {
+        end_run(tx, run, &short)?;
+    }
+    Ok(false)
+}
+
+/// What its model has said by then is its result.
+fn end_run(tx: &mut Tx<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Error> {
+    let Some(run) = tx.state.runs.get(&id) else {
+        return Ok(());
+    };
+    let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
+    let (said, usage) = (said(&run.steps), used(&run.steps));
+    reserve::settle_calls(tx, id)?;
+    let reason = told(short);
+    let ending = match said {
+        Some(text) => Ending::Finished {
+            text,
+            partial: Some(reason),
+            usage,
+            duration_ms,
+        },
+        None => Ending::Failed {
+            cause: Cause::Budget,
+            reason,
+            duration_ms,
+        },
+    };
+    let ending = Arc::new(ending);
+    tx.record(Fact::RunEnded { run: id, ending })?;
+    children::cancel(tx, id)
+}

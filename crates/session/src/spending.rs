@@ -1,0 +1,210 @@
+//! Whether a run's next model call is within its budgets, time included.
+
+use unisono_context::{RunId, Timestamp, TurnId};
+
+use crate::budget::{self, Ask, Level, Resource, Shortage, Tree, Verdict};
+use crate::ids;
+use crate::run::Run;
+use crate::state::State;
+use crate::turn::{Phase, Turn};
+
+/// What is left of a time for the last call: a tenth.
+const LAST_CALL_SHARE: u64 = 10;
+
+impl State {
+    /// What is spent and set aside.
+    pub fn budget(&self) -> &Tree {
+        &self.budget
+    }
+
+    /// Whether model calls of a run are bounded, so that what they need is to be set aside first
+    /// ([`crate::Input::Reserve`]).
+    pub fn is_bounded(&self, run: RunId) -> bool {
+        let of_run = self.runs.get(&run);
+        let turn = self.budget.turn_of(run);
+        let turn = turn.and_then(|turn| self.turns.get(&turn));
+        let timed = turn.is_some_and(|turn| {
+            let mut levels = self.times(turn, of_run.map(|run| (run.id, run.opened_at)));
+            levels.any(|(_, cap, _)| cap.is_some())
+        });
+        timed || self.budget.is_bounded(run)
+    }
+
+    /// Whether a call of a run may be made now; none where its attempt is not under way. It waits
+    /// only while somebody may free something: `waits` says whose calls wait for their budgets.
+    pub fn afford(
+        &self,
+        (run, attempt): (RunId, u32),
+        ask: &Ask,
+        waits: impl Fn(RunId) -> bool,
+        now: Timestamp,
+    ) -> Option<Verdict> {
+        let (turn, opened) = match self.runs.get(&run) {
+            Some(known) if known.is_open() && known.attempt == attempt => {
+                (known.turn, Some((run, known.opened_at)))
+            }
+            Some(_) => return None,
+            None => (self.summarising(run, attempt)?, None),
+        };
+        let turn = self.turns.get(&turn)?;
+        let mut ask = ask.clone();
+        for (level, cap, since) in self.times(turn, opened) {
+            let Some(cap) = cap else { continue };
+            let elapsed = elapsed(since, now);
+            if elapsed >= cap {
+                return Some(Verdict::Refused(budget::told(&out_of_time(level, cap))));
+            }
+            if elapsed >= cap - cap / LAST_CALL_SHARE {
+                ask.short
+                    .get_or_insert_with(|| budget::told(&out_of_time(level, cap)));
+            }
+        }
+        loop {
+            let verdict = self.budget.afford(run, &ask);
+            let Verdict::Waits(short) = verdict else {
+                return Some(verdict);
+            };
+            if self.may_free(short.level, run, &waits) {
+                return Some(verdict);
+            }
+            let why = budget::told(&short);
+            if ask.short.is_some() {
+                return Some(Verdict::Refused(why));
+            }
+            ask.short = Some(why);
+        }
+    }
+
+    /// Whether somebody at a level may free something while a run waits: a call is under way, or a
+    /// run that keeps something goes on by itself.
+    fn may_free(&self, level: Level, asker: RunId, waits: &impl Fn(RunId) -> bool) -> bool {
+        let turn = self.budget.turn_of(asker);
+        let beside = |of: TurnId| match level {
+            Level::Run => false,
+            Level::Turn => Some(of) == turn,
+            Level::Session | Level::Daemon => true,
+        };
+        let turns = self.turns.iter().filter(|(of, _)| beside(**of));
+        let mut turns = turns.map(|(_, turn)| turn);
+        turns.any(|turn| self.frees_in(turn, Some(asker), waits)) || self.budget.is_asking(asker)
+    }
+
+    /// Whether something of the session's budgets will be freed without anything being freed
+    /// before.
+    pub fn is_spending(&self, waits: impl Fn(RunId) -> bool) -> bool {
+        let mut turns = self.turns.values();
+        turns.any(|turn| self.frees_in(turn, None, &waits))
+    }
+
+    fn frees_in(&self, turn: &Turn, but: Option<RunId>, waits: &impl Fn(RunId) -> bool) -> bool {
+        let summaries = self.budget.is_asking(ids::summaries(turn.accepted.id));
+        let mut runs = self.runs_of(turn).filter(|run| Some(run.id) != but);
+        summaries || runs.any(|run| self.frees(run, waits))
+    }
+
+    /// The turn for which a step of its compaction asks for summaries, while that is carried out.
+    pub(crate) fn summarising(&self, run: RunId, step: u32) -> Option<TurnId> {
+        let turn = self.turns.get(&self.budget.turn_of(run)?)?;
+        let at_it = matches!(turn.phase, Phase::Compacting(_)) && turn.steps_planned == step;
+        at_it.then_some(turn.accepted.id)
+    }
+
+    /// Whether what is set aside for a run comes free by itself. One that waits for others, or for
+    /// a person, keeps what it has.
+    fn frees(&self, run: &Run, waits: &impl Fn(RunId) -> bool) -> bool {
+        if self.budget.is_asking(run.id) {
+            return true;
+        }
+        let held = || run.open_calls().any(|(_, call)| call.waits_for_person());
+        self.budget.keeps(run.id) && !waits(run.id) && run.awaited() == 0 && !held()
+    }
+
+    /// When the time of a turn is up, and of which budget.
+    pub(crate) fn turn_deadline(&self, turn: &Turn) -> Option<(Timestamp, Shortage)> {
+        let deadlines = self.times(turn, None).filter_map(|(level, cap, since)| {
+            let cap = cap?;
+            let left = i64::try_from(cap).unwrap_or(i64::MAX);
+            Some((since.plus_ms(left), out_of_time(level, cap)))
+        });
+        deadlines.min_by_key(|(at, _)| *at)
+    }
+
+    /// When the time of a run is up, by its own budget.
+    pub(crate) fn run_deadline(&self, run: RunId) -> Option<(Timestamp, Shortage)> {
+        let run = self.runs.get(&run)?;
+        let cap = self.budget.run_caps(run.id).time_ms?;
+        let at = run
+            .opened_at
+            .plus_ms(i64::try_from(cap).unwrap_or(i64::MAX));
+        Some((at, out_of_time(Level::Run, cap)))
+    }
+
+    /// The times that bound a turn, and a run of it: the level, the most, since when it runs.
+    fn times(
+        &self,
+        turn: &Turn,
+        run: Option<(RunId, Timestamp)>,
+    ) -> impl Iterator<Item = (Level, Option<u64>, Timestamp)> + use<> {
+        let started = turn.started_at;
+        let caps = self.budget.turn_caps(turn.accepted.id);
+        let of_turn = caps.and_then(|caps| caps.turn.time_ms);
+        let before = self.budget.session().time_ms;
+        let earlier = started.plus_ms(-i64::try_from(before).unwrap_or(i64::MAX));
+        let of_session = self.budget.session_caps().time_ms;
+        let of_run = run.map(|(run, opened)| {
+            let cap = self.budget.run_caps(run).time_ms;
+            (Level::Run, cap, opened)
+        });
+        let above = [
+            (Level::Turn, of_turn, started),
+            (Level::Session, of_session, earlier),
+        ];
+        of_run.into_iter().chain(above)
+    }
+
+    /// Whether runs of a turn have times of their own.
+    pub(crate) fn has_timed_runs(&self, turn: &Turn) -> bool {
+        let caps = self.budget.turn_caps(turn.accepted.id);
+        caps.is_some_and(|caps| {
+            let mut agents = caps.agents.iter().map(|(_, caps)| caps);
+            caps.run.time_ms.is_some() || agents.any(|caps| caps.time_ms.is_some())
+        })
+    }
+
+    /// The next time at which a budget of an open turn or one of its runs is up.
+    pub(crate) fn next_deadline(&self, turn: &Turn) -> Option<Timestamp> {
+        if turn.phase == Phase::Queued {
+            return None;
+        }
+        let own = self.turn_deadline(turn).map(|(at, _)| at);
+        if !self.has_timed_runs(turn) {
+            return own;
+        }
+        let open = self.runs_of(turn).filter(|run| run.is_open());
+        let runs = open.filter_map(|run| self.run_deadline(run.id).map(|(at, _)| at));
+        runs.chain(own).min()
+    }
+
+    /// What a session has spent and set aside, over all its turns: what its lease must cover.
+    pub fn standing(&self) -> budget::Standing {
+        let account = self.budget.session();
+        budget::Standing {
+            spent: account.spent,
+            in_use: account.in_use(),
+        }
+    }
+}
+
+fn elapsed(since: Timestamp, now: Timestamp) -> u64 {
+    u64::try_from(now.ms_since(since)).unwrap_or(0)
+}
+
+fn out_of_time(level: Level, cap: u64) -> Shortage {
+    Shortage {
+        level,
+        resource: Resource::Time,
+        cap: cap.into(),
+        used: cap.into(),
+        needed: 0,
+    }
+}

@@ -1,0 +1,202 @@
+//! The daemon's level of the budget tree on disk: a journal beside those of the sessions, in the
+//! same store.
+//!
+//! It has the last id there is, which no session has, and [`Journal`] shows it to nobody. What was
+//! written is folded into a state checkpoint whenever it is opened, so that opening costs what
+//! was written since.
+
+use unisono_session::budget::{House, Lease};
+
+use crate::codec;
+use crate::engine::{Append, Checkpoint, SessionId};
+use crate::error::{Error, Fault, Record, Result};
+use crate::journal::Journal;
+use crate::record::budget as record;
+
+/// The journal's id.
+pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX);
+/// The version of its records; they begin with it.
+const VERSION: u16 = 1;
+/// Entries read at a time.
+const PAGE: usize = 4_096;
+/// Entries after which the state is written down when the journal is opened.
+const FOLD_AFTER: u64 = 1_024;
+
+/// The journal of leases, held by one process at a time.
+#[derive(Debug)]
+pub struct Leases {
+    journal: Journal,
+    epoch: u64,
+    last: u64,
+}
+
+impl Leases {
+    /// Takes the journal, and gives what it says.
+    ///
+    /// # Errors
+    /// The store takes no writes, or failed; an entry cannot be read.
+    pub async fn open(journal: &Journal) -> Result<(Leases, House)> {
+        let engine = journal.engine();
+        let claim = engine.claim(ID).await?;
+        let (house, folded) = fold(journal, claim.last_seq).await?;
+        if claim.last_seq - folded > FOLD_AFTER {
+            let entries: Vec<Lease> = house.entries().copied().collect();
+            let checkpoint = Checkpoint {
+                seq: claim.last_seq,
+                state: encode(&entries, claim.last_seq)?,
+            };
+            engine.put_checkpoint(ID, claim.epoch, checkpoint).await?;
+        }
+        let leases = Leases {
+            journal: journal.clone(),
+            epoch: claim.epoch,
+            last: claim.last_seq,
+        };
+        Ok((leases, house))
+    }
+
+    /// What the journal says, without taking it.
+    ///
+    /// # Errors
+    /// The store failed; an entry cannot be read.
+    pub async fn read(journal: &Journal) -> Result<House> {
+        Ok(fold(journal, u64::MAX).await?.0)
+    }
+
+    /// Writes leases down; they are on disk when it returns.
+    ///
+    /// # Errors
+    /// Another process has taken the journal, or the store takes no writes, or failed.
+    pub async fn append(&mut self, leases: &[Lease]) -> Result<()> {
+        if leases.is_empty() {
+            return Ok(());
+        }
+        let append = Append {
+            session: ID,
+            epoch: self.epoch,
+            expected_seq: self.last,
+            payloads: vec![encode(leases, self.last + 1)?],
+        };
+        self.last = self.journal.engine().append(append).await?;
+        Ok(())
+    }
+}
+
+/// The house up to an entry, and how many of them its newest state checkpoint covers.
+async fn fold(journal: &Journal, last: u64) -> Result<(House, u64)> {
+    let engine = journal.engine();
+    let (mut house, mut folded) = (House::default(), 0);
+    if let Some(Checkpoint { seq, state }) = engine.latest_checkpoint(ID).await? {
+        let of = Record::Event { session: ID, seq };
+        for lease in decode(&state).map_err(|fault| Error::unreadable(of, fault))? {
+            house.apply(&lease);
+        }
+        folded = seq;
+    }
+    let mut next = folded + 1;
+    while next <= last {
+        let page = engine.read(ID, next, PAGE).await?;
+        let Some(newest) = page.last() else { break };
+        next = newest.seq + 1;
+        for event in page {
+            let of = Record::Event {
+                session: ID,
+                seq: event.seq,
+            };
+            let leases = decode(&event.payload);
+            for lease in leases.map_err(|fault| Error::unreadable(of, fault))? {
+                house.apply(&lease);
+            }
+        }
+    }
+    Ok((house, folded))
+}
+
+fn encode(leases: &[Lease], seq: u64) -> Result<Vec<u8>> {
+    let records: Vec<record::Lease> = leases.iter().map(Into::into).collect();
+    let mut bytes = VERSION.to_be_bytes().to_vec();
+    codec::encode_onto(&mut bytes, &records).map_err(|reason| Error::Encode {
+        record: Record::Event { session: ID, seq },
+        reason,
+    })?;
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> std::result::Result<Vec<Lease>, Fault> {
+    let (version, body) = bytes.split_first_chunk().ok_or(Fault::Truncated)?;
+    match u16::from_be_bytes(*version) {
+        VERSION => {
+            let records: Vec<record::Lease> =
+                codec::decode(body).map_err(|reason| Fault::Undecodable { reason })?;
+            Ok(records.into_iter().map(Into::into).collect())
+        }
+        found => Err(Fault::Newer {
+            found,
+            supported: VERSION,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What was written is there again, and no session is seen where there is none.
+
+    use std::sync::Arc;
+
+    use unisono_context::cost::Cost;
+    use unisono_context::{SessionId, Tokens};
+    use unisono_session::budget::Amount;
+
+    use super::*;
+    use crate::disk::Disk;
+    use crate::memory::Memory;
+
+    fn lease(n: u64) -> Lease {
+        let amount = |tokens| Amount {
+            tokens: Tokens(tokens),
+            cost: Cost::from_micro_dollars(tokens),
+        };
+        Lease {
+            session: SessionId::from_u128(u128::from(n % 7)),
+            period: n / 100,
+            base: amount(n / 100 * 10),
+            used: amount(n / 2),
+            ceiling: amount(n),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_journal_that_is_opened_again_gives_the_same_house() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut expected = House::default();
+        let mut written = 0u64;
+        for round in 0..4 {
+            let disk = Disk::open(directory.path().join("store")).unwrap().disk;
+            let journal = Journal::new(Arc::new(disk));
+            assert_eq!(Leases::read(&journal).await.unwrap(), expected);
+            let (mut leases, house) = Leases::open(&journal).await.unwrap();
+            assert_eq!(house, expected, "round {round}");
+            for n in written..written + 700 {
+                expected.apply(&lease(n));
+                leases.append(&[lease(n)]).await.unwrap();
+            }
+            written += 700;
+            assert_eq!(journal.sessions(None, 10).await.unwrap(), []);
+            assert_eq!(journal.unfinished().await.unwrap(), []);
+            assert!(!journal.exists(ID.into()).await.unwrap());
+            journal.close().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn who_took_the_journal_before_writes_no_more() {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let (mut first, _) = Leases::open(&journal).await.unwrap();
+        let (mut second, _) = Leases::open(&journal).await.unwrap();
+        assert!(matches!(
+            first.append(&[lease(1)]).await,
+            Err(Error::Fenced { .. })
+        ));
+        second.append(&[lease(1)]).await.unwrap();
+    }
+}
