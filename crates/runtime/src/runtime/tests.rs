@@ -278,6 +278,8 @@ async fn an_idle_session_leaves_memory_and_one_at_work_stays() {
     let turn = turn(&gated(), 0);
     working.accept(turn.clone()).await.unwrap();
     agent.is_started().await;
+    // It may have left before it was given its turn; this is the one that has it.
+    let working = runtime.open(working.id()).await.unwrap();
     let idle = runtime.create(conversation(4)).await.unwrap();
     tokio::select! {
         left = tokio::time::timeout(PATIENCE, idle.left_memory()) => left.unwrap(),

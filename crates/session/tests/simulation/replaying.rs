@@ -78,7 +78,7 @@ fn rebuilt(events: &[Event]) -> Rebuilt {
         runs: runs.collect(),
         answer: lead.map(|ending| match ending {
             Ending::Finished { text, .. } => text.to_string(),
-            other => format!("{other:?}"),
+            other => without_times(&format!("{other:?}")),
         }),
     }
 }
