@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
@@ -149,6 +150,19 @@ pub(crate) struct Env {
     pub(crate) servers: Servers,
     /// The bound of runs at work, where there is one.
     pub(crate) gate: Option<Gate>,
+    /// The tree is being stopped.
+    stopping: AtomicBool,
+}
+
+impl Env {
+    /// From now on what ends ends with the tree, and not by itself.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
 }
 
 /// A running tree of actors. Dropping it does not stop them; [`Runtime::shutdown`] does.
@@ -191,6 +205,7 @@ impl Runtime {
             pools: Pools::default(),
             servers,
             gate,
+            stopping: AtomicBool::new(false),
         });
         let (tell, ended) = watch::channel(None);
         let args = supervisor::Args {
@@ -276,6 +291,7 @@ impl Runtime {
 
     /// Stops every actor. Open turns stay open in the journal and go on at the next start.
     pub async fn shutdown(self) {
+        self.env.stop();
         self.supervisor.stop(None);
         // The tree ends when its root has stopped its children.
         if self.tree.await.is_err() {

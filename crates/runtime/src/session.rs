@@ -191,6 +191,11 @@ impl State {
 
     /// Takes what came of an effect. A refusal means that it came too late to matter.
     fn on_feed(&mut self, myself: &ActorRef<Msg>, input: Input) {
+        // A run whose pool was stopped before the session has not failed: it goes on at the next
+        // start, as everything does that is open.
+        if self.args.env.is_stopping() {
+            return;
+        }
         if let Input::RunEnded { run, .. } = &input
             && let Phase::Live(live) = &mut self.phase
             && let Some(guard) = live.runs.remove(run)

@@ -314,6 +314,7 @@ impl State {
             | Child::ToolServer(_) => {
                 self.ended
                     .send_replace(Some(format!("{child:?} failed too often: {reason}").into()));
+                self.env.stop();
                 self.myself
                     .stop(Some("a child failed too often".to_owned()));
             }

@@ -1,0 +1,58 @@
+//! A tree that is stopped in mid-turn.
+
+use unisono_context::AgentId;
+
+use super::*;
+
+const SESSIONS: usize = 24;
+const DELEGATES: usize = 16;
+
+/// Whether something was journaled of a run that only its own end would say.
+fn tells_of_an_end(fact: &Fact) -> bool {
+    matches!(fact, Fact::RunEnded { .. } | Fact::RunRetried { .. })
+}
+
+/// Sessions, pools and workers are stopped one after the other: what an attempt of a stopped pool
+/// ends with must not reach a session that is still there.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_run_is_said_to_have_failed_because_the_tree_was_stopped() {
+    let agent = Gated::new();
+    let runtime = start(&agent, Options::default()).await;
+    // A pool for each.
+    let lasting = |n: usize| {
+        Arc::new(Definition {
+            id: AgentId::new(format!("gated-{n}")),
+            retries: 0,
+            max_concurrent: 1_000,
+            ..(*gated()).clone()
+        })
+    };
+    let mut whole = turn(&lasting(0), DELEGATES);
+    for (n, delegate) in whole.team.delegates.iter_mut().enumerate() {
+        delegate.agent = lasting(1 + n);
+    }
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        let handle = runtime.create(conversation(4)).await.unwrap();
+        let id = TurnId::from_u128(clock::new_id());
+        handle
+            .accept(NewTurn {
+                id,
+                ..whole.clone()
+            })
+            .await
+            .unwrap();
+        sessions.push(handle.id());
+    }
+    for _ in 0..SESSIONS * DELEGATES {
+        agent.is_started().await;
+    }
+    let journal = runtime.journal().clone();
+    runtime.shutdown().await;
+    for id in sessions {
+        let events = journal.read(id, 1, 1_000).await.unwrap();
+        let mut facts = events.into_iter().map(|(_, event)| event.fact);
+        let told = facts.find(tells_of_an_end);
+        assert!(told.is_none(), "{told:?}");
+    }
+}
