@@ -161,22 +161,48 @@ fn client() -> Client {
     local().pool_max_idle_per_host(1).build().unwrap()
 }
 
+/// When pieces of work begin.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// Each client's as soon as its last one has ended.
+    AtOnce,
+    /// So many a second of all clients, whether others have ended or not: each is measured from
+    /// when it was due.
+    Due(f64),
+}
+
+impl Pace {
+    /// When the `n`th piece of a client begins, and waits for that.
+    async fn begin(self, first: Instant, which: usize, n: usize) -> Instant {
+        match self {
+            Pace::AtOnce => Instant::now(),
+            Pace::Due(each) => {
+                let due = first + Duration::from_secs_f64((n * CLIENTS + which) as f64 / each);
+                tokio::time::sleep_until(due).await;
+                due
+            }
+        }
+    }
+}
+
 /// All clients work for the slice; how long each piece of work took.
 async fn slice<W>(
     served: &Arc<Served>,
+    pace: Pace,
     work: impl Fn(Arc<Served>, Client, usize, usize) -> W + Copy + Send + Sync + 'static,
 ) -> Samples
 where
     W: Future<Output = ()> + Send,
 {
-    let begin = Instant::now() + SLICE / 5;
+    let first = Instant::now();
+    let begin = first + SLICE / 5;
     let mut working = JoinSet::new();
     for which in 0..CLIENTS {
         let served = served.clone();
         working.spawn(async move {
             let (client, mut samples) = (client(), Vec::new());
             for n in 0.. {
-                let start = Instant::now();
+                let start = pace.begin(first, which, n).await;
                 if start >= begin + SLICE {
                     break;
                 }
@@ -274,33 +300,58 @@ async fn measure() {
     let served = Arc::new(Served::start(dir.path()).await);
     page(&table, &served).await;
 
-    let reads = slice(&served, read).await;
-    rate(&table, "reads", &reads, 5_000.0, Duration::from_millis(10));
-    let turns = slice(&served, ask).await;
-    rate(&table, "turns", &turns, 500.0, Duration::from_millis(100));
+    let reads = slice(&served, Pace::AtOnce, read).await;
+    rate(&table, "reads", &reads, 5_000.0);
+    let reads = slice(&served, Pace::Due(5_000.0), read).await;
+    late(
+        &table,
+        "5,000 reads a second",
+        &reads,
+        Duration::from_millis(10),
+    );
+    let turns = slice(&served, Pace::AtOnce, ask).await;
+    rate(&table, "turns", &turns, 500.0);
+    let turns = slice(&served, Pace::Due(500.0), ask).await;
+    late(
+        &table,
+        "500 turns a second",
+        &turns,
+        Duration::from_millis(100),
+    );
     listeners(&table, &served).await;
     Arc::into_inner(served).unwrap().stop().await;
 }
 
-fn rate(table: &Table, what: &str, samples: &Samples, least: f64, most: Duration) {
+/// How many a second when every client asks again at once.
+fn rate(table: &Table, what: &str, samples: &Samples, least: f64) {
     let each = samples.len() as f64 / SLICE.as_secs_f64();
-    let result = format!("{each:.0} a second");
+    let result = format!("{each:.0} a second, {}", percentiles(samples));
     table.row(
-        what,
+        &format!("{what}, as many as there can be"),
         &format!("≥ {least:.0} a second"),
         &result,
         None,
         each >= least,
     );
-    let late = samples.at(0.99);
-    let result = format!("p50 {}, p99 {}", time(samples.median()), time(late));
+}
+
+/// How late the answers are at a rate.
+fn late(table: &Table, what: &str, samples: &Samples, most: Duration) {
     table.row(
         &format!("{what}, p99"),
         &format!("≤ {}", time(most)),
-        &result,
+        &percentiles(samples),
         None,
-        late <= most,
+        samples.at(0.99) <= most,
     );
+}
+
+fn percentiles(samples: &Samples) -> String {
+    format!(
+        "p50 {}, p99 {}",
+        time(samples.median()),
+        time(samples.at(0.99))
+    )
 }
 
 /// The first look at the page by a daemon that showed it to nobody yet.
