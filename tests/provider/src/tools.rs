@@ -27,6 +27,9 @@ pub const LOG: &str = "FAKE_TOOLS_LOG";
 /// nothing.
 pub const MANNER: &str = "FAKE_TOOLS_MANNER";
 
+/// How long each call takes, in milliseconds; nothing by default.
+pub const PACE: &str = "FAKE_TOOLS_PACE_MS";
+
 /// Serves on standard input and output where the environment asks for it, and ends the process;
 /// else it does nothing. Called by a test of that purpose, a test binary is a server.
 pub fn serve_if_asked() {
@@ -38,6 +41,7 @@ pub fn serve_if_asked() {
         log: log.into(),
         old: manner == "old",
         mute: manner == "mute",
+        pace: pace(),
         grown: AtomicBool::new(false),
         begun: AtomicBool::new(false),
         writing: Mutex::new(()),
@@ -69,6 +73,7 @@ pub fn serve_http(log: &Path) -> std::io::Result<SocketAddr> {
         log: log.to_owned(),
         old: false,
         mute: false,
+        pace: Duration::ZERO,
         grown: AtomicBool::new(false),
         begun: AtomicBool::new(false),
         writing: Mutex::new(()),
@@ -87,6 +92,7 @@ struct Server {
     log: PathBuf,
     old: bool,
     mute: bool,
+    pace: Duration,
     grown: AtomicBool,
     begun: AtomicBool,
     writing: Mutex<()>,
@@ -243,6 +249,7 @@ impl Server {
         let key = params["_meta"]["idempotencyKey"].as_str().unwrap_or("-");
         self.note(&format!("call {name} {key} {arguments}"));
         let text = arguments["text"].as_str().unwrap_or_default();
+        thread::sleep(self.pace);
         if let Some(until) = arguments["until"].as_str() {
             wait_for(Path::new(until));
         }
@@ -278,6 +285,11 @@ impl Server {
 fn refused(id: &Value, code: i64, message: &str) -> Said {
     let error = json!({"code": code, "message": message});
     Said::Message(json!({"jsonrpc": "2.0", "id": id, "error": error}))
+}
+
+fn pace() -> Duration {
+    let ms = std::env::var(PACE).ok().and_then(|ms| ms.parse().ok());
+    Duration::from_millis(ms.unwrap_or_default())
 }
 
 /// Waits until somebody makes the file.

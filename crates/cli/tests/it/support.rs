@@ -310,3 +310,9 @@ pub(crate) fn tell(fifo: &Path, line: &str) {
             .expect("nobody read the fifo")
     );
 }
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+pub(crate) fn is_alive(process: &str) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(process).join("stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}

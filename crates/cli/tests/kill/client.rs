@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 
 use crate::life::{self, Death};
+use crate::people::Question;
 use crate::scene::{AGENTS, LEAD, Scene, TASK};
 use crate::support::PATIENCE;
 
@@ -29,7 +30,7 @@ impl Daemon {
         let read = BufReader::new(out).read_line(&mut line);
         read.map_err(|error| error.to_string())?;
         let Ok(told) = serde_json::from_str::<Value>(&line) else {
-            return match life::wait(&mut child)? {
+            return match life::wait(&mut child, || false)? {
                 true => Err("the daemon ended by itself".to_owned()),
                 false => Ok(None),
             };
@@ -82,9 +83,28 @@ impl Daemon {
         Ok(reply.code == 202)
     }
 
+    /// The calls that wait for a person.
+    pub(crate) fn waiting(&self) -> io::Result<Value> {
+        self.send("GET", "/v1/approvals", "", "")?.json()
+    }
+
+    /// Answers one; the reply's code.
+    pub(crate) fn answer(&self, question: &Question) -> io::Result<u16> {
+        let body = json!({"decision": question.verdict, "text": question.text});
+        let path = format!("/v1/approvals/{}", question.call);
+        let reply = self.send("POST", &path, "", &body.to_string())?;
+        Ok(reply.code)
+    }
+
     /// Follows events from where the client was, until the turn ends or the daemon does. Whether
-    /// the turn ended.
-    pub(crate) fn follow(&self, session: &str, told: &mut Vec<Told>) -> io::Result<bool> {
+    /// the turn ended. `wanted` does what a person does when a call may wait for them, and says
+    /// whether the daemon lives.
+    pub(crate) fn follow(
+        &self,
+        session: &str,
+        told: &mut Vec<Told>,
+        mut wanted: impl FnMut() -> bool,
+    ) -> io::Result<bool> {
         let last = told.last().map_or(0, |told| told.seq);
         let more = format!("Last-Event-ID: {last}\r\n");
         let path = format!("/v1/sessions/{session}/events");
@@ -96,10 +116,12 @@ impl Daemon {
                 let event = Told::read(block);
                 text = rest.to_owned();
                 let Some(event) = event else { continue };
-                let ended = event.kind == "turn_ended";
+                let kind = event.kind.clone();
                 told.push(event);
-                if ended {
-                    return Ok(true);
+                match kind.as_str() {
+                    "turn_ended" => return Ok(true),
+                    "tools_called" | "tool_in_doubt" if !wanted() => return Ok(false),
+                    _ => {}
                 }
             }
         }

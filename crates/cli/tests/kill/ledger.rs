@@ -9,6 +9,8 @@ use unisono_session::event::Outcome;
 use unisono_session::run::{Ending, Step};
 use unisono_session::{Event, Fact};
 
+use crate::office::{self, Calls, Tally};
+use crate::people::Acknowledged;
 use crate::scene::{Scene, copy, mark_of};
 
 /// What the journal says, read from a copy: the store is left as the death left it.
@@ -137,7 +139,7 @@ impl Journal {
                 _ => {}
             }
         }
-        if (turns, ends) != (1, 1) || runs.len() != 7 || runs.values().any(|times| *times != (1, 1))
+        if (turns, ends) != (1, 1) || runs.len() != 8 || runs.values().any(|times| *times != (1, 1))
         {
             return Err(format!("{turns} turns, {ends} ends, runs: {runs:?}"));
         }
@@ -150,6 +152,10 @@ impl Journal {
 pub(crate) struct Counts {
     pub(crate) rounds: u64,
     pub(crate) deaths: u64,
+    /// Deaths of commands that could only wait for a person.
+    pub(crate) waited: u64,
+    /// Decisions of which nobody heard whether they were taken: a death came in between.
+    pub(crate) unheard: u64,
     pub(crate) events: u64,
     pub(crate) requests: u64,
     /// Requests that were open at a death and sent again with the same bytes.
@@ -157,17 +163,21 @@ pub(crate) struct Counts {
     pub(crate) effects: u64,
     /// Effects whose step was open at a death and was taken again.
     pub(crate) effects_again: u64,
+    pub(crate) tools: Tally,
 }
 
 impl Counts {
     pub(crate) fn add(&mut self, other: Counts) {
         self.rounds += other.rounds;
         self.deaths += other.deaths;
+        self.waited += other.waited;
+        self.unheard += other.unheard;
         self.events += other.events;
         self.requests += other.requests;
         self.again += other.again;
         self.effects += other.effects;
         self.effects_again += other.effects_again;
+        self.tools.add(other.tools);
     }
 }
 
@@ -185,6 +195,10 @@ pub(crate) struct Ledger {
     bodies: Bodies,
     seen: usize,
     effects: BTreeMap<String, usize>,
+    /// How many calls of tools were seen.
+    called: usize,
+    /// The decisions of which a person knows that they were taken.
+    pub(crate) acknowledged: Acknowledged,
     pub(crate) counts: Counts,
 }
 
@@ -199,6 +213,7 @@ impl Ledger {
     /// Looks at what a life has left: nothing that was on disk before is gone or done again.
     pub(crate) fn after_life(&mut self, scene: &Scene, died: bool) -> Result<(), String> {
         self.counts.deaths += u64::from(died);
+        scene.await_servers()?;
         let before = std::mem::take(&mut self.journal);
         self.journal = Journal::read(scene)?;
         let kept = self.journal.events.get(..before.events.len());
@@ -232,12 +247,22 @@ impl Ledger {
             }
         }
         self.effects = effects;
+        let (was, now) = (Calls::of(&before.events), Calls::of(&self.journal.events));
+        let called = scene.called();
+        let new = called.get(self.called..).unwrap_or_default();
+        office::after_life(&was, &now, &called, new, &self.acknowledged)?;
+        self.called = called.len();
         Ok(())
     }
 
     /// At the end: all that was asked was answered, and it is what a life without a death asks.
-    pub(crate) fn close(mut self, reference: Option<&Bodies>) -> Result<(Counts, Bodies), String> {
+    pub(crate) fn close(
+        mut self,
+        scene: &Scene,
+        reference: Option<&Bodies>,
+    ) -> Result<(Counts, Bodies), String> {
         self.journal.whole()?;
+        let tools = office::close(&Calls::of(&self.journal.events), &scene.called())?;
         let answered = self.journal.answered();
         let sent: BTreeSet<String> = self.sent.keys().cloned().collect();
         if sent != answered {
@@ -254,6 +279,7 @@ impl Ledger {
         }
         let counts = &mut self.counts;
         counts.rounds = 1;
+        counts.tools = tools;
         counts.events = self.journal.events.len() as u64;
         counts.requests = self.sent.values().sum();
         counts.again = counts.requests - self.sent.len() as u64;

@@ -19,8 +19,19 @@ pub(crate) enum Death {
     Commit { number: u64, synced: bool },
     /// Before a write to the journal's file.
     Write { number: u64 },
-    /// So long after the provider has had so many more requests.
-    Moment { requests: usize, wait: Duration },
+    /// So long after there were so many more of something.
+    Moment { of: Of, more: usize, wait: Duration },
+}
+
+/// What is counted outside of the process that is to die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// What the provider was asked.
+    Requests,
+    /// What the server of tools was asked.
+    Calls,
+    /// Calls that a person is about to answer.
+    Decisions,
 }
 
 impl Death {
@@ -60,14 +71,14 @@ fn library() -> &'static Path {
 
 /// Kills a process at its moment, if that is where it is to die. Ends with it.
 pub(crate) fn watch<T>(scene: &Scene, death: Death, pid: u32, work: impl FnOnce() -> T) -> T {
-    let Death::Moment { requests, wait } = death else {
+    let Death::Moment { of, more, wait } = death else {
         return work();
     };
-    let wanted = scene.provider.request_count() + requests;
+    let wanted = scene.count(of) + more;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            while scene.provider.request_count() < wanted {
+            while scene.count(of) < wanted {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
@@ -86,10 +97,14 @@ pub(crate) fn watch<T>(scene: &Scene, death: Death, pid: u32, work: impl FnOnce(
     })
 }
 
-/// Waits for its end. Whether it ended well; a death is none.
-pub(crate) fn wait(child: &mut Child) -> Result<bool, String> {
+/// Waits for its end, and kills it where it is to stop. Whether it ended well; a death is none.
+pub(crate) fn wait(child: &mut Child, stops: impl Fn() -> bool) -> Result<bool, String> {
     let deadline = Instant::now() + PATIENCE;
+    let mut stopped = false;
     loop {
+        if !stopped && stops() {
+            stopped = child.kill().is_ok();
+        }
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             return match status.code() {
                 Some(0) => Ok(true),

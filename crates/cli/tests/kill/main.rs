@@ -18,29 +18,37 @@
 mod client;
 mod ledger;
 mod life;
+mod office;
+mod people;
+mod plan;
 mod scene;
 #[path = "../it/support.rs"]
 mod support;
 
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use client::{Daemon, Told};
 use ledger::{Bodies, Counts, Ledger};
 use life::Death;
+use people::{Question, answer_all, asked_once, until_it_waits};
+use plan::{LIVES, Plan, Plans, Way};
 use scene::{AGENTS, CHILD, LEAD, Scene, TASK, kinds};
-use support::Place;
+use support::{Place, is_alive};
+use unisono_fake_provider::tools::serve_if_asked;
 
 /// Rounds where nobody says otherwise. Those at each commit are made in any case.
-const ROUNDS: u64 = 64;
+const ROUNDS: u64 = 80;
 /// Rounds at one time: most of one is waiting.
 const THREADS: usize = 3;
-/// Deaths of one round; after them it is left alone.
-const LIVES: usize = 3;
+/// How long a process that was killed may take to be gone.
+const DYING: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
+    serve_if_asked();
     if std::env::var_os(CHILD).is_some() {
         return unisono::main(kinds());
     }
@@ -75,8 +83,8 @@ fn all() -> Result<(), String> {
             };
             let told = |wrong| format!("round {plan:?}: {wrong}");
             let (done, _) = round(&template.place, plan, Some(&reference)).map_err(told)?;
-            if done.deaths == 0 && plan.sweeps() {
-                plans.lock().unwrap().swept = true;
+            if done.deaths == done.waited && plan.sweeps() {
+                plans.lock().unwrap().is_through(plan.way);
             }
             counts.lock().unwrap().add(done);
         }
@@ -88,133 +96,49 @@ fn all() -> Result<(), String> {
     })?;
     let commits = plans.lock().unwrap().commits;
     let counts = counts.into_inner().unwrap();
-    println!(
-        "kill: {} rounds, {} deaths, at each of the first {commits} commits and at random, {} s\n\
-         kill: {} events, 0 lost; {} requests, {} open ones sent again with the same bytes, 0 \
-         finished ones repeated\n\
-         kill: {} effects of durable steps and programs, {} open ones had again, 0 finished ones \
-         repeated; 0 events told twice or left out",
-        counts.rounds,
-        counts.deaths,
-        started.elapsed().as_secs(),
-        counts.events,
-        counts.requests,
-        counts.again,
-        counts.effects,
-        counts.effects_again,
-    );
+    tell(&counts, commits, started.elapsed());
     if seed.is_none() && counts.deaths < counts.rounds / 2 {
         return Err("too few processes died: the harness does not do what it says".to_owned());
     }
     Ok(())
 }
 
+/// The last lines are the row of `docs/reliability.md`.
+fn tell(counts: &Counts, commits: u64, took: Duration) {
+    let (tools, seconds) = (counts.tools, took.as_secs());
+    println!(
+        "kill: {} rounds, {} deaths ({} of them of commands that waited for a person), at each of \
+         {commits} commits of a daemon and of those of commands, and at random, {seconds} s",
+        counts.rounds, counts.deaths, counts.waited,
+    );
+    println!(
+        "| run | rounds | deaths | commits | events | lost | requests | open, sent again with the \
+         same bytes | finished, repeated | effects | open, had again | finished, repeated | told \
+         twice or left out |"
+    );
+    println!(
+        "| as of now | {} | {} | {commits} | {} | 0 | {} | {} | 0 | {} | {} | 0 | 0 |",
+        counts.rounds,
+        counts.deaths,
+        counts.events,
+        counts.requests,
+        counts.again,
+        counts.effects,
+        counts.effects_again,
+    );
+    println!(
+        "| run | calls of tools | open, made again under the same key | finished, repeated | in \
+         doubt, settled | at most once, doubled | decisions | not heard of before a death | heard \
+         of, then lost or asked again |"
+    );
+    println!(
+        "| as of now | {} | {} | 0 | {} | 0 | {} | {} | 0 |",
+        tools.calls, tools.again, tools.doubts, tools.decisions, counts.unheard,
+    );
+}
+
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Who is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// `unisono run`, then `unisono resume`.
-    Commands,
-    /// `unisono serve`, with a client that follows.
-    Daemon,
-}
-
-/// A round.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    seed: u64,
-    way: Way,
-    deaths: [Death; LIVES],
-}
-
-impl Plan {
-    fn unharmed() -> Plan {
-        Plan {
-            seed: 0,
-            way: Way::Commands,
-            deaths: [Death::None; LIVES],
-        }
-    }
-
-    /// At random.
-    fn random(seed: u64) -> Plan {
-        let mut draw = Draw(seed);
-        let way = match draw.below(3) {
-            0 => Way::Daemon,
-            _ => Way::Commands,
-        };
-        let deaths = std::array::from_fn(|life| match (life, draw.below(4)) {
-            (1.., 0) => Death::None,
-            (_, 1) => Death::Commit {
-                number: 1 + draw.below(24),
-                synced: draw.below(2) == 0,
-            },
-            (_, 2) => Death::Write {
-                number: 1 + draw.below(40),
-            },
-            _ => Death::Moment {
-                requests: draw.below(8) as usize,
-                wait: Duration::from_micros(draw.below(40_000)),
-            },
-        });
-        Plan { seed, way, deaths }
-    }
-
-    /// At that commit.
-    fn sweep(number: u64, synced: bool, way: Way) -> Plan {
-        let mut deaths = [Death::None; LIVES];
-        deaths[0] = Death::Commit { number, synced };
-        let seed = 0;
-        Plan { seed, way, deaths }
-    }
-
-    fn sweeps(&self) -> bool {
-        self.seed == 0
-    }
-}
-
-/// The rounds that are still to be made: at each commit first, then at random.
-struct Plans {
-    rounds: u64,
-    made: u64,
-    commits: u64,
-    /// There is no further commit.
-    swept: bool,
-    seed: u64,
-}
-
-impl Plans {
-    fn new(rounds: u64, seed: Option<u64>) -> Plans {
-        Plans {
-            rounds: seed.map_or(rounds, |_| 1),
-            made: 0,
-            commits: 0,
-            swept: seed.is_some(),
-            seed: seed.unwrap_or(1),
-        }
-    }
-}
-
-impl Iterator for Plans {
-    type Item = Plan;
-
-    fn next(&mut self) -> Option<Plan> {
-        self.made += 1;
-        if !self.swept {
-            self.commits += 1;
-            let (number, synced) = (self.commits, self.commits.is_multiple_of(2));
-            let way = match number % 3 {
-                0 => Way::Daemon,
-                _ => Way::Commands,
-            };
-            return Some(Plan::sweep(number, synced, way));
-        }
-        self.seed += 1;
-        (self.made <= self.rounds).then(|| Plan::random(self.seed - 1))
-    }
 }
 
 /// Makes a round; gives its counts, and its requests.
@@ -229,9 +153,10 @@ fn round(
         Way::Commands => by_commands(&scene, &plan, &mut ledger)?,
         Way::Daemon => by_a_daemon(&scene, &plan, &mut ledger)?,
     }
-    ledger.close(reference)
+    ledger.close(&scene, reference)
 }
 
+/// A person stands by who is asked after each death what waits.
 fn by_commands(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), String> {
     let agents = AGENTS.join(",");
     let run = [
@@ -244,23 +169,27 @@ fn by_commands(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
         &agents,
     ];
     let run = [&run[..], &["--task", TASK]].concat();
-    for life in 0..=LIVES {
+    let mut deciding = plan.deciding;
+    // One more than there are deaths: the life that ends because a call waits.
+    for life in 0..=LIVES + 2 {
         let death = plan.deaths.get(life).copied().unwrap_or(Death::None);
-        let args = match ledger.journal.has_turn() {
+        let has_turn = ledger.journal.has_turn();
+        if has_turn && !answer_all(scene, &mut deciding, &mut ledger.acknowledged)? {
+            ledger.counts.unheard += 1;
+            ledger.after_life(scene, true)?;
+            continue;
+        }
+        let args = match has_turn {
             true => &["resume"][..],
             false => &run[..],
         };
-        let mut command = scene.command(args);
-        death.tell(&mut command);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let pid = child.id();
-        let ended = life::watch(scene, death, pid, || life::wait(&mut child))?;
-        ledger.after_life(scene, !ended)?;
+        let ended = until_it_waits(scene, args, death)?;
+        ledger.counts.waited += u64::from(ended.is_none());
+        ledger.after_life(scene, ended != Some(true))?;
         if ledger.journal.outcome().is_some() {
             return Ok(());
         }
-        if ended {
+        if ended == Some(true) {
             return Err("it ended well, and the turn has not ended".to_owned());
         }
     }
@@ -276,7 +205,13 @@ fn by_a_daemon(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
             Some(daemon) => {
                 let pid = daemon.child.id();
                 life::watch(scene, death, pid, || {
-                    follow(&daemon, &mut acknowledged, &mut told)
+                    let client = Client {
+                        scene,
+                        plan,
+                        daemon: &daemon,
+                        ledger,
+                    };
+                    client.follow(&mut acknowledged, &mut told)
                 })?
             }
             None => false,
@@ -295,19 +230,80 @@ fn by_a_daemon(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
     Err("it died where it was left alone".to_owned())
 }
 
-/// What a client does in one life of the daemon: it does not know whether it was heard before the
-/// last death, and asks again. Whether it was told of the turn's end.
-fn follow(daemon: &Daemon, acknowledged: &mut bool, told: &mut Vec<Told>) -> Result<bool, String> {
-    let Ok(session) = daemon.session() else {
-        return Ok(false);
-    };
-    match daemon.ask(&session) {
-        Ok(true) => *acknowledged = true,
-        Ok(false) => return Err("the turn was refused".to_owned()),
-        Err(_) => return Ok(false),
+/// Who follows a turn in one life of the daemon, and decides about its calls.
+struct Client<'r> {
+    scene: &'r Scene,
+    plan: &'r Plan,
+    daemon: &'r Daemon,
+    ledger: &'r mut Ledger,
+}
+
+impl Client<'_> {
+    /// It does not know whether it was heard before the last death, and asks again. Whether it was
+    /// told of the turn's end.
+    fn follow(mut self, acknowledged: &mut bool, told: &mut Vec<Told>) -> Result<bool, String> {
+        let daemon = self.daemon;
+        let Ok(session) = daemon.session() else {
+            return Ok(false);
+        };
+        match daemon.ask(&session) {
+            Ok(true) => *acknowledged = true,
+            Ok(false) => return Err("the turn was refused".to_owned()),
+            Err(_) => return Ok(false),
+        }
+        if !self.answer()? {
+            return Ok(false);
+        }
+        let mut wrong = Ok(());
+        let answer = || match self.answer() {
+            Ok(lives) => lives,
+            Err(error) => {
+                wrong = Err(error);
+                false
+            }
+        };
+        // A connection that breaks is the daemon's death.
+        let ended = daemon.follow(&session, told, answer).unwrap_or(false);
+        wrong.map(|()| ended)
     }
-    // A connection that breaks is the daemon's death.
-    Ok(daemon.follow(&session, told).unwrap_or(false))
+
+    /// Answers all that waits; whether the daemon lives.
+    fn answer(&mut self) -> Result<bool, String> {
+        let Ok(listed) = self.daemon.waiting() else {
+            return Ok(false);
+        };
+        for question in Question::all(&listed, self.scene)? {
+            asked_once(&question, &self.ledger.acknowledged)?;
+            self.scene.decisions.fetch_add(1, Ordering::SeqCst);
+            let (taken, why) = match self.plan.by_command {
+                true => question.answer(self.scene, Death::None)?,
+                false => match self.daemon.answer(&question) {
+                    Ok(code) => (code == 200, format!("status {code}")),
+                    Err(error) => (false, error.to_string()),
+                },
+            };
+            if !taken {
+                self.ledger.counts.unheard += 1;
+                return match self.is_dead() {
+                    true => Ok(false),
+                    false => Err(format!("{question:?} is not taken: {why}")),
+                };
+            }
+            let word = question.word();
+            self.ledger.acknowledged.insert(question.call, word);
+        }
+        Ok(true)
+    }
+
+    /// Whether the daemon dies: it may take a moment to be gone.
+    fn is_dead(&self) -> bool {
+        let process = self.daemon.child.id().to_string();
+        let deadline = Instant::now() + DYING;
+        while is_alive(&process) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        !is_alive(&process)
+    }
 }
 
 /// The client knows the journal: each event, in order, once.
@@ -326,18 +322,5 @@ fn told_once(told: &[Told], ledger: &Ledger) -> Result<(), String> {
             "the client was told {} events, and not those of the journal",
             told.len()
         )),
-    }
-}
-
-/// A small deterministic generator (splitmix64): a failed round can be made again.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
     }
 }

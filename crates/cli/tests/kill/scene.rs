@@ -1,5 +1,5 @@
-//! What is killed: a turn with a compaction, a fan-out, rounds of a lead and a synthesis, on a
-//! provider that streams.
+//! What is killed: a turn with a compaction, a fan-out, rounds of a lead, one of whose delegates
+//! calls tools, and a synthesis, on a provider that streams.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use unisono::{Agent, Answer as Said, Cause, Ctx, Failure, Kinds, Task};
+use unisono_fake_provider::tools::{LOG, PACE};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Pace, Recorded, Script};
 
-use crate::support::{Done, Place, finish};
+use crate::life::Of;
+use crate::office::Asked;
+use crate::support::{Done, PATIENCE, Place, finish, is_alive};
 
 /// Set in the processes that are killed: this test program is then the program itself, with one
 /// agent kind more.
@@ -21,14 +26,22 @@ pub(crate) const CHILD: &str = "KILL_CHILD";
 /// The file to which agents add a line for each effect.
 const EFFECTS: &str = "KILL_EFFECTS";
 pub(crate) const TASK: &str = "What is due on which day?";
-pub(crate) const AGENTS: [&str; 5] = [
+pub(crate) const AGENTS: [&str; 6] = [
     "scout",
     "clerk",
+    "hands",
     "clerk=Check the dates.",
     "marks=Leave a mark.",
     "steps=Take your steps.",
 ];
 pub(crate) const LEAD: &str = "boss";
+/// What the tools are called with: read; put, twice; sent, one of them with leave and one without.
+pub(crate) const PRICES: &str = "prices";
+pub(crate) const LEDGER: &str = "ledger";
+pub(crate) const LETTER: &str = "letter";
+pub(crate) const INVOICE: &str = "invoice";
+pub(crate) const THREAT: &str = "threat";
+pub(crate) const RECEIPT: &str = "receipt";
 /// Messages of the conversation: some 50 tokens each.
 const MESSAGES: u32 = 60;
 
@@ -65,14 +78,22 @@ fn effect(name: &str) -> Result<(), Failure> {
 pub(crate) struct Scene {
     pub(crate) place: Place,
     pub(crate) provider: FakeProvider,
+    /// Calls that a person was about to answer.
+    pub(crate) decisions: AtomicUsize,
 }
 
 impl Scene {
     /// A place of its own. With a template, its store is a copy of that one's.
     pub(crate) fn new(template: Option<&Place>) -> Scene {
         let provider = FakeProvider::builder().script(script()).start_on_thread();
-        let place = Place::with_config(&config(&provider));
-        let scene = Scene { place, provider };
+        let place = Place::new();
+        let config = config(&provider, &place.path("calls"));
+        place.write("config/unisono.toml", config);
+        let scene = Scene {
+            place,
+            provider,
+            decisions: AtomicUsize::new(0),
+        };
         match template {
             Some(template) => copy(&template.path("data"), &scene.place.path("data")),
             None => {
@@ -98,6 +119,40 @@ impl Scene {
         finish(self.command(args).spawn().expect("it starts"), args)
     }
 
+    /// How much of something there was so far.
+    pub(crate) fn count(&self, of: Of) -> usize {
+        match of {
+            Of::Requests => self.provider.request_count(),
+            Of::Calls => self.called().len(),
+            Of::Decisions => self.decisions.load(Ordering::SeqCst),
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.place.path("calls")).unwrap_or_default()
+    }
+
+    /// What the server of tools was asked for.
+    pub(crate) fn called(&self) -> Vec<Asked> {
+        self.log().lines().filter_map(Asked::read).collect()
+    }
+
+    /// Waits until the servers of tools have ended whose program has died: till then they may
+    /// still be about to do what they were asked for.
+    pub(crate) fn await_servers(&self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        let log = self.log();
+        for server in log.lines().filter_map(|line| line.strip_prefix("start ")) {
+            while is_alive(server) {
+                if Instant::now() > deadline {
+                    return Err(format!("the server of tools {server} outlives its program"));
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
     /// How often each effect was had.
     pub(crate) fn effects(&self) -> BTreeMap<String, usize> {
         let text = fs::read_to_string(self.place.path("effects")).unwrap_or_default();
@@ -121,7 +176,8 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn config(provider: &FakeProvider) -> String {
+fn config(provider: &FakeProvider, calls: &Path) -> String {
+    let program = std::env::current_exe().expect("this program has a path");
     let model = |name: &str, tools: &str| {
         format!(
             "[agents.{name}]\ndescription = \"The {name}\"\ninstructions = \"Be short.\"\n\
@@ -133,7 +189,9 @@ fn config(provider: &FakeProvider) -> String {
          [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
          [compaction]\ntrigger_tokens = 1500\nsummarisers = [\"openai/gpt-4o-mini\"]\n\
          [agent_defaults]\nretries = 0\n\
-         {}{}{}\
+         {}{}{}{}mcp_servers = [\"office\"]\n\
+         [mcp.office]\ncommand = {program:?}\napprove = [\"send(text=in*)\", \"send(text=th*)\"]\n\
+         [mcp.office.env]\n{LOG} = {calls:?}\n{PACE} = \"8\"\n\
          [agents.marks]\ndescription = \"Marks\"\nkind = \"command\"\ncommand = \"sh\"\n\
          args = [\"-c\", \"echo mark >> \\\"${EFFECTS}\\\"; echo A mark was left.\"]\n\
          [agents.steps]\ndescription = \"Steps\"\nkind = \"steps\"\n",
@@ -141,6 +199,7 @@ fn config(provider: &FakeProvider) -> String {
         model(LEAD, "\"delegate\", \"recall\""),
         model("scout", ""),
         model("clerk", ""),
+        model("hands", ""),
     )
 }
 
@@ -176,8 +235,21 @@ fn script() -> Script {
             let arguments = format!(r#"{{"agent":"{agent}","task":"{task}"}}"#);
             (format!("call_{task}").replace(' ', "_"), arguments)
         };
+        let call = |answer: Answer, tool: &str, text: &str| {
+            let tool = format!("office__{tool}");
+            let answer = answer.and_call(&tool, format!(r#"{{"text":"{text}"}}"#));
+            answer.call_id(format!("call_{text}"))
+        };
         let answer = if body.contains("<conversation>") {
             Answer::pieces(["## Context\n- The parts have their days. ", &mark, "\n"])
+        } else if is_of("hands") && !body.contains("call_letter") {
+            let answer = Answer::pieces(["I look, note and write: ", &mark, "."]);
+            let answer = call(call(answer, "read", PRICES), "put", LEDGER);
+            call(answer, "send", LETTER)
+        } else if is_of("hands") && !body.contains("call_invoice") {
+            let answer = Answer::pieces(["I send two more: ", &mark, "."]);
+            let answer = call(call(answer, "send", INVOICE), "send", THREAT);
+            call(answer, "put", RECEIPT)
         } else if !is_of(LEAD) {
             Answer::pieces(["It is as was said: ", &mark, "."])
         } else if !body.contains("first look") {
@@ -188,10 +260,12 @@ fn script() -> Script {
                 .and_call("delegate", second.1)
                 .call_id(second.0)
         } else if !body.contains("second look") {
-            let (id, arguments) = delegate("scout", "second look");
+            let (scout, hands) = (delegate("scout", "second look"), delegate("hands", "write"));
             Answer::pieces(["I ask again and look it up: ", &mark, "."])
-                .and_call("delegate", arguments)
-                .call_id(id)
+                .and_call("delegate", scout.1)
+                .call_id(scout.0)
+                .and_call("delegate", hands.1)
+                .call_id(hands.0)
                 .and_call("recall", r#"{"query":"supplier"}"#)
                 .call_id("call_recall")
         } else {
