@@ -57,7 +57,7 @@ pub struct Budget {
     pub cap: f64,
     /// What is used up.
     pub spent: f64,
-    /// What is set aside for calls; for the daemon, what it has lent to sessions.
+    /// What is set aside for calls under way, and for last ones.
     pub set_aside: f64,
     /// What can still be taken.
     pub left: f64,

@@ -1,10 +1,12 @@
 //! Looking back: what a session's journal tells of turns, runs and what they were sent.
 
+use std::collections::BTreeMap;
+
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::clock;
 use unisono_runtime::replay::{self, Rebuilt};
 use unisono_session::budget::Left;
-use unisono_session::{Event, Replay, Trace};
+use unisono_session::{Event, Replay, State, Trace};
 use unisono_store::{Journal, Leases};
 
 use crate::config::Budget;
@@ -112,5 +114,15 @@ pub async fn daemon_budgets(
         return Ok(Vec::new());
     };
     let house = Leases::read(journal).await?;
-    Ok(house.left(&rules, clock::now()))
+    let mut standing = BTreeMap::new();
+    for session in house.holders() {
+        let (mut state, mut folds) = (State::default(), false);
+        read(journal, session, |event| {
+            folds = state.apply(event).is_ok();
+            Ok::<_, unisono_store::Error>(folds)
+        })
+        .await?;
+        standing.extend(folds.then(|| (session, state.standing())));
+    }
+    Ok(house.left(&rules, &standing, clock::now()))
 }

@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     Section(&'static [Key]),
     /// Tables of these keys, by name.
     Named(&'static [Key]),
+    /// What one might look for, and why there is no such thing.
+    Refused(&'static str),
 }
 
 /// A key.
@@ -130,6 +132,11 @@ fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) 
             });
             true
         }
+        (Kind::Refused(why), _) => {
+            let problem = format!("`{path}` cannot be set: {why}");
+            found.push(Diagnostic::error(node.place.clone(), problem).on(path));
+            false
+        }
         (_, value) => match fault(value, kind) {
             None => true,
             Some(expected) => {
@@ -191,6 +198,7 @@ fn expected(kind: Kind) -> String {
         Kind::Texts => "a list of texts".to_owned(),
         Kind::TextMap => "a table of texts".to_owned(),
         Kind::Section(_) | Kind::Named(_) => "a table".to_owned(),
+        Kind::Refused(_) => "left out".to_owned(),
     }
 }
 
@@ -214,7 +222,10 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
         format!(" in [{path}]")
     };
     let problem = format!("unknown key `{}`{place}", entry.key);
-    let known = keys.iter().map(|key| key.name);
+    let settable = keys
+        .iter()
+        .filter(|key| !matches!(key.kind, Kind::Refused(_)));
+    let known = settable.map(|key| key.name);
     let mut diagnostic = Diagnostic::warning(entry.place.clone(), problem).on(dotted);
     diagnostic.help = suggestion(&entry.key, known);
     diagnostic.unknown_key = true;

@@ -190,13 +190,49 @@ fn what_is_left_of_the_budgets_is_shown() {
         (&"daemon".into(), &"tokens".into())
     );
     let amount = |name: &str| left[name].as_f64().unwrap();
-    let all = amount("spent") + amount("set_aside") + amount("left");
-    assert!(amount("left") < 1e6 && all == 1e6, "{left}");
+    // Four calls of 3,007 tokens; what the session was lent beyond that is none of its use.
+    let stands = ["spent", "set_aside", "left"].map(amount);
+    assert_eq!(stands, [12_028.0, 0.0, 987_972.0], "{left}");
     let shown = place.call(&["sessions", "show"]).expect(0).stdout;
     assert!(
         shown.contains("session: ") && shown.contains("of 3600 s used"),
         "{shown}"
     );
+}
+
+#[test]
+fn what_calls_under_way_have_set_aside_is_shown_and_not_what_is_lent() {
+    let gate = Gate::new();
+    let answer = Act::from(Answer::text("All is well.")).hold(&gate);
+    let provider = FakeProvider::builder()
+        .script(Script::always(answer))
+        .start_on_thread();
+    let config = format!(
+        "[models]\ndefault = {MODEL:?}\n[budget.daemon]\nmax_tokens = 1_000_000\n\
+         [budget.session]\nmax_tokens = 1_000_000\n"
+    );
+    let place = place(&provider, &config);
+    let mut serve = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    serve.env("TEST_KEY", "sk-test");
+    let mut serve = Going::start(serve);
+    serve.wait_for(&["listening"]);
+    let file = example();
+    let args = ["run", &file, "--agents", "risks", "--json"];
+    let going = Going::start(place.command(&args));
+    block_on(provider.wait_for(1));
+    let usage = place.json(&["usage"]);
+    let session = place.json(&["sessions", "show"]);
+    let aside = |of: &serde_json::Value| {
+        let bounds = of["budgets"].as_array().unwrap();
+        bounds[0]["set_aside"].as_f64().unwrap()
+    };
+    assert!(aside(&usage) > 0.0, "{usage}");
+    assert_eq!(aside(&usage), aside(&session), "{usage} {session}");
+    gate.open();
+    going.finish().expect(0);
+    assert_eq!(aside(&place.json(&["usage"])), 0.0);
+    serve.signal("TERM");
+    serve.finish().expect(0);
 }
 
 #[test]

@@ -110,7 +110,14 @@ const DAEMON_BUDGET: &[Key] = &[
     key("max_tokens", Kind::Whole(1, i64::MAX)),
     key("period_hours", Kind::Whole(1, 87_600)),
     key("live_runs", SOME),
+    key("time", Kind::Refused(NO_DAEMON_TIME)),
 ];
+
+/// Sessions work beside each other: the sum of their times is no time of the daemon's.
+const NO_DAEMON_TIME: &str = "sessions work at the same time, so the time they take together says \
+    neither how late it is nor what was used; bound each with budget.session.time and \
+    budget.turn.time, how many work at a time with budget.daemon.live_runs, and what all of them \
+    use in a period with max_cost_usd or max_tokens";
 
 const BOUNDS_OF_MANY: &[Key] = &[
     key("max_cost_usd", DOLLARS),

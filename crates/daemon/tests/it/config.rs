@@ -216,6 +216,13 @@ queue_per_agent = 0
 }
 
 #[test]
+fn a_time_of_all_sessions_is_refused_with_what_to_set_instead() {
+    let sandbox = Sandbox::with_config("[budget.daemon]\ntime = \"8h\"\n");
+    insta::assert_snapshot!(sandbox.check(), @"config/unisono.toml:2:8: error: `budget.daemon.time` cannot be set: sessions work at the same time, so the time they take together says neither how late it is nor what was used; bound each with budget.session.time and budget.turn.time, how many work at a time with budget.daemon.live_runs, and what all of them use in a period with max_cost_usd or max_tokens");
+    assert!(sandbox.load().is_err());
+}
+
+#[test]
 fn unknown_keys_are_warnings_when_running_and_errors_in_a_check() {
     let sandbox = Sandbox::with_config("[log]\nlevle = \"debug\"\n");
     insta::assert_snapshot!(sandbox.complaints(), @"config/unisono.toml:2:1: warning: unknown key `levle` in [log]; did you mean `level`?");

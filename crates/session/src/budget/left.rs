@@ -1,11 +1,12 @@
 //! What is left of budgets, for those who look.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use unisono_context::cost::Cost;
-use unisono_context::{Timestamp, TurnId};
+use unisono_context::{SessionId, Timestamp, TurnId};
 
-use super::house::{House, Rules};
+use super::house::{House, Rules, Standing};
 use super::{Amount, Caps, Level, Resource};
 use crate::state::State;
 
@@ -20,7 +21,7 @@ pub struct Left {
     pub cap: u128,
     /// What is used up.
     pub spent: u128,
-    /// What is set aside for calls; for the daemon, what it has lent.
+    /// What is set aside for calls under way, and for last ones.
     pub set_aside: u128,
 }
 
@@ -111,13 +112,27 @@ impl State {
 }
 
 impl House {
-    /// How the bounds of the daemon stand.
-    pub fn left(&self, rules: &Rules, now: Timestamp) -> Vec<Left> {
+    /// How the bounds of the daemon stand. `standing`: of each session that holds more than it had
+    /// spent, what its journal says; what it holds beyond that comes back when another asks. One
+    /// whose journal says nothing has spent all it held for all that is known.
+    pub fn left(
+        &self,
+        rules: &Rules,
+        standing: &BTreeMap<SessionId, Standing>,
+        now: Timestamp,
+    ) -> Vec<Left> {
         let house = self.at(rules, now);
-        let leases = house.entries();
-        let spent = leases.fold(Amount::ZERO, |sum, of| sum + (of.used - of.base));
-        let lent = house.leased() - spent;
-        rules.caps.left(Level::Daemon, spent, lent, 0).collect()
+        let (mut spent, mut in_use) = (Amount::ZERO, Amount::ZERO);
+        for lease in house.entries() {
+            let of = standing.get(&lease.session).copied().unwrap_or(Standing {
+                spent: lease.ceiling,
+                in_use: lease.ceiling,
+            });
+            spent = spent + (of.spent - lease.base);
+            in_use = in_use + (of.in_use - lease.base);
+        }
+        let caps = rules.caps.left(Level::Daemon, spent, in_use - spent, 0);
+        caps.collect()
     }
 }
 
