@@ -13,6 +13,7 @@ mod screen;
 mod watch;
 
 pub(crate) use answer::Answer;
+pub(crate) use asking::{Lines, Reply, shown};
 pub(crate) use feed::Feed;
 pub(crate) use follow::{End, Interrupt, Interrupts, Limits, follow};
 pub(crate) use report::{conclude, ending, report};

@@ -32,8 +32,11 @@ input says which branch it is and how full its context is. Lines that begin with
   /history [N]         the newest messages
   /help, /quit         a message that begins with a slash is written with two
 
-Where standard input is no terminal, each line is one turn, and the exit code is that of the last
-turn that failed.
+A call of a tool that waits for a person is asked about here: y, or n and why not; of one that is
+in doubt, what became of it. Other answers are asked again, Ctrl-C cancels the turn.
+
+Where standard input is no terminal, each line is one turn, nothing is asked, and the exit code is
+that of the last turn that failed.
 
 Examples:
   unisono chat
@@ -119,7 +122,7 @@ async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -
         };
         let done = match said {
             Said::Empty => Ok(Next::GoOn),
-            Said::Message(text) => talk.say(&text, interrupts).await,
+            Said::Message(text) => talk.say(&text, &mut input, interrupts).await,
             Said::Order(order) => talk.carry_out(order, interrupts).await,
             Said::Unknown(problem) => Err(problem),
         };

@@ -1,10 +1,13 @@
 //! The answer on stdout as the model writes it, and what else is said of the turn on stderr.
 
+use std::future::Future;
+
 use unisono_runtime::Progress;
 use unisono_session::event::RunRole;
 use unisono_session::run::calls::Waiting;
 use unisono_session::{Event, Fact};
 
+use super::asking::{self, Lines, Reply};
 use super::follow::Show;
 use super::screen::Screen;
 use super::watch::{News, Watch};
@@ -13,9 +16,11 @@ use crate::show;
 
 /// A turn of a chat: compactions, agents and trouble as lines, the answer as it comes.
 #[derive(Debug)]
-pub(crate) struct Answer<'o> {
+pub(crate) struct Answer<'o, L> {
     out: &'o Out,
     screen: Screen<'o>,
+    /// Where the person writes.
+    lines: &'o mut L,
     streams: bool,
     /// What of the reply that is coming was written.
     written: String,
@@ -25,11 +30,13 @@ pub(crate) struct Answer<'o> {
     over: bool,
 }
 
-impl<'o> Answer<'o> {
-    pub(crate) fn new(out: &'o Out) -> Answer<'o> {
+impl<'o, L: Lines> Answer<'o, L> {
+    pub(crate) fn new(out: &'o Out, lines: &'o mut L) -> Answer<'o, L> {
+        let asks = lines.is_person() && !out.json;
         Answer {
             out,
-            screen: Screen::plain(out),
+            screen: Screen::plain(out).asked_elsewhere(asks),
+            lines,
             streams: !out.json,
             written: String::new(),
             missed: false,
@@ -86,7 +93,7 @@ impl<'o> Answer<'o> {
     }
 }
 
-impl Show for Answer<'_> {
+impl<L: Lines + Send> Show for Answer<'_, L> {
     fn event(&mut self, event: &Event, news: Option<&News>, watch: &Watch) {
         match &event.fact {
             Fact::RunStepped { run, .. } | Fact::RunRetried { run, .. }
@@ -130,6 +137,21 @@ impl Show for Answer<'_> {
     fn waits(&mut self, waiting: &Waiting, watch: &Watch) {
         self.break_off();
         self.screen.waits(waiting, watch);
+    }
+
+    fn asks(&mut self, question: &str) -> bool {
+        if self.out.json || !self.lines.is_person() {
+            return false;
+        }
+        self.break_off();
+        if self.lines.ask(question) {
+            self.out.ask(asking::shown(question));
+        }
+        true
+    }
+
+    fn reply(&mut self) -> impl Future<Output = Reply> + Send {
+        self.lines.reply()
     }
 
     fn missed(&mut self) {

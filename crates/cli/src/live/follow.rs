@@ -1,5 +1,6 @@
 //! Follows a turn until it ends, its time is over, or somebody interrupts.
 
+use std::future::{Future, pending};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -9,7 +10,7 @@ use unisono_runtime::Progress;
 use unisono_session::Event;
 use unisono_session::run::calls::Waiting;
 
-use super::asking::{Answers, decided};
+use super::asking::{Answers, Reply};
 use super::feed::Next;
 use super::watch::{News, Watch};
 use crate::host::Host;
@@ -80,6 +81,11 @@ pub(crate) trait Show {
         false
     }
 
+    /// What they answer; for ever where nobody was asked. May be dropped and waited for again.
+    fn reply(&mut self) -> impl Future<Output = Reply> + Send {
+        pending()
+    }
+
     /// Some of what was said was missed: it is not heard out when it comes too fast.
     fn missed(&mut self) {}
 }
@@ -148,37 +154,28 @@ pub(crate) async fn follow(
         screen.waits(&waiting, watch);
     }
     while watch.outcome.is_none() {
-        answers.ask(watch, screen);
-        tokio::select! {
+        if !cancelled {
+            answers.ask(watch, screen);
+        }
+        let stops = tokio::select! {
             biased;
-            who = interrupts.next() => {
-                let leave = interrupted == Interrupted::Leave || who == Interrupt::System;
-                if leave || cancelled {
-                    return Ok(End::Interrupted);
+            who = interrupts.next() => Some(who),
+            next = feed.next(watch.events()) => {
+                match next? {
+                    Next::Event(event) => {
+                        let news = watch.apply(&event)?;
+                        screen.event(&event, news.as_ref(), watch);
+                    }
+                    Next::Said(said) => screen.said(&said, watch),
+                    Next::Missed => screen.missed(),
                 }
-                cancelled = true;
-                late = Some(Instant::now() + CANCELLED_WITHIN);
-                host.cancel(session, watch.turn).await;
+                None
             }
-            next = feed.next(watch.events()) => match next? {
-                Next::Event(event) => {
-                    let news = watch.apply(&event)?;
-                    screen.event(&event, news.as_ref(), watch);
-                }
-                Next::Said(said) => screen.said(&said, watch),
-                Next::Missed => screen.missed(),
-            },
-            (waiting, line) = answers.next() => {
-                if let Some(decision) = decided(&waiting, &line)
-                    && let Err(problem) = host.decide(session, waiting.id, decision).await
-                {
-                    // Somebody else was faster, or its time was over.
-                    tracing::info!(error = problem.message, "the answer is not taken");
-                }
-            }
+            reply = screen.reply() => answers.take(reply, host, session).await,
             // A person's time is not the turn's.
             () = at(late), if !cancelled && watch.waiting().next().is_some() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);
+                None
             }
             () = at(late) => {
                 if cancelled {
@@ -187,8 +184,17 @@ pub(crate) async fn follow(
                 (end, cancelled) = (End::TimedOut, true);
                 late = Some(Instant::now() + CANCELLED_WITHIN);
                 host.cancel(session, watch.turn).await;
+                None
             }
+        };
+        let Some(who) = stops else { continue };
+        let leave = interrupted == Interrupted::Leave || who == Interrupt::System;
+        if leave || cancelled {
+            return Ok(End::Interrupted);
         }
+        cancelled = true;
+        late = Some(Instant::now() + CANCELLED_WITHIN);
+        host.cancel(session, watch.turn).await;
     }
     Ok(end)
 }
@@ -196,6 +202,6 @@ pub(crate) async fn follow(
 async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }

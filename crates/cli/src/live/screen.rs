@@ -1,7 +1,7 @@
 //! What a person sees of a turn on stderr: lines that come as it goes on; on a terminal one line
 //! for each agent that changes in place.
 
-use std::io::IsTerminal as _;
+use std::future::Future;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,6 +11,7 @@ use unisono_session::Event;
 use unisono_session::event::RunRole;
 use unisono_session::run::calls::{Status as CallStatus, Waiting};
 
+use super::asking::{self, Lines as _, Reply, Terminal};
 use super::follow::Show;
 use super::member::{Status, Watched};
 use super::notice;
@@ -29,6 +30,9 @@ pub(crate) struct Screen<'o> {
     out: &'o Out,
     paint: Paint,
     bars: Option<Bars>,
+    person: Terminal,
+    /// Whether calls that wait are asked about here.
+    asks: bool,
 }
 
 /// What moves on a terminal.
@@ -48,10 +52,12 @@ impl<'o> Screen<'o> {
             step: None,
             runs: Vec::new(),
         });
+        let person = Terminal::default();
         Screen {
-            out,
-            paint: out.paint_messages,
+            asks: bars.is_some() && person.is_person(),
             bars,
+            person,
+            ..Screen::plain(out)
         }
     }
 
@@ -61,7 +67,14 @@ impl<'o> Screen<'o> {
             out,
             paint: out.paint_messages,
             bars: None,
+            person: Terminal::default(),
+            asks: false,
         }
+    }
+
+    /// As another asks about calls that wait, or does not.
+    pub(crate) fn asked_elsewhere(self, asks: bool) -> Screen<'o> {
+        Screen { asks, ..self }
     }
 
     /// A line with a word in front that says what it is about.
@@ -146,7 +159,7 @@ impl<'o> Screen<'o> {
             "waits",
             &self.paint.yellow(format!("{agent} calls {line}: {why}")),
         );
-        if self.bars.is_none() {
+        if !self.asks {
             let how = approvals::how(waiting);
             let how = match watch.elsewhere {
                 true => how,
@@ -158,7 +171,7 @@ impl<'o> Screen<'o> {
 
     /// Asks the person at the terminal.
     fn question(&self, text: &str) {
-        let ask = || self.out.ask(format_args!("{:<10} {text}: ", ""));
+        let ask = || self.out.ask(asking::shown(text));
         match &self.bars {
             Some(bars) => bars.all.suspend(ask),
             None => ask(),
@@ -360,11 +373,14 @@ impl Show for Screen<'_> {
     }
 
     fn asks(&mut self, question: &str) -> bool {
-        let asked = self.bars.is_some() && std::io::stdin().is_terminal();
-        if asked {
+        if self.asks && self.person.ask(question) {
             self.question(question);
         }
-        asked
+        self.asks
+    }
+
+    fn reply(&mut self) -> impl Future<Output = Reply> + Send {
+        self.person.reply()
     }
 
     fn said(&mut self, said: &Progress, watch: &Watch) {

@@ -1,17 +1,15 @@
 //! `unisono chat`: lines on standard input, and a person at a terminal.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Write};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, At, FakeProvider, Gate, Script};
 
 use crate::interrupted::Scene;
-use crate::support::{Done, Going, PATIENCE, Place, heard, tell};
+use crate::support::{Done, Going, Place, heard, tell};
+use crate::terminal::Talking;
 
 const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: Friday."},{"role":"user","content":"The risk is the database."},{"role":"assistant","content":"Noted: the database is a risk."}]"#;
 
@@ -125,68 +123,6 @@ fn a_failing_turn_is_told_and_does_not_end_the_chat() {
         .says(&["the turn failed", "broken answers alone"]);
 }
 
-/// A child with both ends of its conversation.
-struct Talking {
-    child: Child,
-    input: Option<Box<dyn Write>>,
-    pieces: Receiver<Vec<u8>>,
-    seen: String,
-}
-
-impl Talking {
-    fn with(
-        child: Child,
-        input: impl Write + 'static,
-        output: impl Read + Send + 'static,
-    ) -> Talking {
-        let (send, pieces) = mpsc::channel();
-        thread::spawn(move || {
-            let (mut output, mut bytes) = (BufReader::new(output), [0; 4_096]);
-            while let Ok(n) = output.read(&mut bytes) {
-                if n == 0 || send.send(bytes[..n].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Talking {
-            child,
-            input: Some(Box::new(input)),
-            pieces,
-            seen: String::new(),
-        }
-    }
-
-    fn say(&mut self, text: &str) {
-        let input = self.input.as_mut().unwrap();
-        input.write_all(text.as_bytes()).unwrap();
-        input.flush().unwrap();
-    }
-
-    /// Waits until that is shown; what was before it is forgotten.
-    #[track_caller]
-    fn sees(&mut self, text: &str) {
-        loop {
-            if let Some((_, rest)) = self.seen.split_once(text) {
-                self.seen = rest.to_owned();
-                return;
-            }
-            match self.pieces.recv_timeout(PATIENCE) {
-                Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
-                Err(_) => panic!("{text:?} was not shown: {:?}", self.seen),
-            }
-        }
-    }
-
-    #[track_caller]
-    fn ends(mut self) {
-        self.input.take();
-        let done = thread::spawn(move || self.child.wait().unwrap())
-            .join()
-            .unwrap();
-        assert!(done.success(), "{done}");
-    }
-}
-
 /// A provider that writes half of an answer and waits.
 fn hesitant(gate: &Gate) -> FakeProvider {
     let answer = Act::answer(Answer::text("The first half. The other half.").in_pieces_of(4));
@@ -214,10 +150,10 @@ fn the_answer_comes_as_the_model_writes_it() {
     let mut talking = Talking::with(child, input, output);
     talking.say("Well?\n");
     talking.sees("The f");
-    assert!(!talking.seen.contains("other"));
+    assert!(!talking.seen().contains("other"));
     gate.open();
     talking.sees("The other half.\n");
-    assert_eq!(talking.seen, "", "it is written once");
+    assert_eq!(talking.seen(), "", "it is written once");
     talking.ends();
 }
 
@@ -226,19 +162,8 @@ fn a_person_at_a_terminal_edits_lines_and_sees_how_full_it_is() {
     let gate = Gate::new();
     let provider = hesitant(&gate);
     gate.open();
-    let (_place, mut command) = asking(&provider);
-    let (ours, theirs) = terminal();
-    let stdio = || Stdio::from(theirs.try_clone().unwrap());
-    command
-        .env("TERM", "xterm")
-        .env("NO_COLOR", "1")
-        .stdin(stdio())
-        .stdout(stdio())
-        .stderr(stdio());
-    let child = command.spawn().unwrap();
-    drop((command, theirs));
-    let input = ours.try_clone().unwrap();
-    let mut talking = Talking::with(child, File::from(input), File::from(ours));
+    let (_place, command) = asking(&provider);
+    let mut talking = Talking::at_a_terminal(command);
     talking.sees("/help lists orders");
     talking.sees("main 0 % >");
     // A slip of the keyboard, taken back; then the line.
@@ -259,21 +184,6 @@ fn a_person_at_a_terminal_edits_lines_and_sees_how_full_it_is() {
     talking.say("\u{4}");
     talking.sees("continues it");
     talking.ends();
-}
-
-/// Both sides of a new terminal.
-fn terminal() -> (OwnedFd, OwnedFd) {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap();
-    let theirs = File::options()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
-    (ours, theirs.into())
 }
 
 #[test]

@@ -8,6 +8,7 @@
 )]
 
 mod agents;
+mod asking;
 mod book;
 mod budget;
 mod cancelling;
@@ -44,6 +45,7 @@ mod serve_routes;
 mod settings;
 mod summaries;
 mod support;
+mod terminal;
 mod tools;
 mod topics;
 mod trace;

@@ -2,7 +2,7 @@
 //! are asked.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use unisono_fake_provider::tools::{LOG, MANNER, serve_http, serve_if_asked};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, PATIENCE, Place, finish};
+use crate::support::{Done, Going, PATIENCE, Place, finish, is_alive};
 
 const KEY: &str = "sk-test-77d0c1e2a9b4";
 const TALK: &str =
@@ -101,13 +101,13 @@ impl Scene {
         }
     }
 
-    fn command(&self, args: &[&str]) -> std::process::Command {
+    pub(crate) fn command(&self, args: &[&str]) -> std::process::Command {
         let mut command = self.place.command(args);
         command.env("TEST_KEY", KEY);
         command
     }
 
-    fn call(&self, args: &[&str]) -> Done {
+    pub(crate) fn call(&self, args: &[&str]) -> Done {
         finish(self.command(args).spawn().unwrap(), args)
     }
 
@@ -121,7 +121,7 @@ impl Scene {
     }
 
     /// Runs it until the log says that, then kills it.
-    fn killed_at(&self, line: &str) {
+    pub(crate) fn killed_at(&self, line: &str) {
         let args = ["run", "talk.json", "--task", "Do it.", "--json"];
         let going = Going::start(self.command(&args));
         self.logged(line, 1);
@@ -160,7 +160,7 @@ impl Scene {
         }
     }
 
-    fn waiting(&self) -> Value {
+    pub(crate) fn waiting(&self) -> Value {
         self.json(&["approvals", "list"])
     }
 
@@ -452,6 +452,36 @@ fn a_server_at_an_address_is_spoken_to_by_http() {
 }
 
 #[test]
+fn whatever_a_server_at_an_address_does_the_model_is_told_and_the_run_goes_on() {
+    let one = |tool: &'static str| [(tool, json!({"text": "x"}))];
+    let calls = [
+        one("files__garbage"),
+        one("files__flood"),
+        one("files__never"),
+        one("files__read"),
+    ];
+    let replies: Vec<&[(&str, Value)]> = calls.iter().map(|calls| &calls[..]).collect();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let address = serve_http(log.path()).unwrap();
+    let server = format!("url = \"http://{address}/mcp\"\ntimeout = \"3s\"\n");
+    let scene = Scene::new(&replies, &server, "max_turns = 12");
+    assert_eq!(scene.answer(), "Told: read: x");
+    let requests = scene.provider.requests();
+    let told: Vec<String> = requests
+        .iter()
+        .filter_map(|request| Some(results(request)?.join("")))
+        .collect();
+    for (told, says) in told.iter().zip([
+        "tool server `files` did not answer: unexpected server response: could not parse JSON",
+        "exceeded the maximum size of 16777216 bytes",
+        "tool server `files` gave no answer within 3.0 s",
+        "read: x",
+    ]) {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+}
+
+#[test]
 fn a_server_that_cannot_be_had_refuses_the_turn_by_name() {
     for (server, says) in [
         (
@@ -515,10 +545,4 @@ fn what_a_server_starts_ends_with_the_program() {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-}
-
-/// Whether a process runs; one that has ended and was not waited for does not.
-fn is_alive(process: &str) -> bool {
-    let stat = fs::read_to_string(Path::new("/proc").join(process).join("stat"));
-    stat.is_ok_and(|stat| !stat.contains(") Z "))
 }

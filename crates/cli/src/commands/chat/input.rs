@@ -17,6 +17,7 @@ use rustyline::{Config, Context, Editor, Helper};
 use tokio::sync::mpsc;
 
 use super::ORDERS;
+use crate::live::{Lines, Reply, shown};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
@@ -73,6 +74,8 @@ pub(super) struct Input {
 #[derive(Debug)]
 enum Wanted {
     Line(Prompt),
+    /// The answer to a question: one line, which is not kept.
+    Answer(Prompt),
     /// Lines that were said before, for the arrow keys.
     Recall(Vec<String>),
 }
@@ -116,6 +119,43 @@ impl Input {
         line.unwrap_or(Ok(Read::End))
             .map_err(|error| Problem::failed(format!("no line can be read: {error}")))
     }
+
+    /// Whether a line was asked for that has not come.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked
+    }
+}
+
+/// Between the lines of a chat: only a person at a terminal is asked, the lines of a file are
+/// messages.
+impl Lines for Input {
+    fn is_person(&self) -> bool {
+        self.is_terminal()
+    }
+
+    fn ask(&mut self, question: &str) -> bool {
+        let prompt = Prompt::plain(shown(question));
+        // A line that was asked for before is the answer.
+        if self.asked {
+            return true;
+        }
+        self.asked = self.prompts.send(Wanted::Answer(prompt)).is_ok();
+        false
+    }
+
+    async fn reply(&mut self) -> Reply {
+        if !self.asked {
+            return std::future::pending().await;
+        }
+        let line = self.lines.recv().await;
+        self.asked = false;
+        match line {
+            Some(Ok(Read::Line(line))) => Reply::Line(line),
+            Some(Ok(Read::Nothing)) => Reply::Interrupted,
+            // Nothing is written any more.
+            Some(Ok(Read::End) | Err(_)) | None => std::future::pending().await,
+        }
+    }
 }
 
 /// Lines of a standard input that is no terminal.
@@ -136,7 +176,7 @@ fn plain(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<Re
         }
     };
     while let Ok(wanted) = wanted.recv() {
-        if let Wanted::Line(_) = wanted
+        if let Wanted::Line(_) | Wanted::Answer(_) = wanted
             && lines.blocking_send(read()).is_err()
         {
             return;
@@ -190,23 +230,36 @@ fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<R
                     return;
                 }
             }
+            Wanted::Answer(prompt) => {
+                let line = edited_line(editor.readline(&prompt));
+                if lines.blocking_send(line).is_err() {
+                    return;
+                }
+            }
         }
+    }
+}
+
+fn edited_line(line: rustyline::Result<String>) -> io::Result<Read> {
+    match line {
+        Ok(line) => Ok(Read::Line(line)),
+        Err(ReadlineError::Interrupted) => Ok(Read::Nothing),
+        Err(ReadlineError::Eof) => Ok(Read::End),
+        Err(ReadlineError::Io(error)) => Err(error),
+        Err(error) => Err(io::Error::other(error)),
     }
 }
 
 fn edit(editor: &mut Editor<Orders, MemHistory>, mut prompt: Prompt) -> io::Result<Read> {
     let mut whole = String::new();
     loop {
-        match editor.readline(&prompt) {
-            Ok(line) if joined(&mut whole, &line) => prompt = Prompt::plain("… "),
-            Ok(_) => {
+        match edited_line(editor.readline(&prompt))? {
+            Read::Line(line) if joined(&mut whole, &line) => prompt = Prompt::plain("… "),
+            Read::Line(_) => {
                 let _ = editor.add_history_entry(whole.as_str());
                 return Ok(Read::Line(whole));
             }
-            Err(ReadlineError::Interrupted) => return Ok(Read::Nothing),
-            Err(ReadlineError::Eof) => return Ok(Read::End),
-            Err(ReadlineError::Io(error)) => return Err(error),
-            Err(error) => return Err(io::Error::other(error)),
+            ended => return Ok(ended),
         }
     }
 }

@@ -7,7 +7,7 @@ use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::event::{Outcome, Writing};
 
-use super::input::Prompt;
+use super::input::{Input, Prompt};
 use super::{Args, HELP, Order, unknown_branch};
 use crate::app::App;
 use crate::args::Workers;
@@ -164,7 +164,12 @@ impl<'t> Talk<'t> {
     }
 
     /// Asks the agents.
-    pub(super) async fn say(&mut self, text: &str, interrupts: &mut Interrupts) -> Result<Next> {
+    pub(super) async fn say(
+        &mut self,
+        text: &str,
+        input: &mut Input,
+        interrupts: &mut Interrupts,
+    ) -> Result<Next> {
         let session = match self.session {
             Some(session) => session,
             None => self.host.create(&show::line(text, TITLE_CHARS)).await?,
@@ -173,7 +178,7 @@ impl<'t> Talk<'t> {
         let config = &self.setup.loaded.config;
         let watch = self.host.begin(session, &self.ask(text)).await?;
         let mut watch = watch.notifying(&config.compaction);
-        let mut answer = Answer::new(&self.app.out);
+        let mut answer = Answer::new(&self.app.out, input);
         let limits = Limits::cancelling(Some(config.run.timeout()), interrupts);
         let end = follow(self.host, session, &mut watch, &mut answer, limits).await?;
         let text = watch
@@ -185,6 +190,9 @@ impl<'t> Talk<'t> {
             report(out, session, &watch, end);
         } else {
             answer.finish(text.as_deref());
+        }
+        if input.is_asked() {
+            out.say("that question is settled; what is written next is a message");
         }
         self.ended(&watch, end).await
     }

@@ -1,0 +1,129 @@
+//! A person at a terminal who is asked about calls of tools.
+
+use serde_json::{Value, json};
+
+use crate::support::finish;
+use crate::terminal::Talking;
+use crate::tools::{Scene, program};
+
+const RUN: [&str; 4] = ["run", "talk.json", "--task", "Do it."];
+const CHAT: [&str; 3] = ["chat", "--agents", ""];
+const QUESTION: &str = "may it be made? [y]es, [n]o REASON:";
+
+/// A clerk who sends an invoice, which a rule holds.
+fn held() -> Scene {
+    let send: (&str, Value) = ("files__send", json!({"text": "the invoice"}));
+    Scene::new(&[&[send]], &program("approve = [\"send\"]"), "")
+}
+
+#[test]
+fn a_run_asks_at_the_terminal_and_does_as_it_is_told() {
+    for (answer, told, made) in [
+        ("yes\r", "Told: send: the invoice", 1),
+        ("n not today\r", "They said: not today", 0),
+    ] {
+        let scene = held();
+        let mut talking = Talking::at_a_terminal(scene.command(&RUN));
+        talking.sees("clerk calls files__send {\"text\":\"the invoice\"}");
+        talking.sees(QUESTION);
+        // What is no answer is asked again.
+        talking.say("maybe\r");
+        talking.sees(QUESTION);
+        assert_eq!(scene.count("call send "), 0);
+        talking.say(answer);
+        talking.sees(told);
+        talking.ends();
+        assert_eq!(scene.count("call send "), made);
+    }
+}
+
+#[test]
+fn what_became_of_a_call_in_doubt_is_asked_where_its_turn_goes_on() {
+    let until = json!({"text": "the invoice", "until": "/nowhere/at/all"});
+    let scene = Scene::new(&[&[("files__send", until)]], &program(""), "");
+    scene.killed_at("call send ");
+    let mut talking = Talking::at_a_terminal(scene.command(&["resume"]));
+    talking.sees("nobody knows whether this call was made");
+    talking.sees("was it done? [d]one TEXT, [f]ailed TEXT, [r]epeat:");
+    talking.say("d it is in the outbox\r");
+    talking.sees("Told: it is in the outbox");
+    talking.ends();
+    assert_eq!(scene.count("call send "), 1);
+}
+
+#[test]
+fn a_chat_asks_between_its_lines() {
+    let scene = held();
+    let mut talking = Talking::at_a_terminal(scene.command(&CHAT));
+    talking.sees("main 0 % >");
+    talking.say("Do it.\r");
+    talking.sees("`files__send` asks for a person's leave");
+    talking.sees(QUESTION);
+    assert!(!talking.seen().contains("unisono approvals"));
+    talking.say("perhaps\r");
+    talking.sees(QUESTION);
+    talking.say("y\r");
+    talking.sees("Told: send: the invoice");
+    talking.sees(" % >");
+    // An answer is no message: the arrow goes back to the message.
+    talking.say("\u{1b}[A");
+    talking.sees("Do it.");
+    talking.say("\u{15}/quit\r");
+    talking.ends();
+    assert_eq!(scene.count("call send "), 1);
+}
+
+#[test]
+fn a_question_that_is_broken_off_cancels_the_turn_and_not_the_chat() {
+    let scene = held();
+    let mut talking = Talking::at_a_terminal(scene.command(&CHAT));
+    talking.sees("main 0 % >");
+    talking.say("Do it.\r");
+    talking.sees(QUESTION);
+    talking.say("\u{3}");
+    talking.sees("cancelled");
+    talking.sees(" % >");
+    talking.say("Do it now.\r");
+    talking.sees(QUESTION);
+    talking.say("n\r");
+    talking.sees("a person did not allow this call");
+    talking.sees(" % >");
+    talking.say("/quit\r");
+    talking.ends();
+    assert_eq!(scene.count("call send "), 0);
+}
+
+#[test]
+fn a_question_that_another_answers_leaves_the_line_to_the_chat() {
+    let scene = held();
+    let daemon = crate::http::Daemon::start(&scene.place);
+    let mut talking = Talking::at_a_terminal(scene.command(&CHAT));
+    talking.sees("main 0 % >");
+    talking.say("Do it.\r");
+    talking.sees(QUESTION);
+    let waiting = scene.waiting();
+    let call = waiting[0]["call"].as_str().unwrap();
+    scene.call(&["approvals", "approve", call]).expect(0);
+    talking.sees("Told: send: the invoice");
+    talking.sees("what is written next is a message");
+    talking.say("/history 1\r");
+    talking.sees("clerk");
+    talking.sees(" % >");
+    talking.say("/quit\r");
+    talking.ends();
+    daemon.stop();
+}
+
+#[test]
+fn lines_of_a_file_are_messages_and_answer_nothing() {
+    let send: (&str, Value) = ("files__send", json!({"text": "the invoice"}));
+    let rule = program("approve = [\"send\"]");
+    let scene = Scene::new(&[&[send]], &rule, "[approvals]\ntimeout = \"300ms\"");
+    scene.place.write("lines", "Do it.\ny\n");
+    let mut command = scene.command(&CHAT);
+    command.stdin(std::fs::File::open(scene.place.path("lines")).unwrap());
+    let done = finish(command.spawn().unwrap(), &CHAT).expect(0);
+    let denied = done.stdout.matches("nobody allowed this call in time");
+    assert_eq!(denied.count(), 2, "{done:#?}");
+    assert_eq!(scene.count("call send "), 0);
+}

@@ -1,0 +1,107 @@
+//! A program that is talked to while it runs: over pipes, or at a terminal of its own.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use crate::support::PATIENCE;
+
+/// A child with both ends of its conversation.
+pub(crate) struct Talking {
+    child: Child,
+    input: Option<Box<dyn Write>>,
+    pieces: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Talking {
+    pub(crate) fn with(
+        child: Child,
+        input: impl Write + 'static,
+        output: impl Read + Send + 'static,
+    ) -> Talking {
+        let (send, pieces) = mpsc::channel();
+        thread::spawn(move || {
+            let (mut output, mut bytes) = (BufReader::new(output), [0; 4_096]);
+            while let Ok(n) = output.read(&mut bytes) {
+                if n == 0 || send.send(bytes[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Talking {
+            child,
+            input: Some(Box::new(input)),
+            pieces,
+            seen: String::new(),
+        }
+    }
+
+    /// The program at a terminal of its own.
+    pub(crate) fn at_a_terminal(mut command: Command) -> Talking {
+        let (ours, theirs) = terminal();
+        let stdio = || Stdio::from(theirs.try_clone().unwrap());
+        command
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .stdin(stdio())
+            .stdout(stdio())
+            .stderr(stdio());
+        let child = command.spawn().unwrap();
+        let input = ours.try_clone().unwrap();
+        Talking::with(child, File::from(input), File::from(ours))
+    }
+
+    /// What was shown and not waited for.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
+    pub(crate) fn say(&mut self, text: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Waits until that is shown; what was before it is forgotten.
+    #[track_caller]
+    pub(crate) fn sees(&mut self, text: &str) {
+        loop {
+            if let Some((_, rest)) = self.seen.split_once(text) {
+                self.seen = rest.to_owned();
+                return;
+            }
+            match self.pieces.recv_timeout(PATIENCE) {
+                Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
+                Err(_) => panic!("{text:?} was not shown: {:?}", self.seen),
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn ends(mut self) {
+        self.input.take();
+        let done = thread::spawn(move || self.child.wait().unwrap())
+            .join()
+            .unwrap();
+        assert!(done.success(), "{done}");
+    }
+}
+
+/// Both sides of a new terminal.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    (ours, theirs.into())
+}
