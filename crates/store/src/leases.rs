@@ -188,6 +188,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn entries_of_a_newer_version_are_named_and_not_guessed_at() {
+        let mut bytes = encode(&[lease(1)], 1).unwrap();
+        bytes[..2].copy_from_slice(&(VERSION + 1).to_be_bytes());
+        let newer = Fault::Newer {
+            found: VERSION + 1,
+            supported: VERSION,
+        };
+        assert_eq!(decode(&bytes), Err(newer));
+        assert_eq!(decode(&bytes[..1]), Err(Fault::Truncated));
+    }
+
     #[tokio::test]
     async fn who_took_the_journal_before_writes_no_more() {
         let journal = Journal::new(Arc::new(Memory::new()));

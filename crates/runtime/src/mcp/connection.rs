@@ -210,6 +210,11 @@ impl Connection {
     fn told(&self, what: &str, error: &ServiceError) -> String {
         match error {
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.trouble(),
+            // Without the name of the type that sent it.
+            ServiceError::TransportSend(sent) => {
+                let why = || format!("{what}: {}", chain(sent.error.as_ref()));
+                self.trouble.or(why)
+            }
             error => self.trouble.or(|| format!("{what}: {}", chain(error))),
         }
     }

@@ -212,6 +212,56 @@ fn levels_below_the_lead_are_bounded() {
 }
 
 #[test]
+fn who_waits_for_an_answer_is_not_asked_for_it_by_anybody_below() {
+    let accepted = NewTurn {
+        delegation: DelegationLimits {
+            depth: 4,
+            ..Default::default()
+        },
+        ..turn(
+            0,
+            with(
+                team(agent("lead"), []),
+                agents(&["facts", "risks", "lead", "dates"]),
+            ),
+        )
+    };
+    let (mut shell, lead) = started(accepted);
+    delegate(&mut shell, &lead, 1, &[call("facts", "list them")]);
+    let facts = shell.dispatched().remove(0);
+    delegate(&mut shell, &facts, 1, &[call("risks", "weigh them")]);
+    let risks = shell.dispatched().remove(0);
+    let names = risks.colleagues.iter().map(|agent| agent.id.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["dates"]);
+    // Both would close a circle: one that leads to whoever began it, and a smaller one.
+    let calls = [
+        call("lead", "what now?"),
+        call("facts", "which?"),
+        call("dates", "when?"),
+    ];
+    delegate(&mut shell, &risks, 1, &calls);
+    let dates = shell.dispatched();
+    assert_eq!(dates.len(), 1);
+    shell.finish(&dates[0], "on Friday");
+    let told = results(&shell, risks.run, 1);
+    let waits = |agent: &str| {
+        format!(
+            "[refused: agent {agent} is waiting for what comes of this; give the task to another \
+             one]"
+        )
+    };
+    let expected = [waits("lead"), waits("facts"), "on Friday".to_owned()];
+    assert_eq!(
+        told.iter().map(|(text, _)| text).collect::<Vec<_>>(),
+        expected.iter().collect::<Vec<_>>()
+    );
+    for brief in [&risks, &facts, &lead] {
+        shell.finish(brief, "done");
+    }
+    assert_eq!(*shell.outcome(0), Outcome::Answered);
+}
+
+#[test]
 fn a_child_that_fails_ends_the_turn_only_where_it_is_to() {
     for (on_failure, goes_on) in [(OnFailure::Continue, true), (OnFailure::Fail, false)] {
         let facts = Definition {
