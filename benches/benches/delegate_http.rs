@@ -147,8 +147,14 @@ async fn measure() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut stub = Stub::start(Duration::ZERO);
     let mut worlds = Vec::new();
+    // Naming one world (`64-2k`) is for a profile of it.
+    let only = std::env::var("UNISONO_BENCH_WORLD").ok();
     for context in CONTEXTS {
         for delegates in DELEGATES {
+            let name = format!("{delegates}-{}", context.1);
+            if only.as_ref().is_some_and(|only| *only != name) {
+                continue;
+            }
             worlds.push(World::new(dir.path(), &stub, delegates, context).await);
         }
     }

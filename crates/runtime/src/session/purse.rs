@@ -172,7 +172,8 @@ impl State {
     /// Grants what can be granted, in order.
     pub(super) fn spend(&mut self, myself: &ActorRef<Msg>) {
         self.grant_in_order(myself);
-        if let Phase::Live(live) = &self.phase
+        if self.args.house.is_some()
+            && let Phase::Live(live) = &self.phase
             && (live.purse.recalled || live.purse.raising.is_some())
             && live.purse.told != Some(live.standing())
         {
