@@ -250,7 +250,10 @@ impl Host {
         match self {
             Host::Here(daemon) => {
                 let session = daemon.open(session).await?;
-                Ok(Watch::new(state, daemon.begin(&session, ask).await?))
+                let progress = session.progress();
+                let mut watch = Watch::new(state, daemon.begin(&session, ask).await?);
+                watch.progress = Some(progress);
+                Ok(watch)
             }
             Host::There { client, flags } => {
                 let asked = ask.clone().with_settings(flags.clone()).request();
@@ -263,7 +266,7 @@ impl Host {
     }
 
     /// What happens in a session, until a turn of it has ended.
-    pub(crate) async fn feed(&self, session: SessionId, watch: &Watch) -> Result<Feed<'_>> {
+    pub(crate) async fn feed(&self, session: SessionId, watch: &mut Watch) -> Result<Feed<'_>> {
         match self {
             Host::Here(daemon) => Feed::here(daemon, session, watch).await,
             Host::There { client, .. } => Ok(Feed::there(client, session)),

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use unisono_context::RunId;
 use unisono_runtime::Progress;
 use unisono_session::event::RunRole;
 use unisono_session::run::calls::Waiting;
@@ -28,6 +29,8 @@ pub(crate) struct Answer<'o, L> {
     missed: bool,
     /// Whether that reply is over: what comes is another one.
     over: bool,
+    /// Pieces of runs of which it was not heard yet that they were opened.
+    early: Vec<(RunId, String)>,
 }
 
 impl<'o, L: Lines> Answer<'o, L> {
@@ -41,6 +44,7 @@ impl<'o, L: Lines> Answer<'o, L> {
             written: String::new(),
             missed: false,
             over: false,
+            early: Vec::new(),
         }
     }
 
@@ -103,6 +107,11 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
             }
             _ => {}
         }
+        if watch.lead().is_some() {
+            let early = std::mem::take(&mut self.early).into_iter();
+            let own = early.filter(|(run, _)| watch.lead() == Some(*run));
+            own.for_each(|(_, text)| self.piece(&text));
+        }
         let Some(news) = news else { return };
         let said = match news {
             News::Compacting { .. }
@@ -130,6 +139,9 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
     fn said(&mut self, said: &Progress, watch: &Watch) {
         match said {
             Progress::Piece { run, text } if watch.lead() == Some(*run) => self.piece(text),
+            Progress::Piece { run, text } if watch.runs.iter().all(|of| of.run != Some(*run)) => {
+                self.early.push((*run, text.to_string()));
+            }
             _ => {}
         }
     }

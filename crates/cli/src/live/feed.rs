@@ -46,14 +46,14 @@ impl Feed<'_> {
     pub(crate) async fn here<'f>(
         daemon: &'f Daemon,
         session: SessionId,
-        watch: &Watch,
+        watch: &mut Watch,
     ) -> Result<Feed<'f>> {
         let (session, turn) = (daemon.open(session).await?, watch.turn);
         let waiting = session.clone();
         Ok(Feed(Source::Here(Here {
             daemon,
             events: session.events(watch.events()).await?,
-            progress: session.progress(),
+            progress: watch.progress.take().unwrap_or_else(|| session.progress()),
             gone: Box::pin(async move { waiting.wait(turn).await }),
             ended: false,
             session,

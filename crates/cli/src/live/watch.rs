@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::broadcast;
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::Step;
@@ -9,6 +10,7 @@ use unisono_context::policy::ModelQuota;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
 use unisono_daemon::agents::{Change, answers_alone};
 use unisono_daemon::config::Compaction;
+use unisono_runtime::Progress;
 use unisono_session::budget::{EXCEEDED, Left};
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Cause;
@@ -42,6 +44,8 @@ pub(crate) struct Watch {
     pub(crate) budgets: Vec<Left>,
     /// Whether a daemon works on it, and goes on when nobody watches.
     pub(crate) elsewhere: bool,
+    /// What is said of it, from before it began: nothing is missed until it is followed.
+    pub(crate) progress: Option<broadcast::Receiver<Progress>>,
 }
 
 /// The frozen context.
@@ -112,6 +116,7 @@ impl Watch {
             notifies: true,
             budgets: Vec::new(),
             elsewhere: false,
+            progress: None,
         };
         watch.catch_up();
         // Who works on it elsewhere may have been faster.
