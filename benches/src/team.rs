@@ -103,5 +103,6 @@ pub fn question() -> Work {
             "Does anything speak against it?",
             clock::now(),
         ),
+        lent: unisono_context::call::Lent::default(),
     }
 }

@@ -206,3 +206,37 @@ fn bincode_is_used_in_one_file() {
     let users: Vec<_> = users.filter_map(|f| f.file_name()?.to_str()).collect();
     assert_eq!(users, ["codec.rs"]);
 }
+
+/// The names under which types of the API are described. One name for two types would leave one of
+/// them out of the description, without a word.
+#[test]
+fn no_two_types_of_the_api_have_one_name() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
+    let mut described = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("source");
+        let mut items = text.split("#[derive(").skip(1);
+        for item in &mut items {
+            let (derived, rest) = item.split_once(")]").unwrap();
+            if !derived.contains("ToSchema") {
+                continue;
+            }
+            let (attributes, rest) = rest.split_once("pub ").unwrap();
+            let own = rest.split_whitespace().nth(1).unwrap();
+            let own = own.split(['<', '(', ';', '{']).next().unwrap();
+            let given = attributes.split_once("#[schema(as = ");
+            let name = given.map_or(own, |(_, given)| given.split(')').next().unwrap());
+            described += 1;
+            if let Some(other) = names.insert(name.to_owned(), file.clone()) {
+                panic!(
+                    "{name} of {} is called as a type of {} is: give it `#[schema(as = …)]`",
+                    file.display(),
+                    other.display()
+                );
+            }
+        }
+    }
+    assert!(described > 60, "only {described} types were found");
+}

@@ -17,6 +17,11 @@ TALK = [
     {"role": "assistant", "content": "Noted: the orders database moves on Friday 6 March."},
     {"role": "user", "content": "When does the orders database move?"},
 ]
+WEATHER = {
+    "name": "weather",
+    "description": "The weather somewhere.",
+    "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
+}
 
 
 class OpenAi(unittest.TestCase):
@@ -25,8 +30,13 @@ class OpenAi(unittest.TestCase):
         cls.place = tempfile.TemporaryDirectory()
         path = pathlib.Path(cls.place.name)
         (path / "config").mkdir()
-        (path / "config/unisono.toml").write_text("")
+        cls.model = subprocess.Popen(
+            ["node", str(ROOT / "tests/sdk/model.mjs")], text=True, stdout=subprocess.PIPE,
+        )
+        settings = "".join(iter(cls.model.stdout.readline, "---\n"))
+        (path / "config/unisono.toml").write_text(settings)
         env = {
+            "TEST_KEY": "sk-test-0000",
             "PATH": os.environ["PATH"],
             "HOME": str(path),
             "XDG_CONFIG_HOME": str(path / "settings"),
@@ -54,6 +64,8 @@ class OpenAi(unittest.TestCase):
     def tearDownClass(cls):
         cls.daemon.terminate()
         cls.daemon.communicate(timeout=60)
+        cls.model.terminate()
+        cls.model.communicate(timeout=60)
         cls.place.cleanup()
 
     def test_models_are_agents_and_the_team(self):
@@ -90,6 +102,52 @@ class OpenAi(unittest.TestCase):
         self.assertEqual(final.usage, whole.usage)
         alone = self.client.responses.create(model="team", input="Which day is it?")
         self.assertTrue(alone.output_text)
+
+    def test_a_call_of_the_clients_tool_and_its_result(self):
+        messages = [{"role": "user", "content": "How warm is it in Bern?"}]
+        tools = [{"type": "function", "function": WEATHER}]
+        left = self.client.chat.completions.create(model="clerk", messages=messages, tools=tools)
+        self.assertEqual(left.choices[0].finish_reason, "tool_calls")
+        with self.client.chat.completions.stream(
+            model="clerk", messages=messages, tools=tools, tool_choice="required",
+        ) as stream:
+            streamed = stream.get_final_completion()
+        for answer in (left, streamed):
+            said = answer.choices[0].message
+            call = said.tool_calls[0]
+            self.assertEqual((call.function.name, call.function.arguments), ("weather", '{"place":"Bern"}'))
+            result = {"role": "tool", "tool_call_id": call.id, "content": "12 degrees"}
+            told = self.client.chat.completions.create(
+                model="clerk", tools=tools,
+                messages=[*messages, said.model_dump(exclude_none=True), result],
+            )
+            self.assertEqual(told.choices[0].message.content, "Told: 12 degrees")
+            self.assertEqual(told.choices[0].finish_reason, "stop")
+
+    def test_a_response_calls_a_function(self):
+        asked = {"model": "clerk", "tools": [{"type": "function", "strict": False, **WEATHER}]}
+        question = {"role": "user", "content": "How warm is it in Bern?"}
+        whole = self.client.responses.create(input=[question], **asked)
+        with self.client.responses.stream(input=[question], **asked) as stream:
+            kinds = [event.type for event in stream]
+            streamed = stream.get_final_response()
+        self.assertIn("response.function_call_arguments.done", kinds)
+        for answer in (whole, streamed):
+            call = answer.output[0]
+            self.assertEqual((call.type, call.name), ("function_call", "weather"))
+            output = {"type": "function_call_output", "call_id": call.call_id, "output": "12 degrees"}
+            told = self.client.responses.create(
+                input=[question, call.model_dump(exclude_none=True), output], **asked,
+            )
+            self.assertEqual(told.output_text, "Told: 12 degrees")
+
+    def test_what_cannot_be_lent_is_refused(self):
+        for model, tool in (("team", WEATHER), ("clerk", {"name": "recall"})):
+            with self.assertRaises(openai.BadRequestError) as caught:
+                self.client.chat.completions.create(
+                    model=model, messages=TALK, tools=[{"type": "function", "function": tool}],
+                )
+            self.assertEqual(caught.exception.param, "tools")
 
     def test_what_is_refused_is_an_error_of_its_kind(self):
         with self.assertRaises(openai.NotFoundError) as caught:

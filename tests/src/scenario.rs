@@ -234,6 +234,7 @@ impl Scenario {
             branch: "main".into(),
             work: Work::Answer {
                 input: NewMessage::text(input, Role::User, task, clock::now()),
+                lent: unisono_context::call::Lent::default(),
             },
             team: Team {
                 lead,

@@ -197,6 +197,54 @@ test("compacting: numbers, progress, result; then the summary is edited and rest
   await page.context().close();
 });
 
+test("where no model writes a summary, a person tries again, takes quotes or leaves it", async () => {
+  const answers = await model();
+  const failing = new Place(settings(answers.address));
+  const talk = failing.call("import", example).session;
+  await failing.serve();
+  try {
+    const page = await enter(browser, failing);
+    const home = `${failing.address}/sessions/${talk}`;
+    const failed = () => page.getByRole("heading", { name: "Nothing was changed" }).waitFor();
+    const changed = () => page.getByRole("heading", { name: "The context was compacted" }).waitFor();
+    await page.goto(home);
+    await page.getByRole("link", { name: "Compact …" }).click();
+    const dialog = page.getByRole("dialog");
+    // This model only ever calls tools.
+    await dialog.getByLabel(/Who writes it/).fill("openai/gpt-4o");
+    await dialog.getByRole("button", { name: "Compact" }).click();
+    await failed();
+    await shot(page, "compaction-failed");
+    assert.equal(await page.getByLabel(/Who writes it/).inputValue(), "openai/gpt-4o");
+    const first = page.url();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.waitForURL((url) => url.href !== first);
+    await failed();
+    await page.getByRole("button", { name: "Take quotes" }).click();
+    await changed();
+
+    // The same for a summary that is to be written anew.
+    await page.goto(`${home}/checkpoints/1`);
+    await page.getByText("Write anew", { exact: true }).first().click();
+    await page.getByLabel(/What the summary must keep/).fill("All dates.");
+    await page.getByLabel(/Who writes it/).fill("openai/gpt-4o");
+    await page.getByLabel(/If no model writes one/).selectOption("leave");
+    await page.getByRole("button", { name: "Write anew" }).click();
+    await failed();
+    await page.getByRole("link", { name: "Leave it as it is" }).click();
+    await page.locator("details.summary", { hasText: "Checkpoint 1" }).waitFor();
+    await page.goBack();
+    await page.getByLabel(/Who writes it/).fill("extractive");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await changed();
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await failing.stop();
+    await answers.close();
+  }
+});
+
 test("the history is searched, a message pinned, a branch forked, the tree drawn", async () => {
   await place.ask("POST", `/v1/sessions/${id}/compactions`, {});
   const page = await enter(browser, place);

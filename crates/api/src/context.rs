@@ -26,8 +26,14 @@ pub struct Context {
     pub approximate: bool,
     /// The system text.
     pub system: String,
+    /// What it takes.
+    pub system_tokens: u64,
     /// The tools the agents are told of.
     pub tools: Vec<Tool>,
+    /// What they take.
+    pub tools_tokens: u64,
+    /// What each tier has, where the preset has tiers.
+    pub tiers: Vec<TierLoad>,
     /// Summaries, in the order of the conversation.
     pub summaries: Vec<Summary>,
     /// Messages that stand for themselves.
@@ -41,6 +47,17 @@ pub struct Tool {
     pub name: String,
     /// What it is for.
     pub description: String,
+}
+
+/// What a tier of the context has, and what it may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TierLoad {
+    /// Its name for people.
+    pub name: String,
+    /// What it has.
+    pub tokens: u64,
+    /// What it may have.
+    pub share_tokens: u64,
 }
 
 /// A summary in the context.
@@ -73,6 +90,8 @@ pub struct Entry {
     pub author: Option<String>,
     /// What it takes.
     pub tokens: u64,
+    /// Whether it stands verbatim whatever is summarised.
+    pub pinned: bool,
     /// `masked` or `cut` where it is not whole.
     pub form: Option<String>,
     /// What the model sees of it.

@@ -23,6 +23,18 @@ pub struct ChatRequest {
     /// What the stream tells besides.
     #[serde(default)]
     pub stream_options: Option<StreamOptions>,
+    /// Functions that the client lends the agent: it makes the calls of them itself, and asks again
+    /// with what they came back with. For one agent, not for the team.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub tools: Option<Vec<Value>>,
+    /// `auto`, `none`, `required`, or one function.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub tool_choice: Option<Value>,
+    /// Whether one answer may leave several calls to the client.
+    #[serde(default)]
+    pub parallel_tool_calls: Option<bool>,
     /// `session`: the session that is continued, whose own conversation counts.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
@@ -60,7 +72,7 @@ pub struct Choice {
     pub index: u32,
     /// The answer.
     pub message: Said,
-    /// `stop`.
+    /// `stop`; `tool_calls` where the client is to call tools.
     pub finish_reason: &'static str,
 }
 
@@ -69,8 +81,35 @@ pub struct Choice {
 pub struct Said {
     /// `assistant`.
     pub role: &'static str,
-    /// The text.
-    pub content: String,
+    /// The text; none where it only calls tools.
+    pub content: Option<String>,
+    /// The calls that the client is to make.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<FunctionCall>,
+}
+
+/// A call of a function that the client lent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FunctionCall {
+    /// Its place among those of the answer, in a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<usize>,
+    /// Its id, which its result has to name.
+    pub id: String,
+    /// `function`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What is called.
+    pub function: CalledFunction,
+}
+
+/// A function and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CalledFunction {
+    /// Its name.
+    pub name: String,
+    /// Its arguments as JSON text.
+    pub arguments: String,
 }
 
 /// A piece of an answer.
@@ -98,7 +137,7 @@ pub struct ChunkChoice {
     pub index: u32,
     /// What comes next.
     pub delta: Delta,
-    /// `stop` in the last piece.
+    /// `stop` or `tool_calls` in the last piece.
     pub finish_reason: Option<&'static str>,
 }
 
@@ -111,6 +150,9 @@ pub struct Delta {
     /// Text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// The calls that the client is to make, each whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<FunctionCall>,
 }
 
 /// Tokens that were used.
@@ -194,6 +236,18 @@ pub struct ResponseRequest {
     /// `session`: the session that is continued, whose own conversation counts.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// Functions that the client lends the agent: it makes the calls of them itself, and asks again
+    /// with what they came back with. For one agent, not for the team.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub tools: Option<Vec<Value>>,
+    /// `auto`, `none`, `required`, or one function.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub tool_choice: Option<Value>,
+    /// Whether one answer may leave several calls to the client.
+    #[serde(default)]
+    pub parallel_tool_calls: Option<bool>,
     /// Not kept here: a conversation goes on in a session.
     #[serde(default)]
     pub previous_response_id: Option<String>,
@@ -213,8 +267,8 @@ pub struct Response {
     pub status: &'static str,
     /// As in the request.
     pub model: String,
-    /// The answer: one message; none before it is there.
-    pub output: Vec<OutputMessage>,
+    /// The answer: a message, and the calls that the client is to make; nothing before it is there.
+    pub output: Vec<OutputItem>,
     /// What was used, by all agents together.
     pub usage: Option<ResponseTokens>,
     /// Why there is no answer.
@@ -226,17 +280,46 @@ pub struct Response {
     pub instructions: Option<String>,
     /// As in the request.
     pub metadata: BTreeMap<String, String>,
-    /// Tools of the request: none are taken.
+    /// As in the request.
     #[schema(value_type = Vec<Object>)]
     pub tools: Vec<Value>,
-    /// `auto`.
-    pub tool_choice: &'static str,
-    /// Agents call their tools at once.
+    /// As in the request.
+    #[schema(value_type = Object)]
+    pub tool_choice: Value,
+    /// As in the request.
     pub parallel_tool_calls: bool,
     /// As the agent is defined.
     pub temperature: Option<f64>,
     /// As the agent is defined.
     pub top_p: Option<f64>,
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum OutputItem {
+    /// What it says.
+    Message(OutputMessage),
+    /// What the client is to call.
+    Call(OutputCall),
+}
+
+/// A call that the client is to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OutputCall {
+    /// `function_call`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The item's id.
+    pub id: String,
+    /// The call's id, which its result has to name.
+    pub call_id: String,
+    /// The function.
+    pub name: String,
+    /// Its arguments as JSON text.
+    pub arguments: String,
+    /// `in_progress` or `completed`.
+    pub status: &'static str,
 }
 
 /// A message of an answer.

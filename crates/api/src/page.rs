@@ -17,6 +17,11 @@ impl<T> Page<T> {
     const USUAL: usize = 50;
     const MOST: usize = 500;
 
+    /// How many items a part has at most, where so many are asked for.
+    pub fn size(limit: Option<usize>) -> usize {
+        limit.unwrap_or(Self::USUAL).clamp(1, Self::MOST)
+    }
+
     /// The part of a whole list that begins with the item `cursor`, from 0.
     pub fn of(
         all: impl IntoIterator<Item = T>,
@@ -24,7 +29,7 @@ impl<T> Page<T> {
         limit: Option<usize>,
     ) -> Self {
         let first = cursor.unwrap_or(0);
-        let limit = limit.unwrap_or(Self::USUAL).clamp(1, Self::MOST);
+        let limit = Self::size(limit);
         let mut rest = all.into_iter().skip(first).peekable();
         let items = rest.by_ref().take(limit).collect();
         let next = rest.peek().map(|_| (first + limit).to_string());

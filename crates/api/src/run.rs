@@ -8,6 +8,8 @@ use crate::turn::Run;
 /// A run of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ListedRun {
+    /// Its session.
+    pub session: String,
     /// Its turn.
     pub turn: String,
     /// The run.

@@ -112,6 +112,9 @@ pub struct Turn {
     pub error: Option<Fault>,
     /// The lead's answer.
     pub answer: Option<String>,
+    /// Calls that it leaves to whoever asked, of tools that they lent it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<LeftCall>,
     /// The frozen context that its agents were given.
     pub snapshot: Option<String>,
     /// How many agents were given it.
@@ -126,6 +129,17 @@ pub struct Turn {
     pub accepted: String,
     /// When it ended.
     pub ended: Option<String>,
+}
+
+/// A call that an agent leaves to whoever asked it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeftCall {
+    /// Its id.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// Arguments as JSON text.
+    pub arguments: String,
 }
 
 /// Why a turn or a run failed.

@@ -10,9 +10,9 @@ use unisono_daemon::config::Override;
 use unisono_session::event::{Unwritten, Writing};
 
 use crate::commands::{
-    agents, approvals, chat, checkpoints, compact, completions, config, context, doctor, eval,
-    export, import, init, man, mcp, models, pin, replay, resume, run, runs, seal, serve, sessions,
-    usage, vacuum, why,
+    agents, approvals, chat, checkpoints, compact, completions, config, context, delegate, doctor,
+    eval, export, import, init, man, mcp, models, pin, replay, resume, run, runs, seal, serve,
+    sessions, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -279,6 +279,8 @@ pub(crate) fn time(text: &str) -> std::result::Result<std::time::Duration, Strin
 pub(crate) enum Command {
     /// Imports a conversation, compacts it, and has agents work on one frozen snapshot of it
     Run(run::Args),
+    /// Gives agents tasks on one frozen snapshot of a session, and tells what each came back with
+    Delegate(delegate::Args),
     /// Talks with the agents about a conversation, line by line
     Chat(chat::Args),
     /// The daemon: sessions, turns and events over HTTP, and an endpoint for OpenAI's clients

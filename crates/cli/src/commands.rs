@@ -8,6 +8,7 @@ pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod context;
+pub(crate) mod delegate;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod export;
@@ -36,6 +37,7 @@ use crate::problem::Result;
 pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
     match command {
         Command::Run(args) => app.wait_for(run::run(app, args)),
+        Command::Delegate(args) => app.wait_for(delegate::run(app, args)),
         Command::Chat(args) => app.wait_for(chat::run(app, args)),
         Command::Serve(args) => app.wait_for(serve::run(app, args)),
         Command::Mcp(args) => app.wait_for(mcp::run(app, args)),

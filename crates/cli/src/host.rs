@@ -6,6 +6,7 @@ use std::time::Duration;
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::client::{Client, File};
 use unisono_api::compaction::{Estimate, Restoring};
+use unisono_api::context::Context;
 use unisono_api::session::{NewBranch, NewSession};
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
@@ -20,6 +21,7 @@ use unisono_session::machine::Import;
 use unisono_session::run::calls::Decision;
 use unisono_session::{Input, State};
 
+use crate::commands::context;
 use crate::conversation::Source;
 use crate::live::{End, Feed, Watch};
 use crate::problem::{Problem, Result};
@@ -180,6 +182,26 @@ impl Host {
             Host::Here(daemon) => daemon.runtime().journal().clone(),
             Host::There { client, .. } => remote::journal(client.clone()),
         })
+    }
+
+    /// What those who would be asked see of a branch: as they are configured where the work is done.
+    pub(crate) async fn context(
+        &self,
+        id: SessionId,
+        state: &State,
+        setup: &Setup,
+        ask: Ask,
+    ) -> Result<Context> {
+        match self {
+            Host::There { client, .. } => context::of_daemon(client, id, &ask).await,
+            Host::Here(_) => {
+                let (mut state, setup) = (state.clone(), setup.clone());
+                // Counting takes a tokenizer, and time.
+                let count = move || context::of_here(&mut state, &setup, &ask);
+                let counted = tokio::task::spawn_blocking(count).await;
+                counted.map_err(|error| Problem::failed(error.to_string()))?
+            }
+        }
     }
 
     /// Takes over what happened in a session since its state was looked at.

@@ -16,6 +16,6 @@ pub(crate) use answer::Answer;
 pub(crate) use asking::{Lines, Reply, shown};
 pub(crate) use feed::Feed;
 pub(crate) use follow::{End, Interrupt, Interrupts, Limits, follow};
-pub(crate) use report::{conclude, ending, report};
+pub(crate) use report::{conclude, conclude_delegation, ending, report};
 pub(crate) use screen::Screen;
 pub(crate) use watch::Watch;

@@ -216,7 +216,7 @@ impl From<daemon::Error> for Problem {
             daemon::Error::Runtime(error) => error.into(),
             daemon::Error::Agents(error) => error.into(),
             daemon::Error::Model(error) => error.into(),
-            error @ daemon::Error::Summariser(_) => Problem::usage(error),
+            error @ (daemon::Error::Summariser(_) | daemon::Error::Lent(_)) => Problem::usage(error),
             error @ daemon::Error::Tools(_) => Problem::failed(error).hint(
                 "start its program by hand, or see `unisono config show` for [mcp.*]; its log is on \
                  its standard error",

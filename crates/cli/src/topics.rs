@@ -5,7 +5,7 @@ use unisono_context::view::View;
 use unisono_daemon::context::topics::standing;
 use unisono_session::State;
 
-pub(crate) use unisono_daemon::context::topics::{TierLoad, loads, of_branch};
+pub(crate) use unisono_daemon::context::topics::of_branch;
 
 /// The topics as JSON: first, last, messages, ended_by, standing.
 pub(crate) fn json(state: &State, branch: &str, view: &View<'_>) -> Vec<Value> {

@@ -36,6 +36,14 @@ pub(crate) struct Within {
 }
 
 impl Within {
+    /// The one session to look in, where one is named.
+    pub(crate) async fn only(&self, sessions: &Sessions) -> Result<Option<SessionId>> {
+        match &self.session {
+            Some(name) => Ok(Some(sessions.find(name).await?)),
+            None => Ok(None),
+        }
+    }
+
     /// The sessions to look through, the newest last.
     pub(crate) async fn ids(&self, sessions: &Sessions) -> Result<Vec<SessionId>> {
         match &self.session {

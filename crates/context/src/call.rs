@@ -72,6 +72,37 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
+/// Tools that whoever asks lends an agent. It is told of them as of its own; a call of one ends its
+/// run, since whoever asked makes it and asks again with the result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lent {
+    /// Their names.
+    pub tools: Vec<Arc<str>>,
+    /// Whether one has to be called.
+    pub choice: Choice,
+    /// Whether no more than one call may be handed over at a time.
+    pub one: bool,
+}
+
+/// Whether a model has to call a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// As it sees fit.
+    #[default]
+    Free,
+    /// It must call one.
+    Any,
+    /// It must call this one.
+    This(Arc<str>),
+}
+
+impl Lent {
+    /// Whether the tool is one of them.
+    pub fn has(&self, tool: &str) -> bool {
+        self.tools.iter().any(|lent| **lent == *tool)
+    }
+}
+
 /// What model calls used. Amounts of several calls add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {

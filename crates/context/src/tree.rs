@@ -281,6 +281,19 @@ impl Tree {
             .min()
     }
 
+    /// The ids of the calls without a result, of the newest message that made such.
+    pub fn unanswered(&self, head: MessageId) -> Vec<&Arc<str>> {
+        let Some(node) = self.get(head) else {
+            return Vec::new();
+        };
+        let newest = node.open_calls.last().map(|call| call.message);
+        let calls = node.open_calls.iter();
+        calls
+            .filter(|call| Some(call.message) == newest)
+            .map(|call| &call.id)
+            .collect()
+    }
+
     /// Which of the calls made by the message at `ordinal` are unanswered at `head`, from 0.
     pub fn open_calls_at(&self, head: MessageId, ordinal: Ordinal) -> Vec<u16> {
         let calls = self.get(head).map(|node| node.open_calls.iter());

@@ -5,19 +5,21 @@ mod request;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use unisono_context::call::{Choice, Lent};
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
-use unisono_context::{CheckpointId, MessageId, TurnId};
+use unisono_context::{AgentId, CheckpointId, MessageId, TurnId};
+use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::redact::redact;
 use unisono_runtime::mcp::{self, Offer};
 use unisono_runtime::{clock, tools};
 use unisono_session::State;
-use unisono_session::agent::Team;
+use unisono_session::agent::{Kind, Team};
 use unisono_session::budget::{Caps, TurnCaps};
-use unisono_session::event::{Outcome, RequestKey, Work, Writing};
+use unisono_session::event::{AcceptedTurn, Outcome, RequestKey, Work, Writing};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
 use unisono_session::tool::{Rules, allows};
@@ -38,11 +40,15 @@ pub struct Ask {
     agents: Option<Vec<String>>,
     key: Option<RequestKey>,
     settings: Vec<Override>,
+    tools: Vec<ToolSpec>,
+    lent: Lent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Task(String),
+    /// What the tools came back with whose calls the last answer left to whoever asked.
+    Results(Vec<Part>),
     Compact(Option<Keep>, Writing),
     Restore(CheckpointId),
     Regenerate(CheckpointId, Writing),
@@ -53,6 +59,34 @@ impl Ask {
     /// Asks for an answer.
     pub fn new(task: impl Into<String>) -> Ask {
         Ask::of(What::Task(task.into()))
+    }
+
+    /// Has an agent go on that left calls to whoever asked. `results` are what they came back
+    /// with, each a [`Part::ToolResult`].
+    pub fn go_on(results: Vec<Part>) -> Ask {
+        Ask::of(What::Results(results))
+    }
+
+    /// Lends the lead tools: what it calls of them is left to whoever asks.
+    #[must_use]
+    pub fn lending(self, tools: Vec<ToolSpec>, lent: Lent) -> Ask {
+        Ask {
+            tools,
+            lent,
+            ..self
+        }
+    }
+
+    /// Has agents work at once, each on what it is given or else on the task of all, and a lead
+    /// answer with what they found. A lead that delegates by itself gives out nothing else.
+    pub fn delegation<'a>(
+        task: &str,
+        agents: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> Ask {
+        let agents = agents.into_iter();
+        // Each with a task: those without one are a delegating lead's to choose from.
+        let agents = agents.map(|(agent, own)| format!("{agent}={}", own.unwrap_or(task)));
+        Ask::new(task).agents(agents)
     }
 
     /// Asks for a compaction. Without `keep`, all from the newest user message on stays.
@@ -79,6 +113,17 @@ impl Ask {
         }
     }
 
+    /// Asks once more for a summary that a turn could not have written, and writes it that way;
+    /// none where the turn was for something else.
+    pub(crate) fn again(asked: &AcceptedTurn, writing: Writing) -> Option<Ask> {
+        let ask = match asked.work {
+            Work::Compact { keep, .. } => Ask::compaction(keep, writing),
+            Work::Regenerate { checkpoint, .. } => Ask::regenerate(checkpoint, writing),
+            Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => return None,
+        };
+        Some(ask.branch(asked.branch.clone()))
+    }
+
     /// Puts a text in place of a checkpoint's, what looks like a key left out. Counts it: takes
     /// time.
     ///
@@ -101,6 +146,8 @@ impl Ask {
             agents: None,
             key: None,
             settings: Vec::new(),
+            tools: Vec::new(),
+            lent: Lent::default(),
         }
     }
 
@@ -205,17 +252,20 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
     let team = ask.team(setup)?;
     let caps = caps(setup, &team);
     let (policy, safety) = policy(setup, &team);
-    let work = match &ask.work {
-        What::Task(task) => Work::Answer {
-            input: NewMessage {
-                id: MessageId::new(Uuid::now_v7()),
-                role: Role::User,
-                parts: vec![Part::text(task.as_str())],
-                author: None,
-                at: clock::now(),
-                usage: None,
-            },
+    let answer = |role, parts| Work::Answer {
+        input: NewMessage {
+            id: MessageId::new(Uuid::now_v7()),
+            role,
+            parts,
+            author: None,
+            at: clock::now(),
+            usage: None,
         },
+        lent: ask.lent.clone(),
+    };
+    let work = match &ask.work {
+        What::Task(task) => answer(Role::User, vec![Part::text(task.as_str())]),
+        What::Results(results) => answer(Role::Tool, results.clone()),
         What::Compact(keep, writing) => Work::Compact {
             keep: *keep,
             writing: writing.clone(),
@@ -327,6 +377,48 @@ pub fn tools_of<'o>(team: &Team, offered: impl IntoIterator<Item = &'o ToolSpec>
     tools.retain(|tool| given(&tool.name));
     tools.sort();
     tools
+}
+
+/// Why tools cannot be lent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotLent {
+    /// The agent has one of that name.
+    #[error("agent {agent} has a tool {tool:?} of its own: lend yours under another name")]
+    Taken {
+        /// The agent.
+        agent: AgentId,
+        /// The tool.
+        tool: Arc<str>,
+    },
+    /// A call is insisted on, of an agent that calls no tools.
+    #[error("agent {0} has no model that calls tools: ask it without insisting on a call")]
+    Callless(AgentId),
+}
+
+/// Adds the tools that are lent to those that a team is told of.
+///
+/// # Errors
+/// They cannot be lent to its lead.
+pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), NotLent> {
+    let agent = &turn.team.lead.id;
+    let taken = |spec: &&ToolSpec| turn.tools.iter().any(|own| own.name == spec.name);
+    if let Some(spec) = ask.tools.iter().find(taken) {
+        return Err(NotLent::Taken {
+            agent: agent.clone(),
+            tool: spec.name.clone(),
+        });
+    }
+    let calls = match turn.team.lead.kind {
+        Kind::Llm => &*turn.team.lead.model != EXTRACTIVE,
+        Kind::Custom(_) => true,
+        Kind::Command(_) | Kind::Http(_) => false,
+    };
+    if ask.lent.choice != Choice::Free && !calls {
+        return Err(NotLent::Callless(agent.clone()));
+    }
+    turn.tools.extend(ask.tools.iter().cloned());
+    turn.tools.sort();
+    Ok(())
 }
 
 /// What is to be known of a team's calls of tools that servers offer: those that are configured

@@ -4,6 +4,7 @@
 
 pub mod estimate;
 pub mod pins;
+pub mod told;
 pub mod topics;
 
 use unisono_context::budget::{Budget, Budgets};

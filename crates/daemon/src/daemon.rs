@@ -70,6 +70,9 @@ pub enum Error {
     /// The cost is capped, and what an agent's model costs is not known.
     #[error(transparent)]
     Price(#[from] models::Unpriced),
+    /// Tools of whoever asks cannot be lent.
+    #[error(transparent)]
+    Lent(#[from] ask::NotLent),
     /// The working directory is not known.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
@@ -260,7 +263,10 @@ impl Daemon {
         let traces = crate::otel::Exporter::of(&setup);
         #[cfg(feature = "otel")]
         let observer = match &traces {
-            Some(traces) => observer.and(traces.observer()),
+            Some(traces) => {
+                traces.note_cut(&opened.journal).await;
+                observer.and(traces.observer())
+            }
             None => observer,
         };
         let runtime = Runtime::start(
@@ -335,6 +341,10 @@ impl Daemon {
     /// # Errors
     /// There is none of that id, or its journal cannot be read.
     pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
+        #[cfg(feature = "otel")]
+        if let Some(traces) = &self.traces {
+            traces.recall(self.runtime.journal(), session).await;
+        }
         let handle = self.runtime.open(session).await?;
         let setup = self.setup();
         let look = move |state: &unisono_session::State| -> Vec<(AgentId, Change)> {
@@ -361,6 +371,7 @@ impl Daemon {
             turn.tools = ask::tools_of(&turn.team, offers.iter().map(|offer| &offer.spec));
             turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
         }
+        ask::lend(ask, &mut turn)?;
         turn.calibrations = models::calibrations(&setup, &turn.team, self.calibrations());
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;

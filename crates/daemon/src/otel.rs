@@ -4,19 +4,25 @@
 //! Spans are made of what is on disk and of nothing else, so they hold up nothing: where the
 //! receiver is slow or away, spans are dropped and counted. Texts are never in them.
 
+mod span;
 mod spans;
 mod wire;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use unisono_context::SessionId;
 use unisono_model::client::Post;
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_runtime::{Observer, clock};
+use unisono_store::Journal;
 
-use self::spans::{Span, Spans};
+use self::span::Span;
+use self::spans::Spans;
+use crate::past;
 use crate::setup::Setup;
 
 /// Spans that wait to be sent; more are dropped.
@@ -39,6 +45,8 @@ const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 pub(crate) struct Exporter {
     spans: mpsc::Sender<Span>,
     folded: Arc<Mutex<Spans>>,
+    /// Sessions that were left in the middle of their work, and were not opened since.
+    cut: tokio::sync::Mutex<BTreeSet<SessionId>>,
     stop: Option<oneshot::Sender<()>>,
     sending: JoinHandle<()>,
 }
@@ -66,6 +74,7 @@ impl Exporter {
         Some(Exporter {
             spans,
             folded: Arc::default(),
+            cut: tokio::sync::Mutex::default(),
             stop: Some(stop),
             sending: tokio::spawn(send(post.ok()?, waiting, stopping)),
         })
@@ -84,6 +93,39 @@ impl Exporter {
                 }
             }
         })
+    }
+
+    /// Takes note of the sessions that another process left in the middle of their work, before any
+    /// is opened.
+    pub(crate) async fn note_cut(&self, journal: &Journal) {
+        match journal.unfinished().await {
+            Ok(unfinished) => self.cut.lock().await.extend(unfinished),
+            Err(error) => {
+                tracing::warn!(%error, "turns that a restart cut are no spans");
+            }
+        }
+    }
+
+    /// Takes what is open in a session that is about to be opened from its journal, once. Nobody
+    /// opens it meanwhile.
+    pub(crate) async fn recall(&self, journal: &Journal, session: SessionId) {
+        let mut cut = self.cut.lock().await;
+        if !cut.contains(&session) {
+            return;
+        }
+        let mut left = Spans::default();
+        let read = past::read(journal, session, |event| {
+            left.take(session, event);
+            Ok::<_, past::Error>(true)
+        });
+        match read.await {
+            Ok(()) => {
+                let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+                folded.recall(left);
+            }
+            Err(error) => tracing::warn!(%session, %error, "its open turns are no spans"),
+        }
+        cut.remove(&session);
     }
 
     /// Sends what waits, and ends.

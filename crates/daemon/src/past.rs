@@ -1,5 +1,7 @@
 //! Looking back: what a session's journal tells of turns, runs and what they were sent.
 
+pub mod runs;
+
 use std::collections::BTreeMap;
 
 use unisono_context::{SessionId, TurnId};

@@ -23,6 +23,8 @@ mod openai_chat;
 mod openai_responses;
 mod refusal;
 mod tail;
+#[cfg(test)]
+mod tests;
 #[allow(dead_code)]
 mod turns;
 

@@ -22,7 +22,7 @@ mod transcript;
 mod words;
 mod wrap;
 
-use unisono_context::call::CacheWarm;
+use unisono_context::call::{CacheWarm, Lent};
 use unisono_context::{AgentId, Tokens};
 
 use crate::language::{LanguageModel, Listener, Request};
@@ -57,6 +57,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         results: [].into(),
         exchange: Vec::new(),
         wrap_up: None,
+        lent: Lent::default(),
         max_output,
         temperature_milli: None,
         cache_warm: CacheWarm::Off,

@@ -32,7 +32,7 @@ use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};
 use unisono_session::brief::Delivered;
-use unisono_session::run::{Cause, Usage};
+use unisono_session::run::{Cause, ToolCall, Usage};
 pub(crate) use waiting::Waiting;
 
 use crate::worker;
@@ -51,6 +51,11 @@ pub struct Task {
 pub struct Answer {
     /// The answer.
     pub text: Arc<str>,
+    /// Calls that are left to whoever asked, of tools that they lent ([`Brief::lent`]); those of
+    /// any other tool are dropped.
+    ///
+    /// [`Brief::lent`]: unisono_session::brief::Brief::lent
+    pub calls: Vec<ToolCall>,
     /// Set where it is not complete, saying why.
     pub partial: Option<Arc<str>>,
     /// What it used.

@@ -17,9 +17,12 @@ use unisono_session::tool;
 
 use crate::agent::{Ctx, Failure};
 
+mod lent;
 mod outside;
 mod recall;
 mod steps;
+
+pub(crate) use lent::handed_over;
 
 /// The most characters one result has, the note about the rest aside.
 const MAX_CHARS: usize = 16_000;
@@ -164,14 +167,22 @@ impl Sorted {
                 Ok(Way::Delegate)
             }
             name => {
-                let mut told = ctx.brief().tools.iter();
-                let tool = told.find(|tool| *tool.name == *name);
-                let tool = tool.ok_or_else(|| format!("tool `{name}` does not exist"))?;
-                self.outside.push(outside::checked(call, tool)?);
+                let checked = outside::checked(call, spec(name, ctx)?)?;
+                if ctx.brief().lent.has(name) {
+                    return Err(lent::BESIDE_A_WRONG_ONE.to_owned());
+                }
+                self.outside.push(checked);
                 Ok(Way::Outside)
             }
         }
     }
+}
+
+/// What the model was told of a tool.
+fn spec<'c>(name: &str, ctx: &'c Ctx) -> Result<&'c ToolSpec, String> {
+    let mut told = ctx.brief().tools.iter();
+    let tool = told.find(|tool| *tool.name == *name);
+    tool.ok_or_else(|| format!("tool `{name}` does not exist"))
 }
 
 /// Runs one call of a tool that needs nobody else.
@@ -194,7 +205,8 @@ pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     let told = &ctx.brief().tools;
     let built_in = BUILT_IN.contains(&name);
     let known = built_in || told.iter().any(|tool| *tool.name == *name);
-    if known && tool::allows(allowed, name) {
+    let lent = &ctx.brief().lent;
+    if lent.has(name) || known && tool::allows(allowed, name) {
         return Ok(());
     }
     let what = if known {
@@ -203,7 +215,8 @@ pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
         "does not exist"
     };
     let usable = told.iter().map(|tool| &*tool.name);
-    let usable: Vec<&str> = usable.filter(|name| tool::allows(allowed, name)).collect();
+    let usable = usable.filter(|name| lent.has(name) || tool::allows(allowed, name));
+    let usable: Vec<&str> = usable.collect();
     let usable = match &usable[..] {
         [] => "it has no tools".to_owned(),
         tools => format!("it may call: {}", tools.join(", ")),

@@ -189,10 +189,12 @@ fn ended(result: Result<Answer, Failure>) -> AttemptEnd {
     match result {
         Ok(Answer {
             text,
+            calls,
             partial,
             usage,
         }) => AttemptEnd::Finished {
             text,
+            calls,
             partial,
             usage,
         },

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
+use unisono_context::call::Lent;
 use unisono_context::checkpoint::{Checkpoint, Kind};
 use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
 use unisono_context::snapshot::ToolSpec;
@@ -73,6 +74,8 @@ pub struct Brief {
     pub head: Option<MessageId>,
     /// The tools of every agent of the turn, sorted by name.
     pub tools: Arc<[ToolSpec]>,
+    /// Those of them that it was lent: whoever asked makes its calls of them.
+    pub lent: Lent,
     /// Open runs of the turn whose prompt begins with the same bytes, this one included.
     pub peers: u32,
     /// Its place among the runs that were given their tasks together, from 0.
@@ -177,6 +180,7 @@ impl State {
             definition: definition.clone(),
             definition_digest: run.definition,
             tools: turn.preamble.tools().clone(),
+            lent: self.lent(run).cloned().unwrap_or_default(),
             peers: self.peers(turn, run),
             place: match run.role {
                 RunRole::Lead => 0,

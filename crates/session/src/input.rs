@@ -18,7 +18,7 @@ use crate::agent::Team;
 use crate::budget::{Ask, TurnCaps};
 use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
 use crate::run::calls::{CallPlace, Decision, Output};
-use crate::run::{Cause, Step, Usage};
+use crate::run::{Cause, Step, ToolCall, Usage};
 use crate::tool::Rules;
 
 /// What reaches a session.
@@ -348,6 +348,8 @@ pub enum AttemptEnd {
     Finished {
         /// The answer.
         text: Arc<str>,
+        /// Calls that it leaves to whoever asked, of tools that they lent.
+        calls: Vec<ToolCall>,
         /// Set where it is not complete, saying why.
         partial: Option<Arc<str>>,
         /// What it used.

@@ -91,8 +91,22 @@ pub enum Refusal {
     )]
     KeyReused(Arc<str>),
     /// What a turn answers is not something a person can have said.
-    #[error("message {0} is not an input: it must be a user's, of text and attachments only")]
+    #[error(
+        "message {0} is not an input: it must be a user's, of text and attachments only, or the \
+         results of tools"
+    )]
     NotAnInput(MessageId),
+    /// What a tool is said to have come back with answers no call.
+    #[error(
+        "no call {call_id:?} waits for a result at the end of branch {branch:?}: give the results of \
+         the calls that the newest message made, each once"
+    )]
+    NotCalled {
+        /// The id of the call.
+        call_id: Arc<str>,
+        /// The branch.
+        branch: Arc<str>,
+    },
     /// The turn is not open.
     #[error("turn {0} is not open")]
     UnknownTurn(TurnId),
@@ -277,6 +291,7 @@ impl Machine {
                         text,
                         partial,
                         usage,
+                        ..
                     } => Some(Fact::CameLate {
                         run: *run,
                         attempt: *attempt,

@@ -20,7 +20,7 @@ pub use next::{Bounds, Next, next, said, used};
 pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
-pub use unisono_context::call::{Reply, Stop, ToolCall, ToolResult, Usage};
+pub use unisono_context::call::{Choice, Lent, Reply, Stop, ToolCall, ToolResult, Usage};
 
 /// A finished step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,8 +169,10 @@ impl Cause {
 pub enum Ending {
     /// With a result.
     Finished {
-        /// The answer.
+        /// The answer, or what was said with its calls.
         text: Arc<str>,
+        /// Calls of lent tools: whoever asked makes them, and the answer is theirs to go on with.
+        calls: Vec<ToolCall>,
         /// Set where it is not complete, saying why.
         partial: Option<Arc<str>>,
         /// What it used.

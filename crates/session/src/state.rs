@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use unisono_context::alteration::Alterations;
+use unisono_context::call::Lent;
 use unisono_context::checkpoint::{Checkpoints, restored};
 use unisono_context::compaction::Plan;
 use unisono_context::snapshot::{Preamble, RebuildError, ToolSpec};
@@ -16,7 +17,7 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget;
-use crate::event::Outcome;
+use crate::event::{Outcome, RunRole};
 use crate::ids;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
@@ -224,6 +225,13 @@ impl State {
     /// The runs of a turn, in the order in which they were opened.
     pub fn runs_of(&self, turn: &Turn) -> impl Iterator<Item = &Run> {
         turn.runs.iter().filter_map(|id| self.runs.get(id))
+    }
+
+    /// The tools that an agent was lent: the lead answers to whoever asks.
+    pub(crate) fn lent(&self, run: &Run) -> Option<&Lent> {
+        let turn = self.turns.get(&run.turn)?;
+        let lent = turn.accepted.work.lent()?;
+        (run.role == RunRole::Lead).then_some(lent)
     }
 
     /// The turns that work on their branches: the first of each queue.

@@ -230,6 +230,7 @@ mod tests {
             run: RunId::from_u128(run),
             ending: Arc::new(Ending::Finished {
                 text: "done".into(),
+                calls: Vec::new(),
                 partial: None,
                 usage,
                 duration_ms: 1,

@@ -18,6 +18,7 @@ pub(crate) mod budget;
 mod checkpoint;
 mod codes;
 mod compaction;
+mod ending;
 mod fact;
 mod message;
 mod open_turns;
@@ -128,6 +129,9 @@ pub(crate) enum Invalid {
     /// A turn that has a variant of its own for what it says.
     #[error("wishes about a summary's writer stand where there are none")]
     Plain,
+    /// A turn or an ending that has a variant of its own where nothing is lent or handed over.
+    #[error("tools or calls of whoever asked stand where there are none")]
+    Alone,
     /// A table with keys twice, or out of order.
     #[error("its {table} are not in ascending order")]
     Order {

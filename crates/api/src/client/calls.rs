@@ -6,6 +6,7 @@ use super::{Client, Error, Events};
 use crate::agent::Reload;
 use crate::approval::{Decide, Decided};
 use crate::compaction::{CheckpointDetail, Estimate, NewCompaction};
+use crate::context::Context;
 use crate::journal::{EventBlock, Info};
 use crate::pin::Pins;
 use crate::search::Found;
@@ -92,6 +93,28 @@ impl Client {
     pub async fn estimate(&self, session: &str, new: &NewCompaction) -> Result<Estimate, Error> {
         let path = format!("/v1/sessions/{session}/compactions/dry-run");
         self.json(self.post(&path, new)).await
+    }
+
+    /// What is seen of a branch, for a lead with its agents: those that are configured there where
+    /// none are named.
+    ///
+    /// # Errors
+    /// As of any call.
+    pub async fn context(
+        &self,
+        session: &str,
+        branch: &str,
+        lead: Option<&str>,
+        agents: Option<&str>,
+    ) -> Result<Context, Error> {
+        let path = format!("/v1/sessions/{session}/context");
+        let named = [("lead", lead), ("agents", agents)];
+        let named = named
+            .into_iter()
+            .filter_map(|(key, name)| Some((key, name?)));
+        let query: Vec<(&str, &str)> = std::iter::once(("branch", branch)).chain(named).collect();
+        self.json(self.request(Method::GET, &path).query(&query))
+            .await
     }
 
     /// A checkpoint with all that is known of it, as it stands on a branch.

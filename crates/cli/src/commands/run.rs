@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::args::{Workers, time};
 use crate::conversation::{self, DIGEST, Source};
 use crate::host::{Host, Taken, Where};
-use crate::live::{Interrupts, Limits, Screen, conclude, follow};
+use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 use crate::sessions::{self, Sessions};
@@ -84,7 +84,7 @@ impl Args {
 }
 
 /// What the conversation comes from.
-enum From<'f> {
+pub(super) enum From<'f> {
     Session(SessionId),
     File(Box<Taken<'f>>),
 }
@@ -105,7 +105,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let timeout = args.timeout.unwrap_or(setup.loaded.config.run.timeout());
     let mut interrupts = Interrupts::listen()?;
     let store = app.store_or_daemon(&setup).await?;
-    let mut screen = Screen::new(&app.out);
+    let screen = Screen::new(&app.out);
     match &store {
         Where::Here(_) => say_model(&app.out, &setup, &team(&setup, &ask)?),
         Where::There(client) => screen.headline("daemon", client.url()),
@@ -118,15 +118,27 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             From::Session(sessions.find(name).await?)
         }
     };
+    let limits = Limits::leaving(Some(timeout), &mut interrupts);
+    let (id, watch, end) = followed(app, (setup, store), from, &ask, (screen, limits)).await?;
+    conclude(&app.out, id, &watch, end)
+}
+
+/// Has a turn done, and shows how it comes along.
+pub(super) async fn followed(
+    app: &App,
+    (setup, store): (Setup, Where),
+    from: From<'_>,
+    ask: &Ask,
+    (mut screen, limits): (Screen<'_>, Limits<'_>),
+) -> Result<(SessionId, Watch, End)> {
     let compaction = setup.loaded.config.compaction.clone();
     let host = app.host(store, setup).await?;
-    let id = open(&host, from, &screen, &args.branch).await?;
-    let mut watch = host.begin(id, &ask).await?.notifying(&compaction);
-    let limits = Limits::leaving(Some(timeout), &mut interrupts);
+    let id = open(&host, from, &screen, ask.on_branch()).await?;
+    let mut watch = host.begin(id, ask).await?.notifying(&compaction);
     let end = follow(&host, id, &mut watch, &mut screen, limits).await?;
     drop(screen);
     host.stop(end).await;
-    conclude(&app.out, id, &watch, end)
+    Ok((id, watch, end))
 }
 
 /// Who works, all of whom can be asked from here.

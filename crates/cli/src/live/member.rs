@@ -119,6 +119,7 @@ impl Status {
                 partial,
                 usage,
                 duration_ms: ms,
+                ..
             } => Status::Done {
                 text,
                 partial,

@@ -213,6 +213,62 @@ pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -
     ending(out, session, watch, end)
 }
 
+/// A fan-out, as `delegate --json` prints it.
+#[derive(Debug, Serialize)]
+struct Delegation {
+    #[serde(flatten)]
+    turn: Report,
+    /// What is not there, or not whole.
+    missing: Vec<Missing>,
+}
+
+#[derive(Debug, Serialize)]
+struct Missing {
+    agent: String,
+    /// `partial`, `failed` or `cancelled`.
+    state: &'static str,
+    reason: Option<String>,
+}
+
+/// Prints what each agent came back with, then the lead's answer, and says how the program ends.
+pub(crate) fn conclude_delegation(
+    out: &Out,
+    session: SessionId,
+    watch: &Watch,
+    end: End,
+) -> Result<()> {
+    let turn = Report::new(session, watch, end);
+    let given: Vec<&RunReport> = turn.runs.iter().filter(|run| run.role != "lead").collect();
+    if out.json {
+        let lacking = |run: &&&RunReport| matches!(run.state, "partial" | "failed" | "cancelled");
+        let missing = given.iter().filter(lacking).map(|run| Missing {
+            agent: run.agent.clone(),
+            state: run.state,
+            reason: run.reason.clone(),
+        });
+        let missing = missing.collect();
+        out.json(&Delegation { missing, turn });
+        return ending(out, session, watch, end);
+    }
+    say_cost(out, watch);
+    out.say("");
+    for run in given {
+        out.data(format_args!("## {}\n", run.agent));
+        if let Some(text) = &run.text {
+            out.data(format_args!("{}\n", show::indented(text, "")));
+        }
+        match (&run.reason, run.state) {
+            (Some(reason), state) => out.data(format_args!("[{state}: {reason}]\n")),
+            (None, "done") => {}
+            (None, state) => out.data(format_args!("[{state}]\n")),
+        }
+    }
+    if let Some(answer) = &turn.answer {
+        out.data(format_args!("## answer\n\n{}", show::indented(answer, "")));
+    }
+    ending(out, session, watch, end)
+}
+
 /// Prints the turn as one line of JSON.
 pub(crate) fn report(out: &Out, session: SessionId, watch: &Watch, end: End) {
     out.json(&Report::new(session, watch, end));

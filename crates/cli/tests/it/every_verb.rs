@@ -40,13 +40,25 @@ fn rows() -> Vec<Row> {
             0,
             "risks",
         ),
+        row(
+            "delegate",
+            vec![
+                "latest",
+                "risks",
+                "facts=Which days?",
+                "--task",
+                "Which dates?",
+            ],
+            0,
+            "## facts",
+        ),
         row("chat", vec!["latest", "--agents", ""], 0, "daemon"),
         row("serve", vec!["--bind", "127.0.0.1:0"], 1, "use that one"),
         row("mcp", vec![], 0, "\"delegate\""),
         row("resume", vec![], 0, "nothing to resume"),
         row("export", vec!["latest"], 0, "unisono"),
         row("sessions list", vec![], 0, "PostgreSQL"),
-        row("sessions show", vec!["latest"], 0, "2 ended"),
+        row("sessions show", vec!["latest"], 0, "3 ended"),
         row("sessions tree", vec!["latest"], 0, "main"),
         row(
             "sessions branch",
@@ -279,6 +291,42 @@ fn flags_count_for_the_turn_that_a_daemon_takes() {
         made["tokens_after"].as_u64() <= estimate["estimated_tokens_after"].as_u64(),
         "{made} {estimate}"
     );
+    daemon.stop();
+}
+
+#[test]
+fn a_context_is_counted_with_the_settings_of_the_daemon_that_has_it() {
+    let place = Place::with_config(EXTRACTIVE);
+    place.json(&["import", &example()]);
+    let own = ["context", "latest", "--set", "compaction.safety=0.5"];
+    let usable = |told: &Value| told["usable_tokens"].as_u64().unwrap();
+    let (here, otherwise) = (place.json(&["context", "latest"]), place.json(&own));
+    assert!(usable(&otherwise) < usable(&here));
+    let daemon = Daemon::start(&place);
+    assert_eq!(place.json(&["context", "latest"]), here, "as without one");
+    assert_eq!(
+        place.json(&own),
+        here,
+        "the caller's settings are not the daemon's"
+    );
+    let id = here["session"].as_str().unwrap();
+    let told = daemon
+        .get(&format!("/v1/sessions/{id}/context"))
+        .expect(200)
+        .json();
+    assert_eq!(usable(&told), usable(&here));
+    let alone = daemon.get(&format!("/v1/sessions/{id}/context?lead=facts&agents="));
+    assert!(alone.expect(200).json()["tools"].is_array());
+    let unknown = daemon.get(&format!("/v1/sessions/{id}/context?agents=risks,nobody"));
+    assert!(unknown.expect(422).problem("refused").contains("nobody"));
+    let chat = place.call_with(
+        "/context\n/quit\n",
+        &["chat", "latest", "--set", "compaction.safety=0.5"],
+    );
+    let chat = chat.expect(0);
+    let shown = place.call(&["context", "latest"]).expect(0);
+    let bar = shown.stdout.lines().nth(1).unwrap();
+    assert!(chat.stdout.contains(bar), "{chat:#?}");
     daemon.stop();
 }
 

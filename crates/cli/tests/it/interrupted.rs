@@ -71,7 +71,7 @@ impl Scene {
     }
 
     /// Continues and ends it.
-    fn resume(&self) -> crate::support::Done {
+    pub(crate) fn resume(&self) -> crate::support::Done {
         let going = Going::start(self.place.command(&["resume", "--json"]));
         heard(&self.started);
         tell(&self.word, "teapot");

@@ -24,6 +24,7 @@ mod http;
 mod http_agents;
 mod import_agents;
 mod interrupted;
+mod lending;
 mod mcp;
 mod metrics;
 mod moving;

@@ -7,7 +7,10 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Place};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
+
+use crate::interrupted::Scene;
+use crate::support::{PATIENCE, Place, example, send_signal};
 
 /// A receiver: what is posted to it, its path and its `x-team` header before it. Answers the first
 /// request with 503.
@@ -56,6 +59,17 @@ fn receiver() -> (String, Receiver<(String, String, Value)>) {
         }
     });
     (address, received)
+}
+
+/// Takes spans until one of them is called so, and gives them all.
+fn spans_until(received: &Receiver<(String, String, Value)>, name: &str) -> Vec<Value> {
+    let mut spans: Vec<Value> = Vec::new();
+    while spans.iter().all(|span| span["name"] != name) {
+        let (_, _, body) = received.recv_timeout(PATIENCE).unwrap();
+        let of = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        spans.extend(of.as_array().unwrap().clone());
+    }
+    spans
 }
 
 fn attribute<'s>(span: &'s Value, key: &str) -> Option<&'s Value> {
@@ -152,6 +166,101 @@ fn a_turn_is_a_trace_with_its_runs_and_calls() {
             "{span}"
         );
     }
+}
+
+#[test]
+fn a_request_for_a_summary_is_a_span_of_its_turn() {
+    let (address, received) = receiver();
+    let summary = "We keep the dates. ".repeat(12);
+    let script = Script::by(move |_| Act::answer(Answer::text(summary.clone())));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::with_config("");
+    place.write("key", "sk-test-otel");
+    place.write(
+        "config/unisono.toml",
+        format!(
+            "[telemetry]\notlp_endpoint = \"{address}\"\n[providers.openai]\nbase_url = \"{}/v1\"\n\
+             api_key_env = \"TEST_KEY\"\napi_key_file = {:?}\n",
+            provider.url(),
+            place.path("key"),
+        ),
+    );
+    place.call(&["import", &example()]).expect(0);
+    let by = [
+        "compact",
+        "latest",
+        "--yes",
+        "--summariser",
+        "openai/gpt-4o",
+    ];
+    place
+        .call(&[&by[..], &["--on-failure", "extractive"]].concat())
+        .expect(0);
+    let spans = spans_until(&received, "compact unisono");
+    let turn = spans.iter().find(|span| span["name"] == "compact unisono");
+    let turn = turn.unwrap();
+    let asked: Vec<&Value> = spans
+        .iter()
+        .filter(|span| span["name"] == "chat gpt-4o")
+        .collect();
+    assert_eq!(asked.len(), provider.request_count(), "{spans:#?}");
+    assert!(!asked.is_empty());
+    let mut ids = std::collections::BTreeSet::new();
+    for span in asked {
+        assert_eq!(span["parentSpanId"], turn["spanId"]);
+        assert_eq!(span["traceId"], turn["traceId"]);
+        assert_eq!(attribute(span, "unisono.purpose"), Some(&json!("summary")));
+        assert_eq!(
+            attribute(span, "gen_ai.provider.name"),
+            Some(&json!("openai"))
+        );
+        let used = attribute(span, "gen_ai.usage.output_tokens").unwrap();
+        assert!(used.as_str().unwrap().parse::<u64>().unwrap() > 0, "{span}");
+        assert!(ids.insert(span["spanId"].to_string()), "an id twice");
+    }
+}
+
+#[test]
+fn a_turn_that_a_restart_cut_is_a_whole_span() {
+    let (address, received) = receiver();
+    let scene = Scene::new();
+    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let telemetry = format!("[telemetry]\notlp_endpoint = \"{address}\"\n");
+    scene
+        .place
+        .write("config/unisono.toml", telemetry + &config);
+    let (going, agent) = scene.run(&[]);
+    going.signal("KILL");
+    assert_eq!(going.finish().code, None);
+    if std::path::Path::new(&format!("/proc/{agent}")).exists() {
+        send_signal("KILL", &agent);
+    }
+    let resumed = scene.resume().expect(0).json();
+    let spans = spans_until(&received, "invoke_workflow unisono");
+    let named = |name: &str| spans.iter().find(|span| span["name"] == name);
+    let turn = named("invoke_workflow unisono").unwrap();
+    assert_eq!(
+        turn["traceId"],
+        resumed["turn"].as_str().unwrap().replace('-', "")
+    );
+    for name in ["invoke_agent waits", "invoke_agent lead"] {
+        let run = named(name).unwrap_or_else(|| panic!("no {name}: {spans:#?}"));
+        assert_eq!(run["parentSpanId"], turn["spanId"], "{run}");
+    }
+    // It began before the kill, and the run that was cut with it.
+    let time = |span: &Value, key: &str| span[key].as_str().unwrap().parse::<u128>().unwrap();
+    let waits = named("invoke_agent waits").unwrap();
+    let lead = named("invoke_agent lead").unwrap();
+    let ms = resumed["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|run| run["agent"] == "waits");
+    let ms = u128::from(ms.unwrap()["duration_ms"].as_u64().unwrap());
+    let lasted = time(waits, "endTimeUnixNano") - time(waits, "startTimeUnixNano");
+    assert_eq!(lasted / 1_000_000, ms);
+    assert!(time(turn, "startTimeUnixNano") <= time(waits, "startTimeUnixNano"));
+    assert!(time(waits, "endTimeUnixNano") <= time(lead, "startTimeUnixNano"));
 }
 
 #[test]

@@ -311,3 +311,132 @@ fn one_run_is_cancelled_and_the_turn_says_what_is_missing() {
     again.expect(404).problem("not_found");
     daemon.stop();
 }
+
+#[test]
+fn the_runs_of_all_sessions_are_a_list_in_parts() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let mut sessions = Vec::new();
+    for n in 0..3 {
+        let messages = json!([{"role": "user", "content": format!("Hello {n}.")}]);
+        let made = daemon.post("/v1/sessions", &json!({"messages": messages}));
+        let id = made.expect(201).json()["session"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        for task in ["One?", "Two?"] {
+            let task = json!({"task": task, "agents": ["marks"]});
+            let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
+            assert_eq!(turn.expect(200).json()["state"], "answered");
+        }
+        sessions.push(id);
+    }
+    let list = |query: &str| daemon.get(&format!("/v1/runs?{query}")).expect(200).json();
+    let items = |page: &Value| page["items"].as_array().unwrap().clone();
+    let whole = items(&list("limit=100"));
+    assert_eq!(
+        whole.len(),
+        12,
+        "three sessions, two turns each, two runs a turn"
+    );
+    let of: Vec<&str> = whole
+        .iter()
+        .map(|run| run["session"].as_str().unwrap())
+        .collect();
+    let newest: Vec<&str> = sessions
+        .iter()
+        .rev()
+        .flat_map(|id| [id.as_str(); 4])
+        .collect();
+    assert_eq!(of, newest);
+    assert!(
+        whole[..4]
+            .iter()
+            .zip(&whole[1..4])
+            .all(|(newer, older)| newer["opened"].as_str() >= older["opened"].as_str())
+    );
+
+    // Whatever the size of the parts, and whatever else was done meanwhile, each run is told once.
+    for limit in [1, 3, 4, 5, 12] {
+        let (mut told, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = list(&format!("limit={limit}{cursor}"));
+            assert!(items(&page).len() <= limit);
+            told.extend(items(&page));
+            match page["next"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(told, whole, "{limit} at a time");
+    }
+    let first = list("limit=2");
+    let again = json!({"task": "Three?", "agents": ["marks"]});
+    let turns = format!("/v1/sessions/{}/turns", sessions[2]);
+    daemon.post(&turns, &again).expect(200);
+    let next = first["next"].as_str().unwrap();
+    assert_eq!(
+        items(&list(&format!("limit=100&cursor={next}"))),
+        whole[2..]
+    );
+
+    assert_eq!(items(&list("agent=marks&limit=100")).len(), 7);
+    assert_eq!(
+        items(&list(&format!("session={}", sessions[0]))),
+        whole[8..]
+    );
+    assert_eq!(items(&list("state=running")), Vec::<Value>::new());
+    let waits = json!({"task": "Which word?", "agents": ["waits"], "wait": false});
+    daemon
+        .post(&format!("/v1/sessions/{}/turns", sessions[1]), &waits)
+        .expect(202);
+    heard(&scene.started);
+    let running = items(&list("state=running"));
+    assert_eq!(running.len(), 1, "{running:?}");
+    assert_eq!(
+        (&running[0]["agent"], &running[0]["session"]),
+        (&json!("waits"), &json!(sessions[1]))
+    );
+    let mine = scene.place.json(&["runs", "list", "--state", "open"]);
+    assert_eq!(mine[0]["run"], running[0]["run"]);
+    let run = running[0]["run"].as_str().unwrap();
+    scene.place.json(&["runs", "cancel", run]);
+
+    for (query, says) in [
+        ("cursor=7", "no cursor"),
+        ("cursor=01900000-0000-7000-8000-000000000000.x", "no cursor"),
+        ("state=busy", "no state of a run"),
+        ("limit=x", "limit"),
+        ("session=x", "no id of a session"),
+    ] {
+        let wrong = daemon.get(&format!("/v1/runs?{query}")).expect(400);
+        let detail = wrong.problem("invalid_request");
+        assert!(detail.contains(says), "{query}: {detail}");
+    }
+    // A cursor of a session that is gone goes on after where it was.
+    daemon
+        .request("DELETE", &format!("/v1/sessions/{}", sessions[2]), None)
+        .expect(204);
+    assert_eq!(
+        items(&list(&format!("agent=marks&limit=2&cursor={next}"))).len(),
+        2
+    );
+
+    let few = ["runs", "list", "--limit", "2", "--json"];
+    let part = scene.place.call(&few).expect(0);
+    part.says(&["there are older ones: --cursor"]);
+    assert_eq!(part.json().as_array().unwrap().len(), 2);
+    let cursor = part.stderr.split("--cursor ").nth(1).unwrap();
+    let cursor = cursor.split(' ').next().unwrap();
+    let rest = scene.place.json(&["runs", "list", "--cursor", cursor]);
+    let ids = |list: &Value| -> Vec<String> {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .map(|run| run["run"].to_string())
+            .collect()
+    };
+    let all = scene.place.json(&["runs", "list"]);
+    assert_eq!(ids(&all), [ids(&rest), ids(&part.json())].concat());
+    daemon.stop();
+}

@@ -19,7 +19,7 @@ pub(super) struct OpenCall {
     /// Start of the unit the call belongs to.
     pub(super) unit: Ordinal,
     pub(super) index: u16,
-    id: Arc<str>,
+    pub(super) id: Arc<str>,
 }
 
 /// What a message does to the calls of its path.

@@ -13,8 +13,12 @@ impl Ask {
     pub fn request(&self) -> Asked {
         let (branch, wait) = (self.branch.to_string(), false);
         match &self.work {
-            What::Task(task) => Asked::Task(NewTurn {
-                task: task.clone(),
+            What::Task(_) | What::Results(_) => Asked::Task(NewTurn {
+                task: match &self.work {
+                    What::Task(task) => task.clone(),
+                    // Only clients of OpenAI lend tools, and ask the daemon themselves.
+                    _ => String::new(),
+                },
                 branch,
                 lead: self.lead.clone(),
                 agents: self.agents.clone(),

@@ -59,14 +59,9 @@ async fn create(
 }
 
 fn asked(new: &NewDelegation) -> Ask {
-    // Each with a task: a lead that delegates by itself only chooses from those without one.
-    let agents = new.agents.iter().map(|delegate| {
-        let task = delegate.task.as_ref().unwrap_or(&new.task);
-        format!("{}={task}", delegate.agent)
-    });
-    let ask = Ask::new(new.task.as_str())
-        .branch(new.branch.as_str())
-        .agents(agents);
+    let agents = new.agents.iter();
+    let agents = agents.map(|delegate| (delegate.agent.as_str(), delegate.task.as_deref()));
+    let ask = Ask::delegation(&new.task, agents).branch(new.branch.as_str());
     match &new.lead {
         Some(lead) => ask.lead(lead.as_str()),
         None => ask,

@@ -7,6 +7,7 @@
 mod answer;
 mod chat;
 mod responses;
+mod tools;
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 use unisono_api::Code;
 use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, Reason};
 use unisono_api::session::NewSession;
@@ -22,12 +23,14 @@ use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_context::message::Role;
 use unisono_runtime::{Handle, clock};
+use unisono_session::machine::Import;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use crate::ask::Ask;
+use tools::Wanted;
 
 /// Where all of it is.
 pub(super) const BASE: &str = "/openai/";
@@ -141,6 +144,11 @@ async fn complete(
         messages: request.messages,
         field: "messages",
         session: request.metadata.and_then(|mut data| data.remove("session")),
+        tools: Wanted {
+            tools: request.tools,
+            choice: request.tool_choice,
+            parallel: request.parallel_tool_calls,
+        },
     };
     let asked = asked(&shared, &headers, conversation).await?;
     if request.stream {
@@ -167,6 +175,8 @@ struct Conversation {
     field: &'static str,
     /// The session that is named in the request's body.
     session: Option<String>,
+    /// The tools that the client lends.
+    tools: Wanted,
 }
 
 /// The answer, once it is there, with its turn.
@@ -204,35 +214,37 @@ impl Asked {
 
 async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Result<Asked, Refused> {
     let field = said.field;
+    let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
+    let named = header.or(said.session.as_deref());
     let mut import = sessions::import(NewSession {
-        messages: said.messages,
+        messages: match named {
+            Some(_) => newest(said.messages),
+            None => said.messages,
+        },
         title: Some("chat completion".to_owned()),
         labels: [("via".to_owned(), "openai".to_owned())].into(),
         ..NewSession::default()
     })
     .map_err(|fault| Refused(fault, Some(field)))?;
-    let last = import.messages.pop().map(|(_, message)| message);
-    let last = last
-        .filter(|message| message.role == Role::User)
-        .ok_or_else(|| {
-            let detail = "the last message must be a user's: it is what is asked";
-            Refused::field(field, Code::InvalidRequest, detail)
-        })?;
-    let texts: Vec<_> = last
-        .parts
-        .iter()
-        .map(|part| part.countable_text())
-        .collect();
-    let ask = Ask::new(texts.join("\n"));
+    let ask = last(&mut import).ok_or_else(|| {
+        let detail = "the last message must be a user's, which is what is asked, or what a tool \
+                      came back with";
+        Refused::field(field, Code::InvalidRequest, detail)
+    })?;
     let ask = if said.model == TEAM {
+        if said.tools.any() {
+            let detail = "tools are lent to one agent, and the team is several: name an agent as \
+                          the model";
+            return Err(Refused::field("tools", Code::InvalidRequest, detail));
+        }
         ask
     } else {
-        ask.lead(said.model.as_str()).agents(Vec::<String>::new())
+        let (specs, lent) = said.tools.read()?;
+        let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
+        ask.lending(specs, lent)
     };
     ask.team(&shared.daemon.setup())
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
-    let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
-    let named = header.or(said.session.as_deref());
     let session = match named {
         Some(id) => sessions::open(shared, id).await?,
         None => shared.daemon.import(import).await?,
@@ -242,6 +254,49 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         ask,
         passing: named.is_none(),
     })
+}
+
+/// What is said anew in a session: the last message, or the results at the end, behind calls that
+/// they answer.
+fn newest(mut messages: Vec<Value>) -> Vec<Value> {
+    let is_result = |message: &Value| message["role"] == "tool";
+    let before = messages.iter().rposition(|message| !is_result(message));
+    let first = before
+        .map_or(0, |at| at + 1)
+        .min(messages.len().saturating_sub(1));
+    let newest = messages.split_off(first);
+    let results = newest.iter().filter(|message| is_result(message));
+    let calls = results.map(|result| {
+        json!({"id": result["tool_call_id"], "type": "function",
+               "function": {"name": "called", "arguments": "{}"}})
+    });
+    let calls: Vec<Value> = calls.collect();
+    let called = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    let called = (!calls.is_empty()).then_some(called);
+    called.into_iter().chain(newest).collect()
+}
+
+/// What is asked: the last message, which is taken out of the conversation, or all the results it
+/// ends with.
+fn last(import: &mut Import) -> Option<Ask> {
+    let (_, last) = import.messages.pop()?;
+    match last.role {
+        Role::User => {
+            let texts = last.parts.iter().map(|part| part.countable_text());
+            Some(Ask::new(texts.collect::<Vec<_>>().join("\n")))
+        }
+        Role::Tool => {
+            let mut results = vec![last.parts];
+            while let Some((_, older)) = import
+                .messages
+                .pop_if(|(_, message)| message.role == Role::Tool)
+            {
+                results.push(older.parts);
+            }
+            Some(Ask::go_on(results.into_iter().rev().flatten().collect()))
+        }
+        Role::System | Role::Assistant => None,
+    }
 }
 
 async fn begin(shared: &Shared, asked: &Asked) -> Result<TurnId, Refused> {

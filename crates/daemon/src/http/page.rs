@@ -81,6 +81,10 @@ fn parts_of_sessions() -> Router<Arc<Shared>> {
         )
         .route("/sessions/{session}/turns/{turn}", get(turn::show))
         .route(
+            "/sessions/{session}/turns/{turn}/again",
+            post(summaries::again),
+        )
+        .route(
             "/sessions/{session}/turns/{turn}/cancel",
             post(turn::cancel),
         )

@@ -80,6 +80,7 @@ impl From<daemon::Error> for Fault {
             | Error::Price(_)
             | Error::Summariser(_)
             | Error::Setup(_) => Code::Refused,
+            Error::Lent(_) => Code::InvalidRequest,
             Error::Tools(_) => Code::Unavailable,
             Error::Directory(_) | Error::Search(_) => Code::Failed,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use unisono_api::turn::{Fault as Failed, Run, Turn};
+use unisono_api::turn::{Fault as Failed, LeftCall, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::Trace;
 use unisono_session::event::{Outcome, RunRole};
@@ -26,13 +26,17 @@ pub(crate) async fn turn(
 
 /// All turns of a session, the oldest first.
 pub(super) async fn turns(journal: &Journal, session: SessionId) -> Result<Vec<Turn>, past::Error> {
-    let trace = past::trace(journal, session).await?;
+    Ok(of(&past::trace(journal, session).await?, session))
+}
+
+/// All turns that a session's journal tells of, the oldest first.
+pub(super) fn of(trace: &Trace, session: SessionId) -> Vec<Turn> {
     let mut all: Vec<(TurnId, &TurnTrace)> = trace.turns().collect();
     all.sort_by_key(|(_, turn)| turn.accepted.0.seq);
     let turns = all.into_iter();
-    Ok(turns
-        .map(|(id, turn)| told(&trace, session, id, turn))
-        .collect())
+    turns
+        .map(|(id, turn)| told(trace, session, id, turn))
+        .collect()
 }
 
 fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn {
@@ -65,6 +69,7 @@ fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn
             _ => None,
         },
         answer: lead.filter(|_| answered).and_then(|lead| lead.text.clone()),
+        calls: runs.iter().flat_map(|(_, run)| left(run)).collect(),
         snapshot: turn.frozen.map(|(_, snapshot)| snapshot.to_string()),
         snapshot_agents: ran
             .iter()
@@ -76,6 +81,20 @@ fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn
         accepted: words::instant(accepted.at),
         ended: turn.ended.as_ref().map(|(end, _)| words::instant(end.at)),
     }
+}
+
+/// The calls that a run left to whoever asked.
+fn left(run: &RunTrace) -> Vec<LeftCall> {
+    let Some(Ending::Finished { calls, .. }) = run.ended.as_ref().map(|(_, ending)| &**ending)
+    else {
+        return Vec::new();
+    };
+    let calls = calls.iter().map(|call| LeftCall {
+        id: call.id.to_string(),
+        tool: call.name.to_string(),
+        arguments: call.arguments.to_string(),
+    });
+    calls.collect()
 }
 
 fn state(turn: &TurnTrace) -> &'static str {

@@ -1,5 +1,7 @@
-//! `/v1/sessions/{session}/runs`: what agents were given to do, what became of it, and the exact
+//! `/v1/runs` and `/v1/sessions/{session}/runs`: what agents were given to do, what became of it, and the exact
 //! bytes they were sent.
+
+mod list;
 
 use std::sync::Arc;
 
@@ -7,11 +9,11 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::run::{
-    Against, Attempt, Call, CallResult, Cause, Check, Done, ListedRun, Replay, RequestBody,
-    RunDetail, RunStep, SentRequest, Why,
+    Against, Attempt, Call, CallResult, Cause, Check, Done, Replay, RequestBody, RunDetail,
+    RunStep, SentRequest, Why,
 };
 use unisono_api::turn::Turn;
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Problem};
 use unisono_context::RunId;
 use unisono_runtime::Handle;
 use unisono_runtime::replay::{self, Rebuilt, Sent};
@@ -23,62 +25,17 @@ use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
 use super::problem::Fault;
-use super::{Shared, record, sessions, turns, words};
+use super::{Shared, sessions, turns, words};
 use crate::past;
 use crate::why::{self, Difference, causes};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
-        .routes(routes!(list))
+        .merge(list::routes())
         .routes(routes!(show))
         .routes(routes!(cancel))
         .routes(routes!(request))
         .routes(routes!(replay_turn))
-}
-
-/// Which runs.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-struct Which {
-    /// Only those of this agent.
-    agent: Option<String>,
-    /// Only those that are so: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
-    state: Option<String>,
-    /// `next` of the part before.
-    cursor: Option<usize>,
-    /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
-}
-
-/// The runs of a session, in the order of its turns.
-#[utoipa::path(
-    get, path = "/v1/sessions/{session}/runs", tag = "runs", security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id"), Which),
-    responses((status = 200, description = "A part of the list", body = Page<ListedRun>),
-              (status = "default", description = "A problem", body = Problem))
-)]
-async fn list(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    Query(which): Query<Which>,
-) -> Result<Json<Page<ListedRun>>, Fault> {
-    let session = sessions::open(&shared, &id).await?;
-    let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
-    let runs = turns.into_iter().flat_map(|turn| {
-        let of = turn.turn;
-        let listed = move |run| ListedRun {
-            turn: of.clone(),
-            run,
-        };
-        turn.runs.into_iter().map(listed)
-    });
-    let is_wanted = |listed: &ListedRun| {
-        let (agent, state) = (which.agent.as_ref(), which.state.as_ref());
-        agent.is_none_or(|agent| *agent == listed.run.agent)
-            && state.is_none_or(|state| *state == listed.run.state)
-    };
-    let runs = runs.filter(is_wanted);
-    Ok(Json(Page::of(runs, which.cursor, which.limit)))
 }
 
 /// A run of a session as its journal tells it.

@@ -13,7 +13,8 @@ use utoipa_axum::routes;
 
 use super::extract::{self, Path};
 use super::problem::Fault;
-use super::{Shared, context, sessions};
+use super::{Shared, sessions};
+use crate::context::told;
 use crate::past;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -69,7 +70,7 @@ pub(super) async fn frozen(
     let limits = replay.state().definition(turn.accepted.lead);
     let limits = limits.map(|lead| lead.limits);
     let limits = limits.ok_or_else(|| Fault::new(Code::Failed, "its lead is not recorded"))?;
-    let tokens = context::Tokens {
+    let tokens = told::Tokens {
         state: replay.state(),
         encoding: limits.encoding,
         overhead: limits.per_message,
@@ -81,8 +82,8 @@ pub(super) async fn frozen(
         agents,
         encoding: limits.encoding.name().to_owned(),
         system: frozen.preamble().system().to_string(),
-        tools: context::tools(frozen.preamble()),
-        summaries: context::summaries(&frozen, &tokens),
-        messages: context::entries(&frozen, &tokens),
+        tools: told::tools(frozen.preamble()),
+        summaries: told::summaries(&frozen, &tokens),
+        messages: told::entries(&frozen, &tokens),
     })
 }

@@ -3,14 +3,14 @@
 //! AI (1.41, in development); what they do not name begins with `unisono.`.
 //!
 //! A turn is a trace: its id is the trace's. A call of a model begins when its run could go on, so
-//! it includes a wait for a place. Of a turn that a restart cut there are the spans of what began
-//! after it.
+//! it includes a wait for a place, and a request for a summary when its step was decided or the
+//! request before it had ended. What a restart cut is taken from the journal again ([`Spans::recall`]):
+//! the spans that had ended before were told then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use unisono_context::call::{Reply, Stop, Usage};
-use unisono_context::digest::Hasher;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::agent::Definition;
 use unisono_session::event::{OpenedRun, Outcome, RunRole, Work};
@@ -18,43 +18,11 @@ use unisono_session::run::calls::{CallPlace, Output, PlannedCall};
 use unisono_session::run::{Ending, Step};
 use unisono_session::{Event, Fact};
 
+use super::span::{Is, Kind, Span, bare, run_span, span_id, text, turn_span, well_known};
 use crate::metrics::rest;
 
 /// Definitions that are remembered; where there are more, all are forgotten once.
 const DEFINITIONS: usize = 4_096;
-
-/// What lasted from one instant to another.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Span {
-    pub(super) trace: u128,
-    pub(super) id: u64,
-    pub(super) parent: Option<u64>,
-    pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) start: Timestamp,
-    pub(super) end: Timestamp,
-    pub(super) attributes: Vec<(&'static str, Is)>,
-    /// What went wrong.
-    pub(super) error: Option<String>,
-}
-
-/// Where it happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Here.
-    Internal,
-    /// At somebody else, who was asked.
-    Client,
-}
-
-/// What an attribute is.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Is {
-    Text(String),
-    Whole(u64),
-    Number(f64),
-    Texts(Vec<String>),
-}
 
 /// What is open.
 #[derive(Debug, Default)]
@@ -72,6 +40,10 @@ struct Turn {
     branch: Arc<str>,
     operation: &'static str,
     runs: Vec<RunId>,
+    /// When a summary could be asked for last.
+    ready: Timestamp,
+    /// Requests for summaries that ended.
+    summaries: u64,
 }
 
 #[derive(Debug)]
@@ -114,8 +86,18 @@ impl Spans {
                     branch: turn.branch.clone(),
                     operation,
                     runs: Vec::new(),
+                    ready: event.at,
+                    summaries: 0,
                 };
                 self.turns.insert(turn.id, open);
+            }
+            Fact::CompactionPlanned { turn, .. } | Fact::CompactionFailed { turn, .. } => {
+                if let Some(turn) = self.turns.get_mut(turn) {
+                    turn.ready = event.at;
+                }
+            }
+            Fact::SummariserUsed { turn, model, usage } => {
+                return vec![self.summarised(session, *turn, (model, usage), event.at)];
             }
             Fact::RunOpened { run } => self.run_opened(run, event.at),
             Fact::RunRetried { run, .. } | Fact::Delegated { run, .. } => {
@@ -157,6 +139,57 @@ impl Spans {
             _ => {}
         }
         Vec::new()
+    }
+
+    /// Goes on with what was left open, as another fold of all events of a session has it. What had
+    /// ended is told no more.
+    pub(super) fn recall(&mut self, left: Spans) {
+        // What is followed already goes on being so.
+        let cut = left.turns.into_iter();
+        let cut: HashMap<_, _> = cut.filter(|(id, _)| !self.turns.contains_key(id)).collect();
+        let runs = left.runs.into_iter();
+        self.runs
+            .extend(runs.filter(|(_, run)| cut.contains_key(&run.opened.turn)));
+        self.turns.extend(cut);
+    }
+
+    /// A request for a summary of a turn's context has ended; the turn may have, too.
+    fn summarised(
+        &mut self,
+        session: SessionId,
+        id: TurnId,
+        (model, usage): (&str, &Usage),
+        at: Timestamp,
+    ) -> Span {
+        let turn = self.turns.get_mut(&id);
+        let (number, start) = turn.map_or((0, at), |turn| {
+            turn.summaries += 1;
+            (turn.summaries, std::mem::replace(&mut turn.ready, at))
+        });
+        let mut span = Span {
+            trace: id.as_u128(),
+            id: match number {
+                // After its turn: at most one comes at an instant.
+                0 => span_id("late summary", id.as_u128(), [at.0 as u64, 0]),
+                number => span_id("summary", id.as_u128(), [number, 0]),
+            },
+            parent: Some(turn_span(id)),
+            name: format!("chat {}", bare(model)),
+            kind: Kind::Client,
+            start,
+            end: at,
+            attributes: Vec::new(),
+            error: None,
+        };
+        span.put("gen_ai.operation.name", text("chat"));
+        span.put("gen_ai.conversation.id", text(&session.to_string()));
+        if let Some((provider, model)) = model.split_once('/') {
+            span.put("gen_ai.provider.name", text(well_known(provider)));
+            span.put("gen_ai.request.model", text(model));
+        }
+        span.put("unisono.purpose", text("summary"));
+        span.used(usage);
+        span
     }
 
     fn run_opened(&mut self, run: &OpenedRun, at: Timestamp) {
@@ -401,70 +434,4 @@ impl Run {
     fn below(&self, what: &str, place: [u64; 2]) -> u64 {
         span_id(what, self.opened.id.as_u128(), place)
     }
-}
-
-impl Span {
-    fn put(&mut self, key: &'static str, value: Is) {
-        self.attributes.push((key, value));
-    }
-
-    fn failed(&mut self, code: &str, what: &str) {
-        self.put("error.type", text(code));
-        self.error = Some(what.to_owned());
-    }
-
-    fn used(&mut self, usage: &Usage) {
-        let amounts = [
-            ("gen_ai.usage.input_tokens", usage.input),
-            ("gen_ai.usage.output_tokens", usage.output),
-            ("gen_ai.usage.cache_read.input_tokens", usage.cache_read),
-            (
-                "gen_ai.usage.cache_creation.input_tokens",
-                usage.cache_write,
-            ),
-        ];
-        for (key, tokens) in amounts {
-            self.put(key, Is::Whole(tokens.0));
-        }
-        if let Some(cost) = usage.cost {
-            let dollars = cost.micro_dollars() as f64 / 1e6;
-            self.put("unisono.cost_usd", Is::Number(dollars));
-        }
-    }
-}
-
-fn text(text: &str) -> Is {
-    Is::Text(text.to_owned())
-}
-
-/// A model without its provider.
-fn bare(model: &str) -> &str {
-    model.split_once('/').map_or(model, |(_, model)| model)
-}
-
-/// A provider as the conventions name it.
-fn well_known(provider: &str) -> &str {
-    match provider {
-        "gemini" => "gcp.gemini",
-        "azure" => "azure.ai.openai",
-        other => other,
-    }
-}
-
-fn turn_span(turn: TurnId) -> u64 {
-    span_id("turn", turn.as_u128(), [0, 0])
-}
-
-fn run_span(run: RunId) -> u64 {
-    span_id("run", run.as_u128(), [0, 0])
-}
-
-/// An id that is the same whoever works it out; never 0, which is none.
-fn span_id(what: &str, of: u128, place: [u64; 2]) -> u64 {
-    let mut hasher = Hasher::new("unisono/span", 1);
-    hasher.str(what);
-    hasher.bytes(&of.to_be_bytes()).u64(place[0]).u64(place[1]);
-    let Digest(bytes) = hasher.finish();
-    let first = bytes.first_chunk::<8>().copied().unwrap_or_default();
-    u64::from_be_bytes(first).max(1)
 }

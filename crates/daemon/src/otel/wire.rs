@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::spans::{Is, Kind, Span};
+use super::span::{Is, Kind, Span};
 
 /// The body of a request that exports spans.
 pub(super) fn request(spans: &[Span]) -> Vec<u8> {

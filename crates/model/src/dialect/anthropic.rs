@@ -9,8 +9,8 @@
 //! alternate over the whole request. Two blocks of a head are cache breakpoints: the last of the
 //! system text (of the tools, where there is none) and the last of the conversation.
 //!
-//! `thinking` is never sent, and `tool_choice` only where it is the same for a whole group, since a
-//! change of either would drop the cache. Structured output is `output_config.format`, which needs
+//! `thinking` is never sent, and `tool_choice` only where it is the same for a whole group or whoever
+//! asked insists on a call, since a change of either would drop the cache. Structured output is `output_config.format`, which needs
 //! no beta header; models that do not know it are given a tool of that schema, [`ANSWER`], and must
 //! call tools until they call that one.
 //!
@@ -26,7 +26,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use unisono_context::call::Reply;
+use unisono_context::call::{Choice, Reply};
 use unisono_context::snapshot::ToolSpec;
 
 use super::contents::{self, Contents, Opening, Side};
@@ -118,8 +118,17 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
         json.raw(r#","stream":"#).bool(sending.mode == Mode::Stream);
-        if request.output_schema.is_some() && !sending.structured {
-            json.raw(r#","tool_choice":{"type":"any"}"#);
+        let by_tool = request.output_schema.is_some() && !sending.structured;
+        match request.choice() {
+            Some(Choice::This(tool)) => {
+                json.raw(r#","tool_choice":{"type":"tool","name":"#)
+                    .string(tool)
+                    .raw("}");
+            }
+            None if !by_tool => {}
+            Some(_) | None => {
+                json.raw(r#","tool_choice":{"type":"any"}"#);
+            }
         }
     }
     json.raw("}");

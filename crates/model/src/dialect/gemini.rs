@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
-use unisono_context::call::Reply;
+use unisono_context::call::{Choice, Reply};
 use unisono_context::snapshot::ToolSpec;
 
 use super::borrowed::Str;
@@ -142,6 +142,17 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     if sending.mode == Mode::Count {
         // A request that stands inside another has to name its model.
         json.raw(r#","model":"#).string(&resource(sending.model));
+    }
+    if sending.mode != Mode::Count
+        && let Some(choice) = request.choice()
+    {
+        json.raw(r#","toolConfig":{"functionCallingConfig":{"mode":"ANY""#);
+        if let Choice::This(tool) = choice {
+            json.raw(r#","allowedFunctionNames":["#)
+                .string(tool)
+                .raw("]");
+        }
+        json.raw("}}");
     }
     config(&mut json, request, sending, schema.filter(|_| !in_words));
     json.raw("}");

@@ -22,7 +22,7 @@ pub(super) mod schema;
 
 use std::borrow::Cow;
 
-use unisono_context::call::Reply;
+use unisono_context::call::{Choice, Reply};
 use unisono_context::snapshot::ToolSpec;
 
 use super::exchange::{Ids, Step, steps};
@@ -96,7 +96,8 @@ fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
         json.raw(limit_key(sending.reasoning))
             .number(request.max_output.0);
     }
-    sampling(json, request, sending);
+    let named = (r#"{"type":"function","function":{"name":"#, "}}");
+    sampling(json, request, sending, named);
     if sending.mode == Mode::Stream {
         json.raw(r#","stream":true,"stream_options":{"include_usage":true}"#);
     }
@@ -118,7 +119,13 @@ fn limit_key(reasoning: bool) -> &'static str {
 /// Temperature and tools, alike in both of OpenAI's dialects. Reasoning models refuse to be
 /// given a temperature, and some of them `parallel_tool_calls`; where they call tools they do so
 /// in parallel unasked. llama.cpp has to be asked.
-pub(super) fn sampling(json: &mut Json, request: &Request, sending: &Sending<'_>) {
+/// `named` writes the choice of one function, which each of them has its own form for.
+pub(super) fn sampling(
+    json: &mut Json,
+    request: &Request,
+    sending: &Sending<'_>,
+    named: (&str, &str),
+) {
     if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
         json.raw(r#","temperature":"#).thousandths(milli);
     }
@@ -128,8 +135,20 @@ pub(super) fn sampling(json: &mut Json, request: &Request, sending: &Sending<'_>
     if !sending.reasoning {
         json.raw(r#","parallel_tool_calls":true"#);
     }
-    if request.wrap_up.is_some() {
-        json.raw(r#","tool_choice":"none""#);
+    match request.choice() {
+        Some(Choice::This(tool)) => {
+            let (before, after) = named;
+            json.raw(r#","tool_choice":"#).raw(before);
+            json.string(tool).raw(after);
+        }
+        Some(_) => {
+            json.raw(r#","tool_choice":"required""#);
+        }
+        // What whoever asked is to call needs no room and no further call of the model.
+        None if request.wrap_up.is_some() && request.lent.tools.is_empty() => {
+            json.raw(r#","tool_choice":"none""#);
+        }
+        None => {}
     }
 }
 

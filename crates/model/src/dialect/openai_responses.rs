@@ -91,7 +91,8 @@ fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
     if sending.reasoning {
         json.raw(r#","include":["reasoning.encrypted_content"]"#);
     }
-    sampling(json, request, sending);
+    let named = (r#"{"type":"function","name":"#, "}");
+    sampling(json, request, sending, named);
     if sending.mode == Mode::Stream {
         json.raw(r#","stream":true"#);
     }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use unisono_context::call::Lent;
 use unisono_context::digest::Hasher;
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Cost, Digest, Tokens};
@@ -227,6 +228,7 @@ impl<T: Transport> Remote<T> {
             results: Arc::from([]),
             exchange: Vec::new(),
             wrap_up: None,
+            lent: Lent::default(),
             max_output: smallest_output(self.transport.dialect()),
             temperature_milli: None,
             listener: Listener::NONE,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use unisono_context::call::{CacheWarm, Reply, ToolResult};
+use unisono_context::call::{CacheWarm, Choice, Lent, Reply, ToolResult};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Snapshot, Tokens};
 
@@ -24,6 +24,8 @@ pub struct Request {
     pub output_schema: Option<Arc<str>>,
     /// Who the model speaks for.
     pub persona: Persona,
+    /// Those of them whose calls are made by whoever asked the agent.
+    pub lent: Lent,
     /// The tools it may call.
     pub allowed: Arc<[Arc<str>]>,
     /// The agents it may delegate to.
@@ -59,6 +61,12 @@ impl Request {
             tools: &self.tools,
             output_schema: self.output_schema.as_deref(),
         }
+    }
+
+    /// What it has to call, whatever else it is told.
+    pub fn choice(&self) -> Option<&Choice> {
+        let forced = (self.lent.choice != Choice::Free).then_some(&self.lent.choice);
+        forced.filter(|_| !self.lent.tools.is_empty())
     }
 }
 

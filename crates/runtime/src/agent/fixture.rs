@@ -314,6 +314,7 @@ impl Attempt {
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
             tools: crate::tools::specs().into(),
+            lent: Default::default(),
             peers: 1,
             place: 0,
         };

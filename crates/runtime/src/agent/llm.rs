@@ -2,8 +2,8 @@
 //!
 //! What comes next follows from the recorded steps ([`unisono_session::run::next`]), so an
 //! attempt after a crash goes on where the journal ends. Each reply that calls tools and each
-//! round of results is on disk before anything is done with it; the reply that answers is the
-//! run's ending.
+//! round of results is on disk before anything is done with it; the reply that answers, or calls
+//! what whoever asked has lent, is the run's ending.
 
 use std::sync::Arc;
 
@@ -39,6 +39,7 @@ impl Agent for LlmAgent {
                         text,
                         partial,
                         usage,
+                        ..Answer::default()
                     });
                 }
                 Next::CallModel { masked, wrap_up } => {
@@ -57,10 +58,21 @@ impl Agent for LlmAgent {
                         asked => asked?,
                     };
                     let reply = match asked {
-                        Ok(Asked { reply, call }) => match call.recorded() {
-                            Some(budget) => return last_words(reply, &steps, budget, &ctx),
-                            None => reply,
-                        },
+                        Ok(Asked { reply, call }) => {
+                            let budget = call.recorded();
+                            if let Some(calls) = tools::handed_over(&reply, replies(&steps), &ctx) {
+                                return Ok(Answer {
+                                    text: reply.text,
+                                    calls,
+                                    usage: used(&steps) + reply.usage,
+                                    ..Answer::default()
+                                });
+                            }
+                            match budget {
+                                Some(budget) => return last_words(reply, &steps, budget, &ctx),
+                                None => reply,
+                            }
+                        }
                         Err(error) => {
                             if error.used != Usage::NONE {
                                 take(&mut steps, Step::Spent(error.used), &ctx).await?;
@@ -127,6 +139,7 @@ fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failur
         text,
         partial: Some(failure.reason),
         usage: used(steps),
+        ..Answer::default()
     })
 }
 
@@ -158,6 +171,7 @@ fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<
             text,
             partial: Some(reason.into()),
             usage: used(steps),
+            ..Answer::default()
         }),
         None => Err(Failure::new(Cause::Overflow, reason)),
     }
@@ -183,6 +197,7 @@ fn answer(reply: Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Failure> {
         text: reply.text,
         partial: partial.map(Arc::from),
         usage: before + reply.usage,
+        ..Answer::default()
     })
 }
 

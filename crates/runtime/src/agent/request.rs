@@ -30,6 +30,7 @@ pub(crate) fn of(brief: &Brief, prefix: Prefix, task: Arc<str>) -> Request {
         results: Arc::from([]),
         exchange: Vec::new(),
         wrap_up: None,
+        lent: brief.lent.clone(),
         max_output: definition.limits.max_output,
         temperature_milli: definition.temperature_milli,
         cache_warm: definition.cache_warm,
@@ -81,7 +82,7 @@ fn allowed(brief: &Brief) -> Arc<[Arc<str>]> {
     let alone = brief.colleagues.is_empty();
     let tools = brief.tools.iter().map(|tool| &tool.name);
     tools
-        .filter(|tool| tool::allows(&brief.definition.tools, tool))
+        .filter(|tool| brief.lent.has(tool) || tool::allows(&brief.definition.tools, tool))
         .filter(|tool| !alone || ***tool != *tools::DELEGATE)
         .cloned()
         .collect()

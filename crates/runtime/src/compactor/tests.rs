@@ -137,7 +137,11 @@ impl Stage {
         let id = MessageId::from_u128(clock::new_id());
         let input = NewMessage::text(id, Role::User, input, clock::now());
         assert_eq!(
-            self.run(TurnWork::Answer { input }).await,
+            self.run(TurnWork::Answer {
+                input,
+                lent: unisono_context::call::Lent::default()
+            })
+            .await,
             Outcome::Answered
         );
     }

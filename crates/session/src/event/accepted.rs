@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use unisono_context::message::{NewMessage, Part};
+use unisono_context::call::Lent;
+use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{AgentId, CheckpointId, Digest, Tokens, TurnId};
+
+/// What an agent is to do whose calls were answered by whoever asked.
+const GO_ON: &str = "The tools that you called have answered. Go on with what you were asked.";
 
 /// What a turn is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,8 +156,10 @@ impl Unwritten {
 pub enum Work {
     /// Answers an input.
     Answer {
-        /// The input.
+        /// A user's words; or what the tools came back with whose calls the branch ends with.
         input: NewMessage,
+        /// Tools of whoever asks.
+        lent: Lent,
     },
     /// Compacts the branch on a person's request.
     Compact {
@@ -206,11 +212,22 @@ impl Work {
 }
 
 impl Work {
-    /// The text of the input; none where nothing is answered.
+    /// The tools of whoever asks.
+    pub const fn lent(&self) -> Option<&Lent> {
+        match self {
+            Work::Answer { lent, .. } => Some(lent),
+            _ => None,
+        }
+    }
+
+    /// What is to be done, in words; none where nothing is answered.
     pub fn input_text(&self) -> Option<Arc<str>> {
-        let Work::Answer { input } = self else {
+        let Work::Answer { input, .. } = self else {
             return None;
         };
+        if input.role == Role::Tool {
+            return Some(GO_ON.into());
+        }
         let texts = input.parts.iter().map(Part::countable_text);
         Some(texts.collect::<Vec<_>>().join("\n").into())
     }

@@ -80,7 +80,7 @@ impl State {
         turn.started_at = at;
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
         let branch = turn.accepted.branch.clone();
-        if let Work::Answer { input } = &turn.accepted.work {
+        if let Work::Answer { input, .. } = &turn.accepted.work {
             let input = input.clone();
             self.append(Some(&branch), self.tree.head(&branch), input)?;
         }
@@ -246,7 +246,7 @@ impl State {
         let branch = turn.accepted.branch.clone();
         let mut answer = None;
         if *outcome == Outcome::Answered {
-            let parts = vec![Part::Text(self.answer_of(id)?)];
+            let parts = self.answer_of(id)?;
             let written = self.append_own(id, Role::Assistant, parts, at)?;
             let lead = self.turn_mut(id)?.lead_run;
             self.acted(written, lead);
@@ -268,11 +268,21 @@ impl State {
         Ok(())
     }
 
-    fn answer_of(&self, id: TurnId) -> Result<Arc<str>, Error> {
+    /// What the lead said, and the calls it left to whoever asked.
+    fn answer_of(&self, id: TurnId) -> Result<Vec<Part>, Error> {
         let turn = self.turns.get(&id).ok_or(Error::UnknownTurn(id))?;
         let lead = turn.run(RunRole::Lead).and_then(|run| self.runs.get(&run));
         match lead.and_then(|run| run.ending.as_deref()) {
-            Some(Ending::Finished { text, .. }) => Ok(text.clone()),
+            Some(Ending::Finished { text, calls, .. }) => {
+                let said = calls.is_empty() || !text.trim().is_empty();
+                let text = said.then(|| Part::Text(text.clone()));
+                let calls = calls.iter().map(|call| Part::ToolCall {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                });
+                Ok(text.into_iter().chain(calls).collect())
+            }
             _ => Err(Error::Phase {
                 event: "answer",
                 turn: id,

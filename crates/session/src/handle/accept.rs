@@ -83,9 +83,12 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
     let exists = tx.state.tree.head(&new.branch).is_some();
     let first_of_session = tx.state.tree.is_empty() && &*new.branch == MAIN;
     match &new.work {
-        Work::Answer { input } => {
+        Work::Answer { input, .. } => {
             check_input(input)?;
             check_ids(tx, new.id, input.id)?;
+            if input.role == Role::Tool {
+                return check_results(tx, new, input);
+            }
             if exists || first_of_session {
                 return Ok(());
             }
@@ -102,12 +105,40 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
 
 fn check_input(input: &NewMessage) -> Result<(), Refusal> {
     let said = |part: &Part| matches!(part, Part::Text(_) | Part::Attachment { .. });
-    if input.role != Role::User || !input.parts.iter().all(said) {
-        return Err(Refusal::NotAnInput(input.id));
+    let brought = |part: &Part| matches!(part, Part::ToolResult { .. });
+    match input.role {
+        Role::User if input.parts.iter().all(said) => {}
+        // A tool may well come back with nothing.
+        Role::Tool if !input.parts.is_empty() && input.parts.iter().all(brought) => return Ok(()),
+        _ => return Err(Refusal::NotAnInput(input.id)),
     }
     let blank = |part: &Part| part.countable_text().trim().is_empty();
     if input.parts.iter().all(blank) {
         return Err(Refusal::EmptyTask);
+    }
+    Ok(())
+}
+
+/// Results answer the calls that the branch ends with, each one of them at most once. Nothing may
+/// come in between, so they do not wait behind another turn.
+fn check_results(tx: &Tx<'_>, new: &NewTurn, input: &NewMessage) -> Result<(), Refusal> {
+    let Some(head) = tx.state.tree.head(&new.branch) else {
+        return Err(Refusal::UnknownBranch(new.branch.clone()));
+    };
+    if tx.state.queues.contains_key(&new.branch) {
+        return Err(Refusal::BranchBusy(new.branch.clone()));
+    }
+    let mut waiting = tx.state.tree.unanswered(head);
+    for part in &input.parts {
+        let Part::ToolResult { call_id, .. } = part else {
+            continue;
+        };
+        let at = waiting.iter().position(|id| *id == call_id);
+        let at = at.ok_or_else(|| Refusal::NotCalled {
+            call_id: call_id.clone(),
+            branch: new.branch.clone(),
+        })?;
+        waiting.swap_remove(at);
     }
     Ok(())
 }
@@ -123,7 +154,7 @@ fn check_ids(tx: &Tx<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal>
         .turns
         .values()
         .any(|turn| match &turn.accepted.work {
-            Work::Answer { input: other } => other.id == input,
+            Work::Answer { input: other, .. } => other.id == input,
             _ => false,
         });
     match taken.or(waits.then_some(input)) {

@@ -48,6 +48,7 @@ fn end_run(tx: &mut Tx<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Err
     let ending = match said {
         Some(text) => Ending::Finished {
             text,
+            calls: Vec::new(),
             partial: Some(reason),
             usage,
             duration_ms,

@@ -36,11 +36,14 @@ pub(super) fn handle(
     match end {
         AttemptEnd::Finished {
             text,
+            mut calls,
             partial,
             usage,
         } => {
+            calls.retain(|call| is_lent(tx, run, &call.name));
             let ending = Ending::Finished {
                 text,
+                calls,
                 partial,
                 usage,
                 duration_ms,
@@ -79,6 +82,12 @@ pub(super) fn handle(
             }
         }
     }
+}
+
+/// Whether whoever asked makes calls of the tool for the agent: the lead answers to them.
+fn is_lent(tx: &Tx<'_>, run: &Run, tool: &str) -> bool {
+    let lent = tx.state.lent(run);
+    lent.is_some_and(|lent| lent.has(tool))
 }
 
 /// What the failure of an attempt leads to.

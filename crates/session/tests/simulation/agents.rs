@@ -237,6 +237,7 @@ impl Agent {
             },
             temper => AttemptEnd::Finished {
                 text: format!("an answer of {}", self.brief.definition.id).into(),
+                calls: Vec::new(),
                 partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
                 usage: used_tokens(self.used + self.usage_of_call().input.0),
             },

@@ -328,7 +328,7 @@ impl Ledger {
         assert_eq!(brief.room, self.rooms[&(brief.turn, run.definition)]);
         if let Some(snapshot) = &brief.snapshot {
             self.sees_only(snapshot, turn.accepted.id);
-            let Work::Answer { input } = &turn.accepted.work else {
+            let Work::Answer { input, .. } = &turn.accepted.work else {
                 panic!("a compaction has no runs");
             };
             let last = snapshot.entries().last().unwrap().message();

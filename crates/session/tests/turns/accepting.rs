@@ -18,7 +18,10 @@ use crate::shell::*;
 
 fn answering(n: u64, input: NewMessage) -> Input {
     Input::Accept(Box::new(NewTurn {
-        work: Work::Answer { input },
+        work: Work::Answer {
+            input,
+            lent: unisono_context::call::Lent::default(),
+        },
         ..turn(n, team(agent("lead"), []))
     }))
 }

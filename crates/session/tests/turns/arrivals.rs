@@ -54,7 +54,7 @@ fn phase(shell: &Shell) -> &'static str {
 
 fn input_of(turn: &NewTurn) -> MessageId {
     match &turn.work {
-        Work::Answer { input } => input.id,
+        Work::Answer { input, .. } => input.id,
         _ => panic!("it answers"),
     }
 }

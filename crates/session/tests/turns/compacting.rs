@@ -52,7 +52,10 @@ fn what_cannot_fit_fails_with_the_numbers_before_anything_is_asked_of_a_model() 
         shell.now,
     );
     shell.accept(NewTurn {
-        work: Work::Answer { input: long },
+        work: Work::Answer {
+            input: long,
+            lent: unisono_context::call::Lent::default(),
+        },
         ..compacting(0, team(agent("lead"), [agent("a")]), 60)
     });
     shell.prepare();

@@ -10,6 +10,7 @@ mod compacting;
 mod delegating;
 mod golden;
 mod keyed;
+mod lending;
 mod looking_back;
 mod measuring;
 mod pinning;

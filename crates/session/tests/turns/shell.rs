@@ -108,6 +108,7 @@ impl Shell {
     pub fn finish(&mut self, brief: &Brief, text: &str) {
         let end = AttemptEnd::Finished {
             text: text.into(),
+            calls: Vec::new(),
             partial: None,
             usage: Usage::default(),
         };
@@ -317,7 +318,10 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
     NewTurn {
         id: turn_id(n),
         branch: "main".into(),
-        work: Work::Answer { input: input(n) },
+        work: Work::Answer {
+            input: input(n),
+            lent: unisono_context::call::Lent::default(),
+        },
         team,
         policy: Policy::of(Preset::Off),
         phrases: Vec::new(),

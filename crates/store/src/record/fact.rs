@@ -11,8 +11,9 @@ use super::agent::Definition;
 use super::budget::{Amount, Reservation, TurnCaps};
 use super::checkpoint::Checkpoint;
 use super::compaction::Plan;
+use super::ending::{Ending, Late};
 use super::message::NewMessage;
-use super::run::{DelegatedCall, Ending, Late, OpenedRun, Step, Usage};
+use super::run::{DelegatedCall, OpenedRun, Step, Usage};
 use super::snapshot::{Alteration, Manifest};
 use super::text_map::TextMap;
 use super::tokens::{Count, Encoding};
@@ -217,9 +218,10 @@ impl Fact {
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
-                Work::CompactBy { .. } | Work::RegenerateBy { .. } => 3,
+                Work::CompactBy { .. } | Work::RegenerateBy { .. } | Work::AnswerWith { .. } => 3,
                 Work::Answer { .. } | Work::Compact { .. } => 2,
             },
+            Self::RunEnded { ending, .. } if matches!(ending, Ending::HandedOver { .. }) => 3,
             Self::TurnEnded {
                 outcome: Outcome::Restored { .. },
                 ..

@@ -134,68 +134,6 @@ pub(crate) struct Usage {
     pub(super) cost: Option<u128>,
 }
 
-/// How a run ended. The order of the variants is the format.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Ending {
-    Finished {
-        text: Arc<str>,
-        partial: Option<Arc<str>>,
-        usage: Usage,
-        duration_ms: u64,
-    },
-    Failed {
-        cause: Cause,
-        reason: Arc<str>,
-        duration_ms: u64,
-    },
-    Cancelled,
-}
-
-/// What came from a run that was cancelled. The order of the variants is the format.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Late {
-    Reply(Reply),
-    Answer {
-        text: Arc<str>,
-        partial: Option<Arc<str>>,
-        usage: Usage,
-    },
-}
-
-impl From<&event::Late> for Late {
-    fn from(late: &event::Late) -> Self {
-        match late {
-            event::Late::Reply(reply) => Self::Reply(reply.into()),
-            event::Late::Answer {
-                text,
-                partial,
-                usage,
-            } => Self::Answer {
-                text: text.clone(),
-                partial: partial.clone(),
-                usage: (*usage).into(),
-            },
-        }
-    }
-}
-
-impl From<Late> for event::Late {
-    fn from(late: Late) -> Self {
-        match late {
-            Late::Reply(reply) => Self::Reply(reply.into()),
-            Late::Answer {
-                text,
-                partial,
-                usage,
-            } => Self::Answer {
-                text,
-                partial,
-                usage: usage.into(),
-            },
-        }
-    }
-}
-
 impl From<&event::OpenedRun> for OpenedRun {
     fn from(run: &event::OpenedRun) -> Self {
         Self {
@@ -405,62 +343,6 @@ impl From<Usage> for run::Usage {
             cache_read: Tokens(usage.cache_read),
             cache_write: Tokens(usage.cache_write),
             cost: usage.cost.map(Cost),
-        }
-    }
-}
-
-impl From<&run::Ending> for Ending {
-    fn from(ending: &run::Ending) -> Self {
-        match ending {
-            run::Ending::Finished {
-                text,
-                partial,
-                usage,
-                duration_ms,
-            } => Self::Finished {
-                text: text.clone(),
-                partial: partial.clone(),
-                usage: (*usage).into(),
-                duration_ms: *duration_ms,
-            },
-            run::Ending::Failed {
-                cause,
-                reason,
-                duration_ms,
-            } => Self::Failed {
-                cause: (*cause).into(),
-                reason: reason.clone(),
-                duration_ms: *duration_ms,
-            },
-            run::Ending::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
-impl From<Ending> for run::Ending {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Finished {
-                text,
-                partial,
-                usage,
-                duration_ms,
-            } => Self::Finished {
-                text,
-                partial,
-                usage: usage.into(),
-                duration_ms,
-            },
-            Ending::Failed {
-                cause,
-                reason,
-                duration_ms,
-            } => Self::Failed {
-                cause: cause.into(),
-                reason,
-                duration_ms,
-            },
-            Ending::Cancelled => Self::Cancelled,
         }
     }
 }

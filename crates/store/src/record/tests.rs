@@ -310,6 +310,7 @@ fn what_a_turn_writes_is_small() {
         run: samples::RUN,
         ending: std::sync::Arc::new(Ending::Finished {
             text: answer.as_str().into(),
+            calls: Vec::new(),
             partial: None,
             usage: samples::USAGE,
             duration_ms: 1,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use unisono_context::call;
 use unisono_context::{CheckpointId, Digest, Ppm, Tokens, TurnId};
 use unisono_session::event;
 
@@ -75,6 +76,27 @@ pub(crate) enum Work {
         checkpoint: u128,
         writing: Writing,
     },
+    // With tools of whoever asks.
+    AnswerWith {
+        input: NewMessage,
+        lent: Lent,
+    },
+}
+
+/// Tools of whoever asks.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Lent {
+    tools: Vec<Arc<str>>,
+    choice: Choice,
+    one: bool,
+}
+
+/// Whether a tool has to be called. The order of the variants is the format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Choice {
+    Free,
+    Any,
+    This(Arc<str>),
 }
 
 /// How a summary is written that a person asks for, where more is said than its instructions.
@@ -188,8 +210,12 @@ impl From<Calibration> for event::Calibration {
 impl From<&event::Work> for Work {
     fn from(work: &event::Work) -> Self {
         match work {
-            event::Work::Answer { input } => Self::Answer {
+            event::Work::Answer { input, lent } if *lent == call::Lent::default() => Self::Answer {
                 input: input.into(),
+            },
+            event::Work::Answer { input, lent } => Self::AnswerWith {
+                input: input.into(),
+                lent: lent.into(),
             },
             event::Work::Compact { keep, writing } => {
                 let keep = keep.map(Into::into);
@@ -240,6 +266,11 @@ impl TryFrom<Work> for event::Work {
         Ok(match work {
             Work::Answer { input } => Self::Answer {
                 input: input.into(),
+                lent: call::Lent::default(),
+            },
+            Work::AnswerWith { input, lent } => Self::Answer {
+                input: input.into(),
+                lent: lent.try_into()?,
             },
             Work::Compact { keep, instructions } => Self::Compact {
                 keep: keep.map(Into::into),
@@ -276,6 +307,40 @@ impl TryFrom<Work> for event::Work {
                 counts: counts.try_into()?,
             },
         })
+    }
+}
+
+impl From<&call::Lent> for Lent {
+    fn from(lent: &call::Lent) -> Self {
+        Self {
+            tools: lent.tools.clone(),
+            choice: match &lent.choice {
+                call::Choice::Free => Choice::Free,
+                call::Choice::Any => Choice::Any,
+                call::Choice::This(tool) => Choice::This(tool.clone()),
+            },
+            one: lent.one,
+        }
+    }
+}
+
+impl TryFrom<Lent> for call::Lent {
+    type Error = Invalid;
+
+    fn try_from(lent: Lent) -> Result<Self, Invalid> {
+        let lent = Self {
+            tools: lent.tools,
+            choice: match lent.choice {
+                Choice::Free => call::Choice::Free,
+                Choice::Any => call::Choice::Any,
+                Choice::This(tool) => call::Choice::This(tool),
+            },
+            one: lent.one,
+        };
+        if lent == call::Lent::default() {
+            return Err(Invalid::Alone);
+        }
+        Ok(lent)
     }
 }
 

@@ -1,8 +1,8 @@
 //! A chat: what is said to the agents, and the orders between.
 
+use unisono_api::context::Context;
 use unisono_context::{Ordinal, Role, SessionId};
-use unisono_daemon::ask::{self, Ask};
-use unisono_daemon::context;
+use unisono_daemon::ask::Ask;
 use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::event::{Outcome, Writing};
@@ -143,19 +143,19 @@ impl<'t> Talk<'t> {
 
     /// How full the context is.
     async fn percent(&self) -> Result<u64> {
-        let Some(head) = self.state.tree().head(&self.branch) else {
-            return Ok(0);
-        };
-        let team = self.ask("").team(self.setup)?;
-        let (_, safety) = ask::policy(self.setup, &team);
-        let mut state = self.state.clone();
-        // Counting takes a tokenizer, and time.
-        let counting = tokio::task::spawn_blocking(move || {
-            let shown = context::Shown::new(&mut state, head, &team, safety)?;
-            Ok::<_, context::Error>(shown.percent())
-        });
-        let counted = counting.await;
-        Ok(counted.map_err(|error| Problem::failed(error.to_string()))??)
+        match self.session {
+            Some(_) if self.state.tree().head(&self.branch).is_some() => {
+                Ok(self.seen().await?.occupancy_percent)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// What those who are asked see of the branch: as the daemon has them, where one works.
+    async fn seen(&self) -> Result<Context> {
+        self.host
+            .context(self.begun()?, &self.state, self.setup, self.ask(""))
+            .await
     }
 
     fn ask(&self, text: &str) -> Ask {
@@ -235,7 +235,7 @@ impl<'t> Talk<'t> {
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
         match order {
-            Order::Context { full } => self.context(full)?,
+            Order::Context { full } => self.context(full).await?,
             Order::Compact(instructions) => return self.compact(instructions, interrupts).await,
             Order::Branches => self.branches()?,
             Order::Branch { name, at } => self.branch(name, at).await?,
@@ -249,12 +249,10 @@ impl<'t> Talk<'t> {
         Ok(Next::GoOn)
     }
 
-    fn context(&self, full: bool) -> Result<()> {
-        let id = self.begun()?;
-        let team = self.ask("").team(self.setup)?;
-        let mut state = self.state.clone();
-        let shown = Shown::of(&mut state, id, &self.branch, self.setup, &team)?;
-        shown.print(self.app, &state, full);
+    async fn context(&self, full: bool) -> Result<()> {
+        let context = self.seen().await?;
+        let shown = Shown::new(&self.state, &self.branch, context)?;
+        shown.print(self.app, &self.state, full);
         Ok(())
     }
 

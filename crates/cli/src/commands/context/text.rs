@@ -1,12 +1,9 @@
 //! The context for people.
 
-use unisono_context::Tokens;
-use unisono_context::alteration::Form;
+use unisono_api::context::Entry;
 use unisono_context::checkpoint::Body;
-use unisono_context::snapshot::Entry;
+use unisono_context::{Ordinal, SnapshotId, Tokens};
 use unisono_session::State;
-
-use unisono_daemon::context::entry_text;
 
 use super::Shown;
 use crate::output::Paint;
@@ -22,40 +19,30 @@ const PREVIEW_CHARS: usize = 84;
 const PREVIEW_LINES: usize = 6;
 
 pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> String {
+    let context = &shown.context;
     let mut out = head(shown, state, paint);
-    let preamble = &shown.context.measured.preamble;
-    out += &section(paint, "system", shown.context.measured.system.tokens, "");
-    out += &body(preamble.system(), full, "  ");
-    let names: Vec<&str> = preamble.tools().iter().map(|tool| &*tool.name).collect();
-    out += &section(
-        paint,
-        "tools",
-        shown.context.measured.tools.tokens,
-        &names.join(", "),
-    );
-    for block in shown.context.snapshot.blocks() {
-        let c = block.checkpoint();
-        let messages = show::many(u64::from(c.messages_included), "message");
-        let (first, last, number, model) = (c.first(), c.cutoff, c.number, &c.model);
+    out += &section(paint, "system", context.system_tokens, "");
+    out += &body(&context.system, full, "  ");
+    let names: Vec<&str> = context.tools.iter().map(|tool| &*tool.name).collect();
+    out += &section(paint, "tools", context.tools_tokens, &names.join(", "));
+    for summary in &context.summaries {
+        let messages = show::many(u64::from(summary.messages), "message");
+        let (first, last) = (Ordinal(summary.first), Ordinal(summary.last));
+        let (number, model) = (summary.checkpoint, &summary.model);
         let about = format!("of {first}–{last}, {messages}: checkpoint {number} ({model})");
-        let name = if c.body == Body::Tombstone {
-            "note"
-        } else {
-            "summary"
-        };
-        out += &section(paint, name, shown.context.block_tokens(block), &about);
-        out += &body(block.text(), full, "  ");
+        let mut all = state.checkpoints().iter();
+        let known = all.find(|checkpoint| checkpoint.number == number);
+        let is_note = known.is_some_and(|checkpoint| checkpoint.body == Body::Tombstone);
+        let name = if is_note { "note" } else { "summary" };
+        out += &section(paint, name, summary.tokens, &about);
+        out += &body(&summary.text, full, "  ");
     }
     out += &topics(shown, paint);
-    let entries = shown.context.snapshot.entries();
-    let total: Tokens = entries
-        .iter()
-        .map(|entry| shown.context.entry_tokens(state, entry))
-        .sum();
-    let about = show::many(entries.len() as u64, "message");
+    let total = context.messages.iter().map(|entry| entry.tokens).sum();
+    let about = show::many(context.messages.len() as u64, "message");
     out += &section(paint, "messages", total, &about);
-    for entry in entries {
-        out += &line(shown, state, entry, paint, full);
+    for entry in &context.messages {
+        out += &line(entry, paint, full);
     }
     out
 }
@@ -63,9 +50,9 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
 /// The newest topics, and what the tiers have.
 fn topics(shown: &Shown, paint: Paint) -> String {
     let mut out = String::new();
-    if !shown.tiers.is_empty() {
-        let tiers = shown.tiers.iter().map(|tier| {
-            let (has, share) = (show::number(tier.tokens), show::number(tier.share));
+    if !shown.context.tiers.is_empty() {
+        let tiers = shown.context.tiers.iter().map(|tier| {
+            let (has, share) = (show::number(tier.tokens), show::number(tier.share_tokens));
             format!("{} {has} of {share}", tier.name)
         });
         let tiers: Vec<String> = tiers.collect();
@@ -96,8 +83,8 @@ fn topics(shown: &Shown, paint: Paint) -> String {
 }
 
 fn head(shown: &Shown, state: &State, paint: Paint) -> String {
-    let budget = &shown.context.measured.budget;
-    let percent = shown.context.percent();
+    let context = &shown.context;
+    let percent = context.occupancy_percent;
     let colour = |text: String| match percent {
         95.. => paint.red(text),
         80.. => paint.orange(text),
@@ -106,11 +93,7 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
     let filled = (percent.min(100) * BAR).div_ceil(100);
     let bar = "█".repeat(filled as usize);
     let rest = "░".repeat((BAR - filled) as usize);
-    let approximate = if shown.context.used.is_approximate() {
-        "about "
-    } else {
-        ""
-    };
+    let approximate = if context.approximate { "about " } else { "" };
     let id = state.id().map(sessions::short).unwrap_or_default();
     let exact = shown.exact.map(|exact| {
         let (name, tokens) = (format!("{:<9}", "provider"), show::tokens(exact));
@@ -125,25 +108,28 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
         format_args!(
             "{id} {}, branch {}",
             show::line(state.title(), 60),
-            shown.branch
+            context.branch
         ),
         colour(format!("{bar}{rest}")),
         colour(format!("{percent} %")),
-        show::tokens(shown.context.used.tokens),
-        show::tokens(budget.usable),
-        show::tokens(budget.window),
-        shown.context.encoding.name(),
+        show::tokens(Tokens(context.used_tokens)),
+        show::tokens(Tokens(context.usable_tokens)),
+        show::tokens(Tokens(context.window_tokens)),
+        context.encoding,
         exact.unwrap_or_default(),
         paint.bold(format_args!("{:<9}", "snapshot")),
-        paint.cyan(shown.context.snapshot.id().short()),
+        paint.cyan(short(&context.snapshot)),
     )
 }
 
-fn section(paint: Paint, name: &str, tokens: Tokens, about: &str) -> String {
+fn section(paint: Paint, name: &str, tokens: u64, about: &str) -> String {
     let name = paint.bold(format_args!("{name:<9}"));
-    format!("\n{name} {:>7} tokens  {about}", show::tokens(tokens))
-        .trim_end()
-        .to_owned()
+    format!(
+        "\n{name} {:>7} tokens  {about}",
+        show::tokens(Tokens(tokens))
+    )
+    .trim_end()
+    .to_owned()
         + "\n"
 }
 
@@ -173,32 +159,29 @@ fn body(text: &str, full: bool, indent: &str) -> String {
     out
 }
 
-fn line(shown: &Shown, state: &State, entry: &Entry, paint: Paint, full: bool) -> String {
-    let message = entry.message();
-    let mark = match entry.form() {
-        Some(Form::Masked { .. }) => paint.yellow("masked "),
-        Some(Form::Cut { .. } | Form::Truncated { .. }) => paint.yellow("cut "),
-        None => String::new(),
-    };
-    let pin = if state.pinned().contains(&message.id) {
+fn line(entry: &Entry, paint: Paint, full: bool) -> String {
+    let mark = entry.form.as_ref().map(|form| format!("{form} "));
+    let mark = mark.map_or_else(String::new, |mark| paint.yellow(mark));
+    let pin = if entry.pinned {
         paint.cyan("pinned ")
     } else {
         String::new()
     };
-    let mark = format!("{pin}{mark}");
-    let text = entry_text(entry);
-    let tokens = show::tokens(shown.context.entry_tokens(state, entry));
-    let ordinal = message.ordinal.to_string();
-    let head = format!(
-        "  {ordinal:>5} {:<9} {tokens:>6}  {mark}",
-        message.role.name()
-    );
+    let tokens = show::tokens(Tokens(entry.tokens));
+    let ordinal = Ordinal(entry.ordinal).to_string();
+    let head = format!("  {ordinal:>5} {:<9} {tokens:>6}  {pin}{mark}", entry.role);
     if full {
         return format!(
             "{}\n{}\n",
             head.trim_end(),
-            show::indented(&text, "        ")
+            show::indented(&entry.text, "        ")
         );
     }
-    format!("{head}{}\n", show::line(&text, PREVIEW_CHARS))
+    format!("{head}{}\n", show::line(&entry.text, PREVIEW_CHARS))
+}
+
+/// The start of a snapshot's id.
+fn short(snapshot: &str) -> String {
+    let id = snapshot.parse::<SnapshotId>();
+    id.map_or_else(|_| snapshot.to_owned(), |id| id.short())
 }

@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 use unisono_context::{RunId, SessionId, Timestamp};
 use unisono_session::trace::{RunTrace, Status};
 
+use unisono_daemon::past::runs::{self, Among, Place};
+
 use crate::app::App;
 use crate::problem::Result;
 use crate::show;
-use crate::traces::{self, Within, end, role, role_json};
+use crate::traces::{Within, end, role, role_json};
 
 const HELP: &str = "\
-RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free.
+RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free. The
+newest are last; where there are more than --limit, the newest are listed and how to go on is said.
 
 Examples:
   unisono runs list --state open
@@ -32,16 +35,41 @@ pub(crate) struct Args {
     /// Only those of this agent
     #[arg(long)]
     agent: Option<String>,
+    /// How many at most: the newest sessions' newest
+    #[arg(long, default_value = "100", value_name = "N", value_parser = at_least_one)]
+    limit: usize,
+    /// Goes on where a list that was not all of them ended
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<Place>,
+}
+
+fn at_least_one(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse().ok().filter(|n| *n > 0);
+    number.ok_or_else(|| "write a number from 1 on".to_owned())
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let sessions = app.sessions(&setup).await?;
-    let mut listed = Vec::new();
-    for session in args.within.ids(&sessions).await? {
-        let trace = traces::trace(&sessions, session).await?;
-        let wanted = trace.runs().filter(|(_, run)| is_wanted(&args, run));
-        listed.extend(wanted.map(|(id, run)| (session, id, run.clone())));
+    let among = Among {
+        session: args.within.only(&sessions).await?,
+        open: args.state.as_deref() == Some(Status::Open.name()),
+    };
+    let (mut listed, mut next) = (Vec::new(), args.cursor);
+    loop {
+        let left = args.limit - listed.len();
+        let part = runs::part(sessions.journal(), among, next, left, |session, trace| {
+            let wanted = trace.runs().filter(|(_, run)| is_wanted(&args, run));
+            wanted
+                .map(|(id, run)| (id, (session, id, run.clone())))
+                .collect()
+        });
+        let (found, after) = part.await?;
+        listed.extend(found);
+        next = after;
+        if next.is_none() || listed.len() >= args.limit {
+            break;
+        }
     }
     listed.sort_by_key(|(_, id, run)| (run.opened.0.at, run.opened.0.seq, *id));
     if app.out.json {
@@ -68,6 +96,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ];
         let rows = listed.iter().map(|(_, id, run)| row(*id, run)).collect();
         app.out.data(show::table(&header, &[5, 6, 7, 8, 9], rows));
+    }
+    if let Some(next) = next {
+        let older = format_args!("there are older ones: --cursor {next} goes on with them");
+        app.out.say(older);
     }
     sessions.close().await
 }

@@ -2,7 +2,8 @@
 
 use axum::response::sse::Event;
 use unisono_api::openai::{
-    ChatCompletion, Choice, Chunk, ChunkChoice, Delta, Failure, PromptTokens, Said, Tokens,
+    CalledFunction, ChatCompletion, Choice, Chunk, ChunkChoice, Delta, Failure, FunctionCall,
+    PromptTokens, Said, Tokens,
 };
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
@@ -24,12 +25,36 @@ pub(super) fn completion(id: TurnId, model: String, text: String, turn: &Turn) -
             index: 0,
             message: Said {
                 role: "assistant",
-                content: text,
+                content: Some(text).filter(|text| turn.calls.is_empty() || !text.is_empty()),
+                tool_calls: calls(turn, |_| None),
             },
-            finish_reason: "stop",
+            finish_reason: finish(turn),
         }],
         usage: tokens(turn),
     }
+}
+
+/// Why the answer ends.
+fn finish(turn: &Turn) -> &'static str {
+    if turn.calls.is_empty() {
+        "stop"
+    } else {
+        "tool_calls"
+    }
+}
+
+fn calls(turn: &Turn, index: impl Fn(usize) -> Option<usize>) -> Vec<FunctionCall> {
+    let calls = turn.calls.iter().enumerate();
+    let calls = calls.map(|(at, call)| FunctionCall {
+        index: index(at),
+        id: call.id.clone(),
+        kind: "function",
+        function: CalledFunction {
+            name: call.tool.clone(),
+            arguments: call.arguments.clone(),
+        },
+    });
+    calls.collect()
 }
 
 fn tokens(turn: &Turn) -> Tokens {
@@ -66,8 +91,12 @@ impl Chunks {
     }
 
     fn delta(&self, role: Option<&'static str>, content: &str) -> Event {
-        let content = Some(content.to_owned());
-        self.chunk(vec![choice(Delta { role, content }, None)], None)
+        let delta = Delta {
+            role,
+            content: Some(content.to_owned()),
+            ..Delta::default()
+        };
+        self.chunk(vec![choice(delta, None)], None)
     }
 }
 
@@ -81,10 +110,15 @@ impl Shape for Chunks {
     }
 
     fn ended(&mut self, _: &str, turn: &Turn) -> Vec<Event> {
-        let last = self.chunk(vec![choice(Delta::default(), Some("stop"))], None);
+        let called = Delta {
+            tool_calls: calls(turn, Some),
+            ..Delta::default()
+        };
+        let called = (!turn.calls.is_empty()).then(|| self.chunk(vec![choice(called, None)], None));
+        let last = self.chunk(vec![choice(Delta::default(), Some(finish(turn)))], None);
         let used = || self.chunk(Vec::new(), Some(tokens(turn)));
         let used = self.usage.then(used);
-        [Some(last), used, Some(Event::default().data(DONE))]
+        [called, Some(last), used, Some(Event::default().data(DONE))]
             .into_iter()
             .flatten()
             .collect()

@@ -1,25 +1,29 @@
 //! `/openai/v1/responses`: the same in the shape of the Responses API.
 
+mod steps;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::{Value, json};
 use unisono_api::Code;
 use unisono_api::openai::{
-    Failure, OutputMessage, OutputText, OutputTokens, PromptTokens, Response, ResponseError,
-    ResponseRequest, ResponseTokens,
+    Failure, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, PromptTokens,
+    Response, ResponseRequest, ResponseTokens,
 };
-use unisono_api::turn::Turn;
+use unisono_api::turn::{LeftCall, Turn};
 use unisono_context::TurnId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{self, Shape, Used};
+use super::answer::{self, Used};
+use super::tools::Wanted;
+use steps::Steps;
+
 use super::{Conversation, Refused, answer_of, asked, now};
 use crate::http::problem::Fault;
 use crate::http::{Shared, extract};
@@ -50,18 +54,22 @@ async fn respond(
         model: request.model,
         instructions: request.instructions,
         metadata: request.metadata.unwrap_or_default(),
+        tools: request.tools.unwrap_or_default(),
+        tool_choice: request.tool_choice.unwrap_or_else(|| "auto".into()),
+        parallel: request.parallel_tool_calls.unwrap_or(true),
     };
     if request.stream {
         let shape = |turn| Steps {
             draft: started,
             turn,
             sequence: 0,
+            begun: false,
         };
         return answer::stream(shared, asked, shape).await;
     }
     let (turn, told, text) = answer_of(&shared, asked).await?;
-    let message = message(turn, "completed", text);
-    Ok(Json(started.response(turn, "completed", Some(message), Some(&told))).into_response())
+    let output = output(turn, text, &told);
+    Ok(Json(started.response(turn, "completed", output, Some(&told))).into_response())
 }
 
 /// What is said, as chat messages.
@@ -77,7 +85,9 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
         Value::Array(items) => items
             .iter()
             .filter_map(|item| chat(item).transpose())
-            .collect::<Result<_, _>>()?,
+            .try_fold(Vec::new(), |messages, next| {
+                Ok::<_, Refused>(joined(messages, next?))
+            })?,
         _ => return Err(input("input must be a text or a list of items")),
     };
     if let Some(text) = &request.instructions {
@@ -92,7 +102,23 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
             .metadata
             .as_ref()
             .and_then(|data| data.get("session").cloned()),
+        tools: Wanted {
+            tools: request.tools.clone(),
+            choice: request.tool_choice.clone(),
+            parallel: request.parallel_tool_calls,
+        },
     })
+}
+
+/// Calls that follow one another are those of one reply: their results come after all of them.
+fn joined(mut messages: Vec<Value>, next: Value) -> Vec<Value> {
+    let last = messages.last_mut();
+    let calls = last.and_then(|last| last["tool_calls"].as_array_mut());
+    match (calls, next["tool_calls"].as_array()) {
+        (Some(calls), Some(more)) => calls.extend(more.iter().cloned()),
+        _ => messages.push(next),
+    }
+    messages
 }
 
 fn input(detail: impl Into<String>) -> Refused {
@@ -161,6 +187,9 @@ struct Draft {
     model: String,
     instructions: Option<String>,
     metadata: BTreeMap<String, String>,
+    tools: Vec<Value>,
+    tool_choice: Value,
+    parallel: bool,
 }
 
 impl Draft {
@@ -168,7 +197,7 @@ impl Draft {
         &self,
         id: TurnId,
         status: &'static str,
-        message: Option<OutputMessage>,
+        output: Vec<OutputItem>,
         turn: Option<&Turn>,
     ) -> Response {
         Response {
@@ -177,15 +206,15 @@ impl Draft {
             created_at: self.created,
             status,
             model: self.model.clone(),
-            output: message.into_iter().collect(),
+            output,
             usage: turn.map(tokens),
             error: None,
             incomplete_details: None,
             instructions: self.instructions.clone(),
             metadata: self.metadata.clone(),
-            tools: Vec::new(),
-            tool_choice: "auto",
-            parallel_tool_calls: true,
+            tools: self.tools.clone(),
+            tool_choice: self.tool_choice.clone(),
+            parallel_tool_calls: self.parallel,
             temperature: None,
             top_p: None,
         }
@@ -205,6 +234,26 @@ fn tokens(turn: &Turn) -> ResponseTokens {
     }
 }
 
+/// All that an answer is: what it says, and what the client is to call.
+fn output(id: TurnId, text: String, turn: &Turn) -> Vec<OutputItem> {
+    let said = turn.calls.is_empty() || !text.is_empty();
+    let said = said.then(|| OutputItem::Message(message(id, "completed", text)));
+    let calls = turn.calls.iter();
+    let calls = calls.map(|left| OutputItem::Call(call(left, "completed")));
+    said.into_iter().chain(calls).collect()
+}
+
+fn call(left: &LeftCall, status: &'static str) -> OutputCall {
+    OutputCall {
+        kind: "function_call",
+        id: left.id.replacen("call_", "fc_", 1),
+        call_id: left.id.clone(),
+        name: left.tool.clone(),
+        arguments: left.arguments.clone(),
+        status,
+    }
+}
+
 fn message(turn: TurnId, status: &'static str, text: String) -> OutputMessage {
     OutputMessage {
         kind: "message",
@@ -220,94 +269,5 @@ fn part(text: String) -> OutputText {
         kind: "output_text",
         text,
         annotations: Vec::new(),
-    }
-}
-
-/// The events of a response, numbered.
-struct Steps {
-    draft: Draft,
-    turn: TurnId,
-    sequence: u64,
-}
-
-impl Steps {
-    /// An event of that name with its number.
-    fn event(&mut self, name: &str, mut body: Value) -> Event {
-        if let Some(body) = body.as_object_mut() {
-            body.insert("type".to_owned(), name.into());
-            body.insert("sequence_number".to_owned(), self.sequence.into());
-        }
-        self.sequence += 1;
-        Event::default().event(name).data(body.to_string())
-    }
-
-    /// One about the text.
-    fn about_text(&mut self, name: &str, mut more: Value) -> Event {
-        if let Some(more) = more.as_object_mut() {
-            more.insert("item_id".to_owned(), format!("msg_{}", self.turn).into());
-            more.insert("output_index".to_owned(), 0.into());
-            more.insert("content_index".to_owned(), 0.into());
-        }
-        self.event(name, more)
-    }
-
-    fn state(&mut self, name: &str, response: &Response) -> Event {
-        self.event(name, json!({"response": response}))
-    }
-}
-
-impl Shape for Steps {
-    fn begun(&mut self) -> Vec<Event> {
-        let response = self.draft.response(self.turn, "in_progress", None, None);
-        let mut item = message(self.turn, "in_progress", String::new());
-        item.content.clear();
-        vec![
-            self.state("response.created", &response),
-            self.state("response.in_progress", &response),
-            self.event(
-                "response.output_item.added",
-                json!({"output_index": 0, "item": item}),
-            ),
-            self.about_text(
-                "response.content_part.added",
-                json!({"part": part(String::new())}),
-            ),
-        ]
-    }
-
-    fn piece(&mut self, text: &str) -> Vec<Event> {
-        let delta = json!({"delta": text, "logprobs": []});
-        vec![self.about_text("response.output_text.delta", delta)]
-    }
-
-    fn ended(&mut self, text: &str, turn: &Turn) -> Vec<Event> {
-        let item = message(self.turn, "completed", text.to_owned());
-        let all = self
-            .draft
-            .response(self.turn, "completed", Some(item.clone()), Some(turn));
-        vec![
-            self.about_text(
-                "response.output_text.done",
-                json!({"text": text, "logprobs": []}),
-            ),
-            self.about_text(
-                "response.content_part.done",
-                json!({"part": part(text.to_owned())}),
-            ),
-            self.event(
-                "response.output_item.done",
-                json!({"output_index": 0, "item": item}),
-            ),
-            self.state("response.completed", &all),
-        ]
-    }
-
-    fn failed(&mut self, failure: &Failure) -> Vec<Event> {
-        let mut response = self.draft.response(self.turn, "failed", None, None);
-        response.error = Some(ResponseError {
-            code: "server_error",
-            message: failure.error.message.clone(),
-        });
-        vec![self.state("response.failed", &response)]
     }
 }

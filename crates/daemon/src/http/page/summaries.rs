@@ -8,15 +8,18 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::compaction::{Checkpoint, CheckpointDetail, Estimate, OnFailure, Restoring};
 use unisono_api::session::main_branch;
+use unisono_api::turn::Turn;
+use unisono_context::TurnId;
 use unisono_runtime::Handle;
-use unisono_session::event::Writing;
 
 use super::parts::{dollars, many, number, when};
 use super::session::{On, Place};
 use super::{Trouble, layout};
 use crate::ask::Ask;
-use crate::http::extract::{Form, Path, Query};
+use crate::http::extract::{self, Form, Path, Query};
+use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, compactions, sessions, turns};
+use crate::past;
 
 /// The cards of all summaries, the newest first.
 pub(super) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
@@ -111,8 +114,7 @@ fn changes(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Mar
             summary { "Write anew" }
             form method="post" action=(at("regenerate")) {
                 input type="hidden" name="branch" value=(place.branch);
-                label for="instructions" { "What the summary must keep (may be left empty)" }
-                input id="instructions" name="text" maxlength="500";
+                (writer())
                 button { "Write anew" }
             }
         }
@@ -131,6 +133,81 @@ fn changes(place: &Place, checkpoint: &Checkpoint, restoring: &Restoring) -> Mar
     }
 }
 
+/// How a summary is to be written.
+fn writer() -> Markup {
+    html! {
+        label for="what" { "What the summary must keep (may be left empty)" }
+        input id="what" name="instructions" maxlength="500";
+        (who(""))
+        label for="unwritten" { "If no model writes one that can be taken" }
+        select id="unwritten" name="on_failure" {
+            option value="leave" { "leave everything as it is" }
+            option value="retry" { "ask again" }
+            option value="extractive" { "take quotes" }
+        }
+    }
+}
+
+fn who(chosen: &str) -> Markup {
+    html! {
+        label for="writer" { "Who writes it: provider/model, or extractive (may be left empty)" }
+        input id="writer" name="summariser" maxlength="200" value=(chosen);
+    }
+}
+
+/// What can be done where no model wrote a summary: nothing was changed yet.
+pub(super) fn offers(turn: &Turn, chosen: &str) -> Markup {
+    let Turn {
+        session,
+        turn,
+        branch,
+        ..
+    } = turn;
+    let back = format!(
+        "/sessions/{session}?branch={}",
+        super::parts::encoded(branch)
+    );
+    html! {
+        form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/again" } {
+            p { "The conversation is as it was. The same can be asked for again:" }
+            (who(chosen))
+            p { button name="on_failure" value="retry" { "Try again" } " "
+                button class="plain" name="on_failure" value="extractive" { "Take quotes" } " "
+                a href=(back) { "Leave it as it is" } }
+        }
+    }
+}
+
+/// How what failed is asked for again.
+#[derive(Debug, Deserialize)]
+pub(super) struct Again {
+    #[serde(default)]
+    summariser: String,
+    #[serde(default)]
+    on_failure: OnFailure,
+}
+
+/// Asks for the same compaction, or the same summary anew, as a turn that could not do it.
+pub(super) async fn again(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+    Form(again): Form<Again>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let turn: TurnId = extract::id("turn", &turn)?;
+    let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await;
+    let trace = trace.map_err(Fault::from)?;
+    let asked = trace.turn(turn).map(|found| &found.accepted.1);
+    let told = asked.and_then(|asked| asked.work.writing());
+    let instructions = told.and_then(|told| told.instructions.as_ref());
+    let instructions = instructions.map(ToString::to_string);
+    let writing = compactions::writing(instructions, said(again.summariser), again.on_failure);
+    let ask = asked.and_then(|asked| Ask::again(asked, writing));
+    let ask =
+        ask.ok_or_else(|| Fault::not_found("compaction to be asked for again in turn", turn))?;
+    begun(&shared, &session, &ask).await
+}
+
 /// A change of a summary.
 #[derive(Debug, Deserialize)]
 pub(super) struct Change {
@@ -138,6 +215,13 @@ pub(super) struct Change {
     branch: String,
     #[serde(default)]
     text: String,
+    #[serde(default)]
+    instructions: String,
+    /// Who writes; nothing: those that are configured.
+    #[serde(default)]
+    summariser: String,
+    #[serde(default)]
+    on_failure: OnFailure,
 }
 
 /// Puts a text in place of a summary's.
@@ -160,7 +244,9 @@ pub(super) async fn regenerate(
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let ask = checkpoints::anew(&session, &number, Writing::told(said(change.text))).await?;
+    let (instructions, summariser) = (said(change.instructions), said(change.summariser));
+    let writing = compactions::writing(instructions, summariser, change.on_failure);
+    let ask = checkpoints::anew(&session, &number, writing).await?;
     begun(&shared, &session, &ask.branch(change.branch)).await
 }
 
@@ -208,7 +294,7 @@ impl Keeping {
         let keep = self.keep.trim();
         let newest = match keep {
             "" => None,
-            number => Some(crate::http::extract::id::<std::num::NonZeroU32>(
+            number => Some(extract::id::<std::num::NonZeroU32>(
                 "number of messages",
                 number,
             )?),
@@ -256,16 +342,7 @@ fn numbers(place: &Place, estimate: &Estimate, keep: &str) -> Markup {
                 form method="post" action=(action) {
                     input type="hidden" name="branch" value=(place.branch);
                     input type="hidden" name="keep" value=(keep);
-                    label for="what" { "What the summary must keep (may be left empty)" }
-                    input id="what" name="instructions" maxlength="500";
-                    label for="writer" { "Who writes it: provider/model, or extractive (may be left empty)" }
-                    input id="writer" name="summariser" maxlength="200";
-                    label for="unwritten" { "If no model writes one that can be taken" }
-                    select id="unwritten" name="on_failure" {
-                        option value="leave" { "leave everything as it is" }
-                        option value="retry" { "ask again" }
-                        option value="extractive" { "take quotes" }
-                    }
+                    (writer())
                     button { "Compact" }
                 }
             }

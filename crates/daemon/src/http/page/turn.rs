@@ -8,12 +8,15 @@ use maud::{Markup, html};
 use unisono_api::compaction::Compaction;
 use unisono_api::turn::{Run, Turn};
 use unisono_context::TurnId;
+use unisono_runtime::Handle;
 
 use super::parts::{digest, dollars, many, number, when};
 use super::session::{Place, back};
-use super::{Trouble, layout};
+use super::{Trouble, layout, summaries};
 use crate::http::extract::{self, Path};
+use crate::http::problem::Fault;
 use crate::http::{Shared, compactions, sessions};
+use crate::past;
 use crate::short;
 
 /// How deep the tree is drawn; what is deeper stands at that depth.
@@ -28,13 +31,33 @@ pub(super) async fn show(
     let turn: TurnId = extract::id("turn", &turn)?;
     let told = compactions::told(&shared, &session, turn).await?;
     let place = Place::of(&session, &told.turn.branch).await?;
+    let chosen = match told.offers.is_empty() {
+        true => None,
+        false => writer(&shared, &session, turn).await?,
+    };
     let title = title(&told.turn);
     let body = place.page(&html! {
-        @if told.turn.task.is_none() { (changed(&told)) }
+        @if told.turn.task.is_none() { (changed(&told, chosen.as_deref().unwrap_or_default())) }
         (card(&told.turn, true))
         p { a href=(place.at("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
+}
+
+/// Who was chosen to write the summary that a turn was for.
+async fn writer(
+    shared: &Shared,
+    session: &Handle,
+    turn: TurnId,
+) -> Result<Option<String>, Trouble> {
+    let journal = shared.daemon.runtime().journal();
+    let trace = past::trace(journal, session.id()).await;
+    let trace = trace.map_err(Fault::from)?;
+    let asked = trace
+        .turn(turn)
+        .and_then(|found| found.accepted.1.work.writing());
+    let chosen = asked.and_then(|writing| writing.summariser.as_ref());
+    Ok(chosen.map(ToString::to_string))
 }
 
 fn title(turn: &Turn) -> String {
@@ -42,7 +65,7 @@ fn title(turn: &Turn) -> String {
 }
 
 /// What came of a change of the context.
-fn changed(told: &Compaction) -> Markup {
+fn changed(told: &Compaction, chosen: &str) -> Markup {
     let turn = &told.turn;
     let amounts = told.tokens_before.zip(told.tokens_after);
     html! {
@@ -70,11 +93,8 @@ fn changed(told: &Compaction) -> Markup {
                 p { a href={ "/sessions/" (turn.session) "/checkpoints/" (number)
                     "?branch=" (super::parts::encoded(&turn.branch)) } { "Checkpoint " (number) } }
             }
-            @if turn.state == "failed" {
-                p { "The conversation is as it was. " a href={ "/sessions/" (turn.session)
-                    "/compact?branch=" (super::parts::encoded(&turn.branch)) } { "Try again, or take quotes" }
-                    ", raise " code { "compaction.deadline_seconds" } ", or leave it." }
-            }
+            @if !told.offers.is_empty() { (summaries::offers(turn, chosen)) }
+            @else if turn.state == "failed" { p { "The conversation is as it was." } }
         }
     }
 }
@@ -103,7 +123,11 @@ pub(super) fn card(turn: &Turn, unfolded: bool) -> Markup {
             }
             @if let Some(error) = &turn.error { p class="trouble" { (error.code) ": " (error.reason) } }
             @if !turn.runs.is_empty() { (runs(turn)) }
-            @if let Some(answer) = &turn.answer {
+            @for call in &turn.calls {
+                p { "Left to whoever asked: " code { (call.tool) } " "
+                    span class="quiet" { (short::line(&call.arguments, 200)) } }
+            }
+            @if let Some(answer) = turn.answer.as_ref().filter(|answer| turn.calls.is_empty() || !answer.is_empty()) {
                 details class="answer" open[unfolded] {
                     summary { "Answer " span class="quiet" { (short::line(answer, 90)) } }
                     pre class="text" { (answer) }

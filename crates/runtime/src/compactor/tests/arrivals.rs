@@ -28,6 +28,7 @@ fn asked(stage: &Stage, text: &str, delegates: usize) -> NewTurn {
     };
     let mut turn = stage.turn(TurnWork::Answer {
         input: NewMessage::text(id, Role::User, text, clock::now()),
+        lent: unisono_context::call::Lent::default(),
     });
     turn.team.delegates = (0..delegates).map(|_| delegate()).collect();
     turn

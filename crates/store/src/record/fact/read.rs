@@ -118,7 +118,7 @@ impl TryFrom<Fact> for event::Fact {
             },
             Fact::RunEnded { run, ending } => Self::RunEnded {
                 run: RunId::from_u128(run),
-                ending: Arc::new(ending.into()),
+                ending: Arc::new(ending.try_into()?),
             },
             Fact::Delegated { run, round, calls } => Self::Delegated {
                 run: RunId::from_u128(run),

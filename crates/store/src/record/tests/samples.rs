@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::{Budget, Limits};
-use unisono_context::call::CacheWarm;
+use unisono_context::call::{CacheWarm, Choice, Lent};
 use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Kind, Span, Tier, Writer};
 use unisono_context::compaction::{Cover, MaskTarget, Plan, Step};
 use unisono_context::cost::Cost;
@@ -215,6 +215,15 @@ fn told(instructions: &str) -> Writing {
 fn turn_facts() -> Vec<(&'static str, Fact)> {
     let answer = Work::Answer {
         input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
+        lent: Lent::default(),
+    };
+    let lending = |choice| Work::Answer {
+        input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
+        lent: Lent {
+            tools: vec!["weather".into()],
+            choice,
+            one: true,
+        },
     };
     let compact = Work::Compact {
         keep: Some(Keep::Messages(4)),
@@ -258,6 +267,14 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
     };
     vec![
         ("turn_accepted_answer", accepted(answer, policy())),
+        (
+            "turn_accepted_lending",
+            accepted(lending(Choice::Any), policy()),
+        ),
+        (
+            "turn_accepted_insisting",
+            accepted(lending(Choice::This("weather".into())), policy()),
+        ),
         ("turn_accepted_compact", accepted(compact, dropping)),
         (
             "turn_accepted_compact_plainly",
@@ -418,7 +435,19 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
     };
     let finished = Ending::Finished {
         text: "All is well.".into(),
+        calls: Vec::new(),
         partial: Some("stopped after 8 model calls".into()),
+        usage: USAGE,
+        duration_ms: 4_321,
+    };
+    let handed_over = Ending::Finished {
+        text: "".into(),
+        calls: vec![ToolCall {
+            id: "call_1".into(),
+            name: "weather".into(),
+            arguments: r#"{"place":"Bern"}"#.into(),
+        }],
+        partial: None,
         usage: USAGE,
         duration_ms: 4_321,
     };
@@ -463,6 +492,7 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         ("run_stepped_spent", stepped(run::Step::Spent(USAGE))),
         ("run_retried", retried),
         ("run_ended_finished", ended(finished)),
+        ("run_ended_handed_over", ended(handed_over)),
         ("run_ended_failed", ended(failed)),
         ("run_ended_cancelled", ended(Ending::Cancelled)),
         ("came_late_reply", late_reply),

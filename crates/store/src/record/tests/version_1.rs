@@ -91,11 +91,13 @@ fn ended(ending: &Ending) -> Ending {
     match ending.clone() {
         Ending::Finished {
             text,
+            calls,
             partial,
             usage: spent,
             duration_ms,
         } => Ending::Finished {
             text,
+            calls,
             partial,
             usage: usage(spent),
             duration_ms,

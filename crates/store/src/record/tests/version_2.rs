@@ -14,7 +14,7 @@ use crate::record::{decode, fact};
 use unisono_context::compaction::Step as PlanStep;
 use unisono_session::agent::Kind;
 use unisono_session::event::{Event, Fact, Outcome, Unwritten};
-use unisono_session::run::Step;
+use unisono_session::run::{Ending, Lent, Step};
 
 /// Whether version 2 had such a fact.
 pub(super) fn knew(fact: &Fact) -> bool {
@@ -48,8 +48,13 @@ pub(super) fn knew(fact: &Fact) -> bool {
         Fact::TurnAccepted { turn } => {
             let writing = turn.work.writing().cloned().unwrap_or_default();
             let wishes = writing.summariser.is_some() || writing.unwritten != Unwritten::Leave;
-            turn.work.checkpoint().is_none() && !wishes
+            let lent = turn.work.lent().cloned().unwrap_or_default();
+            turn.work.checkpoint().is_none() && !wishes && lent == Lent::default()
         }
+        Fact::RunEnded { ending, .. } => match &**ending {
+            Ending::Finished { calls, .. } => calls.is_empty(),
+            _ => true,
+        },
         Fact::Altered { turn, .. } => turn.is_some(),
         Fact::RunStepped { step, .. } => !matches!(**step, Step::Narrowed { .. } | Step::Spent(_)),
         _ => true,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::ending as v2_ending;
 use crate::record::run as v2;
 use crate::record::run::{Stop, ToolCall, ToolResult};
 
@@ -152,7 +153,7 @@ impl From<Usage> for v2::Usage {
     }
 }
 
-impl From<Ending> for v2::Ending {
+impl From<Ending> for v2_ending::Ending {
     fn from(ending: Ending) -> Self {
         match ending {
             Ending::Finished {

@@ -6,6 +6,7 @@ use super::fact::Fact;
 use super::{Event, agent, run, turn};
 use crate::codec;
 use crate::record::agent as agent2;
+use crate::record::ending as ending2;
 use crate::record::fact as v2;
 use crate::record::run as run2;
 use crate::record::turn as turn2;
@@ -202,10 +203,10 @@ impl From<run2::Usage> for run::Usage {
     }
 }
 
-impl From<run2::Ending> for run::Ending {
-    fn from(ending: run2::Ending) -> Self {
+impl From<ending2::Ending> for run::Ending {
+    fn from(ending: ending2::Ending) -> Self {
         match ending {
-            run2::Ending::Finished {
+            ending2::Ending::Finished {
                 text,
                 partial,
                 usage,
@@ -216,7 +217,7 @@ impl From<run2::Ending> for run::Ending {
                 usage: usage.into(),
                 duration_ms,
             },
-            run2::Ending::Failed {
+            ending2::Ending::Failed {
                 cause,
                 reason,
                 duration_ms,
@@ -225,7 +226,8 @@ impl From<run2::Ending> for run::Ending {
                 reason,
                 duration_ms,
             },
-            run2::Ending::Cancelled => Self::Cancelled,
+            ending2::Ending::HandedOver { .. } => panic!("version 1 knew no such ending"),
+            ending2::Ending::Cancelled => Self::Cancelled,
         }
     }
 }

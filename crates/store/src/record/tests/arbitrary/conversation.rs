@@ -1,5 +1,7 @@
 //! Messages, agents and turns.
 
+use unisono_context::call::{Choice, Lent};
+
 use super::*;
 
 pub(super) fn message() -> impl Strategy<Value = NewMessage> {
@@ -219,9 +221,22 @@ pub(super) fn calibration() -> impl Strategy<Value = Calibration> {
     (text(), ppm(), ppm()).prop_map(|(model, ratio, band)| Calibration { model, ratio, band })
 }
 
+fn lent() -> impl Strategy<Value = Lent> {
+    let choice = prop_oneof![
+        Just(Choice::Free),
+        Just(Choice::Any),
+        text().prop_map(Choice::This),
+    ];
+    let lent = (list(text()), choice, any::<bool>());
+    prop_oneof![
+        Just(Lent::default()),
+        lent.prop_map(|(tools, choice, one)| Lent { tools, choice, one }),
+    ]
+}
+
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
     let work = prop_oneof![
-        message().prop_map(|input| Work::Answer { input }),
+        (message(), lent()).prop_map(|(input, lent)| Work::Answer { input, lent }),
         (option::of(keep()), writing()).prop_map(|(keep, writing)| Work::Compact { keep, writing }),
         checkpoint_id().prop_map(|checkpoint| Work::Restore { checkpoint }),
         (checkpoint_id(), writing()).prop_map(|(checkpoint, writing)| {

@@ -78,16 +78,19 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
     ]
 }
 
-fn reply() -> impl Strategy<Value = Reply> {
-    let call = (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
+fn call() -> impl Strategy<Value = ToolCall> {
+    (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
         id,
         name,
         arguments,
-    });
+    })
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
     let stop = select(&[Stop::Complete, Stop::CutOff, Stop::Refused][..]);
     let maybe = || option::of(text());
     let own = (maybe(), stop, maybe(), maybe());
-    (text(), list(call), usage(), own).prop_map(|(text, calls, usage, own)| Reply {
+    (text(), list(call()), usage(), own).prop_map(|(text, calls, usage, own)| Reply {
         text,
         calls,
         verbatim: own.0,
@@ -112,14 +115,22 @@ pub(super) fn late() -> impl Strategy<Value = Late> {
 
 pub(super) fn ending() -> impl Strategy<Value = Ending> {
     prop_oneof![
-        (text(), option::of(text()), usage(), any::<u64>()).prop_map(
-            |(text, partial, usage, duration_ms)| Ending::Finished {
-                text,
-                partial,
-                usage,
-                duration_ms,
-            }
-        ),
+        (
+            text(),
+            list(call()),
+            option::of(text()),
+            usage(),
+            any::<u64>()
+        )
+            .prop_map(
+                |(text, calls, partial, usage, duration_ms)| Ending::Finished {
+                    text,
+                    calls,
+                    partial,
+                    usage,
+                    duration_ms,
+                }
+            ),
         (select(&Cause::ALL[..]), text(), any::<u64>()).prop_map(|(cause, reason, duration_ms)| {
             Ending::Failed {
                 cause,

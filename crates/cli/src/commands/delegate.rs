@@ -1,0 +1,101 @@
+//! `unisono delegate`: tasks for several agents at once, on one frozen snapshot of a session.
+
+use std::time::Duration;
+
+use unisono_daemon::ask::Ask;
+use unisono_session::state::MAIN;
+
+use crate::app::App;
+use crate::args::time;
+use crate::conversation;
+use crate::host::Where;
+use crate::live::{Interrupts, Limits, Screen, conclude_delegation};
+use crate::problem::{Problem, Result};
+
+use super::run::{self, From};
+
+const HELP: &str = "\
+Each AGENT gets the task, or one of its own after `=`; all of them read the same frozen snapshot, at
+the same time. A lead then answers with what they found. It is a turn of the session: what was
+asked, what came back and the answer are messages of its branch.
+
+Examples:
+  unisono delegate latest risks facts --task \"May we ship on Friday?\"
+  unisono delegate latest risks=\"only the money\" dates --task \"Sum up.\" --lead lead
+  echo \"What is left?\" | unisono delegate latest actions --task - --json
+
+JSON: as of `run`, with missing [{agent, state, reason}]: what is not there, or not whole.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    session: String,
+    /// Who works on it: agents, each perhaps with a task of its own
+    #[arg(required = true, value_name = "AGENT[=TASK]")]
+    agents: Vec<String>,
+    /// What is to be done, or `-` for standard input
+    #[arg(long, short, value_name = "TEXT")]
+    task: String,
+    /// The agent that answers, in place of the configured one
+    #[arg(long, value_name = "AGENT")]
+    lead: Option<String>,
+    /// The branch to continue
+    #[arg(long, default_value = MAIN)]
+    branch: String,
+    /// Cancels it after this: 30s, 2m, 1h
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
+}
+
+impl Args {
+    fn ask(&self) -> Result<Ask> {
+        let task = match self.task.as_str() {
+            "-" => String::from_utf8(conversation::open("-")?.bytes)
+                .map_err(|_| Problem::usage("standard input is not UTF-8 text"))?,
+            task => task.to_owned(),
+        };
+        if task.trim().is_empty() {
+            return Err(Problem::usage("--task is empty").hint("say what is to be done"));
+        }
+        let mut agents = Vec::with_capacity(self.agents.len());
+        for given in &self.agents {
+            let (agent, own) = match given.split_once('=') {
+                Some((agent, own)) => (agent.trim(), Some(own.trim())),
+                None => (given.trim(), None),
+            };
+            if agent.is_empty() || own.is_some_and(str::is_empty) {
+                let problem = format!("{given:?} is not AGENT or AGENT=TASK");
+                return Err(Problem::usage(problem).hint("as in risks=\"only the money\""));
+            }
+            agents.push((agent, own));
+        }
+        let ask = Ask::delegation(task.trim(), agents).branch(self.branch.as_str());
+        Ok(match &self.lead {
+            Some(lead) => ask.lead(lead.as_str()),
+            None => ask,
+        })
+    }
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let ask = args.ask()?;
+    if !app.has_daemon(&setup) {
+        // Nothing is made where it cannot be done. A daemon's agents and models are its own.
+        run::team(&setup, &ask)?;
+    }
+    let timeout = args.timeout.unwrap_or(setup.loaded.config.run.timeout());
+    let mut interrupts = Interrupts::listen()?;
+    let store = app.store_or_daemon(&setup).await?;
+    let screen = Screen::new(&app.out);
+    match &store {
+        Where::Here(_) => run::say_model(&app.out, &setup, &run::team(&setup, &ask)?),
+        Where::There(client) => screen.headline("daemon", client.url()),
+    }
+    let from = From::Session(store.sessions().find(&args.session).await?);
+    let limits = Limits::leaving(Some(timeout), &mut interrupts);
+    let (id, watch, end) = run::followed(app, (setup, store), from, &ask, (screen, limits)).await?;
+    conclude_delegation(&app.out, id, &watch, end)
+}

@@ -1,0 +1,103 @@
+//! A context in the words of clients.
+
+use unisono_api::context::{Context, Entry, Summary, TierLoad, Tool};
+use unisono_context::alteration::Form;
+use unisono_context::policy::Policy;
+use unisono_context::snapshot::Preamble;
+use unisono_context::{Encoding, Snapshot, Tokens as Amount};
+use unisono_session::State;
+
+use super::topics::loads;
+use super::{Shown, entry_count, entry_text};
+
+/// What is seen of a branch, by section. `state` is the one it was made of.
+pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Context {
+    let (measured, budget) = (&shown.measured, &shown.measured.budget);
+    let tokens = Tokens {
+        state,
+        encoding: shown.encoding,
+        overhead: budget.per_message,
+    };
+    let head = state.tree().head(branch);
+    let view = head.and_then(|head| state.view(head, false));
+    let tiers = view.map_or_else(Vec::new, |view| loads(&view, policy, budget));
+    let tiers = tiers.into_iter().map(|tier| TierLoad {
+        name: tier.name.to_owned(),
+        tokens: tier.tokens,
+        share_tokens: tier.share,
+    });
+    Context {
+        session: state.id().map(|id| id.to_string()).unwrap_or_default(),
+        branch: branch.to_owned(),
+        snapshot: shown.snapshot.id().to_string(),
+        encoding: shown.encoding.name().to_owned(),
+        window_tokens: budget.window.0,
+        usable_tokens: budget.usable.0,
+        used_tokens: shown.used.tokens.0,
+        occupancy_percent: shown.percent(),
+        approximate: shown.used.is_approximate(),
+        system: measured.preamble.system().to_string(),
+        system_tokens: measured.system.tokens.0,
+        tools: tools(&measured.preamble),
+        tools_tokens: measured.tools.tokens.0,
+        tiers: tiers.collect(),
+        summaries: summaries(&shown.snapshot, &tokens),
+        messages: entries(&shown.snapshot, &tokens),
+    }
+}
+
+/// What parts of a context take.
+pub(crate) struct Tokens<'s> {
+    /// The session, counted.
+    pub(crate) state: &'s State,
+    /// What it is counted in.
+    pub(crate) encoding: Encoding,
+    /// What each message takes besides.
+    pub(crate) overhead: Amount,
+}
+
+pub(crate) fn tools(preamble: &Preamble) -> Vec<Tool> {
+    let tools = preamble.tools().iter().map(|tool| Tool {
+        name: tool.name.to_string(),
+        description: tool.description.to_string(),
+    });
+    tools.collect()
+}
+
+pub(crate) fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary> {
+    let summaries = snapshot.blocks().iter().map(|block| {
+        let checkpoint = block.checkpoint();
+        let count = checkpoint.counts.get(tokens.encoding).unwrap_or_default();
+        Summary {
+            checkpoint: checkpoint.number,
+            first: checkpoint.first().0,
+            last: checkpoint.cutoff.0,
+            messages: checkpoint.messages_included,
+            tokens: (count.tokens + tokens.overhead).0,
+            model: checkpoint.model.to_string(),
+            text: block.text().to_string(),
+        }
+    });
+    summaries.collect()
+}
+
+pub(crate) fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Entry> {
+    let messages = snapshot.entries().iter().map(|entry| {
+        let message = entry.message();
+        let form = entry.form().map(|form| match form {
+            Form::Masked { .. } => "masked",
+            Form::Cut { .. } | Form::Truncated { .. } => "cut",
+        });
+        let count = entry_count(tokens.state, entry, tokens.encoding);
+        Entry {
+            pinned: tokens.state.pinned().contains(&message.id),
+            ordinal: message.ordinal.0,
+            role: message.role.name().to_owned(),
+            author: message.author.as_ref().map(ToString::to_string),
+            tokens: (count.tokens + tokens.overhead).0,
+            form: form.map(str::to_owned),
+            text: entry_text(entry),
+        }
+    });
+    messages.collect()
+}

@@ -1,0 +1,153 @@
+//! A response piece by piece: its events, numbered.
+
+use axum::response::sse::Event;
+use serde_json::{Value, json};
+use unisono_api::openai::{Failure, Response, ResponseError};
+use unisono_api::turn::{LeftCall, Turn};
+use unisono_context::TurnId;
+
+use super::super::answer::Shape;
+use super::{Draft, call, message, output, part};
+
+/// The events of a response.
+pub(super) struct Steps {
+    pub(super) draft: Draft,
+    pub(super) turn: TurnId,
+    pub(super) sequence: u64,
+    /// Whether its message has begun.
+    pub(super) begun: bool,
+}
+
+impl Steps {
+    /// An event of that name with its number.
+    fn event(&mut self, name: &str, mut body: Value) -> Event {
+        if let Some(body) = body.as_object_mut() {
+            body.insert("type".to_owned(), name.into());
+            body.insert("sequence_number".to_owned(), self.sequence.into());
+        }
+        self.sequence += 1;
+        Event::default().event(name).data(body.to_string())
+    }
+
+    /// One about the text.
+    fn about_text(&mut self, name: &str, mut more: Value) -> Event {
+        if let Some(more) = more.as_object_mut() {
+            more.insert("item_id".to_owned(), format!("msg_{}", self.turn).into());
+            more.insert("output_index".to_owned(), 0.into());
+            more.insert("content_index".to_owned(), 0.into());
+        }
+        self.event(name, more)
+    }
+
+    fn state(&mut self, name: &str, response: &Response) -> Event {
+        self.event(name, json!({"response": response}))
+    }
+
+    /// The message begins with its first text: an answer may be calls alone.
+    fn begin_message(&mut self) -> Vec<Event> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Vec::new();
+        }
+        let mut item = message(self.turn, "in_progress", String::new());
+        item.content.clear();
+        vec![
+            self.event(
+                "response.output_item.added",
+                json!({"output_index": 0, "item": item}),
+            ),
+            self.about_text(
+                "response.content_part.added",
+                json!({"part": part(String::new())}),
+            ),
+        ]
+    }
+
+    fn end_message(&mut self, text: &str) -> [Event; 3] {
+        let item = message(self.turn, "completed", text.to_owned());
+        [
+            self.about_text(
+                "response.output_text.done",
+                json!({"text": text, "logprobs": []}),
+            ),
+            self.about_text(
+                "response.content_part.done",
+                json!({"part": part(text.to_owned())}),
+            ),
+            self.event(
+                "response.output_item.done",
+                json!({"output_index": 0, "item": item}),
+            ),
+        ]
+    }
+
+    /// A call, which is known as a whole.
+    fn called(&mut self, place: usize, left: &LeftCall) -> [Event; 4] {
+        let done = call(left, "completed");
+        let mut begun = call(left, "in_progress");
+        begun.arguments.clear();
+        let about =
+            |key: &str| json!({"item_id": done.id, "output_index": place, key: left.arguments});
+        let mut ended = about("arguments");
+        ended["name"] = left.tool.as_str().into();
+        [
+            self.event(
+                "response.output_item.added",
+                json!({"output_index": place, "item": begun}),
+            ),
+            self.event("response.function_call_arguments.delta", about("delta")),
+            self.event("response.function_call_arguments.done", ended),
+            self.event(
+                "response.output_item.done",
+                json!({"output_index": place, "item": done}),
+            ),
+        ]
+    }
+}
+
+impl Shape for Steps {
+    fn begun(&mut self) -> Vec<Event> {
+        let response = self
+            .draft
+            .response(self.turn, "in_progress", Vec::new(), None);
+        vec![
+            self.state("response.created", &response),
+            self.state("response.in_progress", &response),
+        ]
+    }
+
+    fn piece(&mut self, text: &str) -> Vec<Event> {
+        let mut events = self.begin_message();
+        let delta = json!({"delta": text, "logprobs": []});
+        events.push(self.about_text("response.output_text.delta", delta));
+        events
+    }
+
+    fn ended(&mut self, text: &str, turn: &Turn) -> Vec<Event> {
+        let mut events = Vec::new();
+        if turn.calls.is_empty() {
+            events.extend(self.begin_message());
+        }
+        if self.begun {
+            events.extend(self.end_message(text));
+        }
+        let before = usize::from(self.begun);
+        for (at, left) in turn.calls.iter().enumerate() {
+            events.extend(self.called(before + at, left));
+        }
+        let output = output(self.turn, text.to_owned(), turn);
+        let all = self
+            .draft
+            .response(self.turn, "completed", output, Some(turn));
+        events.push(self.state("response.completed", &all));
+        events
+    }
+
+    fn failed(&mut self, failure: &Failure) -> Vec<Event> {
+        let mut response = self.draft.response(self.turn, "failed", Vec::new(), None);
+        response.error = Some(ResponseError {
+            code: "server_error",
+            message: failure.error.message.clone(),
+        });
+        vec![self.state("response.failed", &response)]
+    }
+}

@@ -1,0 +1,257 @@
+//! Tools that a client lends the agent it asks: the agent's model is told of them, and what it
+//! calls of them is the client's to make.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use unisono_api::Code;
+use unisono_context::call::{Choice, Lent};
+use unisono_context::snapshot::ToolSpec;
+use unisono_runtime::tools::BUILT_IN;
+
+use super::Refused;
+
+/// Tools of one request at most, as with OpenAI.
+const MOST: usize = 128;
+/// Characters of a name at most, as with OpenAI.
+const NAME_CHARS: usize = 64;
+
+/// What a request says of tools.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) tools: Option<Vec<Value>>,
+    pub(super) choice: Option<Value>,
+    pub(super) parallel: Option<bool>,
+}
+
+impl Wanted {
+    /// Whether it says anything.
+    pub(super) fn any(&self) -> bool {
+        self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
+    }
+
+    /// The tools, and how they are lent.
+    pub(super) fn read(self) -> Result<(Vec<ToolSpec>, Lent), Refused> {
+        let tools = self.tools.unwrap_or_default();
+        if tools.len() > MOST {
+            let detail = format!("{} tools are too many: {MOST} is the most", tools.len());
+            return Err(wrong("tools", detail));
+        }
+        let mut specs = Vec::with_capacity(tools.len());
+        let mut names = BTreeSet::new();
+        for (at, tool) in tools.iter().enumerate() {
+            let spec = spec(tool).map_err(|what| wrong("tools", format!("tools[{at}]: {what}")))?;
+            if !names.insert(spec.name.clone()) {
+                let detail = format!("tools[{at}]: {:?} is named twice", &*spec.name);
+                return Err(wrong("tools", detail));
+            }
+            specs.push(spec);
+        }
+        let choice = choice(self.choice.as_ref(), &names);
+        let choice = choice.map_err(|what| wrong("tool_choice", what))?;
+        let lent = choice.map_or_else(Lent::default, |choice| Lent {
+            tools: names.into_iter().collect(),
+            choice,
+            one: self.parallel == Some(false),
+        });
+        match lent.tools.is_empty() {
+            true => Ok((specs, Lent::default())),
+            false => Ok((specs, lent)),
+        }
+    }
+}
+
+fn wrong(field: &'static str, detail: impl Into<String>) -> Refused {
+    Refused::field(field, Code::InvalidRequest, detail)
+}
+
+/// One tool: chat completions have what it is under `function`, responses beside its type.
+fn spec(tool: &Value) -> Result<ToolSpec, String> {
+    match tool["type"].as_str() {
+        Some("function") => {}
+        Some(kind) => {
+            return Err(format!(
+                "a tool of type {kind:?} cannot be lent: only functions can"
+            ));
+        }
+        None => return Err("it has no `type`".to_owned()),
+    }
+    let function = tool.get("function").unwrap_or(tool);
+    let name = function["name"].as_str().unwrap_or_default();
+    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.is_empty() || name.len() > NAME_CHARS || !name.chars().all(sound) {
+        return Err(format!(
+            "`name` must be 1 to {NAME_CHARS} letters, digits, `_` and `-`, and is {name:?}"
+        ));
+    }
+    if BUILT_IN.contains(&name) {
+        return Err(format!(
+            "agents have a tool {name:?} of their own: lend yours under another name"
+        ));
+    }
+    let schema = match function.get("parameters") {
+        None | Some(Value::Null) => json!({"type": "object", "properties": {}}),
+        Some(schema @ Value::Object(_)) => schema.clone(),
+        Some(_) => return Err("`parameters` must be a JSON schema: an object".to_owned()),
+    };
+    let description = function["description"].as_str().unwrap_or_default();
+    Ok(ToolSpec {
+        name: name.into(),
+        description: description.into(),
+        input_schema: schema.to_string().into(),
+    })
+}
+
+/// Whether the model has to call one of them; none: it may not.
+fn choice(
+    choice: Option<&Value>,
+    names: &BTreeSet<std::sync::Arc<str>>,
+) -> Result<Option<Choice>, String> {
+    let choice = match choice {
+        None | Some(Value::Null) => return Ok(Some(Choice::Free)),
+        Some(choice) => choice,
+    };
+    let forced = match (choice.as_str(), choice["type"].as_str()) {
+        (Some("auto"), _) => return Ok(Some(Choice::Free)),
+        (Some("none"), _) => return Ok(None),
+        (Some("required"), _) => Choice::Any,
+        (None, Some("function")) => {
+            let function = choice.get("function").unwrap_or(choice);
+            let name = function["name"].as_str().unwrap_or_default();
+            if !names.contains(name) {
+                return Err(format!("{name:?} is none of the request's tools"));
+            }
+            Choice::This(name.into())
+        }
+        _ => {
+            return Err(format!(
+                "must be \"auto\", \"none\", \"required\" or a function, and is {choice}"
+            ));
+        }
+    };
+    if names.is_empty() {
+        return Err("there are no tools to choose from".to_owned());
+    }
+    Ok(Some(forced))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which tools can be lent, and what is said of those that cannot.
+
+    use super::*;
+
+    fn read(tools: Value, choice: Value) -> Result<(Vec<ToolSpec>, Lent), String> {
+        let wanted = Wanted {
+            tools: tools.as_array().cloned(),
+            choice: (!choice.is_null()).then_some(choice),
+            parallel: None,
+        };
+        wanted.read().map_err(|refused| {
+            let failure = refused.failure().error;
+            format!("{}: {}", failure.param.unwrap_or_default(), failure.message)
+        })
+    }
+
+    #[test]
+    fn both_shapes_are_the_same_tool() {
+        let chat =
+            json!([{"type": "function", "function": {"name": "weather", "description": "w"}}]);
+        let flat =
+            json!([{"type": "function", "name": "weather", "description": "w", "strict": true}]);
+        let (told, lent) = read(chat, Value::Null).unwrap();
+        assert_eq!(
+            (told.clone(), lent.clone()),
+            read(flat.clone(), "auto".into()).unwrap()
+        );
+        assert_eq!(
+            &*told[0].input_schema,
+            r#"{"properties":{},"type":"object"}"#
+        );
+        assert_eq!(lent.tools, ["weather".into()]);
+        assert_eq!(lent.choice, Choice::Free);
+        let named = json!({"type": "function", "function": {"name": "weather"}});
+        for (choice, expected) in [
+            (named, Choice::This("weather".into())),
+            (
+                json!({"type": "function", "name": "weather"}),
+                Choice::This("weather".into()),
+            ),
+            ("required".into(), Choice::Any),
+        ] {
+            assert_eq!(read(flat.clone(), choice).unwrap().1.choice, expected);
+        }
+        let (told, lent) = read(flat, "none".into()).unwrap();
+        assert_eq!(
+            (told.len(), lent),
+            (1, Lent::default()),
+            "told, and not to be called"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_lent_is_named() {
+        let one = |name: &str| json!({"type": "function", "function": {"name": name}});
+        let many: Vec<Value> = (0..129).map(|n| one(&format!("t{n}"))).collect();
+        for (tools, choice, says) in [
+            (
+                json!([{"type": "web_search"}]),
+                Value::Null,
+                "tools: tools[0]: a tool of type \"web_search\"",
+            ),
+            (
+                json!([{}]),
+                Value::Null,
+                "tools: tools[0]: it has no `type`",
+            ),
+            (
+                json!([one("a"), one("a")]),
+                Value::Null,
+                "tools: tools[1]: \"a\" is named twice",
+            ),
+            (
+                json!([one("a b")]),
+                Value::Null,
+                "tools: tools[0]: `name` must be",
+            ),
+            (
+                json!([one("")]),
+                Value::Null,
+                "tools: tools[0]: `name` must be",
+            ),
+            (
+                json!([one("recall")]),
+                Value::Null,
+                "tools: tools[0]: agents have a tool \"recall\"",
+            ),
+            (
+                json!([{"type": "function", "function": {"name": "a", "parameters": 7}}]),
+                Value::Null,
+                "tools: tools[0]: `parameters` must be",
+            ),
+            (
+                Value::Array(many),
+                Value::Null,
+                "tools: 129 tools are too many",
+            ),
+            (
+                json!([one("a")]),
+                json!("sometimes"),
+                "tool_choice: must be",
+            ),
+            (
+                json!([one("a")]),
+                json!({"type": "function", "name": "b"}),
+                "tool_choice: \"b\" is none of",
+            ),
+            (
+                json!([]),
+                json!("required"),
+                "tool_choice: there are no tools",
+            ),
+        ] {
+            let wrong = read(tools.clone(), choice).unwrap_err();
+            assert!(wrong.starts_with(says), "{tools}: {wrong}");
+        }
+    }
+}

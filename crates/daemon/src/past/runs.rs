@@ -1,0 +1,154 @@
+//! The runs of all sessions, a part at a time: those of the newest session first, of each the
+//! newest first.
+//!
+//! There is no index of runs. A part costs one row for each session of the store, and the journals
+//! of those sessions whose runs it looks at, of which there is a bound: where few runs are wanted, a
+//! part may be short, or empty, and still have one after it. Where only open ones are wanted, the
+//! last event of a session tells whether its journal has to be read.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use unisono_context::{RunId, SessionId};
+use unisono_session::Trace;
+use unisono_store::{Journal, SessionInfo};
+
+use super::{Error, trace};
+
+/// Journals that are read for one part at most.
+const JOURNALS: usize = 64;
+/// Last events that are read for one part at most.
+const LOOKS: usize = 1_024;
+/// Sessions listed at a time.
+const PAGE: usize = 1_024;
+
+/// Where a part begins: after what was told of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    session: SessionId,
+    /// The last run of it that was looked at; none: all were.
+    run: Option<RunId>,
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.run {
+            Some(run) => write!(f, "{}.{run}", self.session),
+            None => write!(f, "{}", self.session),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        let (session, run) = match text.split_once('.') {
+            Some((session, run)) => (session, Some(run)),
+            None => (text, None),
+        };
+        let wrong = || format!("{text:?} is no cursor: send `next` of the part before as it is");
+        let run = run.map(str::parse).transpose().map_err(|_| wrong())?;
+        let session = session.parse().map_err(|_| wrong())?;
+        Ok(Place { session, run })
+    }
+}
+
+/// Which sessions are looked through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Among {
+    /// This one alone.
+    pub session: Option<SessionId>,
+    /// Those that may have open turns.
+    pub open: bool,
+}
+
+/// At most `limit` runs after a place, and where the next part begins; none at the end. `pick` gives
+/// those runs of a session that are wanted, in the order in which they were opened.
+///
+/// # Errors
+/// The store fails.
+pub async fn part<T>(
+    journal: &Journal,
+    among: Among,
+    after: Option<Place>,
+    limit: usize,
+    pick: impl Fn(SessionId, &Trace) -> Vec<(RunId, T)>,
+) -> Result<(Vec<T>, Option<Place>), Error> {
+    let (mut found, mut journals, mut looks) = (Vec::new(), 0, 0);
+    let mut sessions = newest_first(journal, among, after)
+        .await?
+        .into_iter()
+        .peekable();
+    while let Some(info) = sessions.next() {
+        let session = SessionId::from(info.session);
+        let more = sessions.peek().map(|_| Place { session, run: None });
+        if among.open {
+            looks += 1;
+            if journal.has_open_turns(&info).await? == Some(false) {
+                if looks == LOOKS {
+                    return Ok((found, more));
+                }
+                continue;
+            }
+        }
+        let traced = trace(journal, session).await?;
+        journals += 1;
+        let last = after.filter(|place| place.session == session);
+        let mut runs: Vec<(RunId, T)> = pick(session, &traced);
+        if let Some(at) = last.and_then(|place| opened(&traced, place.run?)) {
+            runs.retain(|(run, _)| opened(&traced, *run).is_some_and(|opened| opened < at));
+        }
+        for (run, wanted) in runs.into_iter().rev() {
+            if found.len() == limit {
+                return Ok((found, told(session, run, &traced)));
+            }
+            found.push(wanted);
+        }
+        if journals == JOURNALS || found.len() == limit {
+            return Ok((found, more));
+        }
+    }
+    Ok((found, None))
+}
+
+/// The place before a run that is not told any more: after the one that was opened next to it.
+fn told(session: SessionId, next: RunId, traced: &Trace) -> Option<Place> {
+    let next = opened(traced, next)?;
+    let later = traced.runs().map(|(id, run)| (run.opened.0.seq, id));
+    let run = later.filter(|(seq, _)| *seq > next).min();
+    let run = run.map(|(_, id)| id);
+    Some(Place { session, run })
+}
+
+fn opened(traced: &Trace, run: RunId) -> Option<u64> {
+    traced.run(run).map(|run| run.opened.0.seq)
+}
+
+/// The sessions from a place on.
+async fn newest_first(
+    journal: &Journal,
+    among: Among,
+    after: Option<Place>,
+) -> Result<Vec<SessionInfo>, Error> {
+    let mut all = Vec::new();
+    loop {
+        let last = all.last().map(|info: &SessionInfo| info.session.into());
+        let page = journal.sessions(last, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    let is_left = |id: SessionId| {
+        among.session.is_none_or(|only| only == id)
+            && after.is_none_or(|place| match place.run {
+                Some(_) => id <= place.session,
+                None => id < place.session,
+            })
+    };
+    // A session that was claimed but never written is none.
+    all.retain(|info| info.last_seq > 0 && is_left(info.session.into()));
+    all.reverse();
+    Ok(all)
+}

@@ -1,0 +1,47 @@
+//! Calls of tools that whoever asked has lent: they make them, with what the run ends with.
+
+use std::sync::Arc;
+
+use unisono_session::ids;
+use unisono_session::run::calls::CallPlace;
+use unisono_session::run::{Reply, Stop, ToolCall};
+
+use super::{outside, spec};
+use crate::agent::Ctx;
+
+/// What a model is told that called lent tools, and one of them wrongly.
+pub(super) const BESIDE_A_WRONG_ONE: &str =
+    "[not made: another call of the same reply was wrong; mend that one and make both again]";
+
+/// The calls of a reply that are left to whoever asked, with ids of their own; none where the run
+/// goes on. What the model called of its own tools beside them is not made: it sees only these
+/// calls when it goes on, and can call again. One that does not fit its tool's schema is the
+/// model's to mend first.
+pub(crate) fn handed_over(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<ToolCall>> {
+    let lent = &ctx.brief().lent;
+    if reply.stop == Stop::Refused {
+        return None;
+    }
+    let called = reply.calls.iter().filter(|call| lent.has(&call.name));
+    let most = if lent.one { 1 } else { usize::MAX };
+    let calls = (0..).zip(called).take(most).map(|(index, call)| {
+        let checked = outside::checked(call, spec(&call.name, ctx).ok()?).ok()?;
+        let place = CallPlace {
+            run: ctx.run(),
+            round: replies + 1,
+            index,
+        };
+        Some(ToolCall {
+            id: id(ids::call(ctx.brief().turn, place).as_u128()),
+            name: call.name.clone(),
+            arguments: checked.arguments,
+        })
+    });
+    let calls: Vec<ToolCall> = calls.collect::<Option<_>>()?;
+    (!calls.is_empty()).then_some(calls)
+}
+
+/// As long as providers' own ids, which clients expect.
+fn id(call: u128) -> Arc<str> {
+    format!("call_{call:032x}").into()
+}
