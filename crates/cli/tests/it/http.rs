@@ -61,13 +61,7 @@ impl Daemon {
 
     /// Sends these bytes and reads the head of the reply.
     pub(crate) fn send(&self, head: &str, body: &[u8]) -> Reply {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        // A server that refuses a body need not read it.
-        stream.write_all(body).ok();
-        Reply::read(stream)
+        send_to(&self.address, head, body)
     }
 
     /// Ends it as a service manager does.
@@ -75,6 +69,17 @@ impl Daemon {
         self.going.signal("TERM");
         self.going.finish().expect(0).says(&["stopped"]);
     }
+}
+
+/// Sends these bytes there and reads the head of the reply.
+pub(crate) fn send_to(address: &str, head: &str, body: &[u8]) -> Reply {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    // A server that refuses a body need not read it.
+    stream.write_all(body).ok();
+    Reply::read(stream)
 }
 
 /// The head of a request whose connection ends with its reply.

@@ -41,6 +41,7 @@ mod search;
 mod serve;
 mod serve_again;
 mod serve_attacks;
+mod serve_load;
 mod serve_page;
 mod serve_routes;
 mod settings;

@@ -130,6 +130,9 @@ fn every_route_says_what_is_wrong_with_a_request() {
             assert!([400, 422].contains(&status), "{method} {wrong}: {status}");
         }
     }
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        bad_places(&daemon, id, path, methods);
+    }
     let nobody = "01900000-0000-7000-8000-000000000000";
     daemon
         .get(&format!("/v1/sessions/{nobody}"))
@@ -166,6 +169,68 @@ fn every_route_says_what_is_wrong_with_a_request() {
     assert!(page.contains("429"), "{page}");
     daemon.get("/problems/teapot").expect(404);
     daemon.stop();
+}
+
+/// Each part of an address and of what follows its question mark, wrong in turn.
+fn bad_places(daemon: &Daemon, session: &str, path: &str, methods: &Value) {
+    let parts: Vec<&str> = path.split(['{', '}']).skip(1).step_by(2).collect();
+    let concrete = |wrong: Option<(&str, &str)>| {
+        parts.iter().fold(path.to_owned(), |path, part| {
+            let right = match *part {
+                "message" | "number" => "1",
+                "code" => "busy",
+                _ => session,
+            };
+            let told = wrong.filter(|(name, _)| name == part);
+            path.replace(
+                &format!("{{{part}}}"),
+                told.map_or(right, |(_, wrong)| wrong),
+            )
+        })
+    };
+    let told = |status: u16| [400, 404, 409, 422].contains(&status);
+    for (method, described) in methods.as_object().unwrap() {
+        let method = method.to_uppercase();
+        let body = described.get("requestBody").is_some();
+        let empty = json!({});
+        let ask = |path: &str| daemon.request(&method, path, body.then_some(&empty)).status;
+        for part in &parts {
+            for wrong in [
+                "not-an-id",
+                "-1",
+                "99999999999999999999",
+                "%00",
+                "%FF",
+                "..%2F..%2Fetc",
+            ] {
+                let path = concrete(Some((part, wrong)));
+                let status = ask(&path);
+                assert!(told(status), "{method} {path}: {status}");
+            }
+        }
+        if method != "GET" || path.starts_with("/openai/") {
+            continue;
+        }
+        let parameters = described["parameters"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let queried = parameters
+            .iter()
+            .filter(|parameter| parameter["in"] == "query");
+        for parameter in queried {
+            let name = parameter["name"].as_str().unwrap();
+            let number = parameter["schema"].to_string().contains("integer");
+            if !number && !["cursor", "session"].contains(&name) {
+                continue;
+            }
+            for wrong in ["x%00", "-1.5", "%FF%FE", "99999999999999999999999"] {
+                let path = format!("{}?{name}={wrong}", concrete(None));
+                let status = daemon.get(&path).status;
+                assert!(told(status), "GET {path}: {status}");
+            }
+        }
+    }
 }
 
 fn bad_bodies(daemon: &Daemon, path: &str) {

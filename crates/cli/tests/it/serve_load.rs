@@ -1,0 +1,239 @@
+//! The daemon with more clients than it has room for, and clients that do not read.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::http::{Daemon, head, send_to};
+use crate::support::{PATIENCE, Place};
+
+/// Resident memory of a daemon, in MiB.
+fn resident(daemon: &Daemon) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.going.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kilobytes = line.unwrap().split_whitespace().nth(1).unwrap();
+    kilobytes.parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn clients_that_stop_reading_hold_nothing_up_and_take_no_memory() {
+    const MESSAGES: usize = 30_000;
+    const CLIENTS: usize = 8;
+    let place = Place::with_config("[compaction]\npreset = \"off\"\n");
+    let mut talk = String::new();
+    for n in 0..MESSAGES {
+        let role = if n % 2 == 0 { "user" } else { "assistant" };
+        let said = "They went on about it. ".repeat(4);
+        writeln!(talk, r#"{{"role":"{role}","content":"{n}: {said}"}}"#).unwrap();
+    }
+    place.write("talk.jsonl", &talk);
+    let imported = place.json(&["import", "talk.jsonl"]);
+    let id = imported["session"].as_str().unwrap();
+    let daemon = Daemon::start(&place);
+    let session = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
+    let events = session["events"].as_u64().unwrap();
+    assert!(events > MESSAGES as u64);
+
+    let before = resident(&daemon);
+    let path = format!("/v1/sessions/{id}/events?after=0");
+    let bearer = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &bearer),
+    ];
+    let mut silent = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut stream = TcpStream::connect(&daemon.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+            .write_all(head("GET", &path, &headers, 0).as_bytes())
+            .unwrap();
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"HTTP/1.1 200");
+        silent.push(stream);
+    }
+    // Another client reads all of it meanwhile, and one more has something done.
+    let read = daemon.get(&path).expect(200).events();
+    let mut all = read.filter_map(|event| event.id);
+    assert!((1..=events).eq(all.by_ref().take(events as usize)));
+    let small = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let other = daemon.post("/v1/sessions", &small).expect(201).json();
+    let turns = format!("/v1/sessions/{}/turns", other["session"].as_str().unwrap());
+    let task = json!({"task": "Who said hello?", "agents": []});
+    let turn = daemon.post(&turns, &task).expect(200).json();
+    assert_eq!(turn["state"], "answered", "{turn}");
+    daemon.get("/healthz").expect(200);
+    // The state of the session and the tokenizer are there once, however many follow it.
+    let grown = resident(&daemon).saturating_sub(before);
+    assert!(
+        grown < 200,
+        "{grown} MiB more for {CLIENTS} that do not read"
+    );
+    // It ends in time though they still hold their connections.
+    daemon.stop();
+    drop(silent);
+}
+
+#[test]
+fn ten_times_the_allowed_load_is_turned_away_and_comes_back() {
+    const ALLOWED: usize = 4;
+    let place = Place::with_config(&format!(
+        "[server]\nrequests = {ALLOWED}\n[compaction]\nsummarisers = [\"extractive\"]\n"
+    ));
+    let daemon = Daemon::start(&place);
+    let new = json!({"messages": [{"role": "user", "content": "We ship on Friday."}]});
+    let made: Vec<String> = (0..ALLOWED)
+        .map(|_| {
+            let made = daemon.post("/v1/sessions", &new).expect(201).json();
+            made["session"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let task = json!({"task": "When do we ship?", "agents": ["facts"]});
+    let (address, bearer) = (daemon.address.as_str(), format!("Bearer {}", daemon.token));
+    let body = task.to_string();
+    let ask = |id: &str| {
+        let headers = [
+            ("Host", address),
+            ("Authorization", &bearer),
+            ("Content-Type", "application/json"),
+        ];
+        let path = format!("/v1/sessions/{id}/turns");
+        let head = head("POST", &path, &headers, body.len());
+        send_to(address, &head, body.as_bytes())
+    };
+    for id in &made {
+        ask(id).expect(200);
+    }
+    let before = resident(&daemon);
+    let tried: Vec<(u32, Value)> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..10 * ALLOWED)
+            .map(|n| {
+                let (id, ask) = (&made[n % ALLOWED], &ask);
+                scope.spawn(move || {
+                    let mut refused = 0;
+                    loop {
+                        let reply = ask(id);
+                        if reply.status == 200 {
+                            return (refused, reply.json());
+                        }
+                        let reply = reply.expect(429);
+                        let after = reply.header("retry-after").unwrap().parse::<u64>().unwrap();
+                        assert!((1..=60).contains(&after), "{after}");
+                        reply.problem("busy");
+                        refused += 1;
+                        assert!(refused < 100_000, "it never has room again");
+                    }
+                })
+            })
+            .collect();
+        // Whoever watches over it is answered all the while.
+        while clients.iter().any(|client| !client.is_finished()) {
+            daemon.get("/healthz").expect(200);
+            daemon.get("/readyz").expect(200);
+        }
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .collect()
+    });
+    assert!(
+        tried.iter().any(|(refused, _)| *refused > 0),
+        "it was never too much"
+    );
+    assert!(tried.iter().all(|(_, turn)| turn["state"] == "answered"));
+    let grown = resident(&daemon).saturating_sub(before);
+    assert!(grown < 64, "{grown} MiB more");
+    let turns: usize = made
+        .iter()
+        .map(|id| {
+            let all = daemon
+                .get(&format!("/v1/sessions/{id}/turns?limit=500"))
+                .expect(200)
+                .json();
+            all["items"].as_array().unwrap().len()
+        })
+        .sum();
+    assert_eq!(
+        turns,
+        ALLOWED + 10 * ALLOWED,
+        "what was turned away was not begun"
+    );
+    daemon.stop();
+}
+
+#[test]
+fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    let daemon = Daemon::start(&place);
+    let said = "What was said is long. ".repeat(200);
+    let new = json!({"messages": [{"role": "user", "content": said}]});
+    let session = || {
+        let made = daemon.post("/v1/sessions", &new).expect(201).json();
+        made["session"].as_str().unwrap().to_owned()
+    };
+    let gone: Vec<String> = (0..8).map(|_| session()).collect();
+    let kept = session();
+    let task = json!({"task": "What was said?", "agents": ["facts"]});
+    daemon
+        .post(&format!("/v1/sessions/{kept}/turns"), &task)
+        .expect(200);
+    let told = |daemon: &Daemon, after: u64, upto: u64| -> Vec<(u64, String)> {
+        let path = format!("/v1/sessions/{kept}/events");
+        let after = after.to_string();
+        let headers = [("Last-Event-ID", after.as_str())];
+        let events = daemon
+            .request_with("GET", &path, &headers, None)
+            .expect(200)
+            .events();
+        let events = events.filter_map(|event| Some((event.id?, event.data)));
+        let mut all = Vec::new();
+        for event in events {
+            let id = event.0;
+            all.push(event);
+            if id == upto {
+                break;
+            }
+        }
+        all
+    };
+    let whole = daemon.get(&format!("/v1/sessions/{kept}")).json();
+    let now = whole["events"].as_u64().unwrap();
+    let before = told(&daemon, 0, now);
+    for id in &gone {
+        daemon
+            .request("DELETE", &format!("/v1/sessions/{id}"), None)
+            .expect(204);
+    }
+    daemon.stop();
+    let shrunk = place.json(&["vacuum"]);
+    assert!(
+        shrunk["after_bytes"].as_u64() <= shrunk["before_bytes"].as_u64(),
+        "{shrunk}"
+    );
+
+    let daemon = Daemon::start(&place);
+    let half = now / 2;
+    assert_eq!(
+        told(&daemon, half, now),
+        before[half as usize..],
+        "no gap, nothing twice"
+    );
+    daemon
+        .post(&format!("/v1/sessions/{kept}/turns"), &task)
+        .expect(200);
+    let later = daemon.get(&format!("/v1/sessions/{kept}")).json();
+    let later = later["events"].as_u64().unwrap();
+    let rest = told(&daemon, now, later);
+    assert!((now + 1..=later).eq(rest.iter().map(|(id, _)| *id)));
+    let headers = [("Last-Event-ID", "3")];
+    let path = format!("/v1/sessions/{}/events", gone[0]);
+    let none = daemon
+        .request_with("GET", &path, &headers, None)
+        .expect(404);
+    none.problem("not_found");
+    daemon.stop();
+}
