@@ -396,11 +396,7 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
     };
     let reply = run::Step::Model(Reply {
         text: "I will look.".into(),
-        calls: vec![ToolCall {
-            id: "c1".into(),
-            name: "recall".into(),
-            arguments: "{\"n\":7}".into(),
-        }],
+        calls: vec![tool_call("c1", "recall", r#"{"n":7}"#)],
         verbatim: Some("[{\"type\":\"thinking\"}]".into()),
         usage: USAGE,
         stop: Stop::Complete,
@@ -442,11 +438,7 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
     };
     let handed_over = Ending::Finished {
         text: "".into(),
-        calls: vec![ToolCall {
-            id: "call_1".into(),
-            name: "weather".into(),
-            arguments: r#"{"place":"Bern"}"#.into(),
-        }],
+        calls: vec![tool_call("call_1", "weather", r#"{"place":"Bern"}"#)],
         partial: None,
         usage: USAGE,
         duration_ms: 4_321,

@@ -239,3 +239,11 @@ pub(in crate::record::tests) fn opened() -> OpenedRun {
         prefix: DIGEST,
     }
 }
+
+pub(super) fn tool_call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    }
+}
