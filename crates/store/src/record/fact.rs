@@ -221,7 +221,10 @@ impl Fact {
                 Work::CompactBy { .. } | Work::RegenerateBy { .. } | Work::AnswerWith { .. } => 3,
                 Work::Answer { .. } | Work::Compact { .. } => 2,
             },
-            Self::RunEnded { ending, .. } if matches!(ending, Ending::HandedOver { .. }) => 3,
+            Self::RunEnded {
+                ending: Ending::HandedOver { .. },
+                ..
+            } => 3,
             Self::TurnEnded {
                 outcome: Outcome::Restored { .. },
                 ..
