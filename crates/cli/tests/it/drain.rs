@@ -2,13 +2,14 @@
 //! on with it at its next start.
 
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
 
 use serde_json::json;
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, heard, tell};
+use crate::support::{Going, PATIENCE, Place, heard, tell};
 
 #[test]
 fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
@@ -47,4 +48,24 @@ fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
     let turn = daemon.get(&path).expect(200).json();
     assert_eq!(turn["state"], "answered", "{turn}");
     daemon.stop();
+}
+
+#[test]
+fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
+    let place = Place::new();
+    let manager = UnixDatagram::bind(place.path("notify")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let told = || {
+        let mut said = [0; 128];
+        let length = manager.recv(&mut said).unwrap();
+        String::from_utf8(said[..length].to_vec()).unwrap()
+    };
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", place.path("notify"));
+    let mut daemon = Going::start(command);
+    daemon.wait_for(&["listening"]);
+    assert!(told().contains("READY=1"));
+    daemon.signal("TERM");
+    assert!(told().contains("STOPPING=1"));
+    daemon.finish().expect(0);
 }

@@ -11,6 +11,7 @@ use unisono_api::session::main_branch;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
+use unisono_session::event::Writing;
 
 use super::parts::{dollars, many, number, when};
 use super::session::{On, Place};
@@ -178,20 +179,30 @@ pub(super) fn offers(turn: &Turn, chosen: &str) -> Markup {
     }
 }
 
-/// How what failed is asked for again.
+/// How a form wants a summary written.
 #[derive(Debug, Deserialize)]
-pub(super) struct Again {
+pub(super) struct Wanted {
+    #[serde(default)]
+    instructions: String,
+    /// Who writes; nothing: those that are configured.
     #[serde(default)]
     summariser: String,
     #[serde(default)]
     on_failure: OnFailure,
 }
 
+impl Wanted {
+    fn writing(self) -> Writing {
+        let (instructions, summariser) = (said(self.instructions), said(self.summariser));
+        compactions::writing(instructions, summariser, self.on_failure)
+    }
+}
+
 /// Asks for the same compaction, or the same summary anew, as a turn that could not do it.
 pub(super) async fn again(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
-    Form(again): Form<Again>,
+    Form(wanted): Form<Wanted>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let turn: TurnId = extract::id("turn", &turn)?;
@@ -199,9 +210,10 @@ pub(super) async fn again(
     let trace = trace.map_err(Fault::from)?;
     let asked = trace.turn(turn).map(|found| &found.accepted.1);
     let told = asked.and_then(|asked| asked.work.writing());
-    let instructions = told.and_then(|told| told.instructions.as_ref());
-    let instructions = instructions.map(ToString::to_string);
-    let writing = compactions::writing(instructions, said(again.summariser), again.on_failure);
+    let writing = Writing {
+        instructions: told.and_then(|told| told.instructions.clone()),
+        ..wanted.writing()
+    };
     let ask = asked.and_then(|asked| Ask::again(asked, writing));
     let ask =
         ask.ok_or_else(|| Fault::not_found("compaction to be asked for again in turn", turn))?;
@@ -215,13 +227,8 @@ pub(super) struct Change {
     branch: String,
     #[serde(default)]
     text: String,
-    #[serde(default)]
-    instructions: String,
-    /// Who writes; nothing: those that are configured.
-    #[serde(default)]
-    summariser: String,
-    #[serde(default)]
-    on_failure: OnFailure,
+    #[serde(flatten)]
+    wanted: Wanted,
 }
 
 /// Puts a text in place of a summary's.
@@ -244,9 +251,7 @@ pub(super) async fn regenerate(
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
-    let (instructions, summariser) = (said(change.instructions), said(change.summariser));
-    let writing = compactions::writing(instructions, summariser, change.on_failure);
-    let ask = checkpoints::anew(&session, &number, writing).await?;
+    let ask = checkpoints::anew(&session, &number, change.wanted.writing()).await?;
     begun(&shared, &session, &ask.branch(change.branch)).await
 }
 
@@ -280,13 +285,8 @@ pub(super) struct Keeping {
     /// The newest messages that stay; nothing: all from the newest user message on.
     #[serde(default)]
     keep: String,
-    #[serde(default)]
-    instructions: String,
-    /// Who writes; nothing: those that are configured.
-    #[serde(default)]
-    summariser: String,
-    #[serde(default)]
-    on_failure: OnFailure,
+    #[serde(flatten)]
+    wanted: Wanted,
 }
 
 impl Keeping {
@@ -300,9 +300,7 @@ impl Keeping {
             )?),
         };
         let keep = compactions::keep(newest.map(std::num::NonZeroU32::get), None);
-        let (instructions, summariser) = (said(self.instructions), said(self.summariser));
-        let writing = compactions::writing(instructions, summariser, self.on_failure);
-        Ok(Ask::compaction(keep, writing).branch(self.branch))
+        Ok(Ask::compaction(keep, self.wanted.writing()).branch(self.branch))
     }
 }
 
