@@ -88,7 +88,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let timeout = args.timeout.unwrap_or(setup.loaded.config.run.timeout());
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
     let screen = Screen::new(&app.out);
     match &store {
         Where::Here(_) => run::say_model(&app.out, &setup, &run::team(&setup, &ask)?),

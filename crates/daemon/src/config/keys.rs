@@ -264,10 +264,12 @@ mod tests {
             let head = format!("\n[{name}]\n");
             let (_, body) = DEFAULTS.split_once(&head).expect(&name);
             let body = body.split("\n[").next().unwrap_or_default();
-            for key in keys
-                .iter()
-                .filter(|key| !matches!(key.kind, Kind::Named(_) | Kind::Section(_)))
-            {
+            for key in keys.iter().filter(|key| {
+                !matches!(
+                    key.kind,
+                    Kind::Named(_) | Kind::Section(_) | Kind::Refused(_)
+                )
+            }) {
                 let shown = |line: &str| {
                     let line = line.strip_prefix("# ").unwrap_or(line);
                     line.starts_with(&format!("{} = ", key.name))
