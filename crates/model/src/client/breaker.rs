@@ -27,6 +27,8 @@ pub struct Policy {
 pub struct Breaker {
     policy: Policy,
     state: State,
+    /// Probes let through so far.
+    probes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +37,8 @@ enum State {
     Closed(u32),
     /// No request passes until then.
     Open(Duration),
-    /// One request has been let through to see whether the provider is back.
-    Probing,
+    /// The request of that number has been let through to see whether the provider is back.
+    Probing(u64),
 }
 
 /// How a request was let through.
@@ -44,8 +46,9 @@ enum State {
 pub enum Pass {
     /// Like any other.
     Ordinary,
-    /// To see whether the provider is back.
-    Probe,
+    /// To see whether the provider is back, with a number of its own: another answer may have
+    /// closed the breaker meanwhile, and a later probe may be under way.
+    Probe(u64),
 }
 
 /// What an attempt says of its provider.
@@ -72,6 +75,7 @@ impl Breaker {
         Breaker {
             policy,
             state: State::Closed(0),
+            probes: 0,
         }
     }
 
@@ -83,9 +87,10 @@ impl Breaker {
         self.check(now)?;
         match self.state {
             State::Closed(_) => Ok(Pass::Ordinary),
-            State::Open(_) | State::Probing => {
-                self.state = State::Probing;
-                Ok(Pass::Probe)
+            State::Open(_) | State::Probing(_) => {
+                self.probes += 1;
+                self.state = State::Probing(self.probes);
+                Ok(Pass::Probe(self.probes))
             }
         }
     }
@@ -97,7 +102,7 @@ impl Breaker {
     pub fn check(&self, now: Duration) -> Result<(), Refused> {
         match self.state {
             State::Open(until) if now < until => Err(Refused { left: until - now }),
-            State::Probing => Err(Refused {
+            State::Probing(_) => Err(Refused {
                 left: Duration::ZERO,
             }),
             State::Open(_) | State::Closed(_) => Ok(()),
@@ -109,9 +114,13 @@ impl Breaker {
         self.state = match (self.state, pass, verdict) {
             (_, _, Verdict::Answers) => State::Closed(0),
             (State::Closed(failures), _, Verdict::Fails) => self.failed(now, failures + 1),
-            (State::Probing, Pass::Probe, Verdict::Fails) => self.opened(now),
+            (State::Probing(awaited), Pass::Probe(probe), Verdict::Fails) if probe == awaited => {
+                self.opened(now)
+            }
             // The next request is the probe.
-            (State::Probing, Pass::Probe, Verdict::Unknown) => State::Open(now),
+            (State::Probing(awaited), Pass::Probe(probe), Verdict::Unknown) if probe == awaited => {
+                State::Open(now)
+            }
             (state, ..) => state,
         };
     }

@@ -123,7 +123,7 @@ impl Entrance {
 impl Admitted<'_> {
     /// The answer to the attempt has begun.
     pub(super) fn answers(&self) {
-        if let Some(pass @ Pass::Probe) = self.pass {
+        if let Some(pass @ Pass::Probe(_)) = self.pass {
             self.entrance.locked(|gate, now| gate.answers(now, pass));
         }
     }

@@ -29,7 +29,7 @@ fn it_opens_after_failures_in_a_row_and_for_its_time() {
     assert_eq!(breaker.admit(s(0)), Err(Refused { left: s(30) }));
     assert_eq!(breaker.check(s(29)), Err(Refused { left: s(1) }));
     assert_eq!(breaker.check(s(30)), Ok(()));
-    assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe));
+    assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe(1)));
 }
 
 #[test]
@@ -58,15 +58,15 @@ fn what_a_probe_shows_decides() {
         (
             Verdict::Fails,
             Err(Refused { left: s(30) }),
-            Ok(Pass::Probe),
+            Ok(Pass::Probe(2)),
         ),
-        (Verdict::Unknown, Ok(Pass::Probe), refused),
+        (Verdict::Unknown, Ok(Pass::Probe(2)), refused),
     ];
     for (verdict, at_once, later) in table {
         let mut breaker = open();
-        assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe));
+        assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe(1)));
         assert_eq!(breaker.admit(s(31)), refused, "one probe at a time");
-        breaker.report(s(32), Pass::Probe, verdict);
+        breaker.report(s(32), Pass::Probe(1), verdict);
         assert_eq!(breaker.admit(s(32)), at_once, "{verdict:?}");
         assert_eq!(breaker.admit(s(62)), later, "{verdict:?}");
     }
@@ -88,13 +88,30 @@ fn requests_that_were_under_way_when_it_opened() {
         "one that is answered closes it"
     );
     let mut probing = open();
-    assert_eq!(probing.admit(s(30)), Ok(Pass::Probe));
+    assert_eq!(probing.admit(s(30)), Ok(Pass::Probe(1)));
     probing.report(s(31), Pass::Ordinary, Verdict::Fails);
     assert_eq!(
         probing.check(s(31)),
         Err(Refused { left: s(0) }),
         "only the probe counts"
     );
+}
+
+#[test]
+fn a_probe_from_before_it_was_closed_is_no_later_one() {
+    let mut breaker = open();
+    assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe(1)));
+    breaker.report(s(31), Pass::Ordinary, Verdict::Answers);
+    for _ in 0..3 {
+        breaker.report(s(31), Pass::Ordinary, Verdict::Fails);
+    }
+    assert_eq!(breaker.admit(s(61)), Ok(Pass::Probe(2)));
+    breaker.report(s(62), Pass::Probe(1), Verdict::Fails);
+    breaker.report(s(62), Pass::Probe(1), Verdict::Unknown);
+    let under_way = Err(Refused { left: s(0) });
+    assert_eq!(breaker.check(s(62)), under_way, "the second one decides");
+    breaker.report(s(63), Pass::Probe(2), Verdict::Unknown);
+    assert_eq!(breaker.admit(s(63)), Ok(Pass::Probe(3)));
 }
 
 #[test]
@@ -177,10 +194,9 @@ proptest! {
                 }
                 Act::Report(..) => {}
             }
-            let probes = under_way.iter().filter(|pass| **pass == Pass::Probe).count();
-            prop_assert!(probes <= 1 || breaker.state != State::Probing);
-            if breaker.state == State::Probing {
-                prop_assert_eq!(probes, 1, "a probe that nobody reports");
+            if let State::Probing(awaited) = breaker.state {
+                let awaited = under_way.iter().filter(|pass| **pass == Pass::Probe(awaited));
+                prop_assert_eq!(awaited.count(), 1, "a probe that nobody reports");
             }
         }
         // Once all have reported, a cool-down later somebody is let through.

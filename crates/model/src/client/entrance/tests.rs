@@ -131,11 +131,11 @@ fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
         assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;
         let probe = entrance.admit(1).await.unwrap();
-        assert_eq!(probe.pass, Some(Pass::Probe));
+        assert_eq!(probe.pass, Some(Pass::Probe(1)));
         assert!(entrance.admit(1).await.is_err(), "one at a time");
         drop(probe);
         let probe = entrance.admit(1).await.unwrap();
-        assert_eq!(probe.pass, Some(Pass::Probe));
+        assert_eq!(probe.pass, Some(Pass::Probe(2)));
         probe.succeeded(None);
         assert_eq!(entrance.admit(1).await.unwrap().pass, Some(Pass::Ordinary));
     });

@@ -146,14 +146,14 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
     };
     assert_eq!(class, left_alone);
     assert!(reason.contains("6.0 s"), "{reason}");
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
     assert!(
         refused(&gate.step(ms(10_000), ASK, 0.0)).is_some(),
         "one at a time"
     );
-    gate.abandoned(ms(10_000), Pass::Probe);
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
-    gate.succeeded(ms(10_000), Pass::Probe, 10, None);
+    gate.abandoned(ms(10_000), Pass::Probe(1));
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(2)));
+    gate.succeeded(ms(10_000), Pass::Probe(2), 10, None);
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), GO);
 }
 
@@ -163,16 +163,16 @@ fn a_provider_is_back_when_an_answer_begins() {
     for _ in 0..2 {
         gate.failed(ms(0), Pass::Ordinary, Class::Transport);
     }
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
     let step = gate.step(ms(10_000), ASK, 0.0);
     let soon = Class::CircuitOpen {
         retry_after_ms: 1_000,
     };
     assert_eq!(refused(&step).map(|(class, _)| class), Some(soon));
-    gate.answers(ms(10_500), Pass::Probe);
+    gate.answers(ms(10_500), Pass::Probe(1));
     assert_eq!(gate.step(ms(10_500), ASK, 0.0), GO, "before its end");
     // What breaks after that is one failure among others.
-    gate.failed(ms(11_000), Pass::Probe, Class::IncompleteStream);
+    gate.failed(ms(11_000), Pass::Probe(1), Class::IncompleteStream);
     assert_eq!(gate.step(ms(11_000), ASK, 0.0), GO);
 }
 
@@ -186,7 +186,7 @@ fn a_refused_request_takes_no_place() {
         gate.failed(ms(0), Pass::Ordinary, Class::Transport);
     }
     assert!(refused(&gate.step(ms(0), ASK, 0.0)).is_some());
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe));
+    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
 }
 
 #[test]
