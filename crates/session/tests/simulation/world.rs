@@ -1,6 +1,8 @@
 //! The shell around a machine: a journal, workers, a clock and clients, all of them fakes driven
 //! by one generator.
 
+mod effects;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use unisono_context::{Digest, RunId, Timestamp, Tokens, TurnId};
@@ -451,95 +453,6 @@ impl World {
         for effect in self.outbox.put(seq, reaction.effects) {
             self.carry_out(effect);
         }
-    }
-
-    fn carry_out(&mut self, effect: Effect) {
-        let durable = self.journal.durable();
-        let trouble = self.trouble;
-        match effect {
-            Effect::Count(request) => {
-                let answer = fakes::count(&request, &mut self.rng, trouble);
-                self.tasks.push(Task::Answer(answer));
-            }
-            Effect::Measure(request) => {
-                let off = 500_000 + self.rng.below(1_000_000) as u64;
-                let reported = request.estimated.0 * off / 1_000_000;
-                let answers = !self.rng.percent(trouble / 2);
-                self.tasks.push(Task::Answer(Input::Measured {
-                    turn: request.turn,
-                    model: request.agent.model.clone(),
-                    estimated: request.estimated,
-                    reported: answers.then_some(Tokens(reported)),
-                }));
-            }
-            Effect::Compact(job) => {
-                self.ledger.compacts(&job, durable);
-                let answers = fakes::compact(&job, &mut self.rng, trouble);
-                self.tasks.extend(answers.into_iter().map(Task::Answer));
-            }
-            Effect::Render(request) => {
-                let digests = request.definitions.iter().map(|(digest, _)| *digest);
-                let prefixes: BTreeMap<Digest, Digest> = digests.map(|d| (d, d)).collect();
-                let turn = request.turn;
-                let prefixes = if self.rng.percent(trouble / 15) {
-                    BTreeMap::new()
-                } else {
-                    prefixes
-                };
-                self.tasks
-                    .push(Task::Answer(Input::Rendered { turn, prefixes }));
-            }
-            Effect::Dispatch(brief) => {
-                self.ledger.dispatches(&brief, durable, &self.folded);
-                let bounded = self.machine.state().is_bounded(brief.run);
-                let agent = Agent::new(*brief, bounded, &mut self.rng, trouble);
-                self.tasks.push(if agent.hangs() {
-                    Task::Hung(agent)
-                } else {
-                    Task::Agent(agent)
-                });
-            }
-            Effect::CallTool(job) => {
-                self.ledger.calls(&job, durable, &self.folded);
-                self.tasks.push(Task::Tool(*job));
-            }
-            // Some calls are not stopped any more.
-            Effect::CancelCall(place) => {
-                let late = self.rng.percent(50);
-                self.tasks.retain(|task| match task {
-                    Task::Tool(job) => job.place != place || late,
-                    _ => true,
-                });
-            }
-            Effect::CancelRun(run) => self.cancel_run(run),
-            Effect::CancelCompaction(turn) => self.cancel_compaction(turn),
-            Effect::Wake(at) => self.tasks.push(Task::Wake(at)),
-        }
-    }
-
-    /// Some workers stop at once; some answers are on their way already.
-    fn cancel_run(&mut self, run: RunId) {
-        self.ledger.cancels(run);
-        let late = self.rng.percent(50);
-        self.tasks.retain(|task| match task {
-            Task::Agent(agent) => agent.brief.run != run || late,
-            Task::Hung(agent) | Task::Waiting { agent, .. } | Task::Asking { agent, .. } => {
-                agent.brief.run != run
-            }
-            _ => true,
-        });
-    }
-
-    fn cancel_compaction(&mut self, cancelled: TurnId) {
-        if self.rng.percent(50) {
-            return;
-        }
-        self.tasks.retain(|task| match task {
-            Task::Answer(Input::StepDone { turn, .. } | Input::StepFailed { turn, .. }) => {
-                *turn != cancelled
-            }
-            _ => true,
-        });
     }
 
     fn work(&mut self, task: Task) {

@@ -124,7 +124,11 @@ impl Decoder {
                 let Done { item, output_index } = read(data)?;
                 let item = item.ok_or_else(|| Failure::missing("item"))?;
                 let at = output_index.unwrap_or(self.items.len() as u64);
-                self.items.push((at, item.get().to_owned()));
+                let item = (at, item.get().to_owned());
+                // An event that comes twice is no second call.
+                if !self.items.contains(&item) {
+                    self.items.push(item);
+                }
                 Ok(Seen::Other)
             }
             "response.completed" | "response.incomplete" | "response.failed" => {

@@ -1,0 +1,99 @@
+//! What a context must be when it is frozen, compacted or given back.
+
+use super::*;
+
+/// The sorted ordinals of some ranges, with what is in several of them as often.
+pub(super) fn ordinals(spans: &[Span]) -> Vec<u32> {
+    let mut all: Vec<u32> = spans.iter().flat_map(|s| s.first.0..=s.last.0).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What was written anew stands for the same messages and keeps the context within the target.
+pub(super) fn repaired(state: &State, turn: TurnId, made: &Checkpoint) {
+    let old = state.checkpoints().rewritten_by(made).unwrap();
+    assert!(old.degraded && !made.degraded && old.cutoff == made.cutoff);
+    let turn = state.turn(turn).unwrap();
+    let head = state.tree().head(&turn.accepted.branch).unwrap();
+    let view = state.view(head, true).unwrap();
+    let preamble = state.preamble_counts(&turn.preamble);
+    for budget in turn.budgets(preamble).unwrap().iter() {
+        let context = view.effective(budget).unwrap();
+        assert!(context.tokens <= turn.accepted.policy.target_amount(budget));
+        assert!(context.at_most <= budget.usable);
+    }
+}
+
+pub(super) fn no_run_is_open(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    assert!(turn.runs.is_empty(), "no compaction during a delegation");
+    let branch = &turn.accepted.branch;
+    let active = state.active_turn(branch).unwrap();
+    assert_eq!(active.accepted.id, turn.accepted.id);
+}
+
+/// A task is given only within the limits, by a run that is at work, to none of those above it.
+pub(super) fn may_be_given_to(state: &State, run: &OpenedRun, parent: RunId) {
+    let turn = state.turn(run.turn).unwrap();
+    let limits = turn.accepted.delegation;
+    assert!(turn.open_runs <= limits.live_runs, "live runs");
+    assert!(state.run(parent).unwrap().is_open(), "its parent works");
+    let (mut depth, mut above) = (1, state.run(parent).unwrap());
+    loop {
+        assert_ne!(above.agent, run.agent, "not to who waits for it");
+        above = match above.role {
+            RunRole::Child { parent, .. } => state.run(parent).unwrap(),
+            RunRole::Delegate { .. } => {
+                depth += 1;
+                break;
+            }
+            RunRole::Lead => break,
+        };
+        depth += 1;
+    }
+    assert!(depth <= limits.depth, "depth");
+    let named = turn
+        .team
+        .available
+        .iter()
+        .any(|agent| agent.id == run.agent);
+    assert!(named, "an available agent");
+}
+
+/// C5: what is frozen is within what every agent can use.
+pub(super) fn fits(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    let head = state.tree().head(&turn.accepted.branch).unwrap();
+    let view = state.view(head, true).unwrap();
+    let budgets = turn.budgets(state.preamble_counts(&turn.preamble)).unwrap();
+    for budget in budgets.iter() {
+        assert!(view.effective(budget).unwrap().at_most <= budget.usable);
+    }
+}
+
+/// C11: what is restored fits, and is left alone.
+pub(super) fn restored_fits(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    let head = state.tree().head(&turn.accepted.branch).unwrap();
+    let view = state.view(head, false).unwrap();
+    let budgets = turn.budgets(state.preamble_counts(&turn.preamble)).unwrap();
+    for budget in budgets.iter() {
+        assert!(view.effective(budget).unwrap().at_most <= budget.usable);
+    }
+}
+
+/// C8: what is pinned is frozen as it was said.
+pub(super) fn shows_pins(state: &State, turn: TurnId) {
+    let turn = state.turn(turn).unwrap();
+    let Phase::Frozen { manifest, .. } = &turn.phase else {
+        panic!("just frozen");
+    };
+    for id in state.pinned() {
+        let at = state.tree().get(*id).unwrap().ordinal();
+        let there = state.tree().at(manifest.head, at);
+        if there.is_some_and(|node| node.message.id == *id) {
+            assert!(manifest.spans.iter().any(|span| span.contains(at)));
+            assert!(manifest.altered.iter().all(|(altered, _)| *altered != at));
+        }
+    }
+}
