@@ -10,7 +10,7 @@ use unisono_session::budget::{Amount, Caps, EXCEEDED, TurnCaps};
 use unisono_session::event::{Fact, Outcome};
 use unisono_session::run::{Cause, Ending, Reply};
 use unisono_session::{Event, State};
-use unisono_tests::scenario::{World, model_driven, new_session, new_turn, wait};
+use unisono_tests::scenario::{model_driven, wait};
 use unisono_tests::{Scenario, scenario};
 
 const MODEL: &str = "test/scripted";
@@ -56,12 +56,6 @@ fn team(plan: Scenario, delegates: usize) -> Scenario {
     (0..delegates).fold(plan, |plan, n| plan.asked(agent(&format!("part-{n}"), 400)))
 }
 
-async fn events_of(world: &World, session: unisono_context::SessionId) -> Vec<Event> {
-    let journal = world.runtime.journal();
-    let events = journal.read(session, 1, 100_000).await.expect("read");
-    events.into_iter().map(|(_, event)| event).collect()
-}
-
 /// Folds a journal and checks the turn's budget after each event; gives what was spent.
 fn spent(events: &[Event], cap: u64) -> u64 {
     let mut state = State::default();
@@ -92,18 +86,9 @@ async fn a_wide_turn_uses_its_budget_up_and_no_more() {
         });
     let directory = tempfile::tempdir().expect("a directory");
     let world = plan.start(directory.path()).await;
-    let (session, turn) = (new_session(), new_turn());
-    let handle = world
-        .runtime
-        .create(plan.import(session))
-        .await
-        .expect("created");
-    handle
-        .accept(plan.turn(turn, "What is due?"))
-        .await
-        .expect("accepted");
+    let (handle, turn) = world.ask(&plan, "What is due?").await;
     wait(&handle, turn).await;
-    let events = events_of(&world, session).await;
+    let events = world.events_of(handle.id()).await;
     let spent = spent(&events, cap);
     assert!(spent * 10 >= cap * 8, "{spent} of {cap}");
     let over = events.iter().filter(|event| match &event.fact {
@@ -142,21 +127,11 @@ async fn sessions_share_the_daemons_budget_and_give_back_what_they_do_not_use() 
         let world = plan.start(directory.path()).await;
         let mut asked = Vec::new();
         for _ in 0..4 {
-            let (session, turn) = (new_session(), new_turn());
-            let handle = world
-                .runtime
-                .create(plan.import(session))
-                .await
-                .expect("created");
-            handle
-                .accept(plan.turn(turn, "What is due?"))
-                .await
-                .expect("accepted");
-            asked.push((session, turn, handle));
+            asked.push(world.ask(&plan, "What is due?").await);
         }
-        for (session, turn, handle) in asked {
+        for (handle, turn) in asked {
             wait(&handle, turn).await;
-            total += spent(&events_of(&world, session).await, u64::MAX);
+            total += spent(&world.events_of(handle.id()).await, u64::MAX);
         }
         assert!(total <= cap, "round {round}: {total} of {cap}");
         world.stop().await;
@@ -180,16 +155,7 @@ async fn a_turn_whose_time_is_up_fails_and_says_so() {
         });
     let directory = tempfile::tempdir().expect("a directory");
     let world = plan.start(directory.path()).await;
-    let (session, turn) = (new_session(), new_turn());
-    let handle = world
-        .runtime
-        .create(plan.import(session))
-        .await
-        .expect("created");
-    handle
-        .accept(plan.turn(turn, "What is due?"))
-        .await
-        .expect("accepted");
+    let (handle, turn) = world.ask(&plan, "What is due?").await;
     let outcome = wait(&handle, turn).await.outcome;
     let expected = Outcome::Failed {
         code: EXCEEDED.into(),

@@ -1,20 +1,15 @@
 //! A turn that is cancelled: every process and every connection of its agents goes with it.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use unisono_fake_provider::{Act, FakeProvider, Script};
-use unisono_model::Catalogue;
-use unisono_model::client::Client;
-use unisono_model::language::Remote;
-use unisono_model::provider::{Kind as Provider, Settings};
 use unisono_session::agent::{Command, Definition, Http, Kind};
 use unisono_session::event::Outcome;
 use unisono_tests::scenario;
-use unisono_tests::scenario::{definition, model_driven, new_session, new_turn, until, wait};
+use unisono_tests::scenario::{definition, model_driven, until, wait};
+use unisono_tests::wire::{CLAUDE, asking_claude, claude};
 
-const MODEL: &str = "anthropic/claude-sonnet-4-5";
 /// What is promised is a second; a machine that is busy with other tests is given more.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -45,14 +40,6 @@ fn asking(url: &str) -> Definition {
     }
 }
 
-fn model(url: &str) -> Remote<Client> {
-    let settings = Settings::new("anthropic", Provider::Anthropic, Some(url), None);
-    let client = Client::new(settings.expect("settings")).expect("a client");
-    let catalogue = Arc::new(Catalogue::built_in().expect("a catalogue"));
-    let entry = catalogue.get(None, MODEL).expect("an entry");
-    Remote::new(entry, client, catalogue)
-}
-
 fn pids(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
@@ -71,22 +58,14 @@ async fn a_cancelled_turn_lets_go_of_every_process_and_connection() {
     let server = FakeProvider::play(Script::always(Act::silence())).await;
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("pids");
-    let llm = Definition {
-        model: MODEL.into(),
-        ..model_driven("thinking", &[])
-    };
     let plan = scenario()
-        .model(MODEL, model(&provider.url()))
+        .model(CLAUDE, claude(&provider.url()))
         .led_by(model_driven("lead", &[]))
         .asked(forking(&file))
-        .asked(llm)
+        .asked(asking_claude("thinking"))
         .asked(asking(&server.url()));
     let world = plan.start(&directory.path().join("store")).await;
-    let created = world.runtime.create(plan.import(new_session())).await;
-    let handle = created.expect("created");
-    let turn = new_turn();
-    let accepted = handle.accept(plan.turn(turn, "What is due when?")).await;
-    accepted.expect("accepted");
+    let (handle, turn) = world.ask(&plan, "What is due when?").await;
     until(|| pids(&file).len() == 2).await;
     provider.wait_for(1).await;
     server.wait_for(1).await;
@@ -115,11 +94,7 @@ async fn one_cancelled_run_lets_go_of_its_own_only() {
         .asked(forking(&file))
         .asked(asking(&server.url()));
     let world = plan.start(&directory.path().join("store")).await;
-    let created = world.runtime.create(plan.import(new_session())).await;
-    let handle = created.expect("created");
-    let turn = new_turn();
-    let accepted = handle.accept(plan.turn(turn, "What is due when?")).await;
-    accepted.expect("accepted");
+    let (handle, turn) = world.ask(&plan, "What is due when?").await;
     until(|| pids(&file).len() == 2).await;
     server.wait_for(1).await;
     let asking = unisono_session::ids::run(turn, 1);

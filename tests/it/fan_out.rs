@@ -8,18 +8,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use unisono_context::Digest;
 use unisono_context::call::CacheWarm;
 use unisono_fake_provider::{Answer, CacheSettings, CacheSim, FakeProvider, Script};
-use unisono_model::Catalogue;
 use unisono_model::client::Client;
 use unisono_model::language::{Completion, LanguageModel, Remote, Request};
 use unisono_model::prompt::{Prefix, Shared};
-use unisono_model::provider::{Kind as Provider, Settings};
-use unisono_session::agent::{Definition, Kind};
+use unisono_session::agent::Definition;
 use unisono_session::event::{Fact, Outcome};
 use unisono_session::run::Ending;
 use unisono_tests::scenario;
-use unisono_tests::scenario::{definition, facts_until_end, new_session, new_turn, wait};
+use unisono_tests::scenario::{facts_until_end, wait};
+use unisono_tests::wire::{CLAUDE, asking_claude, claude};
 
-const MODEL: &str = "anthropic/claude-sonnet-4-5";
 const AGENTS: u32 = 64;
 
 /// A model that counts how often it renders a context.
@@ -41,21 +39,15 @@ impl LanguageModel for Counted {
 
 fn agent(id: &str) -> Definition {
     Definition {
-        kind: Kind::Llm,
-        model: MODEL.into(),
         instructions: format!("You are {id} and look at one thing only.").into(),
         cache_warm: CacheWarm::Leader,
-        ..definition(id)
+        ..asking_claude(id)
     }
 }
 
 fn model(url: &str, renderings: &Arc<AtomicU32>) -> Counted {
-    let settings = Settings::new("anthropic", Provider::Anthropic, Some(url), None);
-    let client = Client::new(settings.expect("settings")).expect("a client");
-    let catalogue = Arc::new(Catalogue::built_in().expect("a catalogue"));
-    let entry = catalogue.get(None, MODEL).expect("an entry");
     Counted {
-        model: Remote::new(entry, client, catalogue),
+        model: claude(url),
         renderings: renderings.clone(),
     }
 }
@@ -72,17 +64,13 @@ async fn all_requests_of_a_fan_out_begin_with_the_same_bytes() {
     let delegates = (0..AGENTS).map(|n| agent(&format!("agent-{n}")));
     let plan = scenario()
         .messages(200)
-        .model(MODEL, model(&provider.url(), &renderings))
+        .model(CLAUDE, model(&provider.url(), &renderings))
         .led_by(agent("lead"));
     let plan = delegates.fold(plan, |plan, agent| plan.asked(agent));
     let directory = tempfile::tempdir().expect("a directory");
     let world = plan.start(directory.path()).await;
-    let imported = world.runtime.create(plan.import(new_session())).await;
-    let handle = imported.expect("created");
-    let turn = new_turn();
+    let (handle, turn) = world.ask(&plan, "What is late?").await;
     let mut events = handle.events(0).await.expect("events");
-    let accepted = handle.accept(plan.turn(turn, "What is late?")).await;
-    accepted.expect("accepted");
     assert_eq!(wait(&handle, turn).await.outcome, Outcome::Answered);
 
     assert_eq!(renderings.load(Ordering::SeqCst), 1, "one rendering");

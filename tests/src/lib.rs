@@ -6,5 +6,6 @@
 pub mod agents;
 pub mod halting;
 pub mod scenario;
+pub mod wire;
 
 pub use scenario::{Scenario, scenario};

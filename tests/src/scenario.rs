@@ -12,6 +12,7 @@ use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId};
 use unisono_model::language::{LanguageModel, Models};
 use unisono_runtime::{Agent, Events, Handle, Kinds, Options, Runtime, clock, tools};
+use unisono_session::Event;
 use unisono_session::agent::{Assignment, Definition, Kind, Team};
 use unisono_session::budget::TurnCaps;
 use unisono_session::event::{DelegationLimits, Fact, Work};
@@ -300,6 +301,21 @@ pub struct World {
 }
 
 impl World {
+    /// Has a new session answer a task.
+    pub async fn ask(&self, plan: &Scenario, task: &str) -> (Handle, TurnId) {
+        let created = self.runtime.create(plan.import(new_session())).await;
+        let (handle, turn) = (created.expect("created"), new_turn());
+        let accepted = handle.accept(plan.turn(turn, task)).await;
+        accepted.expect("accepted");
+        (handle, turn)
+    }
+
+    /// What a session's journal says.
+    pub async fn events_of(&self, session: SessionId) -> Vec<Event> {
+        let events = self.journal.read(session, 1, 100_000).await.expect("read");
+        events.into_iter().map(|(_, event)| event).collect()
+    }
+
     /// Stops the runtime and lets go of the store.
     pub async fn stop(self) {
         self.runtime.shutdown().await;

@@ -4,9 +4,6 @@ use serde_json::Value;
 
 use crate::support::{Done, Place, finish};
 
-const TALK: &str =
-    r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted."}]"#;
-
 /// An agent that runs a shell script, beside one that works.
 fn place(script: &str) -> Place {
     program("sh", &["-c", script])
@@ -19,7 +16,7 @@ fn program(program: &str, args: &[&str]) -> Place {
          args = [{}]\ntimeout = \"700ms\"\nretries = 0\n",
         args.join(", ")
     ));
-    place.write("talk.json", TALK);
+    place.talk();
     place
 }
 
@@ -124,7 +121,7 @@ fn a_program_inherits_everything_but_the_keys_of_providers() {
          [agents.odd]\ndescription = \"Odd\"\nkind = \"command\"\ncommand = \"env\"\n\
          env = { GEMINI_API_KEY = \"given\", MODE = \"fast\" }\n",
     );
-    place.write("talk.json", TALK);
+    place.talk();
     let args = [
         "run",
         "talk.json",
@@ -158,7 +155,7 @@ fn a_program_inherits_everything_but_the_keys_of_providers() {
 #[test]
 fn a_lead_that_cannot_delegate_says_so() {
     let place = Place::new();
-    place.write("talk.json", TALK);
+    place.talk();
     let args = [
         "run",
         "talk.json",

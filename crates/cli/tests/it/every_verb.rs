@@ -169,10 +169,7 @@ fn every_verb_can_be_used() {
     assert_eq!(tried, verbs(), "a row for each verb, and for nothing else");
     let place = Place::with_config(EXTRACTIVE);
     place.write("better.md", "Nothing is decided.");
-    place.write(
-        "talk.json",
-        r#"[{"role":"user","content":"We ship on Friday."}]"#,
-    );
+    place.talk();
     place.write(
         "others/.claude/agents/reviewer.md",
         "---\nname: reviewer\ndescription: Reviews\n---\nReview.\n",
@@ -228,10 +225,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     let set = |args: &[&str]| place.json(&[&["config", "set"], args].concat());
     let changed = set(&["run.agents", "risks,facts"]);
     assert_eq!(changed["value"], r#"["risks", "facts"]"#, "{changed}");
-    place.write(
-        "talk.json",
-        r#"[{"role":"user","content":"We ship on Friday."}]"#,
-    );
+    place.talk();
     let run = ["run", "talk.json", "--task", "When?"];
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 3);
     for (key, value, why) in [

@@ -1,22 +1,12 @@
 //! Stores that cannot be used.
 
-use crate::support::{Going, Place, example, heard};
+use crate::support::{Place, example};
 
 #[test]
 fn a_second_process_is_told_who_holds_the_store() {
     let place = Place::new();
-    let started = place.fifo("started");
-    let script = format!("echo $$ > '{}'; sleep 600", started.display());
-    place.write(
-        "config/unisono.toml",
-        format!(
-            "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
-             args = [\"-c\", {script:?}]\n"
-        ),
-    );
     let file = example();
-    let going = Going::start(place.command(&["run", &file, "--agents", "waits"]));
-    heard(&started);
+    let going = place.held();
     let pid = format!("is held by pid {}", going.id());
     for verb in [
         &["sessions", "list"][..],

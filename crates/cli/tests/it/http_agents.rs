@@ -4,8 +4,6 @@ use unisono_fake_provider::{Act, FakeProvider, Script};
 
 use crate::support::{Done, Place, finish};
 
-const TALK: &str =
-    r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted."}]"#;
 const TOKEN: &str = "a-token-of-ones-own-0123456789";
 const ASK: [&str; 7] = [
     "run",
@@ -29,7 +27,7 @@ fn place(url: &str, more: &str) -> Place {
          url = \"{url}/v1/chat/completions?for=us\"\n\
          headers = {{ Authorization = \"Bearer ${{FAR_TOKEN}}\", X-Tenant = \"north\" }}\n{more}"
     ));
-    place.write("talk.json", TALK);
+    place.talk();
     place
 }
 

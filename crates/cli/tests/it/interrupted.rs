@@ -4,9 +4,6 @@ use std::path::PathBuf;
 
 use crate::support::{Going, Place, heard, send_signal, tell};
 
-const TALK: &str =
-    r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted."}]"#;
-
 /// An agent that says when it starts and then waits for a word; one that leaves a mark each time
 /// it works.
 pub(crate) struct Scene {
@@ -38,7 +35,7 @@ impl Scene {
             "config/unisono.toml",
             agent("waits", &waits) + &agent("marks", &mark),
         );
-        place.write("talk.json", TALK);
+        place.talk();
         Scene {
             place,
             started,
@@ -176,7 +173,7 @@ fn a_session_without_open_turns_is_not_read_to_see_that() {
     use unisono_store::Append;
 
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
-    place.write("talk.json", TALK);
+    place.talk();
     let imported = place.json(&["import", "talk.json"]);
     let session: unisono_context::SessionId =
         imported["session"].as_str().unwrap().parse().unwrap();

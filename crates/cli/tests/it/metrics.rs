@@ -295,10 +295,7 @@ fn what_is_logged_of_a_run_names_session_turn_and_run() {
     let place = Place::with_config(
         "[log]\nlevel = \"debug\"\nformat = \"json\"\n[providers.openai-compatible]\nbase_url = \"http://127.0.0.1:9/v1\"\nattempts = 1\n[agent_defaults]\nretries = 0\n[compaction]\nsummarisers = [\"extractive\"]\n",
     );
-    place.write(
-        "talk.json",
-        r#"[{"role":"user","content":"We ship on Friday."}]"#,
-    );
+    place.talk();
     let args = [
         "run",
         "talk.json",

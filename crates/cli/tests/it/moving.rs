@@ -2,19 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::{Place, TIERED};
 
-const SETTINGS: &str = r#"
-[models]
-default = "extractive"
-[compaction]
-preset = "tiered"
-trigger_tokens = 3_000
-topic_ends_over = 0.0
-mask_over_tokens = 100
-mask_keep_newest = 1
-summarisers = ["extractive"]
-"#;
+/// What tiers keep little of, tool results too.
+fn settings() -> String {
+    format!("{TIERED}mask_over_tokens = 100\nmask_keep_newest = 1\n")
+}
 
 /// Topics that each look something up.
 fn transcript(topics: usize) -> String {
@@ -77,7 +70,7 @@ fn restore(place: &Place) {
 
 #[test]
 fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
-    let place = Place::with_config(SETTINGS);
+    let place = Place::with_config(&settings());
     place.write("talk.jsonl", transcript(14));
     place.json(&["import", "talk.jsonl"]);
     let compact = ["compact", "latest", "--keep", "60", "--yes"];
@@ -114,13 +107,13 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
         assert!(export.contains(line), "{line} is missing");
     }
 
-    let other = moved(&place, &[], SETTINGS);
+    let other = moved(&place, &[], &settings());
     assert_eq!(contexts(&other, &branches), before);
     // All lines but the first, whose label names the file it was imported from.
     let lines = |text: &str| text.split_once('\n').unwrap().1.to_owned();
     let again = other.call(&["export", "latest"]).expect(0).stdout;
     assert_eq!(lines(&again), lines(&export));
-    let main = moved(&place, &["--branch", "main"], SETTINGS);
+    let main = moved(&place, &["--branch", "main"], &settings());
     assert_eq!(contexts(&main, &["main"])[0], before[0]);
 
     // And what comes next is the same: a summary taken back, a turn that compacts.
@@ -142,7 +135,7 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
 
 #[test]
 fn a_progressive_session_moves_with_all_its_summaries() {
-    let settings = SETTINGS
+    let settings = settings()
         .replace("tiered", "progressive")
         .replace("topic_ends_over = 0.0\n", "");
     let place = Place::with_config(&settings);

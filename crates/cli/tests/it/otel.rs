@@ -86,10 +86,7 @@ fn a_turn_is_a_trace_with_its_runs_and_calls() {
          kind = \"command\"\ncommand = \"false\"\nretries = 0\n"
     );
     let place = Place::with_config(&config);
-    place.write(
-        "talk.json",
-        r#"[{"role":"user","content":"We ship on Friday."}]"#,
-    );
+    place.talk();
     let args = [
         "run",
         "talk.json",
@@ -271,10 +268,7 @@ fn a_receiver_that_is_away_holds_nothing_up() {
         .unwrap();
     let config = format!("[telemetry]\notlp_endpoint = \"http://{free}\"\n");
     let place = Place::with_config(&config);
-    place.write(
-        "talk.json",
-        r#"[{"role":"user","content":"We ship on Friday."}]"#,
-    );
+    place.talk();
     let run = ["run", "talk.json", "--task", "When?", "--agents", ""];
     place.call(&run).expect(0).says(&["spans were not"]);
     place.write(

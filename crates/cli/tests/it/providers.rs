@@ -133,6 +133,38 @@ fn a_wrong_key_names_the_provider_and_where_the_key_came_from() {
 }
 
 #[test]
+fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
+    let first = FakeProvider::builder()
+        .script(Script::always(Act::refuse(Refusal::Overloaded)))
+        .start_on_thread();
+    let second = FakeProvider::builder()
+        .script(Script::always(Answer::text("All is well.")))
+        .start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [providers.anthropic]\nbase_url = \"{}\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [models]\nfallback = [\"anthropic/claude-haiku-4-5\"]\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n",
+        first.url(),
+        second.url()
+    ));
+    let done = call(&place, &run(&example(), "openai/gpt-4o")).expect(0);
+    assert_eq!(done.stdout.trim(), "All is well.");
+    let asked = (first.request_count(), second.request_count());
+    assert!(asked.0 >= 1 && asked.1 == 4, "{asked:?}");
+    // In its own words, on one prefix of its own.
+    let requests = second.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.path == "/v1/messages")
+    );
+    assert!(shared(&requests) > 4_000);
+    let usage = call(&place, &["usage", "--json"]).expect(0).json();
+    assert_eq!(usage["total"]["input_tokens"], 400, "{usage}");
+}
+
+#[test]
 fn an_unknown_model_is_answered_with_those_like_it() {
     let provider = FakeProvider::builder()
         .script(Script::always(Act::refuse(Refusal::UnknownModel(

@@ -188,3 +188,27 @@ fn an_error_as_json_is_on_stderr() {
     assert!(error["error"]["hint"].is_string());
     assert_eq!(done.stdout, "");
 }
+
+#[test]
+fn the_readme_shows_what_it_says() {
+    let readme = include_str!("../../../../README.md");
+    let run = ["run", &example(), "--compact-above", "9000"];
+    let done = Place::new().call(&run).expect(0);
+    for word in [
+        "counted ",
+        "shortened ",
+        "compacted ",
+        "context ",
+        "snapshot ",
+    ] {
+        let line = |text: &str| {
+            let line = text.lines().find(|line| line.starts_with(word));
+            // How long it took is another matter.
+            let line = line.and_then(|line| line.split(": checkpoint").next());
+            line.map(str::to_owned)
+        };
+        let shown = line(readme);
+        assert!(shown.is_some(), "{word}");
+        assert_eq!(shown, line(&done.stderr));
+    }
+}

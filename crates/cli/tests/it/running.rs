@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::http::Daemon;
-use crate::support::{Going, Place, example, heard};
+use crate::support::{Place, example};
 
 #[test]
 fn what_looks_and_run_go_through_the_daemon() {
@@ -115,22 +115,11 @@ fn what_does_not_go_through_it_says_so() {
 #[test]
 fn a_file_that_a_killed_daemon_left_is_not_believed() {
     let place = Place::new();
-    let started = place.fifo("started");
-    let script = format!("echo $$ > '{}'; sleep 600", started.display());
-    place.write(
-        "config/unisono.toml",
-        format!(
-            "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
-             args = [\"-c\", {script:?}]\n"
-        ),
-    );
     let daemon = Daemon::start(&place);
     daemon.going.signal("KILL");
     daemon.going.finish();
     assert!(place.path("data/unisono/daemon.json").exists());
-    let file = example();
-    let going = Going::start(place.command(&["run", &file, "--agents", "waits"]));
-    heard(&started);
+    let going = place.held();
     let pid = format!("is held by pid {}", going.id());
     place.call(&["sessions", "list"]).expect(1).says(&[&pid]);
     going.signal("TERM");

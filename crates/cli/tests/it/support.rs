@@ -23,6 +23,21 @@ pub(crate) fn example() -> String {
     path.canonicalize().unwrap().display().to_string()
 }
 
+/// A short conversation.
+const TALK: &str =
+    r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted."}]"#;
+
+/// Settings under which tiers have little room.
+pub(crate) const TIERED: &str = r#"
+[models]
+default = "extractive"
+[compaction]
+preset = "tiered"
+trigger_tokens = 3_000
+topic_ends_over = 0.0
+summarisers = ["extractive"]
+"#;
+
 /// A home, a project and a store that nobody else uses.
 pub(crate) struct Place {
     root: TempDir,
@@ -51,6 +66,28 @@ impl Place {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
+    }
+
+    /// Has a short conversation in `talk.json`.
+    pub(crate) fn talk(&self) {
+        self.write("talk.json", TALK);
+    }
+
+    /// A process that holds the store: a run whose agent waits until it is told to end.
+    pub(crate) fn held(&self) -> Going {
+        let started = self.fifo("started");
+        let script = format!("echo $$ > '{}'; sleep 600", started.display());
+        self.write(
+            "config/unisono.toml",
+            format!(
+                "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+                 args = [\"-c\", {script:?}]\n"
+            ),
+        );
+        let run = self.command(&["run", &example(), "--agents", "waits"]);
+        let going = Going::start(run);
+        heard(&started);
+        going
     }
 
     /// A named pipe: whoever opens it waits for the other side.

@@ -13,8 +13,6 @@ use crate::http::Daemon;
 use crate::support::{Done, Going, PATIENCE, Place, finish, is_alive};
 
 const KEY: &str = "sk-test-77d0c1e2a9b4";
-const TALK: &str =
-    r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted."}]"#;
 
 /// This binary as a server of tools.
 #[test]
@@ -92,7 +90,7 @@ impl Scene {
                  {more}\n[mcp.files]\n{server}"
             ),
         );
-        place.write("talk.json", TALK);
+        place.talk();
         place.write("log", "");
         Scene {
             place,

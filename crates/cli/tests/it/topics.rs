@@ -2,18 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Place;
-
-/// A window of which tiers have little.
-const SETTINGS: &str = r#"
-[models]
-default = "extractive"
-[compaction]
-preset = "tiered"
-trigger_tokens = 3_000
-topic_ends_over = 0.0
-summarisers = ["extractive"]
-"#;
+use crate::support::{Place, TIERED};
 
 fn transcript(topics: usize) -> String {
     let mut lines = String::new();
@@ -75,7 +64,7 @@ fn ask(place: &Place, task: &str) {
 
 #[test]
 fn a_long_conversation_keeps_its_topics_over_several_turns() {
-    let place = Place::with_config(SETTINGS);
+    let place = Place::with_config(TIERED);
     place.write("talk.jsonl", transcript(24));
     place.json(&["import", "talk.jsonl"]);
     ask(&place, "New topic: what is to be done?");
