@@ -100,7 +100,9 @@ impl State {
 
     /// A provider was asked for a count: what is known of its model from now on.
     pub(super) fn measured(&mut self, id: TurnId, known: &Calibration) -> Result<(), Error> {
-        let turn = self.preparing(id)?;
+        let turn = self.turn_in(id, "count by a provider", |phase| {
+            matches!(phase, Phase::Preparing | Phase::Compacting(_))
+        })?;
         turn.measured.push(known.model.clone());
         let calibrations = turn.accepted.calibrations.iter_mut();
         for before in calibrations.filter(|before| before.model == known.model) {

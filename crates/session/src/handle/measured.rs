@@ -10,8 +10,11 @@ use crate::{fold, measure};
 
 use super::Tx;
 
-/// Records it once for each model of a turn that waits for it: what others did meanwhile may have
-/// let it go on.
+/// Records it once for each model of a turn whose context is not frozen: the ratio it gives holds
+/// for whatever the context has become since, also where another branch's turn let this one go on
+/// without it. Once the context is frozen it is too late: an attempt after a crash must ask what
+/// the one before it asked, so what runs are told of their models changes no more. Nothing is
+/// lost by that: the model has learnt from its provider's count, and the next turn begins with it.
 pub(super) fn handle(
     tx: &mut Tx<'_>,
     turn: TurnId,
@@ -24,8 +27,9 @@ pub(super) fn handle(
     };
     let mut known = open.accepted.calibrations.iter();
     let known = known.find(|known| known.model == *model);
-    let waits = matches!(open.phase, Phase::Preparing) && !open.measured.contains(model);
-    match known.filter(|_| waits) {
+    let decides = matches!(open.phase, Phase::Preparing | Phase::Compacting(_));
+    let first = !open.measured.contains(model);
+    match known.filter(|_| decides && first) {
         Some(before) => {
             let calibration = measure::measured(before, estimated, reported);
             tx.record(Fact::Measured { turn, calibration })

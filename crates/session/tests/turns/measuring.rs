@@ -1,12 +1,12 @@
 //! A provider is asked for its count where the error of the estimate decides, and nowhere else.
 
 use unisono_context::{Ppm, Tokens};
-use unisono_session::event::{Calibration, Fact};
+use unisono_session::event::{Calibration, Fact, Work};
 use unisono_session::machine::NewTurn;
 use unisono_session::measure::MeasureRequest;
-use unisono_session::{Effect, Input};
+use unisono_session::{Effect, Input, ids};
 
-use crate::shell::{Shell, agent, compacting, count, measured, team, turn_id};
+use crate::shell::{Shell, agent, compacting, count, manual, measured, message_id, team, turn_id};
 
 /// Above what any context here has.
 const NEVER: u64 = 1_000_000;
@@ -21,7 +21,10 @@ fn known(ratio: f64, band: u32) -> Calibration {
 
 /// A turn above that trigger whose model is known so far; all is counted.
 fn counted(known: Calibration, trigger: u64) -> Shell {
-    let mut shell = Shell::with(12);
+    counted_in(Shell::with(12), known, trigger)
+}
+
+fn counted_in(mut shell: Shell, known: Calibration, trigger: u64) -> Shell {
     shell.accept(NewTurn {
         calibrations: vec![known],
         ..compacting(0, team(agent("lead"), []), trigger)
@@ -49,7 +52,11 @@ fn asked(shell: &mut Shell) -> Option<MeasureRequest> {
 
 /// The ratio at which the estimate of the context is just what the window leaves: 1,800 tokens.
 fn even() -> f64 {
-    let shell = counted(known(0.001, 0), NEVER);
+    even_in(Shell::with(12))
+}
+
+fn even_in(shell: Shell) -> f64 {
+    let shell = counted_in(shell, known(0.001, 0), NEVER);
     let state = shell.state();
     let turn = state.turn(turn_id(0)).unwrap();
     let preamble = state.preamble_counts(&turn.preamble);
@@ -116,4 +123,66 @@ fn a_count_that_nobody_answered_is_asked_for_again_after_a_crash() {
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
     shell.feed(measured(&request, Some(9))).unwrap();
     assert!(shell.facts("measured").is_empty(), "it came too late");
+}
+
+/// Another branch with that head, and a turn on it.
+fn elsewhere(shell: &mut Shell, at: unisono_context::MessageId, turn: NewTurn) {
+    let branch = "other".into();
+    shell.feed(Input::Fork { branch, at }).unwrap();
+    shell.accept(NewTurn {
+        branch: "other".into(),
+        ..turn
+    });
+}
+
+#[test]
+fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
+    let compacted = || {
+        let mut shell = Shell::with(12);
+        shell.accept(manual(7));
+        shell.prepare();
+        shell
+    };
+    let even = even_in(compacted());
+    let mut shell = counted_in(compacted(), known(even, 200_000), NEVER);
+    let request = asked(&mut shell).unwrap();
+    let before = shell.facts("compaction_planned").len();
+    // Another branch takes the summary back that both have: no count is needed to see that this
+    // context is too large now.
+    let checkpoint = ids::checkpoint(turn_id(7), 1);
+    let work = Work::Restore { checkpoint };
+    elsewhere(&mut shell, message_id(12), NewTurn { work, ..manual(8) });
+    assert_eq!(shell.facts("restored").len(), 1);
+    assert_eq!(shell.facts("compaction_planned").len(), before + 1);
+    shell
+        .feed(measured(&request, Some(1_800 * 9 / 10)))
+        .unwrap();
+    assert_eq!(shell.facts("measured").len(), 1);
+    let turn = shell.state().turn(turn_id(0)).unwrap();
+    assert_eq!(turn.accepted.calibrations[0].band, Ppm(10_000));
+    // An answer that comes again is none.
+    shell.feed(measured(&request, Some(7))).unwrap();
+    assert_eq!(shell.facts("measured").len(), 1);
+    let calibration = shell.dispatched()[0].calibration.clone().unwrap();
+    assert_eq!(calibration.band, Ppm(10_000));
+    let folded = shell.recovered();
+    assert_eq!(folded.facts("measured").len(), 1);
+}
+
+#[test]
+fn a_count_that_comes_after_the_freeze_changes_nothing_that_an_attempt_is_told() {
+    let before = known(even(), 200_000);
+    let mut shell = counted(before.clone(), NEVER);
+    let request = asked(&mut shell).unwrap();
+    // Another branch summarises what both have: this context surely fits now.
+    elsewhere(&mut shell, message_id(12), manual(8));
+    let brief = shell.dispatched().remove(0);
+    assert_eq!(shell.facts("frozen").len(), 1);
+    shell
+        .feed(measured(&request, Some(1_800 * 12 / 10)))
+        .unwrap();
+    assert!(shell.facts("measured").is_empty());
+    assert_eq!(brief.calibration.as_ref(), Some(&before));
+    let again = shell.recovered().dispatched().remove(0);
+    assert_eq!(again.calibration, brief.calibration);
 }
