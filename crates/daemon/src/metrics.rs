@@ -120,6 +120,10 @@ impl Counts {
             } => {
                 self.charge(By::Agents, &reply.usage);
             }
+            Fact::CameLate {
+                late: Late::Spent(spent),
+                ..
+            } => self.charge(By::Agents, &spent.usage),
             Fact::SummariserUsed { usage, .. } => self.charge(By::Summaries, usage),
             Fact::Compacted { checkpoint, .. } => {
                 self.compactions += 1;

@@ -313,7 +313,6 @@ impl Client {
             class: failed.failure.class,
             reason: report::reason(&self.settings, &self.secrets, &failed.failure, ending).into(),
             request_id: failed.request_id,
-            used: language::Usage::NONE,
         }
     }
 }

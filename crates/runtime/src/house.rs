@@ -17,7 +17,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
 use unisono_session::budget::house::Rules;
-use unisono_session::budget::{Amount, House, Lease, Shortage, Standing, told};
+use unisono_session::budget::{Amount, House, Lease, Shortage, Standing};
 use unisono_session::{Event, State as SessionState};
 use unisono_store::{Journal, Leases};
 
@@ -216,7 +216,10 @@ impl State {
         // Who has not answered in all this time does not.
         self.holders.retain(|_, (_, known)| *known != Known::Asked);
         let (request, reply) = self.waiting.remove(at);
-        let short = self.raise(&request).err().map(|short| told(&short));
+        let short = self
+            .raise(&request)
+            .err()
+            .map(|short| short.to_string().into());
         let why = short.unwrap_or_else(|| "the daemon's budget is in use".into());
         self.refuse(&request, reply, why);
         self.serve().await;
@@ -249,7 +252,7 @@ impl State {
                     self.waiting.insert(begun.unwrap_or(0), (request, reply));
                     return;
                 }
-                Err(short) => self.refuse(&request, reply, told(&short)),
+                Err(short) => self.refuse(&request, reply, short.to_string().into()),
             }
         }
     }

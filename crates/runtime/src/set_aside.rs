@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use unisono_model::language::{Class, Error, Stage, Usage};
+use unisono_model::language::{Class, Stage};
 use unisono_session::machine::CallEnd;
 
 /// Tokens of a dialect's own words around what is counted, at most.
@@ -14,6 +14,8 @@ type Settle = Box<dyn FnOnce(CallEnd) + Send + Sync>;
 /// A call that is within its budgets. Dropped before it was told how it ended, it counts as its
 /// worst case.
 pub(crate) struct Call {
+    /// Its number among the calls of its run; none: nothing is set aside.
+    number: Option<u32>,
     /// None: nothing is set aside, or that is settled.
     settle: Option<Settle>,
     /// Set where it is the run's last because of a budget: which one.
@@ -24,6 +26,7 @@ impl Call {
     /// A call that nothing bounds.
     pub(crate) fn unbounded() -> Call {
         Call {
+            number: None,
             settle: None,
             wrap_up: None,
         }
@@ -31,13 +34,20 @@ impl Call {
 
     /// One that was set aside; `settle` is called where it ends without a recorded reply.
     pub(crate) fn set_aside(
+        number: u32,
         wrap_up: Option<Arc<str>>,
         settle: impl FnOnce(CallEnd) + Send + Sync + 'static,
     ) -> Call {
         Call {
+            number: Some(number),
             settle: Some(Box::new(settle)),
             wrap_up,
         }
+    }
+
+    /// What was set aside for it is known by that number.
+    pub(crate) fn number(&self) -> Option<u32> {
+        self.number
     }
 
     /// Why it is the last of its run, if a budget says so.
@@ -72,6 +82,7 @@ impl Drop for Call {
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
+            .field("number", &self.number)
             .field("settled", &self.settle.is_none())
             .field("wrap_up", &self.wrap_up)
             .finish()
@@ -79,14 +90,7 @@ impl fmt::Debug for Call {
 }
 
 /// What a call that failed so has to be paid for.
-pub(crate) fn paid(error: &Error) -> CallEnd {
-    match error.used {
-        Usage::NONE => unpaid(error.class),
-        used => CallEnd::Used(used),
-    }
-}
-
-const fn unpaid(class: Class) -> CallEnd {
+pub(crate) const fn paid(class: Class) -> CallEnd {
     match class {
         Class::Unauthorised
         | Class::OutOfQuota

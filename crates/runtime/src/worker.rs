@@ -137,6 +137,7 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
             (attempt.own.clone(), stay.clone()),
         ),
     );
+    let known = ctx.clone();
     if let Err(failure) = ctx.check_prefix() {
         return ended(Err(failure));
     }
@@ -158,7 +159,12 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
     };
     // What the agent left running elsewhere keeps no place.
     drop((stay.leave(), attempt.own.leave()));
-    ended(result)
+    // An agent says what its replies used.
+    let besides = known.besides();
+    ended(result.map(|answer| Answer {
+        usage: answer.usage + besides,
+        ..answer
+    }))
 }
 
 /// Done when an agent makes no progress. A program and a server say nothing while they work: only

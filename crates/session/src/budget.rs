@@ -13,6 +13,7 @@
 
 use std::fmt;
 use std::ops::{Add, Sub};
+use std::sync::Arc;
 
 use unisono_context::call::Usage;
 use unisono_context::cost::Cost;
@@ -24,7 +25,7 @@ mod tree;
 
 pub use house::{House, Lease, Standing};
 pub use left::Left;
-pub use tree::{Account, Ask, End, Reservation, Tree, Verdict, told};
+pub use tree::{Account, Ask, End, Reservation, Tree, Verdict};
 
 /// The code of everything that ends because a budget is used up.
 pub const EXCEEDED: &str = "budget_exceeded";
@@ -262,6 +263,21 @@ impl fmt::Display for Shortage {
             ),
         }
     }
+}
+
+/// As it is told where a run's answer is in part because of it.
+pub fn told(short: &Shortage) -> Arc<str> {
+    format!("{EXCEEDED}: {short}").into()
+}
+
+/// Why a model without a price cannot be asked.
+fn unknown_price(model: &str, level: Level) -> Arc<str> {
+    let level = level.name();
+    format!(
+        "the price of model {model} is not known, and the {level}'s budget caps the \
+         cost; give it a price in models.toml, or take the cap away"
+    )
+    .into()
 }
 
 #[cfg(test)]

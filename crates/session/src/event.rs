@@ -21,7 +21,7 @@ use unisono_context::{
 use crate::agent::Definition;
 use crate::budget::{Amount, Reservation, TurnCaps};
 use crate::run::calls::{CallPlace, Decision, Output, PlannedCall};
-use crate::run::{Ending, Reply, Step, Usage};
+use crate::run::{Ending, Reply, Spent, Step, Usage};
 use crate::tool::Rules;
 
 mod accepted;
@@ -361,6 +361,8 @@ pub enum Late {
         /// What the whole run used, recorded replies included.
         usage: Usage,
     },
+    /// What was paid for a request of its model that is not answered yet.
+    Spent(Spent),
 }
 
 /// What a run's agent was given.

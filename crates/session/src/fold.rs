@@ -206,7 +206,8 @@ impl State {
                 }
                 let run = self.run_mut(*run)?;
                 if let Some(why) = &reservation.wrap_up {
-                    run.wrapped_up = Some((run.steps.len(), why.clone()));
+                    let last = run.steps.iter().rposition(|step| step.is_sent());
+                    run.wrapped_up = Some((last.map_or(0, |at| at + 1), why.clone()));
                 }
                 Ok(())
             }

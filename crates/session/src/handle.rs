@@ -20,6 +20,7 @@ mod rewrite;
 mod run_ended;
 mod run_stepped;
 mod seal;
+mod spent;
 mod step_done;
 mod work;
 
@@ -98,6 +99,12 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
             call,
             end,
         } => Ok(reserve::settle(tx, run, attempt, call, &end)?),
+        Input::Spent {
+            run,
+            attempt,
+            call,
+            spent,
+        } => Ok(spent::handle(tx, run, attempt, call, spent)?),
         Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
         Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::CancelRun { run } => cancel::run(tx, run),

@@ -18,7 +18,7 @@ use crate::agent::Team;
 use crate::budget::{Ask, TurnCaps};
 use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
 use crate::run::calls::{CallPlace, Decision, Output};
-use crate::run::{Cause, Step, ToolCall, Usage};
+use crate::run::{Cause, Spent, Step, ToolCall, Usage};
 use crate::tool::Rules;
 
 /// What reaches a session.
@@ -179,6 +179,17 @@ pub enum Input {
         call: u32,
         /// How it ended.
         end: CallEnd,
+    },
+    /// Something was paid for besides replies, for a request of the run's model that goes on.
+    Spent {
+        /// Its run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// The call that was set aside for the request, if one was.
+        call: Option<u32>,
+        /// What.
+        spent: Spent,
     },
     /// An attempt of a run ended.
     RunEnded {

@@ -9,7 +9,7 @@ use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 use crate::due::{self, Effect, Key};
 use crate::event::{Event, Fact, Late};
 use crate::handle::Reach;
-use crate::run::{Reply, Step};
+use crate::run::Step;
 use crate::state::State;
 use crate::{fold, handle};
 
@@ -273,18 +273,22 @@ impl Machine {
                         attempt: *attempt,
                         late: Late::Reply(reply.clone()),
                     }),
-                    // Paid for, with nothing said.
-                    Step::Spent(usage) => Some(Fact::CameLate {
-                        run: *run,
-                        attempt: *attempt,
-                        late: Late::Reply(Reply {
-                            usage: *usage,
-                            ..Reply::default()
-                        }),
-                    }),
-                    Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => None,
+                    Step::Tools(_)
+                    | Step::Named { .. }
+                    | Step::Narrowed { .. }
+                    | Step::Spent(_) => None,
                 }
             }
+            Input::Spent {
+                run,
+                attempt,
+                spent,
+                ..
+            } if self.let_go.contains(&(*run, *attempt)) => Some(Fact::CameLate {
+                run: *run,
+                attempt: *attempt,
+                late: Late::Spent(spent.clone()),
+            }),
             Input::RunEnded { run, attempt, end } if self.let_go.remove(&(*run, *attempt)) => {
                 match end.clone() {
                     AttemptEnd::Finished {

@@ -16,7 +16,7 @@ mod retrace;
 mod round;
 pub mod tail;
 
-pub use next::{Bounds, Next, next, said, used};
+pub use next::{Bounds, Next, next, replied, said, used};
 pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
@@ -41,9 +41,18 @@ pub enum Step {
         /// What the run's own exchange may hold from now on.
         room: Tokens,
     },
-    /// Something was paid for that brought no reply: a cache was written for a request that
-    /// failed.
-    Spent(Usage),
+    /// Something was paid for besides replies.
+    Spent(Spent),
+}
+
+/// What was paid for besides a run's replies: a request of its own that wrote the provider's
+/// cache. Recorded at once, whatever becomes of the request after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// What was used.
+    pub usage: Usage,
+    /// The model whose it was, where another one stood in for the run's.
+    pub stand_in: Option<Arc<str>>,
 }
 
 impl Step {
@@ -51,8 +60,17 @@ impl Step {
     pub fn usage(&self) -> Usage {
         match self {
             Step::Model(reply) => reply.usage,
-            Step::Spent(usage) => *usage,
+            Step::Spent(spent) => spent.usage,
             Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => Usage::NONE,
+        }
+    }
+
+    /// The model that used it, where another one stood in for the run's.
+    pub fn stand_in(&self) -> Option<&Arc<str>> {
+        match self {
+            Step::Model(reply) => reply.stand_in.as_ref(),
+            Step::Spent(spent) => spent.stand_in.as_ref(),
+            Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => None,
         }
     }
 
@@ -69,6 +87,14 @@ impl Step {
         match self {
             Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => true,
             Step::Model(_) | Step::Tools(_) => false,
+        }
+    }
+
+    /// Whether a request of a model is another one because of it.
+    pub(crate) const fn is_sent(&self) -> bool {
+        match self {
+            Step::Model(_) | Step::Tools(_) | Step::Narrowed { .. } => true,
+            Step::Named { .. } | Step::Spent(_) => false,
         }
     }
 }
@@ -149,6 +175,11 @@ impl Cause {
         }
     }
 
+    /// The code and a reason, for where the reason stands without its cause: an answer in part.
+    pub fn told(self, reason: &str) -> Arc<str> {
+        format!("{}: {reason}", self.code()).into()
+    }
+
     /// Whether another attempt may end otherwise.
     pub const fn is_retryable(self) -> bool {
         !matches!(
@@ -227,7 +258,7 @@ pub struct Run {
     /// How it ended, once it has.
     pub ending: Option<Arc<Ending>>,
     /// Set where its model was asked for the last time because of a budget: after how many steps,
-    /// and why.
+    /// up to the last that its request depends on, and why.
     pub wrapped_up: Option<(usize, Arc<str>)>,
 }
 

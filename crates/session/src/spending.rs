@@ -52,7 +52,8 @@ impl State {
             let Some(cap) = cap else { continue };
             let elapsed = elapsed(since, now);
             if elapsed >= cap {
-                return Some(Verdict::Refused(budget::told(&out_of_time(level, cap))));
+                let why = out_of_time(level, cap).to_string();
+                return Some(Verdict::Refused(why.into()));
             }
             if elapsed >= cap - cap / LAST_CALL_SHARE {
                 ask.short
@@ -67,11 +68,10 @@ impl State {
             if self.may_free(short.level, run, &waits) {
                 return Some(verdict);
             }
-            let why = budget::told(&short);
             if ask.short.is_some() {
-                return Some(Verdict::Refused(why));
+                return Some(Verdict::Refused(short.to_string().into()));
             }
-            ask.short = Some(why);
+            ask.short = Some(budget::told(&short));
         }
     }
 

@@ -114,11 +114,12 @@ impl RunTrace {
         }
         let answered = self.late.iter().find_map(|(_, late)| match late {
             Late::Answer { usage, .. } => Some(*usage),
-            Late::Reply(_) => None,
+            Late::Reply(_) | Late::Spent(_) => None,
         });
         let steps = self.steps.iter().map(|(_, step)| step.usage());
         let late = self.late.iter().filter_map(|(_, late)| match late {
             Late::Reply(reply) => Some(reply.usage),
+            Late::Spent(spent) => Some(spent.usage),
             Late::Answer { .. } => None,
         });
         let replied = steps.chain(late);

@@ -69,8 +69,7 @@ impl Ledger {
                 self.runs.insert(run.id, run_of);
             }
             Fact::RunStepped { run, step } => {
-                let stand_in = step.reply().and_then(|reply| reply.stand_in.clone());
-                self.charge(*run, stand_in, step.usage());
+                self.charge(*run, step.stand_in().cloned(), step.usage());
             }
             Fact::RunEnded { run, ending } => {
                 if let Ending::Finished { usage, .. } = &**ending {
@@ -84,6 +83,7 @@ impl Ledger {
             Fact::CameLate { run, late, .. } => match late {
                 Late::Reply(reply) => self.charge(*run, reply.stand_in.clone(), reply.usage),
                 Late::Answer { usage, .. } => self.charge_rest(*run, *usage),
+                Late::Spent(spent) => self.charge(*run, spent.stand_in.clone(), spent.usage),
             },
             Fact::SummariserUsed { turn, model, usage } => {
                 self.told.insert(*turn);

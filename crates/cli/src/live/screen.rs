@@ -129,13 +129,15 @@ impl<'o> Screen<'o> {
             }
             News::StepFailed { reason, pause_ms } => {
                 self.step_done();
-                let text = match pause_ms {
+                let (word, text) = match pause_ms {
                     Some(pause) => {
-                        format!("{reason}; the next try is in {}", notice::pause(*pause))
+                        let pause = notice::pause(*pause);
+                        ("retry", format!("{reason}; the next try is in {pause}"))
                     }
-                    None => format!("a compaction step failed and is tried again: {reason}"),
+                    // Whether it is tried again, done otherwise or given up, what comes next says.
+                    None => ("failed", format!("a compaction step: {reason}")),
                 };
-                self.headline("retry", &self.paint.yellow(text));
+                self.headline(word, &self.paint.yellow(text));
             }
             News::Frozen(frozen) => self.frozen(frozen, watch),
             News::Retried { index, reason } => self.retried(*index, reason, watch),

@@ -18,7 +18,7 @@ use unisono_context::RunId;
 use unisono_runtime::Handle;
 use unisono_runtime::replay::{self, Rebuilt, Sent};
 use unisono_session::Trace;
-use unisono_session::run::Step;
+use unisono_session::run::{Spent, Step};
 use unisono_session::trace::{Moment, RunTrace};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -138,7 +138,8 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
         Step::Narrowed { room } => Done::Narrowed {
             room_tokens: room.0,
         },
-        Step::Spent(usage) => Done::Spent {
+        Step::Spent(Spent { usage, stand_in }) => Done::Spent {
+            stand_in: stand_in.as_ref().map(ToString::to_string),
             input_tokens: usage.input.0,
             output_tokens: usage.output.0,
             cost_usd: words::dollars(usage.cost),

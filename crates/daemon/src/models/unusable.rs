@@ -33,7 +33,6 @@ impl LanguageModel for Unusable {
             class: Class::Unauthorised,
             reason: self.lacks.clone(),
             request_id: None,
-            used: unisono_context::call::Usage::NONE,
         };
         Box::pin(async move { Err(error) })
     }

@@ -15,7 +15,7 @@ use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::agent::Definition;
 use unisono_session::event::{OpenedRun, Outcome, RunRole, Work};
 use unisono_session::run::calls::{CallPlace, Output, PlannedCall};
-use unisono_session::run::{Ending, Step};
+use unisono_session::run::{Ending, Spent, Step};
 use unisono_session::{Event, Fact};
 
 use super::span::{Is, Kind, Span, bare, run_span, span_id, text, turn_span, well_known};
@@ -105,7 +105,7 @@ impl Spans {
             }
             Fact::RunStepped { run, step } => match &**step {
                 Step::Model(reply) => return self.replied(session, *run, reply, event.at),
-                Step::Spent(usage) => return self.asked(session, *run, usage, event.at),
+                Step::Spent(spent) => return self.prewarmed(session, *run, spent, event.at),
                 Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => {
                     self.ready(*run, event.at);
                 }
@@ -226,6 +226,20 @@ impl Spans {
             run.chat(session, usage, at)
         });
         asked.into_iter().collect()
+    }
+
+    fn prewarmed(
+        &mut self,
+        session: SessionId,
+        run: RunId,
+        spent: &Spent,
+        at: Timestamp,
+    ) -> Vec<Span> {
+        let mut spans = self.asked(session, run, &spent.usage, at);
+        if let (Some(span), Some(model)) = (spans.first_mut(), &spent.stand_in) {
+            span.put("gen_ai.response.model", text(bare(model)));
+        }
+        spans
     }
 
     fn replied(

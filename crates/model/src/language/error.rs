@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use unisono_context::Tokens;
-use unisono_context::call::Usage;
 
 /// Why there is no reply. Never holds a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +16,6 @@ pub struct Error {
     pub reason: Arc<str>,
     /// The provider's id of the request, where it gave one.
     pub request_id: Option<Arc<str>>,
-    /// What was used all the same: a cache that was written for the request.
-    pub used: Usage,
 }
 
 /// The class of an error.

@@ -45,7 +45,6 @@ impl LanguageModel for Extractive {
                     class: Class::Internal,
                     reason: error.to_string().into(),
                     request_id: None,
-                    used: crate::language::Usage::NONE,
                 },
             })
         })

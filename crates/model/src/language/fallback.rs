@@ -10,7 +10,7 @@ use bytes::Bytes;
 use unisono_context::{Cost, Digest, Tokens};
 
 use super::recent::Recent;
-use super::{Class, Completion, Counting, Error, LanguageModel, Request, Usage};
+use super::{Class, Completion, Counting, Error, LanguageModel, Request};
 use crate::prompt::{Prefix, Shared};
 
 /// Prefixes of stand-ins that are remembered.
@@ -58,13 +58,13 @@ impl Fallback {
             }
             let request = Request {
                 prefix: self.prefix(at, model.as_ref(), &request),
+                listener: request.listener.clone().of_stand_in(name.clone()),
                 ..request.clone()
             };
             match model.complete(request).await {
                 Ok(mut reply) => {
                     // A chain within the chain has said who it was.
                     reply.stand_in.get_or_insert_with(|| name.clone());
-                    reply.usage = reply.usage + used(&failed);
                     return Ok(reply);
                 }
                 Err(error) => {
@@ -147,12 +147,6 @@ const fn is_passed_on(class: Class) -> bool {
     }
 }
 
-/// What those used that failed.
-fn used(failed: &[Error]) -> Usage {
-    let used = failed.iter().map(|error| error.used);
-    used.fold(Usage::NONE, |sum, usage| sum + usage)
-}
-
 /// One error for all that failed, in the order they were asked. Its class is that of the first
 /// that may pass by itself, else of the last.
 fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
@@ -172,7 +166,6 @@ fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
         )
         .into(),
         request_id: leading.and_then(|error| error.request_id.clone()),
-        used: used(&failed),
     }
 }
 

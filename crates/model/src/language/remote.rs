@@ -104,10 +104,10 @@ impl<T: Transport> Remote<T> {
     async fn ask(&self, request: Request) -> Result<Reply, Error> {
         let outgoing = self.prepare(&request).await;
         let mut lead = self.warmth.enter(&outgoing.key, &outgoing.asking).await;
-        let mut before = Usage::NONE;
         if lead.is_some() && request.cache_warm == CacheWarm::Prewarm {
             match self.prewarm(&outgoing).await {
-                Ok(used) => before = used,
+                // Told at once: the request after it may fail, or be given up.
+                Ok(used) => request.listener.paid(used, None),
                 // Nobody waits for what did not work.
                 Err(error) => {
                     tracing::debug!(%error, "the cache was not prewarmed");
@@ -117,16 +117,7 @@ impl<T: Transport> Remote<T> {
         }
         let reply = self.send(&outgoing).await;
         drop(lead);
-        match reply {
-            Ok(mut reply) => {
-                reply.usage = reply.usage + before;
-                Ok(reply)
-            }
-            Err(mut error) => {
-                error.used = error.used + before;
-                Err(error)
-            }
-        }
+        reply
     }
 
     /// What is known of a request before it is sent.

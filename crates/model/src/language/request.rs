@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use unisono_context::call::{CacheWarm, Choice, Lent, Reply, ToolResult};
+use unisono_context::call::{CacheWarm, Choice, Lent, Reply, ToolResult, Usage};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Snapshot, Tokens};
 
@@ -88,29 +88,32 @@ pub enum Exchange {
     Results(Vec<ToolResult>),
 }
 
-/// Who is told of a reply while it comes in. Told in order, on the task that reads the reply: it
-/// must not block. After a failed attempt the text begins anew.
+/// Who is told of a reply while it comes in, and of what was paid for before it. Told in order, on
+/// the task that reads the reply: it must not block. After a failed attempt the text begins anew.
 #[derive(Clone, Default)]
 pub struct Listener {
     on_text: Option<Arc<OnText>>,
     on_sign: Option<Arc<OnSign>>,
+    on_paid: Option<Arc<OnPaid>>,
 }
 
 type OnText = dyn Fn(&str) + Send + Sync;
 type OnSign = dyn Fn() + Send + Sync;
+type OnPaid = dyn Fn(Usage, Option<Arc<str>>) + Send + Sync;
 
 impl Listener {
     /// Nobody.
     pub const NONE: Listener = Listener {
         on_text: None,
         on_sign: None,
+        on_paid: None,
     };
 
     /// A listener that is called with each piece of text.
     pub fn new(on_text: impl Fn(&str) + Send + Sync + 'static) -> Listener {
         Listener {
             on_text: Some(Arc::new(on_text)),
-            on_sign: None,
+            ..Listener::NONE
         }
     }
 
@@ -120,6 +123,38 @@ impl Listener {
         Listener {
             on_sign: Some(Arc::new(on_sign)),
             ..self
+        }
+    }
+
+    /// Has another function called with what is paid for besides the reply, as soon as that is
+    /// known, and the model whose it was where that stands in for the one that was asked.
+    #[must_use]
+    pub fn with_paid(
+        self,
+        on_paid: impl Fn(Usage, Option<Arc<str>>) + Send + Sync + 'static,
+    ) -> Listener {
+        Listener {
+            on_paid: Some(Arc::new(on_paid)),
+            ..self
+        }
+    }
+
+    /// The same for a model that stands in: what is paid for is its own.
+    #[must_use]
+    pub(super) fn of_stand_in(self, name: Arc<str>) -> Listener {
+        match self.on_paid.clone() {
+            Some(on_paid) => self.with_paid(move |usage, stand_in| {
+                // A chain within the chain has said who it was.
+                on_paid(usage, stand_in.or_else(|| Some(name.clone())));
+            }),
+            None => self,
+        }
+    }
+
+    /// Tells what was paid for besides the reply, whatever becomes of that.
+    pub fn paid(&self, usage: Usage, stand_in: Option<Arc<str>>) {
+        if let Some(on_paid) = &self.on_paid {
+            on_paid(usage, stand_in);
         }
     }
 

@@ -14,8 +14,8 @@ pub enum Act {
     Fail(Arc<str>),
     /// Fails with an error of that class.
     FailAs(Class),
-    /// Fails for now, after that was used.
-    Waste(Usage),
+    /// Says that so much was paid for before, by a stand-in where one is named, and goes on so.
+    Prepaid(Usage, Option<Arc<str>>, Box<Act>),
     /// Panics with that message.
     Panic(Arc<str>),
     /// Never answers.
@@ -80,17 +80,18 @@ impl Scripted {
 
 impl LanguageModel for Scripted {
     fn complete(&self, request: Request) -> Completion<'_> {
-        let act = (self.script)(&request);
+        let mut act = (self.script)(&request);
+        while let Act::Prepaid(usage, stand_in, then) = act {
+            request.listener.paid(usage, stand_in);
+            act = *then;
+        }
         lock(&self.requests).push(request);
         Box::pin(async move {
             match act {
                 Act::Reply(reply) => Ok(reply),
                 Act::Fail(reason) => Err(failed(Class::Internal, reason)),
-                Act::FailAs(class) => Err(failed(class, class.code().into())),
-                Act::Waste(used) => Err(Error {
-                    used,
-                    ..failed(Class::Transport, "it broke".into())
-                }),
+                Act::FailAs(class) => Err(failed(class, class.code().replace('_', " ").into())),
+                Act::Prepaid(..) => Err(failed(Class::Internal, "told before".into())),
                 // As `panic!` does, but without a report in the test's output.
                 Act::Panic(message) => std::panic::resume_unwind(Box::new(message.to_string())),
                 Act::Hang => std::future::pending().await,
@@ -111,7 +112,6 @@ fn failed(class: Class, reason: Arc<str>) -> Error {
         class,
         reason,
         request_id: None,
-        used: Usage::NONE,
     }
 }
 

@@ -358,3 +358,37 @@ async fn a_connection_whose_answer_ends_after_its_reply_is_used_again() {
         );
     }
 }
+
+/// A proxy that repeats a piece of a stream: the reply is what it was, or has that piece twice. No
+/// call comes of it that the model did not make, but where calls have nothing to be told apart by.
+#[tokio::test]
+async fn an_event_that_comes_twice_is_no_second_call() {
+    let said = Answer::pieces(["I look ", "for it."]);
+    let answer = said
+        .and_call("search", r#"{"q":"x"}"#)
+        .and_call("read", r#"{"n":2}"#);
+    for (dialect, fake) in DIALECTS {
+        let events = unisono_fake_provider::render_events(fake, &answer).len();
+        for event in 0..events {
+            let act = Act::answer(answer.clone()).double(event);
+            let provider = FakeProvider::play(Script::always(act)).await;
+            let reply = reply(&client(dialect, &provider.url())).await.unwrap();
+            let case = format!("{dialect:?}, event {event}: {reply:?}");
+            assert!(reply.text.len() <= 2 * "I look for it.".len() + 2, "{case}");
+            let mut names: Vec<&str> = reply.calls.iter().map(|call| &*call.name).collect();
+            if dialect == Dialect::Gemini {
+                names.dedup();
+            }
+            assert_eq!(names, ["search", "read"], "{case}");
+            // Arguments that came twice are no JSON, which the model is told.
+            let known = [r#"{"q":"x"}"#, r#"{"n":2}"#];
+            let sound = |arguments: &str| known.contains(&arguments);
+            let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
+            let arguments = reply.calls.iter().map(|call| &*call.arguments);
+            assert!(
+                arguments.into_iter().all(|a| sound(a) || !json(a)),
+                "{case}"
+            );
+        }
+    }
+}

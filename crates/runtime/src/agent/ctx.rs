@@ -16,8 +16,9 @@ use unisono_search::Recalled;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Cause, Step, ToolCall, ToolResult, Usage};
+use unisono_session::run::{Cause, Spent, Step, ToolCall, ToolResult};
 
+use super::spending::Besides;
 use super::waiting::Waiting;
 use super::{Failure, failure, request};
 use crate::limit::Pause;
@@ -48,6 +49,7 @@ struct Inner {
     calls: AtomicU32,
     /// Rounds of tasks that its author's code has given to others in this attempt.
     rounds: AtomicU32,
+    besides: Besides,
     /// Names of the steps this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
@@ -71,6 +73,7 @@ impl Ctx {
         let calls = AtomicU32::new(super::llm::replies(&brief.steps));
         let inner = Inner {
             calls,
+            besides: Besides::of(&brief.steps),
             unanswered: Mutex::default(),
             brief,
             prefix,
@@ -190,11 +193,6 @@ impl Ctx {
     /// The model is not known or fails, or the prompt is not the one that was recorded.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
         let asked = self.ask(self.request(task.into())).await?;
-        if let Err(error) = &asked
-            && error.used != Usage::NONE
-        {
-            self.record(Step::Spent(error.used)).await?;
-        }
         let Asked { reply, call } = asked.map_err(|error| failure::failed(&error))?;
         call.ended(CallEnd::Used(reply.usage));
         Ok(reply)
@@ -246,6 +244,10 @@ impl Ctx {
         if let Some(why) = call.wrap_up() {
             request.wrap_up = Some(why.clone());
         }
+        let (ctx, number) = (self.clone(), call.number());
+        request.listener = request.listener.with_paid(move |usage, stand_in| {
+            ctx.paid(number, Spent { usage, stand_in });
+        });
         self.progress(format!("asking {}", self.definition().model));
         // Until the reply begins, the model's own limits bound the wait for it.
         let waiting = self.inner.waiting.lease.pause();
@@ -255,7 +257,7 @@ impl Ctx {
         match replied {
             Ok(reply) => Ok(Ok(Asked { reply, call })),
             Err(error) => {
-                call.ended(set_aside::paid(&error));
+                call.ended(set_aside::paid(error.class));
                 Ok(Err(error))
             }
         }
@@ -272,6 +274,10 @@ impl Ctx {
 
     pub(super) fn line(&self) -> &Line {
         &self.inner.line
+    }
+
+    pub(super) fn paid_besides(&self) -> &Besides {
+        &self.inner.besides
     }
 
     /// Waits for others without using up its time or its place.

@@ -23,7 +23,7 @@ use unisono_session::brief::Brief;
 use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Step, ToolResult};
+use unisono_session::run::{Spent, Step, ToolResult};
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
 
@@ -63,6 +63,7 @@ struct Record {
     budget: Mutex<VecDeque<Result<Option<Arc<str>>, Failure>>>,
     asked: Mutex<Vec<Ask>>,
     settled: Mutex<Vec<(u32, CallEnd)>>,
+    spent: Mutex<Vec<Option<u32>>>,
 }
 
 impl Session {
@@ -99,6 +100,11 @@ impl Session {
     pub(crate) fn calls(&self) -> (Vec<Ask>, Vec<(u32, CallEnd)>) {
         let asked = self.0.asked.lock().unwrap().clone();
         (asked, self.0.settled.lock().unwrap().clone())
+    }
+
+    /// The calls for which something was paid besides their replies.
+    pub(crate) fn prepaid(&self) -> Vec<Option<u32>> {
+        self.0.spent.lock().unwrap().clone()
     }
 
     /// From now on no step is journaled.
@@ -151,6 +157,12 @@ impl Exchange for Session {
 
     fn settle(&self, _: RunId, _: u32, call: u32, end: CallEnd) {
         self.0.settled.lock().unwrap().push((call, end));
+    }
+
+    fn spent(&self, _: RunId, _: u32, call: Option<u32>, spent: Spent) {
+        self.0.spent.lock().unwrap().push(call);
+        let step = Arc::new(Step::Spent(spent));
+        self.0.steps.lock().unwrap().push(step);
     }
 
     /// A token a byte.

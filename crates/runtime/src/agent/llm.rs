@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use unisono_model::language::{self, Class, Request};
 use unisono_session::run::tail::Masked;
-use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, Usage, used};
+use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, Usage, replied};
 
 pub(crate) mod scales;
 
@@ -34,7 +34,7 @@ impl Agent for LlmAgent {
             scales.weigh(&steps, &ctx).await?;
             let step = match run::next(&steps, scales.weights(), scales.bounds(max_turns)) {
                 Next::Done { text, partial } => {
-                    let usage = used(&steps);
+                    let usage = replied(&steps);
                     return Ok(Answer {
                         text,
                         partial,
@@ -64,7 +64,7 @@ impl Agent for LlmAgent {
                                 return Ok(Answer {
                                     text: reply.text,
                                     calls,
-                                    usage: used(&steps) + reply.usage,
+                                    usage: replied(&steps) + reply.usage,
                                     ..Answer::default()
                                 });
                             }
@@ -74,9 +74,6 @@ impl Agent for LlmAgent {
                             }
                         }
                         Err(error) => {
-                            if error.used != Usage::NONE {
-                                take(&mut steps, Step::Spent(error.used), &ctx).await?;
-                            }
                             let Class::Overflow { limit } = error.class else {
                                 return Err(failed(&error));
                             };
@@ -90,7 +87,7 @@ impl Agent for LlmAgent {
                         }
                     };
                     if reply.calls.is_empty() || reply.stop == Stop::Refused {
-                        return answer(reply, used(&steps), &ctx);
+                        return answer(reply, replied(&steps), &ctx);
                     }
                     Step::Model(reply)
                 }
@@ -122,7 +119,7 @@ fn last_words(
         Some(said) if blank => said,
         _ => reply.text.clone(),
     };
-    let said = answer(Reply { text, ..reply }, used(steps), ctx)?;
+    let said = answer(Reply { text, ..reply }, replied(steps), ctx)?;
     Ok(Answer {
         partial: Some(budget),
         ..said
@@ -137,8 +134,8 @@ fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failur
     };
     Ok(Answer {
         text,
-        partial: Some(failure.reason),
-        usage: used(steps),
+        partial: Some(failure.cause.told(&failure.reason)),
+        usage: replied(steps),
         ..Answer::default()
     })
 }
@@ -162,15 +159,12 @@ struct Narrowed {
 /// said by then is the answer, if anything was.
 fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<Answer, Failure> {
     let limits = ctx.definition().limits;
-    let reason = format!(
-        "context_overflow: {error}; its window was taken for {} tokens",
-        limits.window
-    );
+    let reason = format!("{error}; its window was taken for {} tokens", limits.window);
     match run::said(steps) {
         Some(text) => Ok(Answer {
             text,
-            partial: Some(reason.into()),
-            usage: used(steps),
+            partial: Some(Cause::Overflow.told(&reason)),
+            usage: replied(steps),
             ..Answer::default()
         }),
         None => Err(Failure::new(Cause::Overflow, reason)),

@@ -1,11 +1,12 @@
 //! What a model call of a run may take, set aside before it is made.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use unisono_context::{Cost, Tokens};
 use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
 use unisono_session::budget::Ask;
-use unisono_session::run::{Step, tail};
+use unisono_session::run::{Spent, Step, Usage, tail};
 
 use super::llm::scales;
 use super::{Ctx, Failure};
@@ -16,7 +17,44 @@ const RESULTS: u64 = 4_096;
 /// A call that waits longer than this for others lends its place meanwhile.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// What a run has paid for besides replies, in this attempt and those before it.
+#[derive(Debug)]
+pub(super) struct Besides(Mutex<Usage>);
+
+impl Besides {
+    /// By the steps that are recorded.
+    pub(super) fn of(steps: &[Arc<Step>]) -> Besides {
+        let spent = steps.iter().map(|step| match &**step {
+            Step::Spent(spent) => spent.usage,
+            _ => Usage::NONE,
+        });
+        Besides(Mutex::new(
+            spent.fold(Usage::NONE, |sum, usage| sum + usage),
+        ))
+    }
+
+    fn sum(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Ctx {
+    /// Something was paid for besides replies: recorded without waiting for it, so that it is known
+    /// whatever becomes of the request.
+    pub(super) fn paid(&self, call: Option<u32>, spent: Spent) {
+        {
+            let mut sum = self.paid_besides().sum();
+            *sum = *sum + spent.usage;
+        }
+        let (run, attempt) = (self.run(), self.attempt());
+        self.line().spent(run, attempt, call, spent);
+    }
+
+    /// What the run has paid for besides replies: its agent says only what those used.
+    pub(crate) fn besides(&self) -> Usage {
+        *self.paid_besides().sum()
+    }
+
     /// Sets aside what a request may take, where the run has budgets; waits for other calls where
     /// it does not fit beside them.
     ///
@@ -44,7 +82,7 @@ impl Ctx {
         };
         let (wrap_up, line) = (granted?, self.line().clone());
         let settle = move |end| line.settle(run, attempt, number, end);
-        Ok(Call::set_aside(wrap_up, settle))
+        Ok(Call::set_aside(number, wrap_up, settle))
     }
 
     async fn worst_case(&self, request: &Request, model: &dyn LanguageModel, call: u32) -> Ask {
@@ -67,7 +105,7 @@ impl Ctx {
             model: self.definition().model.clone(),
             tokens,
             cost,
-            last: request.wrap_up.is_none().then(|| worst(after, 1)),
+            last: request.wrap_up.is_none().then(|| worst(after, calls)),
             short: None,
         }
     }

@@ -211,7 +211,7 @@ async fn complete(
             Ok(reply)
         }
         Some(Ok(Err(error))) => {
-            set_aside.ended(set_aside::paid(&error));
+            set_aside.ended(set_aside::paid(error.class));
             Err(error.to_string().into())
         }
         Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use unisono_context::Tokens;
 use unisono_model::language::{LanguageModel, Request};
 use unisono_session::budget::Ask;
+use unisono_session::run::Cause;
 
 use super::carry_out::count;
 use super::chain::Summariser;
@@ -44,9 +45,12 @@ impl Work {
         let (reply, granted) = oneshot::channel();
         (self.listener.0)(Told::Asks { ask, reply });
         let granted = granted.await.map_err(|_| "the session is gone")?;
-        let wrap_up = granted.map_err(|failure| failure.reason)?;
+        let wrap_up = granted.map_err(|failure| match failure.cause {
+            Cause::Budget => failure.cause.told(&failure.reason),
+            _ => failure.reason,
+        })?;
         let listener = self.listener.clone();
         let settle = move |end| (listener.0)(Told::CallEnded { call, end });
-        Ok(Call::set_aside(wrap_up, settle))
+        Ok(Call::set_aside(call, wrap_up, settle))
     }
 }

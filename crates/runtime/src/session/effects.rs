@@ -15,7 +15,7 @@ use unisono_session::budget::Ask;
 use unisono_session::due::{CountRequest, RenderRequest};
 use unisono_session::machine::{AttemptEnd, CallEnd, Counted, DelegateCall, NewCall};
 use unisono_session::measure::MeasureRequest;
-use unisono_session::run::{Cause, Step, ToolResult};
+use unisono_session::run::{Cause, Spent, Step, ToolResult};
 use unisono_session::state::Acts;
 use unisono_session::{Effect, Fact, Input, State as SessionState};
 use unisono_store::Journal;
@@ -378,6 +378,16 @@ impl Exchange for SessionLine {
             end,
         };
         feed(&self.session, ended);
+    }
+
+    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent) {
+        let paid = Input::Spent {
+            run,
+            attempt,
+            call,
+            spent,
+        };
+        feed(&self.session, paid);
     }
 
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {

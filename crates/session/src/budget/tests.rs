@@ -76,7 +76,7 @@ fn reserve(tree: &mut Tree, of: u128, ask: &Ask) -> String {
         match tree.afford(run(of), &ask) {
             Verdict::Waits(short) if tree.turn(TURN).unwrap().open == Amount::ZERO => {
                 if ask.short.replace(told(&short)).is_some() {
-                    break Verdict::Refused(told(&short));
+                    break Verdict::Refused(short.to_string().into());
                 }
             }
             verdict => break verdict,
@@ -121,7 +121,7 @@ fn a_call_is_granted_waits_or_is_the_last() {
     tree.end(run(1), End::Finished(&used(50)));
     assert_eq!(
         reserve(&mut tree, 3, &ask(1, 10, Some(10))),
-        "budget_exceeded: the turn's budget of 100 tokens has 0 left, and the next call may take 10"
+        "the turn's budget of 100 tokens has 0 left, and the next call may take 10"
     );
     assert_eq!(
         reserve(&mut tree, 2, &ask(2, 20, Some(10))),
@@ -148,7 +148,7 @@ fn every_level_counts_and_the_tightest_is_named() {
     let told = reserve(&mut tree, 1, &ask(1, 101, None));
     assert_eq!(
         told,
-        "budget_exceeded: the run's budget of 100 tokens has 100 left, and the next call may \
+        "the run's budget of 100 tokens has 100 left, and the next call may \
          take 101"
     );
     assert_eq!(reserve(&mut tree, 1, &ask(1, 100, None)), "granted");
@@ -165,7 +165,7 @@ fn every_level_counts_and_the_tightest_is_named() {
     tree.open(next, run(9), agent());
     assert_eq!(
         reserve(&mut tree, 9, &ask(1, 61, None)),
-        "budget_exceeded: the session's budget of 150 tokens has 60 left, and the next call may \
+        "the session's budget of 150 tokens has 60 left, and the next call may \
          take 61"
     );
 }
@@ -179,7 +179,7 @@ fn a_cap_of_the_cost_refuses_a_model_without_a_price() {
     let mut capped = tree(of_turn(dollars(1_000)), 1);
     assert_eq!(
         reserve(&mut capped, 1, &unpriced),
-        "budget_exceeded: the price of model fake/model is not known, and the turn's budget caps \
+        "the price of model fake/model is not known, and the turn's budget caps \
          the cost; give it a price in models.toml, or take the cap away"
     );
     let mut by_tokens = tree(of_turn(tokens(1_000)), 1);

@@ -7,7 +7,7 @@ use unisono_context::call::Usage;
 use unisono_context::cost::Cost;
 use unisono_context::{Digest, RunId, Tokens, TurnId};
 
-use super::{Amount, Caps, EXCEEDED, Level, Shortage, TurnCaps};
+use super::{Amount, Caps, Level, Shortage, TurnCaps, told, unknown_price};
 use crate::ids;
 
 /// What one level has in use.
@@ -175,7 +175,7 @@ impl Tree {
     /// ([`Ask::short`]), it is the last one, for which a run that has begun has kept enough.
     pub fn afford(&self, run: RunId, ask: &Ask) -> Verdict {
         let Some(known) = self.runs.get(&run) else {
-            return Verdict::Refused(format!("{EXCEEDED}: the run is not open").into());
+            return Verdict::Refused("the run is not open".into());
         };
         let unpriced = ask.cost.is_none() || matches!(ask.last, Some((_, None)));
         if let Some(level) = self.capped_cost(run).filter(|_| unpriced) {
@@ -207,7 +207,7 @@ impl Tree {
         match self.fits(run, own, amount) {
             Fit::Fits => granted(Amount::ZERO, ask.last.is_some().then_some(short)),
             Fit::Later(short) => Verdict::Waits(short),
-            Fit::Never(short) => Verdict::Refused(told(&short)),
+            Fit::Never(short) => Verdict::Refused(short.to_string().into()),
         }
     }
 
@@ -339,6 +339,22 @@ impl Tree {
         }
         let (turn, refund) = (lost.turn, lost.charged);
         lost.charged = Amount::ZERO;
+        lost.told = lost.told + used;
+        self.above(turn, |account| {
+            account.spent = account.spent + used - refund
+        });
+    }
+
+    /// A part of what a call of a run used that was cancelled meanwhile: what is left of its worst
+    /// case stays charged.
+    pub fn late_in_part(&mut self, run: RunId, usage: &Usage) {
+        let Some(lost) = self.lost.get_mut(&run) else {
+            return;
+        };
+        let used = Amount::of(usage);
+        let rest = lost.charged - used;
+        let (turn, refund) = (lost.turn, lost.charged - rest);
+        lost.charged = rest;
         lost.told = lost.told + used;
         self.above(turn, |account| {
             account.spent = account.spent + used - refund
@@ -479,19 +495,4 @@ fn priced(tokens: Tokens, cost: Option<Cost>) -> Amount {
         tokens,
         cost: cost.unwrap_or(Cost::ZERO),
     }
-}
-
-/// As a run is told.
-pub fn told(short: &Shortage) -> Arc<str> {
-    format!("{EXCEEDED}: {short}").into()
-}
-
-/// Why a model without a price cannot be asked.
-fn unknown_price(model: &str, level: Level) -> Arc<str> {
-    let level = level.name();
-    format!(
-        "{EXCEEDED}: the price of model {model} is not known, and the {level}'s budget caps the \
-         cost; give it a price in models.toml, or take the cap away"
-    )
-    .into()
 }

@@ -11,7 +11,7 @@ use unisono_context::{RunId, TurnId};
 use super::{AcceptedTurn, Fact, Late, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
 use crate::run::calls::CallPlace;
-use crate::run::{Ending, Step};
+use crate::run::{Ending, Spent, Step};
 
 /// The last eight hex digits of an id: its first ones are the time, which its siblings share.
 struct Short(u128);
@@ -186,6 +186,7 @@ impl Display for Fact {
                 let what = match late {
                     Late::Reply(_) => "a reply",
                     Late::Answer { .. } => "an answer",
+                    Late::Spent(_) => "what the provider's cache cost",
                 };
                 write!(f, "{}: {what} of attempt {attempt}", run(*id))
             }
@@ -412,7 +413,10 @@ fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
         Step::Tools(results) => write!(f, "{} tool results", results.len()),
         Step::Named { name, .. } => write!(f, "step {name}"),
         Step::Narrowed { room } => write!(f, "room for {room} tokens"),
-        Step::Spent(usage) => write!(f, "{} tokens without a reply", usage.input + usage.output),
+        Step::Spent(Spent { usage, .. }) => {
+            let tokens = usage.input + usage.output;
+            write!(f, "{tokens} tokens to write the provider's cache")
+        }
     }
 }
 

@@ -33,6 +33,7 @@ impl State {
             Fact::CameLate { run, late, .. } => match late {
                 Late::Reply(reply) => self.budget.late(*run, &reply.usage, false),
                 Late::Answer { usage, .. } => self.budget.late(*run, usage, true),
+                Late::Spent(spent) => self.budget.late_in_part(*run, &spent.usage),
             },
             Fact::SummariserUsed { turn, usage, .. } => self.budget.summarised(*turn, usage),
             Fact::TurnEnded { turn, .. } => {

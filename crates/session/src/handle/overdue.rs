@@ -44,18 +44,17 @@ fn end_run(tx: &mut Tx<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Err
     let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
     let (said, usage) = (said(&run.steps), used(&run.steps));
     reserve::settle_calls(tx, id)?;
-    let reason = told(short);
     let ending = match said {
         Some(text) => Ending::Finished {
             text,
             calls: Vec::new(),
-            partial: Some(reason),
+            partial: Some(told(short)),
             usage,
             duration_ms,
         },
         None => Ending::Failed {
             cause: Cause::Budget,
-            reason,
+            reason: short.to_string().into(),
             duration_ms,
         },
     };

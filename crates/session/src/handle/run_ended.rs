@@ -67,7 +67,7 @@ pub(super) fn handle(
             })
         }
         AttemptEnd::Failed { cause, reason, .. } => {
-            let told = format!("agent {} failed: {reason}", run.agent);
+            let told = format!("agent {} failed: {}", run.agent, cause.told(&reason));
             let ending = Ending::Failed {
                 cause,
                 reason,

@@ -83,9 +83,9 @@ fn outcome(tx: &Tx<'_>, turn: &Turn) -> Option<Outcome> {
     let run = tx.state.runs.get(&turn.run(RunRole::Lead)?)?;
     Some(match run.ending.as_deref()? {
         Ending::Finished { .. } => Outcome::Answered,
-        Ending::Failed { reason, .. } => Outcome::Failed {
+        Ending::Failed { cause, reason, .. } => Outcome::Failed {
             code: "lead_failed".into(),
-            reason: format!("agent {} failed: {reason}", run.agent).into(),
+            reason: format!("agent {} failed: {}", run.agent, cause.told(reason)).into(),
         },
         Ending::Cancelled => Outcome::Cancelled,
     })

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 
 use super::tail::{Call, Masked, Room, Weight, tail};
-use super::{Reply, Step, ToolCall, Usage};
+use super::{Cause, Reply, Step, ToolCall, Usage};
 
 /// What a model-driven run does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,13 +116,11 @@ fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next 
     let decided = tail(weights, bounds.room);
     if let Call::Overflow { needed } = decided.call {
         let room = bounds.room.tokens;
-        let reason = format!(
-            "context_overflow: its exchange needs {needed} tokens, there is room for {room}"
-        );
+        let reason = format!("its exchange needs {needed} tokens, there is room for {room}");
         return match said(steps) {
             Some(text) => Next::Done {
                 text,
-                partial: Some(reason.into()),
+                partial: Some(Cause::Overflow.told(&reason)),
             },
             None => Next::Overflow {
                 reason: reason.into(),
@@ -154,6 +152,12 @@ pub fn used(steps: &[Arc<Step>]) -> Usage {
     each.fold(Usage::NONE, |sum, usage| sum + usage)
 }
 
+/// The part of it that their replies used: all but what was paid for besides.
+pub fn replied(steps: &[Arc<Step>]) -> Usage {
+    let each = replies(steps).map(|reply| reply.usage);
+    each.fold(Usage::NONE, |sum, usage| sum + usage)
+}
+
 /// The last that the model said, if it has said anything.
 pub fn said(steps: &[Arc<Step>]) -> Option<Arc<str>> {
     let mut texts = replies(steps).rev().map(|reply| &reply.text);
@@ -165,6 +169,7 @@ mod tests {
     //! Which move follows from which steps.
 
     use super::*;
+    use crate::run::Spent;
 
     fn model(calls: usize, text: &str) -> Arc<Step> {
         let call = |n: usize| ToolCall {
@@ -257,7 +262,10 @@ mod tests {
         };
         let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
         let narrowed = |room| Arc::new(Step::Narrowed { room: Tokens(room) });
-        let spent = Arc::new(Step::Spent(crate::run::Usage::NONE));
+        let spent = Arc::new(Step::Spent(Spent {
+            usage: Usage::NONE,
+            stand_in: None,
+        }));
         let mut steps = vec![model(1, "a"), tools(), model(1, "b"), tools()];
         let mut weights = vec![Weight::Nothing, results(500), Weight::Nothing, results(400)];
         assert_eq!(shown(&next(&steps, &weights, bounds)), "model, 0 out");
@@ -288,9 +296,8 @@ mod tests {
         };
         let wrap_up = "model, 0 out: there is no room left for what tools would answer";
         let stopped = "stopped: there was no room left for what the tools it called would answer";
-        let overflow = |needed| {
-            format!("context_overflow: its exchange needs {needed} tokens, there is room for 1000")
-        };
+        let overflow =
+            |needed| format!("its exchange needs {needed} tokens, there is room for 1000");
         let table = [
             (
                 said(&["a"]),
@@ -320,7 +327,7 @@ mod tests {
             (
                 said(&["a"]),
                 vec![reply(10), results(1_000)],
-                format!("done a ({})", overflow(1_010)),
+                format!("done a (context_overflow: {})", overflow(1_010)),
             ),
             (
                 said(&[" "]),

@@ -7,7 +7,7 @@ use unisono_session::brief::Brief;
 use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
-use unisono_session::run::{Cause, Reply, Step, ToolCall, ToolResult, Usage};
+use unisono_session::run::{Cause, Reply, Spent, Step, ToolCall, ToolResult, Usage};
 
 use crate::rng::Rng;
 use crate::scenario::{TOOLS, agents};
@@ -66,7 +66,12 @@ pub struct Agent {
     granted: bool,
     /// What its calls used so far.
     used: u64,
+    /// Its next call writes the provider's cache first.
+    warms: bool,
 }
+
+/// What writing the provider's cache takes.
+const WARMING: u64 = 30;
 
 /// The most tokens of one call.
 pub const WORST: u64 = 200;
@@ -93,15 +98,19 @@ impl Agent {
         };
         let tools = brief.tools.iter().any(|tool| &*tool.name == TOOLS[0]);
         let calling = usize::from(tools) * (brief.run.as_u128() / 11 % 3) as usize;
-        let left = (named + (rounds + calling) * 2).saturating_sub(brief.steps.len());
+        let taken = brief.steps.iter();
+        let step = taken
+            .filter(|step| !matches!(***step, Step::Spent(_)))
+            .count();
+        let left = (named + (rounds + calling) * 2).saturating_sub(step);
         let early = !matches!(temper, Temper::Finish) && rng.percent(50);
         Agent {
-            step: brief.steps.len(),
+            step,
             named,
             rounds,
             calling,
             asked: false,
-            stops_at: early.then(|| brief.steps.len() + rng.below(left + 1)),
+            stops_at: early.then(|| step + rng.below(left + 1)),
             ends: match temper {
                 Temper::FinishTwice => 2,
                 _ => 1,
@@ -109,6 +118,7 @@ impl Agent {
             bounded,
             granted: false,
             used: brief.steps.iter().map(|step| used(step)).sum(),
+            warms: (brief.run.as_u128() / 7).is_multiple_of(4),
             brief,
             temper,
         }
@@ -129,15 +139,20 @@ impl Agent {
         self.temper = Temper::Fail(Cause::Budget);
     }
 
+    fn number(&self) -> usize {
+        self.step.saturating_sub(self.named) / 2 + 1
+    }
+
     fn ask(&self) -> Move {
-        let call = self.step.saturating_sub(self.named) / 2 + 1;
+        let call = self.number();
         let cost = |tokens| Some(Cost::from_micro_dollars(tokens));
+        let worst = if self.warms { WORST + WARMING } else { WORST };
         Move::Ask(Ask {
             call: call as u32,
             model: "fake/model".into(),
-            tokens: Tokens(WORST),
-            cost: cost(WORST),
-            last: (call <= self.rounds).then_some((Tokens(WORST), cost(WORST))),
+            tokens: Tokens(worst),
+            cost: cost(worst),
+            last: (call <= self.rounds).then_some((Tokens(worst), cost(worst))),
             short: None,
         })
     }
@@ -200,6 +215,8 @@ impl Agent {
             return Move::Await(run, round as u32 + 1, self.kind(round));
         } else if self.bounded && !self.granted {
             return self.ask();
+        } else if self.warms {
+            return self.warm();
         } else {
             self.asked = false;
             self.granted = false;
@@ -220,6 +237,21 @@ impl Agent {
             attempt: self.brief.attempt,
             step: Step::Tools(results).into(),
         }
+    }
+
+    /// Each attempt writes the cache before its first call.
+    fn warm(&mut self) -> Move {
+        self.warms = false;
+        self.used += WARMING;
+        Move::Tell(Input::Spent {
+            run: self.brief.run,
+            attempt: self.brief.attempt,
+            call: self.bounded.then_some(self.number() as u32),
+            spent: Spent {
+                usage: used_tokens(WARMING),
+                stand_in: None,
+            },
+        })
     }
 
     fn end(&mut self) -> Move {

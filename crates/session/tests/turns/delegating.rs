@@ -290,7 +290,10 @@ fn a_child_that_fails_ends_the_turn_only_where_it_is_to() {
             };
             assert_eq!(
                 (&**code, &**reason),
-                ("delegate_failed", "agent facts failed: it went wrong")
+                (
+                    "delegate_failed",
+                    "agent facts failed: exit_failure: it went wrong"
+                )
             );
             let mut cancelled = shell.cancelled();
             cancelled.sort();

@@ -42,6 +42,10 @@ pub(crate) enum Late {
         partial: Option<Arc<str>>,
         usage: Usage,
     },
+    Spent {
+        usage: Usage,
+        stand_in: Option<Arc<str>>,
+    },
 }
 
 impl From<&event::Late> for Late {
@@ -56,6 +60,10 @@ impl From<&event::Late> for Late {
                 text: text.clone(),
                 partial: partial.clone(),
                 usage: (*usage).into(),
+            },
+            event::Late::Spent(run::Spent { usage, stand_in }) => Self::Spent {
+                usage: (*usage).into(),
+                stand_in: stand_in.clone(),
             },
         }
     }
@@ -74,6 +82,10 @@ impl From<Late> for event::Late {
                 partial,
                 usage: usage.into(),
             },
+            Late::Spent { usage, stand_in } => Self::Spent(run::Spent {
+                usage: usage.into(),
+                stand_in,
+            }),
         }
     }
 }

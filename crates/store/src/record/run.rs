@@ -83,6 +83,7 @@ pub(crate) enum Step {
     // Since version 3.
     Narrowed { room_tokens: u64 },
     Spent(Usage),
+    SpentInstead { usage: Usage, stand_in: Arc<str> },
 }
 
 impl Step {
@@ -90,7 +91,7 @@ impl Step {
     pub(super) const fn since(&self) -> u16 {
         match self {
             Self::Model(_) | Self::Tools(_) | Self::Named { .. } => 2,
-            Self::Narrowed { .. } | Self::Spent(_) => 3,
+            Self::Narrowed { .. } | Self::Spent(_) | Self::SpentInstead { .. } => 3,
         }
     }
 }
@@ -234,7 +235,13 @@ impl From<&run::Step> for Step {
             run::Step::Narrowed { room } => Self::Narrowed {
                 room_tokens: room.0,
             },
-            run::Step::Spent(usage) => Self::Spent((*usage).into()),
+            run::Step::Spent(run::Spent { usage, stand_in }) => match stand_in.clone() {
+                None => Self::Spent((*usage).into()),
+                Some(stand_in) => Self::SpentInstead {
+                    usage: (*usage).into(),
+                    stand_in,
+                },
+            },
         }
     }
 }
@@ -248,7 +255,14 @@ impl From<Step> for run::Step {
             Step::Narrowed { room_tokens } => Self::Narrowed {
                 room: Tokens(room_tokens),
             },
-            Step::Spent(usage) => Self::Spent(usage.into()),
+            Step::Spent(usage) => Self::Spent(run::Spent {
+                usage: usage.into(),
+                stand_in: None,
+            }),
+            Step::SpentInstead { usage, stand_in } => Self::Spent(run::Spent {
+                usage: usage.into(),
+                stand_in: Some(stand_in),
+            }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use unisono_context::RunId;
-use unisono_session::run::{Ending, Step};
+use unisono_session::run::{Ending, Spent, Step};
 use unisono_session::trace::{Moment, RunTrace};
 
 use super::list;
@@ -140,10 +140,14 @@ fn step(step: &Step) -> String {
             "too large for the provider: its exchange may have {} tokens from here",
             show::tokens(*room)
         ),
-        Step::Spent(usage) => format!(
-            "paid for without a reply: {} tokens",
-            show::tokens(usage.input + usage.output)
-        ),
+        Step::Spent(Spent { usage, stand_in }) => {
+            let whose = stand_in.as_deref().map(|model| format!(" of {model}"));
+            format!(
+                "wrote the provider's cache{}: {} tokens",
+                whose.unwrap_or_default(),
+                show::tokens(usage.input + usage.output)
+            )
+        }
     }
 }
 
@@ -168,8 +172,9 @@ fn step_json((moment, step): &(Moment, std::sync::Arc<Step>)) -> Value {
         }),
         Step::Named { name, result } => json!({"kind": "named", "name": name, "result": result}),
         Step::Narrowed { room } => json!({"kind": "narrowed", "room_tokens": room.0}),
-        Step::Spent(usage) => json!({
+        Step::Spent(Spent { usage, stand_in }) => json!({
             "kind": "spent",
+            "stand_in": stand_in,
             "input_tokens": usage.input.0,
             "output_tokens": usage.output.0,
             "cost_usd": show::dollars(usage.cost),

@@ -1,6 +1,5 @@
 //! A chain of models: who is asked with what, and what is said when nobody answers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use unisono_context::{Role, Tokens};
@@ -8,7 +7,7 @@ use unisono_context::{Role, Tokens};
 use super::*;
 use crate::fixture::{self, Chat};
 use crate::language::scripted::{Act, Scripted};
-use crate::language::{Reply, Stage, Stop};
+use crate::language::{Reply, Stage, Stop, Usage};
 use crate::prompt::{self, Group};
 
 /// A scripted model with a dialect of its own, which counts how often it renders.
@@ -212,4 +211,26 @@ async fn counts_are_the_first_models() {
     let chain = chain(&[Act::FailAs(Class::Transport), Act::say("hello")]);
     let counted = chain.fallback.count(chain.request()).await.unwrap();
     assert_eq!(counted, Some(Tokens("one:".len() as u64)));
+}
+
+#[tokio::test]
+async fn what_is_paid_for_by_a_stand_in_is_its_own() {
+    let used = Usage::free(Tokens(9), Tokens(1));
+    let prepaid = |then| Act::Prepaid(used, None, Box::new(then));
+    let chain = chain(&[
+        prepaid(Act::FailAs(Class::Transport)),
+        prepaid(Act::say("hello")),
+    ]);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let request = chain.request();
+    let listener = request.listener.clone();
+    let reply = chain.fallback.complete(Request {
+        listener: listener.with_paid(move |usage, by| heard.lock().unwrap().push((usage, by))),
+        ..request
+    });
+    let reply = reply.await.unwrap();
+    assert_eq!(reply.usage, Usage::NONE);
+    let told = told.lock().unwrap();
+    assert_eq!(told[..], [(used, None), (used, reply.stand_in)]);
 }

@@ -133,7 +133,6 @@ mod tests {
                 class,
                 reason: "said the provider".into(),
                 request_id: None,
-                used: Usage::NONE,
             };
             let sizes = (Tokens(130_512), Tokens(4_096));
             let explained = explain(error, &entry(reference), &catalogue(), sizes);

@@ -3,6 +3,7 @@
 
 mod loopback;
 mod provider;
+mod structured;
 mod watch;
 
 use std::time::Duration;
@@ -218,7 +219,8 @@ async fn a_leader_that_is_given_up_releases_the_others_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_prewarmed_cache_is_written_once_and_paid_for_once() {
     let (provider, remote) = anthropic();
-    let asked = request(&remote, 8, CacheWarm::Prewarm);
+    let paid = Paid::default();
+    let asked = paid.of(request(&remote, 8, CacheWarm::Prewarm));
     let outcomes = fan_out(&remote, &asked, 8).await;
     let sent = provider.sent();
     assert_eq!(sent.len(), 9);
@@ -228,16 +230,14 @@ async fn a_prewarmed_cache_is_written_once_and_paid_for_once() {
     assert!(sent[0].tail.contains(PREWARM_TASK) && !sent[0].tail.contains("task "));
     assert!(sent[1..].iter().all(|sent| sent.tail.contains("task ")));
     let used = usage(&outcomes);
-    let paid: Vec<&Usage> = used
-        .iter()
-        .filter(|used| used.cache_write > Tokens::ZERO)
-        .collect();
-    assert_eq!(paid.len(), 1, "one run paid for the prefix");
+    assert!(used.iter().all(|used| used.cache_write == Tokens::ZERO));
     assert!(used.iter().all(|used| used.cache_read > Tokens::ZERO));
     assert!(used.iter().all(|used| used.cache_expected > Tokens::ZERO));
-    let (cause, other) = (paid[0], used.iter().find(|used| *used != paid[0]).unwrap());
-    assert_eq!(cause.output, other.output + Tokens(10));
-    assert!(cause.cost > other.cost && cause.input > other.input);
+    let [prewarmed] = paid.told()[..] else {
+        panic!("one request wrote the prefix: {:?}", paid.told());
+    };
+    assert!(prewarmed.cache_write > Tokens::ZERO && prewarmed.cost.is_some());
+    assert_eq!(prewarmed.output, Tokens(10));
     // The prewarm's listener is nobody's: its text is not the run's.
     let (_, took) = outcomes[0];
     assert!(took <= FIRST_EVENT + REST + FIRST_EVENT + REST);
@@ -248,12 +248,53 @@ async fn a_prewarm_is_paid_for_also_where_the_request_after_it_fails() {
     let provider =
         Provider::new(Dialect::Anthropic).by(|at, _| (at == 1).then_some(Class::BadRequest));
     let remote = remote(ANTHROPIC, &provider);
-    let asked = request(&remote, 1, CacheWarm::Prewarm);
+    let paid = Paid::default();
+    let asked = paid.of(request(&remote, 1, CacheWarm::Prewarm));
     let asked = Request { peers: 2, ..asked };
     let error = remote.complete(asked).await.unwrap_err();
     assert_eq!(error.class, Class::BadRequest);
-    assert!(error.used.cache_write > Tokens::ZERO && error.used.cost.is_some());
-    assert_eq!(provider.sent().len(), 2);
+    assert!(paid.told()[0].cache_write > Tokens::ZERO);
+    assert_eq!((provider.sent().len(), paid.told().len()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prewarm_is_paid_for_also_where_the_request_after_it_is_given_up() {
+    let (provider, remote) = anthropic();
+    let paid = Paid::default();
+    let asked = paid.of(request(&remote, 2, CacheWarm::Prewarm));
+    let replied = tokio::time::timeout(FIRST_EVENT + REST + FIRST_EVENT, remote.complete(asked));
+    assert!(replied.await.is_err(), "its reply was on the way");
+    assert_eq!((provider.sent().len(), paid.told().len()), (2, 1));
+
+    // Given up before it was answered, it says nothing: nobody knows what it cost.
+    let (provider, remote) = anthropic();
+    let paid = Paid::default();
+    let asked = paid.of(request(&remote, 2, CacheWarm::Prewarm));
+    let prewarmed = tokio::time::timeout(FIRST_EVENT, remote.complete(asked));
+    assert!(prewarmed.await.is_err());
+    assert_eq!((provider.sent().len(), paid.told().len()), (1, 0));
+}
+
+/// What was told to be paid for besides replies.
+#[derive(Clone, Default)]
+struct Paid(Arc<Mutex<Vec<Usage>>>);
+
+impl Paid {
+    fn of(&self, request: Request) -> Request {
+        let told = self.0.clone();
+        let listener = request.listener.clone();
+        Request {
+            listener: listener.with_paid(move |usage, stand_in| {
+                assert_eq!(stand_in, None);
+                told.lock().unwrap().push(usage);
+            }),
+            ..request
+        }
+    }
+
+    fn told(&self) -> Vec<Usage> {
+        self.0.lock().unwrap().clone()
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,7 +63,6 @@ impl Nowhere {
             class: Class::Internal,
             reason: "nothing is sent from here".into(),
             request_id: None,
-            used: crate::language::Usage::NONE,
         }
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn room(brief: &Brief, messages: u64, assignment: Tokens) -> Result<R
     if needed > room {
         let (window, model) = (limits.window, &brief.definition.model);
         return Err(format!(
-            "context_overflow: its task and what it was handed need {needed} tokens; the \
+            "its task and what it was handed need {needed} tokens; the \
              context leaves {room} of the {window} of model {model}"
         ));
     }

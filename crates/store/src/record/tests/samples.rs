@@ -463,6 +463,10 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         partial: Some("stopped".into()),
         usage: USAGE,
     });
+    let spent = |stand_in: Option<&str>| run::Spent {
+        usage: USAGE,
+        stand_in: stand_in.map(Arc::from),
+    };
     let unpriced = run::Step::Model(Reply {
         stop: Stop::CutOff,
         usage: Usage {
@@ -481,7 +485,11 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         ("run_stepped_tools", stepped(results)),
         ("run_stepped_named", stepped(named)),
         ("run_stepped_narrowed", stepped(narrowed)),
-        ("run_stepped_spent", stepped(run::Step::Spent(USAGE))),
+        ("run_stepped_spent", stepped(run::Step::Spent(spent(None)))),
+        (
+            "run_stepped_spent_instead",
+            stepped(run::Step::Spent(spent(Some("gemini/gemini-2.5-pro")))),
+        ),
         ("run_retried", retried),
         ("run_ended_finished", ended(finished)),
         ("run_ended_handed_over", ended(handed_over)),
@@ -489,5 +497,6 @@ fn run_facts() -> Vec<(&'static str, Fact)> {
         ("run_ended_cancelled", ended(Ending::Cancelled)),
         ("came_late_reply", late_reply),
         ("came_late_answer", late_answer),
+        ("came_late_spent", late(Late::Spent(spent(None)))),
     ]
 }

@@ -24,7 +24,12 @@ const MODELS: [(&str, Dialect, Kind); 4] = [
     ("gemini/gemini-2.5-flash", Dialect::Gemini, Kind::Gemini),
 ];
 
-fn over_http(reference: &str, dialect: Dialect, kind: Kind, url: &str) -> Arc<Remote<Client>> {
+pub(super) fn over_http(
+    reference: &str,
+    dialect: Dialect,
+    kind: Kind,
+    url: &str,
+) -> Arc<Remote<Client>> {
     let mut settings = Settings::new("mine", kind, Some(url), None).unwrap();
     settings.dialect = dialect;
     let catalogue = Arc::new(Catalogue::built_in().unwrap());

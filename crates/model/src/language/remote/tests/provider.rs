@@ -121,7 +121,6 @@ fn error(call: &Call, class: Class) -> Error {
         class,
         reason: "said the provider".into(),
         request_id: None,
-        used: Usage::NONE,
     }
 }
 

@@ -74,8 +74,13 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
         list(result).prop_map(run::Step::Tools),
         (text(), text()).prop_map(|(name, result)| run::Step::Named { name, result }),
         tokens().prop_map(|room| run::Step::Narrowed { room }),
-        usage().prop_map(run::Step::Spent),
+        spent().prop_map(run::Step::Spent),
     ]
+}
+
+fn spent() -> impl Strategy<Value = run::Spent> {
+    let spent = (usage(), option::of(text()));
+    spent.prop_map(|(usage, stand_in)| run::Spent { usage, stand_in })
 }
 
 fn call() -> impl Strategy<Value = ToolCall> {
@@ -110,6 +115,7 @@ pub(super) fn late() -> impl Strategy<Value = Late> {
             partial,
             usage,
         }),
+        spent().prop_map(Late::Spent),
     ]
 }
 

@@ -1,0 +1,93 @@
+//! An older Claude, which takes no output schema, over HTTP: it is given a tool to answer with, and
+//! what it calls that with is its answer.
+
+use unisono_context::call::ToolResult;
+use unisono_context::snapshot::ToolSpec;
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
+
+use super::loopback::over_http;
+use super::*;
+use crate::language::Exchange;
+use crate::provider::Kind;
+
+const MODEL: &str = "anthropic/claude-3-5-haiku";
+const SCHEMA: &str =
+    r#"{"type":"object","properties":{"late":{"type":"integer"}},"required":["late"]}"#;
+
+/// A model behind that script, and a request whose answer has to fit the schema.
+async fn asked(script: Script) -> (FakeProvider, Arc<Remote<crate::client::Client>>, Request) {
+    let provider = FakeProvider::play(script).await;
+    let remote = over_http(MODEL, Dialect::Anthropic, Kind::Anthropic, &provider.url());
+    let recall = ToolSpec {
+        name: "recall".into(),
+        description: "finds messages".into(),
+        input_schema: r#"{"type":"object"}"#.into(),
+    };
+    let said = Chat::new(1).say(Role::User, "Two of the nine parts are late.");
+    let request = Request {
+        group: Group::Shared,
+        snapshot: Some(Arc::new(said.freeze())),
+        tools: Arc::from([recall]),
+        allowed: Arc::from(["recall".into()]),
+        output_schema: Some(SCHEMA.into()),
+        ..fixture::request()
+    };
+    let prefix = remote.render(&request.shared());
+    (provider, remote, Request { prefix, ..request })
+}
+
+#[tokio::test]
+async fn the_schema_is_a_tools_and_its_arguments_are_the_answer() {
+    let arguments = r#"{"late":2}"#;
+    let answer = Answer::call("answer", arguments).call_id("toolu_1");
+    let script = Script::always(Act::answer(answer.in_pieces_of(3)));
+    let (provider, remote, request) = asked(script).await;
+    let told = Arc::new(Mutex::new(String::new()));
+    let heard = told.clone();
+    let listener = Listener::new(move |piece| heard.lock().unwrap().push_str(piece));
+    let request = Request {
+        listener,
+        ..request
+    };
+    let reply = remote.complete(request.clone()).await.unwrap();
+    assert_eq!((&*reply.text, reply.calls.len()), (arguments, 0));
+    assert_eq!(reply.stop, crate::language::Stop::Complete);
+    assert!(reply.usage.input > Tokens::ZERO && reply.usage.cost.is_some());
+    assert_eq!(*told.lock().unwrap(), arguments);
+
+    let sent = provider.requests();
+    let body = std::str::from_utf8(&sent[0].body).unwrap();
+    insta::assert_snapshot!(body, @r##"{"model":"claude-3-5-haiku","tools":[{"name":"recall","description":"finds messages","input_schema":{"type":"object"}},{"name":"answer","description":"Gives your answer, in the form that is asked for. Call it once, when you are done: it is the only way to answer, also where you are told to call no tools.","input_schema":{"type":"object","properties":{"late":{"type":"integer"}},"required":["late"]}}],"system":[{"type":"text","text":"be brief","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"Two of the nine parts are late.","cache_control":{"type":"ephemeral"}},{"type":"text","text":"# Your role\n\nYou are the agent \"risks\": finds risks\n\nName every \"risk\".\n\nOf the tools you may call: recall.\n\n# Task\n\nlist\nthe risks"}]}],"max_tokens":4096,"stream":true,"tool_choice":{"type":"any"}}"##);
+    // What `why` and `replay` say was sent is what was sent.
+    assert_eq!(remote.body(&request).unwrap().concat(), body.as_bytes());
+}
+
+#[tokio::test]
+async fn it_may_call_other_tools_first_and_what_it_only_says_is_passed_on() {
+    let script = Script::sequence([
+        Answer::call("recall", r#"{"n":1}"#).call_id("toolu_1"),
+        Answer::text("Let me see.").and_call("answer", r#"{"late":2}"#),
+        Answer::text("Two are late."),
+    ]);
+    let (provider, remote, request) = asked(script).await;
+    let first = remote.complete(request.clone()).await.unwrap();
+    assert_eq!(&*first.calls[0].name, "recall");
+    let found = ToolResult {
+        call_id: first.calls[0].id.clone(),
+        content: "Two of the nine parts are late.".into(),
+        is_error: false,
+    };
+    let request = Request {
+        exchange: vec![Exchange::Reply(first), Exchange::Results(vec![found])],
+        ..request
+    };
+    let second = remote.complete(request.clone()).await.unwrap();
+    assert_eq!((&*second.text, second.calls.len()), (r#"{"late":2}"#, 0));
+    let body = provider.requests()[1].json();
+    assert_eq!(body["tool_choice"], serde_json::json!({"type": "any"}));
+    let last = body["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["content"][0]["tool_use_id"], "toolu_1");
+    // A server that does not hold it to its tools.
+    let third = remote.complete(request).await.unwrap();
+    assert_eq!(&*third.text, "Two are late.");
+}

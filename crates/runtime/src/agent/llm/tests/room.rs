@@ -1,0 +1,144 @@
+//! What of its exchange an agent is shown, where its room is narrow.
+
+use super::*;
+
+/// An agent whose model replies in 100 tokens, on a conversation of one message of a thousand
+/// characters. A token is a byte; its assignment has 77.
+fn narrow(room: u64) -> Attempt {
+    let mut attempt = Attempt::new(Kind::Llm, &[&"x".repeat(1_000)]);
+    attempt.definition.limits.max_output = Tokens(100);
+    attempt.room = Tokens(room);
+    attempt
+}
+
+/// Reads the message so many times, then answers.
+fn reads(times: usize) -> Scripted {
+    Scripted::by(move |request| match request.exchange.len() {
+        moves if moves < 2 * times => Act::call(&[("recall", r#"{"n":1}"#)]),
+        _ => Act::say("done"),
+    })
+}
+
+/// The results a model was shown, each by its beginning.
+fn shown(request: &Request) -> Vec<String> {
+    let results = request.exchange.iter().filter_map(|said| match said {
+        Exchange::Results(results) => Some(&results[0].content),
+        Exchange::Reply(_) => None,
+    });
+    let beginning = |content: &Arc<str>| content.chars().take(48).collect::<String>();
+    results
+        .map(|content| beginning(content).replace('x', ""))
+        .collect()
+}
+
+#[tokio::test]
+async fn old_results_leave_a_request_that_would_not_fit() {
+    let (attempt, model) = (narrow(3_000), reads(3));
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), ("done", None));
+    let requests = model.requests();
+    let (whole, note) = (
+        "#1 user:\n",
+        "[tool result: 1013 tokens, left out to make room]",
+    );
+    assert_eq!(shown(&requests[2]), [whole, whole]);
+    assert_eq!(shown(&requests[3]), [&note[..48], whole, whole]);
+    assert!(requests.iter().all(|request| request.wrap_up.is_none()));
+    let Step::Tools(results) = &*attempt.session.steps()[1] else {
+        panic!("results");
+    };
+    assert_eq!(results[0].content.len(), 1_009, "the journal has it whole");
+}
+
+#[tokio::test]
+async fn a_model_with_no_room_left_is_asked_for_its_answer() {
+    let (attempt, model) = (narrow(1_150), reads(1));
+    run(&attempt, &model).await.unwrap();
+    let why = "there is no room left for what tools would answer";
+    let requests = model.requests();
+    assert_eq!(requests[0].wrap_up, None);
+    assert_eq!(requests[1].wrap_up.as_deref(), Some(why));
+
+    let model = reads(5);
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!(model.requests().len(), 2, "it is not asked again");
+    let partial = answer.partial.unwrap();
+    assert!(
+        partial.starts_with("stopped: there was no room"),
+        "{partial}"
+    );
+}
+
+#[tokio::test]
+async fn an_exchange_that_does_not_fit_ends_the_run_with_what_was_said() {
+    let failure = run(&narrow(1_000), &reads(1)).await.unwrap_err();
+    let says = "its exchange needs 1031 tokens, there is room for 923";
+    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+
+    let talking = Scripted::by(|_| match Act::call(&[("recall", r#"{"n":1}"#)]) {
+        Act::Reply(reply) => Act::Reply(Reply {
+            text: "so far".into(),
+            ..reply
+        }),
+        other => other,
+    });
+    let answer = run(&narrow(1_000), &talking).await.unwrap();
+    let says = "context_overflow: its exchange needs 1037 tokens, there is room for 923";
+    assert_eq!(
+        (&*answer.text, answer.partial.as_deref()),
+        ("so far", Some(says))
+    );
+}
+
+#[tokio::test]
+async fn a_task_that_does_not_fit_is_not_sent() {
+    let model = reads(1);
+    let failure = run(&narrow(50), &model).await.unwrap_err();
+    let says = "its task and what it was handed need 77 tokens; \
+                the context leaves 50 of the 128000 of model test/scripted";
+    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
+    let strict = |most: usize| {
+        Scripted::by(move |request| {
+            let bytes = request.exchange.iter().map(|said| match said {
+                Exchange::Results(results) => results[0].content.len(),
+                Exchange::Reply(_) => 0,
+            });
+            match request.exchange.len() {
+                _ if bytes.sum::<usize>() > most => Act::FailAs(Class::Overflow { limit: None }),
+                0 | 2 => Act::call(&[("recall", r#"{"n":1}"#)]),
+                _ => Act::say("done"),
+            }
+        })
+    };
+    let (attempt, model) = (narrow(u64::MAX), strict(1_500));
+    assert_eq!(&*run(&attempt, &model).await.unwrap().text, "done");
+    let requests = model.requests();
+    assert_eq!(requests.len(), 4);
+    assert_eq!(shown(&requests[2]).len(), 2);
+    assert!(shown(&requests[3])[0].starts_with("[tool result: 1013 tokens"));
+    // What was found is a step: another attempt sends less at once, and whoever looks back too.
+    let mut steps = attempt.session.steps();
+    let narrowed = |step: &Arc<Step>| matches!(**step, Step::Narrowed { .. });
+    let at = steps.iter().position(narrowed).unwrap();
+    assert_eq!((at, steps.len()), (4, 5));
+    let mut again = narrow(u64::MAX);
+    steps.truncate(at + 1);
+    again.steps = steps;
+    let model = strict(1_500);
+    assert_eq!(&*run(&again, &model).await.unwrap().text, "done");
+    let requests = model.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(shown(&requests[0])[0].starts_with("[tool result: 1013 tokens"));
+
+    let (attempt, model) = (narrow(u64::MAX), strict(1_000));
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert_eq!(model.requests().len(), 2, "the same is not sent again");
+    let says = "model scripted: context overflow; \
+                its window was taken for 128000 tokens";
+    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+}

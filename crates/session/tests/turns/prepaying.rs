@@ -1,0 +1,206 @@
+//! What is paid for before a reply is recorded while its call goes on, and charged once whatever
+//! comes of it.
+
+use unisono_context::{Cost, RunId, Tokens};
+use unisono_session::budget::{Amount, Ask, Caps, TurnCaps};
+use unisono_session::event::{Fact, Late};
+use unisono_session::machine::{AttemptEnd, CallEnd, NewTurn};
+use unisono_session::run::{Cause, Reply, Spent, Step, ToolCall, Usage};
+use unisono_session::usage::Ledger;
+use unisono_session::{Definition, Input};
+
+use crate::shell::{Shell, agent, team, turn, turn_id};
+
+fn used(tokens: u64) -> Usage {
+    Usage {
+        cost: Some(Cost::from_micro_dollars(tokens)),
+        ..Usage::free(Tokens(tokens), Tokens::ZERO)
+    }
+}
+
+fn amount(tokens: u64) -> Amount {
+    Amount::of(&used(tokens))
+}
+
+/// A lead at work, in a turn that may use 10,000 tokens; a call of 1,000 is set aside.
+fn asking(lead: Definition) -> (Shell, RunId) {
+    let mut shell = Shell::with(4);
+    let turn_caps = Caps {
+        tokens: Some(Tokens(10_000)),
+        ..Caps::NONE
+    };
+    shell.accept(NewTurn {
+        caps: TurnCaps {
+            turn: turn_caps,
+            ..TurnCaps::default()
+        },
+        ..turn(0, team(lead, []))
+    });
+    let run = shell.dispatched()[0].run;
+    reserve(&mut shell, run, 1);
+    assert_eq!(account(&shell), (Amount::ZERO, amount(1_000)));
+    (shell, run)
+}
+
+fn reserve(shell: &mut Shell, run: RunId, attempt: u32) {
+    let ask = Ask {
+        call: 1,
+        model: "fake/model".into(),
+        tokens: Tokens(1_000),
+        cost: Some(amount(1_000).cost),
+        last: None,
+        short: None,
+    };
+    shell.feed(Input::Reserve { run, attempt, ask }).unwrap();
+}
+
+/// What the session has spent, and what is set aside.
+fn account(shell: &Shell) -> (Amount, Amount) {
+    let account = shell.state().budget().session();
+    (account.spent, account.open)
+}
+
+fn total(shell: &Shell) -> Usage {
+    let mut ledger = Ledger::default();
+    shell.journal.iter().for_each(|event| ledger.take(event));
+    ledger.total()
+}
+
+fn prepay(shell: &mut Shell, run: RunId, attempt: u32, tokens: u64) {
+    let spent = Spent {
+        usage: used(tokens),
+        stand_in: None,
+    };
+    let call = Some(1);
+    let paid = Input::Spent {
+        run,
+        attempt,
+        call,
+        spent,
+    };
+    shell.feed(paid).unwrap();
+}
+
+#[test]
+fn it_is_charged_at_once_and_the_rest_stays_set_aside() {
+    let (mut shell, run) = asking(agent("lead"));
+    prepay(&mut shell, run, 1, 300);
+    assert_eq!(account(&shell), (amount(300), amount(700)));
+    assert_eq!(total(&shell), used(300));
+    // As a crash finds it: nobody will say what the call used that was under way.
+    let mut shell = shell.recovered();
+    assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
+    assert_eq!(total(&shell), used(300));
+    let brief = shell.dispatched().remove(0);
+    assert!(matches!(&*brief.steps[0], Step::Spent(spent) if spent.usage == used(300)));
+}
+
+#[test]
+fn a_reply_frees_what_is_left_and_the_ending_charges_nothing_twice() {
+    let (mut shell, run) = asking(agent("lead"));
+    prepay(&mut shell, run, 1, 300);
+    let reply = Reply {
+        calls: vec![ToolCall {
+            id: "1".into(),
+            name: "recall".into(),
+            arguments: "{}".into(),
+        }],
+        usage: used(500),
+        ..Reply::default()
+    };
+    let (attempt, step) = (1, Step::Model(reply).into());
+    shell
+        .feed(Input::RunStepped { run, attempt, step })
+        .unwrap();
+    assert_eq!(account(&shell), (amount(800), Amount::ZERO));
+    let end = AttemptEnd::Finished {
+        text: "done".into(),
+        calls: Vec::new(),
+        partial: None,
+        usage: used(300 + 500 + 40),
+    };
+    shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
+    assert_eq!(account(&shell), (amount(840), Amount::ZERO));
+    assert_eq!(total(&shell), used(840));
+}
+
+#[test]
+fn a_request_that_then_fails_costs_what_was_paid_before_it() {
+    for (end, spent) in [(CallEnd::Unsent, 300), (CallEnd::Lost, 1_000)] {
+        let (mut shell, run) = asking(agent("lead"));
+        prepay(&mut shell, run, 1, 300);
+        let (attempt, call) = (1, 1);
+        let settled = Input::Settle {
+            run,
+            attempt,
+            call,
+            end,
+        };
+        shell.feed(settled).unwrap();
+        assert_eq!(account(&shell), (amount(spent), Amount::ZERO));
+        let end = AttemptEnd::failed(Cause::Rejected, "no");
+        shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
+        assert_eq!(account(&shell).0, amount(spent));
+        assert_eq!(total(&shell), used(300));
+    }
+}
+
+#[test]
+fn a_run_that_is_cancelled_before_its_reply_keeps_what_was_paid() {
+    let (mut shell, run) = asking(agent("lead"));
+    prepay(&mut shell, run, 1, 300);
+    shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
+    // Nobody said what became of the request after it: it may have cost the rest.
+    assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
+    assert_eq!(total(&shell), used(300));
+}
+
+#[test]
+fn what_a_cancelled_run_says_late_takes_the_place_of_its_worst_case() {
+    let (mut shell, run) = asking(agent("lead"));
+    shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
+    prepay(&mut shell, run, 1, 300);
+    assert_eq!(shell.facts("run_stepped").len(), 0);
+    let [
+        Fact::CameLate {
+            late: Late::Spent(_),
+            ..
+        },
+    ] = shell.facts("came_late")[..]
+    else {
+        panic!("{:?}", shell.facts("came_late"));
+    };
+    assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
+    assert_eq!(total(&shell), used(300));
+    let reply = Reply {
+        usage: used(400),
+        ..Reply::default()
+    };
+    let (attempt, step) = (1, Step::Model(reply).into());
+    shell
+        .feed(Input::RunStepped { run, attempt, step })
+        .unwrap();
+    assert_eq!(account(&shell), (amount(700), Amount::ZERO));
+    assert_eq!(total(&shell), used(700));
+}
+
+#[test]
+fn an_attempt_that_is_over_says_nothing() {
+    let lead = Definition {
+        retries: 1,
+        ..agent("lead")
+    };
+    let (mut shell, run) = asking(lead);
+    prepay(&mut shell, run, 1, 300);
+    let (attempt, end) = (1, AttemptEnd::failed(Cause::Unavailable, "gone"));
+    shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
+    assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
+    let before = shell.journal.len();
+    prepay(&mut shell, run, 1, 300);
+    assert_eq!(shell.journal.len(), before);
+    // The next one pays for itself, with a call of its own set aside.
+    reserve(&mut shell, run, 2);
+    prepay(&mut shell, run, 2, 200);
+    assert_eq!(account(&shell), (amount(1_200), amount(800)));
+    assert_eq!(total(&shell), used(500));
+}
