@@ -30,6 +30,7 @@ use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResul
 mod budgets;
 mod compaction;
 mod parts;
+mod runs;
 mod tools;
 
 use parts::*;
@@ -59,7 +60,7 @@ pub(super) fn all() -> Vec<(&'static str, Event)> {
     facts.extend(turn_facts());
     facts.extend(budgets::facts());
     facts.extend(compaction::facts());
-    facts.extend(run_facts());
+    facts.extend(runs::facts());
     facts.extend(tools::tool_facts());
     facts
         .into_iter()
@@ -363,140 +364,5 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             }),
         ),
         ("turn_ended_cancelled", ended(Outcome::Cancelled)),
-    ]
-}
-
-fn run_facts() -> Vec<(&'static str, Fact)> {
-    let lead = OpenedRun {
-        role: RunRole::Lead,
-        snapshot: None,
-        ..opened()
-    };
-    let child = OpenedRun {
-        role: RunRole::Child {
-            parent: RUN,
-            round: 2,
-            index: 1,
-        },
-        ..opened()
-    };
-    let call = |agent: &str, refused: Option<&str>| DelegatedCall {
-        call_id: "call_7".into(),
-        agent: AgentId::new(agent),
-        task: "Look for flaws.".into(),
-        refused: refused.map(Arc::from),
-    };
-    let delegated = Fact::Delegated {
-        run: RUN,
-        round: 2,
-        calls: vec![
-            call("ghost", Some("there is no agent `ghost`")),
-            call("critic", None),
-        ],
-    };
-    let reply = run::Step::Model(Reply {
-        text: "I will look.".into(),
-        calls: vec![tool_call("c1", "recall", r#"{"n":7}"#)],
-        verbatim: Some("[{\"type\":\"thinking\"}]".into()),
-        usage: USAGE,
-        stop: Stop::Complete,
-        stand_in: Some("openai/gpt-4o-mini".into()),
-        request_id: Some("req_7".into()),
-    });
-    let results = run::Step::Tools(vec![ToolResult {
-        call_id: "c1".into(),
-        content: "message 7".into(),
-        is_error: false,
-    }]);
-    let narrowed = run::Step::Narrowed {
-        room: Tokens(12_000),
-    };
-    let named = run::Step::Named {
-        name: "fetch".into(),
-        result: "[1]".into(),
-    };
-    let stepped = |step| Fact::RunStepped {
-        run: RUN,
-        step: Arc::new(step),
-    };
-    let ended = |ending| Fact::RunEnded {
-        run: RUN,
-        ending: Arc::new(ending),
-    };
-    let retried = Fact::RunRetried {
-        run: RUN,
-        attempt: 2,
-        not_before: Timestamp(1_735_689_601_000),
-        reason: "timeout".into(),
-    };
-    let finished = Ending::Finished {
-        text: "All is well.".into(),
-        calls: Vec::new(),
-        partial: Some("stopped after 8 model calls".into()),
-        usage: USAGE,
-        duration_ms: 4_321,
-    };
-    let handed_over = Ending::Finished {
-        text: "".into(),
-        calls: vec![tool_call("call_1", "weather", r#"{"place":"Bern"}"#)],
-        partial: None,
-        usage: USAGE,
-        duration_ms: 4_321,
-    };
-    let failed = Ending::Failed {
-        cause: Cause::BadOutput,
-        reason: "no JSON".into(),
-        duration_ms: 10,
-    };
-    let late = |late| Fact::CameLate {
-        run: RUN,
-        attempt: 2,
-        late,
-    };
-    let late_reply = late(Late::Reply(Reply {
-        text: "I had begun.".into(),
-        usage: USAGE,
-        ..Reply::default()
-    }));
-    let late_answer = late(Late::Answer {
-        text: "All was well.".into(),
-        partial: Some("stopped".into()),
-        usage: USAGE,
-    });
-    let spent = |stand_in: Option<&str>| run::Spent {
-        usage: USAGE,
-        stand_in: stand_in.map(Arc::from),
-    };
-    let unpriced = run::Step::Model(Reply {
-        stop: Stop::CutOff,
-        usage: Usage {
-            cost: None,
-            ..USAGE
-        },
-        ..Reply::default()
-    });
-    vec![
-        ("run_opened_delegate", Fact::RunOpened { run: opened() }),
-        ("run_opened_child", Fact::RunOpened { run: child }),
-        ("delegated", delegated),
-        ("run_opened_lead", Fact::RunOpened { run: lead }),
-        ("run_stepped_model", stepped(reply)),
-        ("run_stepped_unpriced", stepped(unpriced)),
-        ("run_stepped_tools", stepped(results)),
-        ("run_stepped_named", stepped(named)),
-        ("run_stepped_narrowed", stepped(narrowed)),
-        ("run_stepped_spent", stepped(run::Step::Spent(spent(None)))),
-        (
-            "run_stepped_spent_instead",
-            stepped(run::Step::Spent(spent(Some("gemini/gemini-2.5-pro")))),
-        ),
-        ("run_retried", retried),
-        ("run_ended_finished", ended(finished)),
-        ("run_ended_handed_over", ended(handed_over)),
-        ("run_ended_failed", ended(failed)),
-        ("run_ended_cancelled", ended(Ending::Cancelled)),
-        ("came_late_reply", late_reply),
-        ("came_late_answer", late_answer),
-        ("came_late_spent", late(Late::Spent(spent(None)))),
     ]
 }
