@@ -1,4 +1,5 @@
-//! A lead that delegates by itself, on providers that speak the real wire formats on loopback.
+//! A lead that delegates by itself, on providers that speak the real wire formats on loopback; and
+//! a person who does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -173,4 +174,38 @@ fn a_lead_that_waits_for_its_delegates_is_shown_as_waiting() {
     going.wait_for(&["coordinator", "running"]);
     going.wait_for(&["coordinator", "done"]);
     going.finish().expect(0);
+}
+
+#[test]
+fn a_person_delegates_to_agents_of_their_choice_without_a_daemon() {
+    let place = Place::with_config(
+        "[agents.broken]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"false\"\nretries = 0\n",
+    );
+    place.call(&["import", &example()]).expect(0);
+    let delegate = |agents: &[&str], task: &str| {
+        let args = [&["delegate", "latest"], agents, &["--task", task, "--json"]].concat();
+        place.call(&args)
+    };
+    let ours = ["risks=What can go wrong?", "broken"];
+    // Something is missing.
+    let told = delegate(&ours, "What was decided?").expect(4).json();
+    assert_eq!(told["outcome"], "answered");
+    let missing = told["missing"].as_array().unwrap();
+    assert_eq!(missing.len(), 1);
+    assert_eq!(missing[0]["agent"], "broken");
+    assert_eq!(missing[0]["state"], "failed");
+    let reason = missing[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("status"), "{reason}");
+    let runs = told["runs"].as_array().unwrap().iter();
+    let agents: Vec<&str> = runs.map(|run| run["agent"].as_str().unwrap()).collect();
+    assert_eq!(agents, ["risks", "broken", "lead"]);
+    assert_eq!(told["snapshot_agents"], 3, "one snapshot");
+
+    let nobody = delegate(&["nobody"], "What was decided?").expect(2);
+    nobody.says(&["unknown agent `nobody`", "known are: "]);
+    let unnamed = delegate(&["=What can go wrong?"], "What was decided?").expect(2);
+    unnamed.says(&["is not AGENT or AGENT=TASK"]);
+    delegate(&ours, " ").expect(2).says(&["--task is empty"]);
+    let runs = place.json(&["runs", "list"]);
+    assert_eq!(runs.as_array().unwrap().len(), 3, "nothing more began");
 }
