@@ -4,11 +4,11 @@ pub mod runs;
 
 use std::collections::BTreeMap;
 
-use unisono_context::{SessionId, TurnId};
-use unisono_runtime::clock;
+use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::replay::{self, Rebuilt};
+use unisono_runtime::{Handle, clock};
 use unisono_session::budget::Left;
-use unisono_session::{Event, Replay, State, Trace};
+use unisono_session::{Event, Fact, Replay, State, Trace};
 use unisono_store::{Journal, Leases};
 
 use crate::config::Budget;
@@ -17,6 +17,8 @@ use crate::setup::Setup;
 
 /// Events read at a time.
 const PAGE: usize = 1_024;
+/// Events read at first by who looks back from the newest; each step further back reads twice as many.
+const NEWEST: usize = 32;
 
 /// Why a journal cannot be looked back at.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +26,9 @@ pub enum Error {
     /// The store fails.
     #[error(transparent)]
     Store(#[from] unisono_store::Error),
+    /// The session cannot be asked.
+    #[error(transparent)]
+    Session(#[from] unisono_runtime::Error),
     /// An event does not follow from those before it.
     #[error("event {seq} of session {session} does not fit: {error}")]
     Unfit {
@@ -43,9 +48,17 @@ pub enum Error {
 pub async fn read<E: From<unisono_store::Error>>(
     journal: &Journal,
     session: SessionId,
+    take: impl FnMut(&Event) -> Result<bool, E>,
+) -> Result<(), E> {
+    read_from(journal, session, 1, take).await
+}
+
+async fn read_from<E: From<unisono_store::Error>>(
+    journal: &Journal,
+    session: SessionId,
+    mut next: u64,
     mut take: impl FnMut(&Event) -> Result<bool, E>,
 ) -> Result<(), E> {
-    let mut next = 1;
     loop {
         let page = journal.read(session, next, PAGE).await?;
         let Some((last, _)) = page.last() else {
@@ -72,6 +85,95 @@ pub async fn trace(journal: &Journal, session: SessionId) -> Result<Trace, Error
     })
     .await?;
     Ok(trace)
+}
+
+/// What is looked for in a session's journal.
+#[derive(Clone, Copy, Debug)]
+pub enum Sought {
+    /// A turn.
+    Turn(TurnId),
+    /// The turn of a run.
+    Run(RunId),
+}
+
+impl Sought {
+    /// Whether an event is the acceptance of the turn. From the newest event backwards; where it is
+    /// a run that is sought, its opening tells of which turn it is.
+    fn begins_at(&mut self, event: &Event) -> bool {
+        match (&event.fact, *self) {
+            (Fact::TurnAccepted { turn }, Sought::Turn(sought)) => turn.id == sought,
+            (Fact::RunOpened { run }, Sought::Run(sought)) if run.id == sought => {
+                *self = Sought::Turn(run.turn);
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A turn with its runs, and what came after it; none where the session has no such turn or run.
+///
+/// Looks for its acceptance from the newest event backwards: a turn that is under way, or ended
+/// lately, costs what was written since, however long the session is.
+///
+/// # Errors
+/// The store fails, or the session cannot be asked.
+pub async fn turn(
+    journal: &Journal,
+    session: &Handle,
+    mut sought: Sought,
+) -> Result<Option<Trace>, Error> {
+    let look = |state: &State| {
+        let definitions = state.definitions();
+        let definitions: Vec<_> = definitions
+            .map(|(digest, of)| (digest, of.clone()))
+            .collect();
+        (state.events(), definitions)
+    };
+    let (mut end, definitions) = session.inspect(look).await?;
+    let mut many = NEWEST;
+    while end > 0 {
+        let first = end.saturating_sub(many as u64 - 1).max(1);
+        let part = span(journal, session.id(), first, end).await?;
+        let begin = part.iter().rposition(|(_, event)| sought.begins_at(event));
+        if let Some(begin) = begin {
+            let mut trace = Trace::after(first + begin as u64 - 1, definitions);
+            for (_, event) in &part[begin..] {
+                trace.take(event);
+            }
+            read_from(journal, session.id(), end + 1, |event| {
+                trace.take(event);
+                Ok::<_, Error>(true)
+            })
+            .await?;
+            return Ok(Some(trace));
+        }
+        (end, many) = (first - 1, (many * 2).min(PAGE));
+    }
+    Ok(None)
+}
+
+/// The events of these numbers.
+async fn span(
+    journal: &Journal,
+    session: SessionId,
+    first: u64,
+    last: u64,
+) -> Result<Vec<(u64, Event)>, unisono_store::Error> {
+    let mut events: Vec<(u64, Event)> = Vec::new();
+    loop {
+        let next = events.last().map_or(first, |(seq, _)| seq + 1);
+        if next > last {
+            return Ok(events);
+        }
+        let part = journal
+            .read(session, next, (last + 1 - next) as usize)
+            .await?;
+        if part.is_empty() {
+            return Ok(events);
+        }
+        events.extend(part);
+    }
 }
 
 /// A turn up to its end, with its frozen context rebuilt.
@@ -128,3 +230,6 @@ pub async fn daemon_budgets(
     }
     Ok(house.left(&rules, &standing, clock::now()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -189,6 +189,11 @@ impl State {
         self.keyed.get(name).copied()
     }
 
+    /// The definitions that turns of this session used.
+    pub fn definitions(&self) -> impl Iterator<Item = (Digest, &Arc<Definition>)> {
+        self.definitions.iter().map(|(digest, of)| (*digest, of))
+    }
+
     /// The definition of that digest, if a turn of this session used it.
     pub fn definition(&self, digest: Digest) -> Option<&Arc<Definition>> {
         self.definitions.get(&digest)

@@ -144,6 +144,19 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// A trace that begins behind the event of that number, with the definitions that the session
+    /// had by then.
+    pub fn after(
+        seq: u64,
+        definitions: impl IntoIterator<Item = (Digest, Arc<Definition>)>,
+    ) -> Trace {
+        Trace {
+            seq,
+            definitions: definitions.into_iter().collect(),
+            ..Trace::default()
+        }
+    }
+
     /// Takes the next event of the session.
     pub fn take(&mut self, event: &Event) {
         self.seq += 1;

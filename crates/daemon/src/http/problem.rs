@@ -151,6 +151,7 @@ impl From<past::Error> for Fault {
     fn from(error: past::Error) -> Fault {
         match error {
             past::Error::Store(error) => error.into(),
+            past::Error::Session(error) => error.into(),
             past::Error::Unfit { .. } => Fault::new(Code::Failed, error.to_string()),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use unisono_api::turn::{Fault as Failed, LeftCall, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
+use unisono_runtime::Handle;
 use unisono_session::Trace;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
@@ -11,17 +12,22 @@ use unisono_session::trace::{RunTrace, Status, TurnTrace};
 use unisono_store::Journal;
 
 use super::words;
-use crate::past;
+use crate::past::{self, Sought};
 
 /// A turn, found in its session's journal; none where it is not there.
 pub(crate) async fn turn(
     journal: &Journal,
-    session: SessionId,
+    session: &Handle,
     turn: TurnId,
 ) -> Result<Option<Turn>, past::Error> {
-    let trace = past::trace(journal, session).await?;
-    let found = trace.turn(turn);
-    Ok(found.map(|found| told(&trace, session, turn, found)))
+    let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
+    Ok(trace.and_then(|trace| one(&trace, session.id(), turn)))
+}
+
+/// One of the turns that a trace tells of.
+pub(crate) fn one(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Turn> {
+    let found = trace.turn(turn)?;
+    Some(told(trace, session, turn, found))
 }
 
 /// All turns of a session, the oldest first.

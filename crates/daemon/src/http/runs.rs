@@ -25,8 +25,8 @@ use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
 use super::problem::Fault;
-use super::{Shared, sessions, turns, words};
-use crate::past;
+use super::{Shared, record, sessions, words};
+use crate::past::{self, Sought};
 use crate::why::{self, Difference, causes};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -49,11 +49,10 @@ impl Found {
     async fn new(shared: &Shared, session: &str, run: &str) -> Result<Found, Fault> {
         let session = sessions::open(shared, session).await?;
         let id: RunId = extract::id("run", run)?;
-        let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await?;
-        match trace.run(id) {
-            Some(_) => Ok(Found { session, id, trace }),
-            None => Err(Fault::not_found("run", id)),
-        }
+        let journal = shared.daemon.runtime().journal();
+        let trace = past::turn(journal, &session, Sought::Run(id)).await?;
+        let trace = trace.ok_or_else(|| Fault::not_found("run", id))?;
+        Ok(Found { session, id, trace })
     }
 
     fn run(&self) -> Result<&RunTrace, Fault> {
@@ -82,9 +81,10 @@ pub(super) async fn detail(shared: &Shared, session: &str, run: &str) -> Result<
     let found = Found::new(shared, session, run).await?;
     let traced = found.run()?;
     let turn = traced.opened.1.turn;
-    let told = turns::read(shared, &found.session, turn).await?;
+    let told = record::one(&found.trace, found.session.id(), turn);
     let id = found.id.to_string();
-    let run = told.runs.into_iter().find(|run| run.run == id);
+    let mut runs = told.into_iter().flat_map(|told| told.runs);
+    let run = runs.find(|run| run.run == id);
     let attempts = traced
         .retries
         .iter()
@@ -168,10 +168,13 @@ async fn cancel(
     let session = sessions::open(&shared, &id).await?;
     let run: RunId = extract::id("run", &run)?;
     session.cancel_run(run).await?;
-    let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await?;
-    let turn = trace.run(run).map(|run| run.opened.1.turn);
-    let turn = turn.ok_or_else(|| Fault::not_found("run", run))?;
-    Ok(Json(turns::read(&shared, &session, turn).await?))
+    let journal = shared.daemon.runtime().journal();
+    let trace = past::turn(journal, &session, Sought::Run(run)).await?;
+    let turn = trace.as_ref().and_then(|trace| {
+        let turn = trace.run(run)?.opened.1.turn;
+        record::one(trace, session.id(), turn)
+    });
+    turn.map(Json).ok_or_else(|| Fault::not_found("run", run))
 }
 
 /// Which request, and beside whose.

@@ -22,7 +22,7 @@ use super::extract::{self, Path, Query};
 use super::problem::Fault;
 use super::{Shared, events, record, sessions, settings};
 use crate::ask::Ask;
-use crate::past;
+use crate::past::{self, Sought};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -187,9 +187,10 @@ fn asked(new: &NewTurn) -> Result<Ask, Fault> {
 
 /// The number of the event before a turn was accepted.
 async fn accepted(shared: &Shared, session: &Handle, turn: TurnId) -> Result<u64, Fault> {
-    let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await?;
-    let turn = trace.turn(turn);
-    Ok(turn.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
+    let journal = shared.daemon.runtime().journal();
+    let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
+    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
+    Ok(found.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
 }
 
 /// Hands a turn in; it is cancelled when it takes longer than `run.timeout_seconds`.
@@ -223,7 +224,7 @@ async fn bound(session: Handle, turn: TurnId, allowed: Duration) {
 /// A turn as it is now.
 pub(super) async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Turn, Fault> {
     let journal = shared.daemon.runtime().journal();
-    let found = record::turn(journal, session.id(), turn).await?;
+    let found = record::turn(journal, session, turn).await?;
     found.ok_or_else(|| Fault::not_found("turn", turn))
 }
 

@@ -229,7 +229,7 @@ async fn follow(
             }
         }
     }
-    let found = record::turn(daemon.runtime().journal(), session.id(), turn).await;
+    let found = record::turn(daemon.runtime().journal(), session, turn).await;
     found
         .map_err(|e| text(&e))?
         .ok_or_else(|| format!("there is no turn {turn}"))

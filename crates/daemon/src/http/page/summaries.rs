@@ -20,7 +20,7 @@ use crate::ask::Ask;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, compactions, sessions, turns};
-use crate::past;
+use crate::past::{self, Sought};
 
 /// The cards of all summaries, the newest first.
 pub(super) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
@@ -206,9 +206,11 @@ pub(super) async fn again(
 ) -> Result<Redirect, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let turn: TurnId = extract::id("turn", &turn)?;
-    let trace = past::trace(shared.daemon.runtime().journal(), session.id()).await;
+    let journal = shared.daemon.runtime().journal();
+    let trace = past::turn(journal, &session, Sought::Turn(turn)).await;
     let trace = trace.map_err(Fault::from)?;
-    let asked = trace.turn(turn).map(|found| &found.accepted.1);
+    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
+    let asked = found.map(|found| &found.accepted.1);
     let told = asked.and_then(|asked| asked.work.writing());
     let writing = Writing {
         instructions: told.and_then(|told| told.instructions.clone()),

@@ -16,7 +16,7 @@ use super::{Trouble, layout, summaries};
 use crate::http::extract::{self, Path};
 use crate::http::problem::Fault;
 use crate::http::{Shared, compactions, sessions};
-use crate::past;
+use crate::past::{self, Sought};
 use crate::short;
 
 /// How deep the tree is drawn; what is deeper stands at that depth.
@@ -51,11 +51,10 @@ async fn writer(
     turn: TurnId,
 ) -> Result<Option<String>, Trouble> {
     let journal = shared.daemon.runtime().journal();
-    let trace = past::trace(journal, session.id()).await;
+    let trace = past::turn(journal, session, Sought::Turn(turn)).await;
     let trace = trace.map_err(Fault::from)?;
-    let asked = trace
-        .turn(turn)
-        .and_then(|found| found.accepted.1.work.writing());
+    let found = trace.as_ref().and_then(|trace| trace.turn(turn));
+    let asked = found.and_then(|found| found.accepted.1.work.writing());
     let chosen = asked.and_then(|writing| writing.summariser.as_ref());
     Ok(chosen.map(ToString::to_string))
 }

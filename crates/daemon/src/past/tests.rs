@@ -1,0 +1,171 @@
+//! A turn that is looked for from the newest event backwards is the one that the whole journal tells
+//! of, and what is read for it does not depend on what lies before it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::to_value;
+use unisono_context::message::{NewMessage, Role};
+use unisono_context::{MessageId, Timestamp, TurnId};
+use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
+use unisono_session::machine::Import;
+use unisono_store::{
+    Answer as Reading, Append, Checkpoint, Claim, Engine, Event as Stored, Health, SessionId as Id,
+    SessionInfo,
+};
+
+use super::*;
+use crate::Daemon;
+use crate::ask::Ask;
+use crate::config::Sources;
+use crate::http::record;
+
+/// Messages of the conversation before the first turn.
+const MESSAGES: u32 = 2_500;
+
+struct AtOnce;
+
+impl Agent for AtOnce {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        Ok(Answer::text(format!("{} agrees", ctx.definition().id)))
+    }
+}
+
+/// Remembers the earliest event that anybody read.
+struct Earliest(Arc<dyn Engine>, AtomicU64);
+
+impl Engine for Earliest {
+    fn claim(&self, session: Id) -> Reading<'_, Claim> {
+        self.0.claim(session)
+    }
+
+    fn append(&self, append: Append) -> Reading<'_, u64> {
+        self.0.append(append)
+    }
+
+    fn read(&self, session: Id, from: u64, limit: usize) -> Reading<'_, Vec<Stored>> {
+        self.1.fetch_min(from, Ordering::Relaxed);
+        self.0.read(session, from, limit)
+    }
+
+    fn put_checkpoint(&self, session: Id, epoch: u64, made: Checkpoint) -> Reading<'_, ()> {
+        self.0.put_checkpoint(session, epoch, made)
+    }
+
+    fn latest_checkpoint(&self, session: Id) -> Reading<'_, Option<Checkpoint>> {
+        self.0.latest_checkpoint(session)
+    }
+
+    fn session(&self, session: Id) -> Reading<'_, Option<SessionInfo>> {
+        self.0.session(session)
+    }
+
+    fn sessions(&self, after: Option<Id>, limit: usize) -> Reading<'_, Vec<SessionInfo>> {
+        self.0.sessions(after, limit)
+    }
+
+    fn delete_session(&self, session: Id) -> Reading<'_, bool> {
+        self.0.delete_session(session)
+    }
+
+    fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    fn close(&self) -> Reading<'_, ()> {
+        self.0.close()
+    }
+}
+
+async fn daemon(directory: &std::path::Path) -> Daemon {
+    let agents = "[agents.a]\ndescription = \"agrees\"\nkind = \"at-once\"\n\
+                  [agents.b]\ndescription = \"agrees\"\nkind = \"at-once\"\n";
+    std::fs::create_dir_all(directory.join("config")).unwrap();
+    std::fs::write(directory.join("config/unisono.toml"), agents).unwrap();
+    let sources = Sources {
+        env: Vec::new(),
+        ..Sources::of_process(directory)
+    };
+    let daemon = Daemon::builder()
+        .sources(sources)
+        .agent("at-once", AtOnce)
+        .in_memory()
+        .set("run.lead", "a")
+        .set("run.agents", "b")
+        .set("compaction.preset", "off");
+    daemon.start().await.unwrap()
+}
+
+fn conversation() -> Import {
+    let mut parent = None;
+    let messages = (1..=MESSAGES).map(|n| {
+        let id = MessageId::from_u128(u128::from(n));
+        let role = [Role::Assistant, Role::User][n as usize % 2];
+        let message = NewMessage::text(id, role, format!("message {n}"), Timestamp(0));
+        (parent.replace(id), message)
+    });
+    Import {
+        messages: messages.collect(),
+        ..Import::default()
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_found_from_the_newest_event_backwards() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = daemon(directory.path()).await;
+    let session = daemon.import(conversation()).await.unwrap();
+    let before = session.inspect(State::events).await.unwrap();
+    assert!(before > u64::from(MESSAGES), "{before}");
+    let mut turns = Vec::new();
+    for n in 0..40 {
+        let ask = Ask::new(format!("Task {n}"));
+        let turn = daemon.begin(&session, &ask).await.unwrap();
+        daemon.wait(&session, turn).await.unwrap();
+        turns.push(turn);
+    }
+
+    let engine = daemon.runtime().journal().engine().clone();
+    let earliest = Arc::new(Earliest(engine, AtomicU64::new(u64::MAX)));
+    let journal = Journal::new(earliest.clone());
+    let whole = trace(&journal, session.id()).await.unwrap();
+    earliest.1.store(u64::MAX, Ordering::Relaxed);
+    for &id in turns.iter().rev() {
+        let found = turn(&journal, &session, Sought::Turn(id)).await.unwrap();
+        let found = found.unwrap();
+        let told = |trace| record::one(trace, session.id(), id).unwrap();
+        assert_eq!(
+            to_value(told(&found)).unwrap(),
+            to_value(told(&whole)).unwrap()
+        );
+        assert_eq!(told(&found).runs.len(), 2);
+        for &run in &found.turn(id).unwrap().runs {
+            let of_run = turn(&journal, &session, Sought::Run(run)).await.unwrap();
+            let of_run = record::one(&of_run.unwrap(), session.id(), id);
+            assert_eq!(
+                to_value(of_run.unwrap()).unwrap(),
+                to_value(told(&whole)).unwrap()
+            );
+        }
+        if id == turns[turns.len() - 1] {
+            let last = session.inspect(State::events).await.unwrap();
+            let read = last - earliest.1.load(Ordering::Relaxed);
+            assert!(
+                read <= 2 * NEWEST as u64,
+                "{read} events were read for the last turn"
+            );
+        }
+    }
+    let first = earliest.1.load(Ordering::Relaxed);
+    assert!(
+        first > before - PAGE as u64,
+        "the conversation before them was read from {first}"
+    );
+
+    let nobody = turn(&journal, &session, Sought::Turn(TurnId::from_u128(7)));
+    assert!(nobody.await.unwrap().is_none());
+    let nobody = turn(&journal, &session, Sought::Run(RunId::from_u128(7)));
+    assert!(nobody.await.unwrap().is_none());
+    drop(session);
+    daemon.shutdown().await;
+}
