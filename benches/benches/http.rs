@@ -185,14 +185,14 @@ impl Pace {
     }
 }
 
-/// All clients work for the slice; how long each piece of work took.
+/// All clients work for the slice; how long each piece of work took, by the kind it says it was.
 async fn slice<W>(
     served: &Arc<Served>,
     pace: Pace,
     work: impl Fn(Arc<Served>, Client, usize, usize) -> W + Copy + Send + Sync + 'static,
-) -> Samples
+) -> Vec<Samples>
 where
-    W: Future<Output = ()> + Send,
+    W: Future<Output = usize> + Send,
 {
     let first = Instant::now();
     let begin = first + SLICE / 5;
@@ -206,38 +206,45 @@ where
                 if start >= begin + SLICE {
                     break;
                 }
-                work(served.clone(), client.clone(), which, n).await;
+                let kind = work(served.clone(), client.clone(), which, n).await;
                 if start >= begin {
-                    samples.push(start.elapsed());
+                    samples.push((kind, start.elapsed()));
                 }
             }
             samples
         });
     }
-    let mut all = Samples::default();
-    for samples in working.join_all().await {
-        all.extend(samples);
+    let mut kinds = Vec::new();
+    for (kind, took) in working.join_all().await.into_iter().flatten() {
+        kinds.resize_with(kinds.len().max(kind + 1), Samples::default);
+        kinds[kind].push(took);
     }
-    all
+    kinds
 }
 
-async fn read(served: Arc<Served>, client: Client, which: usize, n: usize) {
+/// What is read, in turns.
+const READS: [&str; 5] = [
+    "/v1/sessions?limit=20",
+    "/v1/sessions/{session}",
+    "/v1/sessions/{session}/messages?limit=20",
+    "/v1/sessions/{session}/checkpoints",
+    "/v1/agents",
+];
+
+async fn read(served: Arc<Served>, client: Client, which: usize, n: usize) -> usize {
     let session = &served.sessions[(which * 131 + n * 17) % served.sessions.len()];
-    let path = match n % 5 {
-        0 => "/v1/sessions?limit=20".to_owned(),
-        1 => format!("/v1/sessions/{session}"),
-        2 => format!("/v1/sessions/{session}/messages?limit=20"),
-        3 => format!("/v1/sessions/{session}/checkpoints"),
-        _ => "/v1/agents".to_owned(),
-    };
+    let kind = n % READS.len();
+    let path = READS[kind].replace("{session}", session);
     served.get(&client, &path).await;
+    kind
 }
 
-async fn ask(served: Arc<Served>, client: Client, which: usize, _: usize) {
+async fn ask(served: Arc<Served>, client: Client, which: usize, _: usize) -> usize {
     let path = format!("/v1/sessions/{}/turns", served.sessions[which]);
     let task = json!({"task": "Does anything speak against it?", "agents": []});
     let turn = served.post(&client, &path, &task).await;
     assert_eq!(turn["state"], "answered", "{turn}");
+    0
 }
 
 /// A listener: its connection, after the head of the reply.
@@ -309,6 +316,10 @@ async fn measure() {
         &reads,
         Duration::from_millis(10),
     );
+    for (what, samples) in READS.iter().zip(&reads) {
+        let what = format!("of which GET {what}");
+        table.note(&what, &percentiles(samples), None);
+    }
     let turns = slice(&served, Pace::AtOnce, ask).await;
     rate(&table, "turns", &turns, 500.0);
     let turns = slice(&served, Pace::Due(500.0), ask).await;
@@ -323,7 +334,8 @@ async fn measure() {
 }
 
 /// How many a second when every client asks again at once.
-fn rate(table: &Table, what: &str, samples: &Samples, least: f64) {
+fn rate(table: &Table, what: &str, kinds: &[Samples], least: f64) {
+    let samples = &Samples::together(kinds);
     let each = samples.len() as f64 / SLICE.as_secs_f64();
     let result = format!("{each:.0} a second, {}", percentiles(samples));
     table.row(
@@ -336,7 +348,8 @@ fn rate(table: &Table, what: &str, samples: &Samples, least: f64) {
 }
 
 /// How late the answers are at a rate.
-fn late(table: &Table, what: &str, samples: &Samples, most: Duration) {
+fn late(table: &Table, what: &str, kinds: &[Samples], most: Duration) {
+    let samples = &Samples::together(kinds);
     table.row(
         &format!("{what}, p99"),
         &format!("≤ {}", time(most)),

@@ -25,6 +25,11 @@ impl Samples {
         took
     }
 
+    /// All of them together.
+    pub fn together(parts: &[Samples]) -> Samples {
+        Samples(parts.iter().flat_map(|part| &part.0).copied().collect())
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -8,6 +8,8 @@ use crate::problem::{Problem, Result};
 
 /// Events and sessions read at a time.
 const PAGE: usize = 1_024;
+/// Sessions whose labels are read at a time, the newest first.
+const NEWEST: usize = 32;
 
 /// The sessions of a store.
 #[derive(Debug)]
@@ -47,28 +49,40 @@ impl Sessions {
         }
     }
 
-    /// What a list shows of one; none where its first event is not a creation.
-    pub(crate) async fn listed(
-        &self,
-        (id, info): (SessionId, SessionInfo),
-    ) -> Result<Option<Listed>> {
-        let first = self.journal.read(id, 1, 1).await?.into_iter().next();
-        let created = first.map(|(_, event)| event.fact);
-        let created = created.filter(|fact| matches!(fact, Fact::Created { .. }));
-        Ok(created.map(|created| Listed { id, info, created }))
+    /// What a list shows of all of them, the oldest first, but of those whose first event is not a
+    /// creation.
+    pub(crate) async fn listed(&self) -> Result<Vec<Listed>> {
+        let mut listed = Vec::new();
+        for part in self.ids().await?.chunks(PAGE) {
+            listed.extend(self.described(part).await?);
+        }
+        Ok(listed)
+    }
+
+    async fn described(&self, part: &[(SessionId, SessionInfo)]) -> Result<Vec<Listed>> {
+        let ids: Vec<SessionId> = part.iter().map(|(id, _)| *id).collect();
+        let firsts = self.journal.first_events(&ids).await?;
+        let each = part.iter().zip(firsts).filter_map(|((id, info), first)| {
+            let created = first?.fact;
+            matches!(created, Fact::Created { .. }).then(|| Listed {
+                id: *id,
+                info: info.clone(),
+                created,
+            })
+        });
+        Ok(each.collect())
     }
 
     /// The newest session with that label.
     pub(crate) async fn labelled(&self, label: &str, value: &str) -> Result<Option<SessionId>> {
-        for session in self.ids().await?.into_iter().rev() {
-            if let Some(Listed {
-                id,
-                created: Fact::Created { labels, .. },
-                ..
-            }) = self.listed(session).await?
-                && labels.get(label).is_some_and(|found| &**found == value)
-            {
-                return Ok(Some(id));
+        for part in self.ids().await?.rchunks(NEWEST) {
+            let mut newest = self.described(part).await?.into_iter().rev();
+            let found = newest.find(|session| match &session.created {
+                Fact::Created { labels, .. } => labels.get(label).is_some_and(|it| &**it == value),
+                _ => false,
+            });
+            if let Some(session) = found {
+                return Ok(Some(session.id));
             }
         }
         Ok(None)

@@ -242,6 +242,15 @@ impl Engine for Disk {
         Box::pin(self.ask("read events", move |trees| trees.read(session, from, limit)))
     }
 
+    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+        Box::pin(self.ask("read first events", move |trees| {
+            let firsts = sessions.into_iter();
+            firsts
+                .map(|session| Ok(trees.read(session, 1, 1)?.pop()))
+                .collect()
+        }))
+    }
+
     fn put_checkpoint(
         &self,
         session: SessionId,

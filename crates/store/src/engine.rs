@@ -121,6 +121,18 @@ pub trait Engine: Send + Sync + 'static {
     /// journal, or where they would be over 64 MiB together.
     fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>>;
 
+    /// The first event of each of these sessions; none for one that has no events. What an engine
+    /// can do at one time is overridden: a list of sessions asks for as many as it shows.
+    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+        Box::pin(async move {
+            let mut firsts = Vec::with_capacity(sessions.len());
+            for session in sessions {
+                firsts.push(self.read(session, 1, 1).await?.pop());
+            }
+            Ok(firsts)
+        })
+    }
+
     /// Keeps a state checkpoint in place of the one before it.
     fn put_checkpoint(
         &self,

@@ -105,16 +105,22 @@ impl Journal {
         limit: usize,
     ) -> Result<Vec<(u64, Event)>> {
         let events = self.engine.read(session.into(), from, limit).await?;
-        let decoded = events.into_iter().map(|engine::Event { seq, payload }| {
-            let named = Record::Event {
-                session: session.into(),
-                seq,
-            };
-            let event =
-                record::decode(&payload).map_err(|fault| Error::unreadable(named, fault))?;
-            Ok((seq, event))
-        });
+        let decoded = events.into_iter().map(|event| decoded(session, event));
         decoded.collect()
+    }
+
+    /// The first event of each of these sessions, by one read; none for one that has no events.
+    ///
+    /// # Errors
+    /// As of [`Journal::read`], of any of them.
+    pub async fn first_events(&self, sessions: &[SessionId]) -> Result<Vec<Option<Event>>> {
+        let ids = sessions.iter().map(|&session| session.into()).collect();
+        let firsts = self.engine.first_events(ids).await?;
+        let firsts = sessions.iter().zip(firsts).map(|(&session, first)| {
+            let first = first.map(|event| decoded(session, event)).transpose()?;
+            Ok(first.map(|(_, event)| event))
+        });
+        firsts.collect()
     }
 
     /// Whether the session has at least one event.
@@ -215,6 +221,17 @@ impl From<engine::SessionId> for SessionId {
     fn from(session: engine::SessionId) -> Self {
         Self::new(session.0)
     }
+}
+
+/// An event with its number.
+fn decoded(session: SessionId, event: engine::Event) -> Result<(u64, Event)> {
+    let named = Record::Event {
+        session: session.into(),
+        seq: event.seq,
+    };
+    let decoded = record::decode(&event.payload);
+    let decoded = decoded.map_err(|fault| Error::unreadable(named, fault))?;
+    Ok((event.seq, decoded))
 }
 
 #[cfg(test)]

@@ -94,28 +94,28 @@ async fn list(
         .last()
         .filter(|_| whole)
         .map(|last| last.id.to_string());
-    let mut items = Vec::with_capacity(found.len());
-    for session in found {
-        items.extend(listed(&shared.daemon, session).await?);
-    }
+    let items = listed(&shared.daemon, found).await?;
     Ok(Json(Page { items, next }))
 }
 
-/// What a list has of a session; none where its first event is not its creation.
-pub(crate) async fn listed(daemon: &Daemon, found: Found) -> Result<Option<Listed>, Fault> {
-    let journal = daemon.runtime().journal();
-    let first = journal.read(found.id, 1, 1).await?.into_iter().next();
-    let Some(Fact::Created { title, labels, .. }) = first.map(|(_, event)| event.fact) else {
-        return Ok(None);
-    };
-    Ok(Some(Listed {
-        session: found.id.to_string(),
-        title: title.to_string(),
-        labels: plain(&labels),
-        events: found.info.last_seq,
-        created: words::unix_ms(found.info.created_unix_ms),
-        updated: words::unix_ms(found.info.updated_unix_ms),
-    }))
+/// What a list has of sessions, but of those whose first event is not their creation.
+pub(crate) async fn listed(daemon: &Daemon, found: Vec<Found>) -> Result<Vec<Listed>, Fault> {
+    let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
+    let firsts = daemon.runtime().journal().first_events(&ids).await?;
+    let each = found.into_iter().zip(firsts).filter_map(|(found, first)| {
+        let Fact::Created { title, labels, .. } = first?.fact else {
+            return None;
+        };
+        Some(Listed {
+            session: found.id.to_string(),
+            title: title.to_string(),
+            labels: plain(&labels),
+            events: found.info.last_seq,
+            created: words::unix_ms(found.info.created_unix_ms),
+            updated: words::unix_ms(found.info.updated_unix_ms),
+        })
+    });
+    Ok(each.collect())
 }
 
 fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {

@@ -152,11 +152,8 @@ pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
         .map(|last| last.id.to_string());
     let mut text = String::new();
     let mut all = Vec::new();
-    for session in found {
-        let listed = listing::listed(daemon, session).await;
-        let Some(listed) = listed.map_err(|fault| fault.to_string())? else {
-            continue;
-        };
+    let found = listing::listed(daemon, found).await;
+    for listed in found.map_err(|fault| fault.to_string())? {
         text += &format!("{}  {}  {}\n", listed.session, listed.updated, listed.title);
         all.push(value(&listed)?);
     }

@@ -79,15 +79,12 @@ pub(super) async fn list(
         .last()
         .filter(|_| found.len() == PAGE)
         .map(|last| last.id.to_string());
-    let mut all = Vec::new();
-    for session in found {
-        let listed = listing::listed(daemon, session).await.map_err(failed)?;
-        if let Some(listed) = listed {
-            let uri = format!("{SCHEME}{}", listed.session);
-            all.push(Resource::new(uri, listed.title).with_mime_type("application/json"));
-        }
-    }
-    let mut result = ListResourcesResult::with_all_items(all);
+    let listed = listing::listed(daemon, found).await.map_err(failed)?;
+    let each = listed.into_iter().map(|listed| {
+        let uri = format!("{SCHEME}{}", listed.session);
+        Resource::new(uri, listed.title).with_mime_type("application/json")
+    });
+    let mut result = ListResourcesResult::with_all_items(each.collect());
     result.next_cursor = next;
     Ok(result)
 }

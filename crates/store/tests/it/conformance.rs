@@ -65,6 +65,7 @@ conformance![
     a_checkpoint_cannot_be_ahead,
     a_checkpoint_is_fenced,
     sessions_come_in_pages,
+    first_events_come_together,
     a_deleted_session_is_gone_and_fenced,
     a_session_can_live_again,
     a_closed_engine_says_so,
@@ -393,6 +394,18 @@ async fn sessions_come_in_pages(engine: Subject) {
     assert_eq!(ids(engine.sessions(Some(A), 1).await.unwrap()), [C]);
     assert_eq!(ids(engine.sessions(Some(C), 1).await.unwrap()), []);
     assert_eq!(ids(engine.sessions(None, 0).await.unwrap()), []);
+}
+
+async fn first_events_come_together(engine: Subject) {
+    for session in [A, B, C] {
+        claim(&*engine, session).await;
+    }
+    append(&*engine, A, 1, 0, &[b"a1", b"a2"]).await.unwrap();
+    append(&*engine, C, 1, 0, &[b"c1"]).await.unwrap();
+    let firsts = engine.first_events(vec![C, B, A, A]).await.unwrap();
+    let [c, a] = [b"c1", b"a1"].map(|payload| Some(event(1, payload)));
+    assert_eq!(firsts, [c, None, a.clone(), a]);
+    assert_eq!(engine.first_events(Vec::new()).await.unwrap(), []);
 }
 
 async fn a_deleted_session_is_gone_and_fenced(engine: Subject) {

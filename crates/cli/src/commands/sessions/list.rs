@@ -21,10 +21,7 @@ pub(crate) struct Args {}
 pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let sessions = app.sessions(&setup).await?;
-    let mut listed = Vec::new();
-    for session in sessions.ids().await? {
-        listed.extend(sessions.listed(session).await?);
-    }
+    let mut listed = sessions.listed().await?;
     listed.sort_by_key(|session| session.info.updated_unix_ms);
     if app.out.json {
         app.out.json(&listed.iter().map(json).collect::<Vec<_>>());

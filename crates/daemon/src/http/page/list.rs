@@ -47,10 +47,8 @@ pub(super) async fn show(
     }
     let all = newest_first(&shared.daemon).await?;
     let count = all.len();
-    let mut shown = Vec::new();
-    for session in all.into_iter().skip(which.after).take(SHOWN) {
-        shown.extend(sessions::listed(&shared.daemon, session).await?);
-    }
+    let part = all.into_iter().skip(which.after).take(SHOWN).collect();
+    let shown = sessions::listed(&shared.daemon, part).await?;
     let body = html! {
         h1 { "Sessions" }
         @if shown.is_empty() { (nothing()) } @else { (searching("")) (table(&shown)) }
