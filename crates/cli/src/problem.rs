@@ -182,6 +182,7 @@ impl From<unisono_daemon::past::Error> for Problem {
         use unisono_daemon::past::Error;
         match error {
             Error::Store(error) => error.into(),
+            Error::Session(error) => error.into(),
             Error::Unfit { .. } => {
                 Problem::failed(error).hint("run `unisono doctor` to see the extent")
             }
