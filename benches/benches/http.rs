@@ -56,6 +56,7 @@ async fn daemon(dir: &Path) -> Daemon {
         .set("server.bind", "127.0.0.1:0")
         .set("server.connections", "4096")
         .set("server.streams", "2048")
+        .set("server.requests_per_second", "0")
         .set("run.lead", "instant")
         .set("run.agents", "")
         .set("compaction.preset", "off");

@@ -100,6 +100,7 @@ test("a running turn shows who works, and what a person writes meanwhile stays",
     const task = { task: "Which word?", agents: ["waits"], wait: false };
     await waiting.ask("POST", `/v1/sessions/${made.session}/turns`, task);
     await page.locator("td .state.running").first().waitFor();
+    await page.locator("td [data-since]").first().getByText(/^\d+ s$/).waitFor();
     await shot(page, "running");
     await page.getByLabel("Task").fill("Half of a");
     execFileSync("cat", [started]);
@@ -109,6 +110,16 @@ test("a running turn shows who works, and what a person writes meanwhile stays",
     // A good layout shift is below 0.1 (web.dev/articles/cls).
     assert.ok((await page.evaluate(() => window.shift)) < 0.1);
     await page.getByText("The word is unison.").first().waitFor();
+    // A turn that nobody wants any more.
+    const other = { task: "Which word again?", agents: ["waits"], wait: false };
+    await waiting.ask("POST", `/v1/sessions/${made.session}/turns`, other);
+    execFileSync("cat", [started]);
+    const last = page.locator(".turn").first();
+    await last.getByRole("link", { name: "Which word again?" }).waitFor();
+    await last.getByRole("button", { name: "Cancel" }).click();
+    await page.locator(".turn").first().locator("header .state.cancelled").waitFor();
+    await page.getByRole("button", { name: "Seal the current topic" }).click();
+    await page.getByText("ended by").first().waitFor();
     assert.deepEqual(page.faults, []);
     await page.context().close();
   } finally {
@@ -265,6 +276,16 @@ test("the history is searched, a message pinned, a branch forked, the tree drawn
   await page.locator("#m2").getByLabel(/Name of the branch/).fill("what if");
   await page.locator("#m2").getByRole("button", { name: "Fork" }).click();
   await page.getByRole("navigation", { name: "Branches" }).getByText("what if").waitFor();
+  const branches = (await place.ask("GET", `/v1/sessions/${id}`)).branches;
+  await page.goto(`${place.address}/sessions/${id}/history?from=1`);
+  await page.locator("#m1").getByText("Fork, pin").click();
+  await page.locator("#m1").getByLabel(/Name of the branch/).fill("main");
+  await page.locator("#m1").getByRole("button", { name: "Fork" }).click();
+  await page.getByText('there is a branch "main" already').waitFor();
+  const after = (await place.ask("GET", `/v1/sessions/${id}`)).branches;
+  assert.deepEqual(after, branches, "no branch was moved");
+  page.faults.length = 0; // The refusal is one.
+  await page.goto(`${place.address}/sessions/${id}`);
   await page.getByRole("link", { name: "Branch tree" }).click();
   await page.locator(".tree").getByText("what if").waitFor();
   await shot(page, "tree");
@@ -344,7 +365,20 @@ test("who loses the daemon is told so, and when it is back", async () => {
   await page.context().close();
 });
 
-const pages = () => ({
+const pages = async () => {
+  const turns = (await place.ask("GET", `/v1/sessions/${id}/turns`)).items;
+  const turn = turns.find((turn) => turn.snapshot && turn.runs.length > 0);
+  return {
+    turn: `/sessions/${id}/turns/${turn.turn}`,
+    run: `/sessions/${id}/runs/${turn.runs[0].run}`,
+    snapshot: `/sessions/${id}/snapshots/${turn.snapshot}`,
+    turns: `/sessions/${id}/turns`,
+    found: `/?q=replica`,
+    ...fixed(),
+  };
+};
+
+const fixed = () => ({
   sessions: "/",
   session: `/sessions/${id}`,
   history: `/sessions/${id}/history?from=1`,
@@ -361,7 +395,7 @@ for (const scheme of ["light", "dark"]) {
     for (const width of [1280, 375]) {
       const viewport = { width, height: 800 };
       const page = await enter(browser, place, { colorScheme: scheme, viewport });
-      for (const [name, path] of Object.entries(pages())) {
+      for (const [name, path] of Object.entries(await pages())) {
         await page.goto(place.address + path);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth);
         assert.ok(wide <= width, `${name} is ${wide} wide on ${width}`);

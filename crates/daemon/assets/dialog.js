@@ -1,6 +1,15 @@
 // Pages that ask for something open over the one that leads to them. Without this they are pages.
 
 async function open(address) {
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    await fill(address);
+  } finally {
+    document.body.removeAttribute("aria-busy");
+  }
+}
+
+async function fill(address) {
   const reply = await fetch(address, { headers: { Accept: "text/html" } });
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   const content = page.querySelector(".dialog");

@@ -25,6 +25,10 @@ function remember(root) {
   for (const field of root.querySelectorAll("textarea[id], input[id]")) {
     if (field.value !== field.defaultValue) fields.set(field.id, field.value);
   }
+  for (const field of root.querySelectorAll("select[id]")) {
+    const first = [...field.options].find((option) => option.defaultSelected) ?? field.options[0];
+    if (field.value !== first?.value) fields.set(field.id, field.value);
+  }
   const focus = root.contains(document.activeElement) ? document.activeElement : null;
   return { open, fields, focus: focus?.id, start: focus?.selectionStart, end: focus?.selectionEnd };
 }
@@ -54,6 +58,15 @@ function restore(root, kept) {
   }
 }
 
+// What to do where the daemon answers, but not with the page.
+function refused(reply) {
+  if (reply.ok) return "";
+  return reply.status === 401 ? "signed out: come in by a new link" : "the daemon refused: trying again";
+}
+
+// What is of all sessions has no stream of its own: it is looked at again every so many seconds.
+const every = Number(live()?.dataset.every);
+
 let refreshing = false;
 let again = false;
 
@@ -65,6 +78,7 @@ async function refresh() {
     again = false;
     try {
       const reply = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (every) link.textContent = refused(reply);
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       const fresh = page.getElementById("live");
       const old = live();
@@ -75,6 +89,7 @@ async function refresh() {
       }
     } catch {
       // The daemon is not there: the stream of events says so, and when it is back.
+      if (every) link.textContent = "disconnected: trying again";
     }
     await new Promise((done) => setTimeout(done, PAUSE));
   }
@@ -124,6 +139,11 @@ function follow(root) {
 }
 
 if (live()?.dataset.session) follow(live());
-// What is of all sessions has no stream of its own.
-const every = Number(live()?.dataset.every);
 if (every) setInterval(refresh, every * 1000);
+// How long runs have gone on.
+setInterval(() => {
+  for (const shown of document.querySelectorAll("[data-since]")) {
+    const seconds = Math.max(0, Math.round((Date.now() - Date.parse(shown.dataset.since)) / 1000));
+    shown.textContent = `${seconds} s`;
+  }
+}, 1000);

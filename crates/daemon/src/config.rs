@@ -220,10 +220,14 @@ pub struct Server {
     pub requests: u32,
     /// Streams of events at the same time; more are told to come back.
     pub streams: u32,
-    /// Connections at the same time; more wait to be taken.
+    /// Requests in a second, of all clients together, and at once; 0: no limit.
+    pub requests_per_second: u32,
+    /// Connections at the same time; of more than these only whether it lives is answered.
     pub connections: u32,
     /// Bytes of a request's body at most.
     pub body_limit_bytes: u32,
+    /// Seconds without progress, either way, after which a client's connection ends.
+    pub stall_seconds: u64,
     /// Seconds that what is being answered may take when the program stops.
     pub drain_seconds: u64,
     /// Seconds between two looks at the files that define agents; 0: they are read when somebody

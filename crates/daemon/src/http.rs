@@ -28,6 +28,7 @@ mod openai;
 mod page;
 mod pins;
 pub(crate) mod problem;
+mod rate;
 pub(crate) mod record;
 mod running;
 mod runs;
@@ -35,7 +36,7 @@ mod search;
 pub(crate) mod sessions;
 mod settings;
 mod snapshots;
-mod token;
+pub(crate) mod token;
 mod topics;
 mod turns;
 mod usage;
@@ -60,8 +61,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::Daemon;
-use crate::config;
 use page::login::Logins;
+use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
 
@@ -103,7 +104,10 @@ pub(crate) struct Shared {
     /// Host names that may be asked for, lower case.
     hosts: Vec<String>,
     requests: Semaphore,
+    rate: Rate,
     streams: Arc<Semaphore>,
+    /// How long a client may make no progress with what it sends or is sent.
+    stall: Duration,
     /// Turns true when the program is stopping.
     stopping: watch::Receiver<bool>,
     answers: metrics::Answers,
@@ -117,6 +121,8 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
+    /// What connections get that are too many.
+    full: Router,
     shared: Arc<Shared>,
     /// Calls of tools at the same time.
     calls: Arc<Semaphore>,
@@ -150,6 +156,7 @@ impl Server {
             address: settings.bind,
             error,
         })?;
+        let stall = Duration::from_secs(settings.stall_seconds);
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
         let calls = Arc::new(Semaphore::new(settings.streams as usize));
@@ -158,9 +165,11 @@ impl Server {
             daemon: Arc::new(daemon),
             token,
             logins,
-            hosts: hosts(address, &settings),
+            hosts: hosts(address, &settings.hosts),
             requests: Semaphore::new(settings.requests as usize),
+            rate: Rate::new(settings.requests_per_second),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),
+            stall,
             stopping,
             answers: metrics::Answers::default(),
             openapi,
@@ -174,15 +183,22 @@ impl Server {
             .layer(DefaultBodyLimit::max(settings.body_limit_bytes as usize))
             .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
             .with_state(shared.clone());
+        let (health, _) = health::routes().split_for_parts();
+        let full = health
+            .fallback(guard::full)
+            .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
+            .with_state(shared.clone());
         Ok(Server {
             listener,
             address,
             router,
+            full,
             shared,
             calls,
             stop,
             limits: connections::Limits {
                 connections: settings.connections as usize,
+                stall,
                 drain: Duration::from_secs(settings.drain_seconds),
             },
             token_file: settings.token_file,
@@ -194,9 +210,14 @@ impl Server {
         self.address
     }
 
+    /// Host and port by which programs of this machine reach it.
+    pub fn authority(&self) -> String {
+        authority(self.address)
+    }
+
     /// A link by which one browser can come in, once; none where no secret can be had.
     pub fn login_link(&self) -> Option<String> {
-        login_link(&self.shared, &self.address.to_string()).ok()
+        login_link(&self.shared, &self.authority()).ok()
     }
 
     /// Where the token is.
@@ -209,7 +230,12 @@ impl Server {
     /// down. Turns that are still open go on at the next start. Returns why the runtime gave up,
     /// if it did.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
-        let Server { shared, router, .. } = self;
+        let Server {
+            shared,
+            router,
+            full,
+            ..
+        } = self;
         let calls_at_a_time = shared.daemon.setup().loaded.config.server.streams;
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
@@ -224,7 +250,7 @@ impl Server {
             told.send_replace(true);
             failed
         };
-        let failed = connections::serve(self.listener, router, self.limits, until).await;
+        let failed = connections::serve(self.listener, router, full, self.limits, until).await;
         for task in [resuming, following] {
             task.abort();
             // Aborted or not, it has to be gone before the daemon can be taken back.
@@ -255,6 +281,14 @@ async fn off_thread<T: Send + 'static>(
 fn login_link(shared: &Shared, host: &str) -> std::io::Result<String> {
     let code = shared.logins.link()?;
     Ok(format!("http://{host}/login?code={code}"))
+}
+
+/// How an address is asked for from this machine: one that stands for all addresses is none itself.
+pub(crate) fn authority(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    }
 }
 
 /// Tells the service manager, where there is one.
@@ -290,16 +324,16 @@ async fn resume(shared: Arc<Shared>) {
 }
 
 /// The names it may be asked by.
-fn hosts(address: SocketAddr, settings: &config::Server) -> Vec<String> {
+fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
     let own = match address {
         SocketAddr::V4(v4) => v4.ip().to_string(),
         SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
     };
     let mut hosts = vec![own, "localhost".to_owned()];
-    if address.ip().is_loopback() {
+    if address.ip().is_loopback() || address.ip().is_unspecified() {
         hosts.extend(["127.0.0.1".to_owned(), "[::1]".to_owned()]);
     }
-    hosts.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
+    hosts.extend(more.iter().map(|host| host.to_ascii_lowercase()));
     hosts
 }
 
@@ -367,4 +401,38 @@ pub fn description() -> String {
 /// The description of all routes.
 async fn openapi(State(shared): State<Arc<Shared>>) -> Json<OpenApi> {
     Json(shared.openapi.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_asked_by_its_address_and_from_this_machine_where_that_leads_to_it() {
+        let named = |address: &str| hosts(address.parse().unwrap(), &["Unisono".to_owned()]);
+        let own = ["localhost", "127.0.0.1", "[::1]", "unisono"];
+        for (address, first) in [
+            ("127.0.0.1:7007", "127.0.0.1"),
+            ("[::1]:7007", "[::1]"),
+            ("0.0.0.0:7007", "0.0.0.0"),
+            ("[::]:7007", "[::]"),
+        ] {
+            let named = named(address);
+            assert_eq!(named[0], first);
+            assert!(own.iter().all(|own| named.iter().any(|name| name == own)));
+        }
+        assert_eq!(named("192.0.2.1:80"), ["192.0.2.1", "localhost", "unisono"]);
+    }
+
+    #[test]
+    fn programs_of_this_machine_are_sent_to_an_address_that_they_can_go_to() {
+        for (address, host) in [
+            ("127.0.0.1:7007", "127.0.0.1:7007"),
+            ("[::1]:7007", "[::1]:7007"),
+            ("0.0.0.0:7007", "localhost:7007"),
+            ("[::]:7007", "localhost:7007"),
+        ] {
+            assert_eq!(authority(address.parse().unwrap()), host);
+        }
+    }
 }

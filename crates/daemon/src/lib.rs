@@ -23,6 +23,7 @@ pub mod ask;
 pub mod config;
 pub mod context;
 pub mod daemon;
+pub mod deployment;
 pub mod diagnostic;
 mod document;
 pub mod evaluation;

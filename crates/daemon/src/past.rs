@@ -113,9 +113,6 @@ impl Sought {
 
 /// A turn with its runs, and what came after it; none where the session has no such turn or run.
 ///
-/// Looks for its acceptance from the newest event backwards: a turn that is under way, or ended
-/// lately, costs what was written since, however long the session is.
-///
 /// # Errors
 /// The store fails, or the session cannot be asked.
 pub async fn turn(
@@ -123,11 +120,40 @@ pub async fn turn(
     session: &Handle,
     mut sought: Sought,
 ) -> Result<Option<Trace>, Error> {
+    since(journal, session, |_, event| sought.begins_at(event)).await
+}
+
+/// The newest turns of those that were accepted before event `before`, so many of them or as there
+/// are, and what came after them.
+///
+/// # Errors
+/// The store fails, or the session cannot be asked.
+pub async fn turns(
+    journal: &Journal,
+    session: &Handle,
+    before: u64,
+    many: usize,
+) -> Result<Trace, Error> {
+    let mut left = many;
+    let trace = since(journal, session, |seq, event| {
+        let counts = seq < before && matches!(event.fact, Fact::TurnAccepted { .. });
+        left = left.saturating_sub(usize::from(counts));
+        left == 0 || seq == 1
+    });
+    Ok(trace.await?.unwrap_or_default())
+}
+
+/// What was done from an event on; none where it is not found. Looks for it from the newest event
+/// backwards: what is under way, or was lately, costs what was written since, however long the
+/// session is.
+async fn since(
+    journal: &Journal,
+    session: &Handle,
+    mut begins_at: impl FnMut(u64, &Event) -> bool,
+) -> Result<Option<Trace>, Error> {
     let look = |state: &State| {
-        let definitions = state.definitions();
-        let definitions: Vec<_> = definitions
-            .map(|(digest, of)| (digest, of.clone()))
-            .collect();
+        let each = state.definitions();
+        let definitions: Vec<_> = each.map(|(digest, of)| (digest, of.clone())).collect();
         (state.events(), definitions)
     };
     let (mut end, definitions) = session.inspect(look).await?;
@@ -135,7 +161,7 @@ pub async fn turn(
     while end > 0 {
         let first = end.saturating_sub(many as u64 - 1).max(1);
         let part = span(journal, session.id(), first, end).await?;
-        let begin = part.iter().rposition(|(_, event)| sought.begins_at(event));
+        let begin = part.iter().rposition(|(seq, event)| begins_at(*seq, event));
         if let Some(begin) = begin {
             let mut trace = Trace::after(first + begin as u64 - 1, definitions);
             for (_, event) in &part[begin..] {

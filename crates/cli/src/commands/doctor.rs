@@ -1,8 +1,9 @@
-//! `unisono doctor`: which providers can be asked, every record of the store checked, and the search
-//! index made right.
+//! `unisono doctor`: which providers can be asked, what a daemon has around it, every record of the
+//! store checked, and the search index made right.
 
 use serde_json::{Value, json};
 use unisono_daemon::config::SearchIndex;
+use unisono_daemon::deployment::Check;
 use unisono_daemon::http::Running;
 use unisono_daemon::providers::Access;
 use unisono_daemon::setup::Setup;
@@ -20,8 +21,11 @@ anew where it is damaged. Exits with 1 if something is wrong and was not repaire
 JSON: store, sessions, events, checkpoints, findings [{record, fault}],
 salvage {reason, quarantine, sessions, events, lost} or null,
 search {sessions, messages, remade (why, or null)} or null where no index is kept,
-providers [{provider, usable, lacks, address, key (where it came from)}]. While a daemon has the store
-its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, providers.";
+providers [{provider, usable, lacks, address, key (where it came from)}],
+deployment [{what, good, says}]: the daemon's token and address, room on the disk, and whether servers
+of tools and of traces can be reached. While a daemon has the store
+its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, providers,
+deployment.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -53,12 +57,16 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let search = app.wait_for(index(app, &setup, checkup.salvage.is_some()))?;
+    let around = app.wait_for(around(&setup, false))?;
+    let works = around.iter().all(|check| check.found.is_ok());
     if app.out.json {
         let mut report = json(&store.display().to_string(), &checkup);
         report["search"] = search.as_ref().map(condition).into();
         report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
+        deployment(app, &around);
         text(app, &store.display().to_string(), &checkup);
         if let Some(Condition {
             sessions,
@@ -82,7 +90,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         .as_ref()
         .is_some_and(|salvage| !salvage.lost.is_empty());
     let open = !checkup.findings.is_empty() && checkup.salvage.is_none();
-    match open || lost {
+    match open || lost || !works {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
     }
@@ -92,14 +100,18 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
 fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
     let client = app::client(running)?;
     let ready = app.wait_for(async { Ok(client.ready().await?) })?;
+    let around = app.wait_for(around(setup, true))?;
+    let works = around.iter().all(|check| check.found.is_ok());
     let store = setup.loaded.config.store.path.display();
     if app.out.json {
         app.out.json(&json!({
             "store": store.to_string(),
             "daemon": {"url": running.url, "pid": running.pid, "lacks": ready.as_ref().err()},
             "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
+            "deployment": around.iter().map(looked_at).collect::<Vec<_>>(),
         }));
     } else {
+        deployment(app, &around);
         let health = match &ready {
             Ok(()) => app.out.paint.green("ready"),
             Err(lacks) => app.out.paint.red(lacks),
@@ -111,10 +123,31 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
              daemon, then call again"
         ));
     }
-    match ready {
-        Ok(()) => Ok(()),
-        Err(_) => Err(Problem::silent(Exit::Failed)),
+    match ready.is_ok() && works {
+        true => Ok(()),
+        false => Err(Problem::silent(Exit::Failed)),
     }
+}
+
+async fn around(setup: &Setup, runs: bool) -> Result<Vec<Check>> {
+    Ok(unisono_daemon::deployment::check(setup, runs).await)
+}
+
+/// What is around the daemon.
+fn deployment(app: &App, checks: &[Check]) {
+    for Check { what, found } in checks {
+        match found {
+            Ok(says) => app.out.data(format_args!("{what}: {says}")),
+            Err(says) => app
+                .out
+                .data(format_args!("{what}: {}", app.out.paint.red(says))),
+        }
+    }
+}
+
+fn looked_at(check: &Check) -> Value {
+    let (Ok(says) | Err(says)) = &check.found;
+    json!({"what": check.what, "good": check.found.is_ok(), "says": says})
 }
 
 /// The search index as it is once it is up to the journal; none where none is kept. One of a store

@@ -84,14 +84,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// Says beside the store where other calls of the program find the daemon.
 fn announce(server: &Server, store: &Path) -> Result<Announced> {
-    let address = server.address();
-    // The name that is known whatever it listens at.
-    let host = match address.ip().is_unspecified() {
-        true => format!("localhost:{}", address.port()),
-        false => address.to_string(),
-    };
     let running = Running {
-        url: format!("http://{host}"),
+        url: format!("http://{}", server.authority()),
         token_file: server.token_file().to_owned(),
         pid: std::process::id(),
     };

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::http::Daemon;
 use crate::support::{Done, Place, finish};
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src")
 }
 
-/// The command blocks of a page, as one script.
-fn script(page: &Path) -> String {
-    let text = std::fs::read_to_string(page).unwrap();
+/// The command blocks of a text, as one script.
+fn script(text: &str) -> String {
     let mut script = String::new();
     let mut within = false;
     for line in text.lines() {
@@ -33,14 +33,19 @@ fn run(page: &str) -> Done {
         "talk.jsonl",
         r#"{"role":"user","content":"The offer is 4,200 euros, agreed by Ada."}"#,
     );
-    let script = script(&source().join(page));
+    let script = script(&page_text(&source().join(page)));
     assert!(!script.is_empty(), "{page} has no commands");
+    shell(&place, page, &script)
+}
+
+/// Runs a script where the program can be called by its name.
+fn shell(place: &Place, page: &str, script: &str) -> Done {
     // All that a test's call of the program has around it, for a shell that calls it.
     let mut command = place.command(&[]);
     let program = PathBuf::from(command.get_program());
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-euc", &script]).current_dir(place.path(""));
+    shell.args(["-euc", script]).current_dir(place.path(""));
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
@@ -197,12 +202,69 @@ fn every_page_is_in_the_summary_and_every_one_with_commands_is_tested() {
             summary.contains(&format!("({name})")),
             "{name} is not in the summary"
         );
-        let tested = tests.contains(&format!("run(\"{name}\")"));
+        // That page's files and commands are those of a test of its own.
+        let guide = include_str!("guide.rs").contains(&format!("docs/{name}"));
+        let tested = guide || tests.contains(&format!("run(\"{name}\")"));
+        let script = script(&page_text(&page));
         assert!(
-            tested || script(&page).is_empty(),
+            tested || script.lines().all(is_check),
             "{name} has commands that nobody runs"
         );
     }
+}
+
+/// Whether a command starts tests of this repository, which run by themselves, or a recipe of its
+/// justfile, which only has to be there.
+fn is_check(line: &str) -> bool {
+    let root = source().join("../..");
+    let command = line.split(" #").next().unwrap_or_default();
+    let words = command
+        .split_whitespace()
+        .skip_while(|word| word.contains('='));
+    let words: Vec<&str> = words.collect();
+    match words[..] {
+        [] => true,
+        ["just", recipe, ..] => {
+            let recipes = std::fs::read_to_string(root.join("justfile")).unwrap();
+            let named = |line: &str| line.split([' ', ':']).next() == Some(recipe);
+            recipes.lines().any(named)
+        }
+        ["cargo", "test", ..] => {
+            let after = |flag| words.iter().skip_while(move |word| **word != flag).nth(1);
+            let place = match after("-p") {
+                Some(&"unisono") => "crates/cli".to_owned(),
+                Some(name) => format!("crates/{}", name.trim_start_matches("unisono-")),
+                None => ".".to_owned(),
+            };
+            let tests = root.join(place).join("tests");
+            after("--test").is_none_or(|name| {
+                let name = tests.join(name);
+                name.with_extension("rs").is_file() || name.join("main.rs").is_file()
+            })
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn the_requests_of_the_readme_work() {
+    let readme = std::fs::read_to_string(source().join("../../README.md")).unwrap();
+    let (_, from) = readme.split_once("```sh\nTOKEN=").expect("requests");
+    let (requests, _) = from.split_once("\n```").unwrap();
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    let daemon = Daemon::start(&place);
+    let token = place.path("settings/unisono/token").display().to_string();
+    let requests = format!("TOKEN={requests}")
+        .replace("~/.config/unisono/token", &token)
+        .replace("127.0.0.1:7007", &daemon.address);
+    let done = shell(&place, "README.md", &requests).expect(0);
+    let (list, answer) = done.stdout.split_once('}').expect("two replies");
+    assert!(list.contains("\"items\":[]"), "{done:#?}");
+    assert!(
+        answer.contains("chat.completion") && answer.contains("Friday"),
+        "{done:#?}"
+    );
+    daemon.stop();
 }
 
 fn pages_below(directory: &Path, pages: &mut Vec<PathBuf>) {

@@ -1,6 +1,8 @@
 //! `/metrics`: what Prometheus reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -326,4 +328,35 @@ fn what_is_logged_of_a_run_names_session_turn_and_run() {
             "{span}"
         );
     }
+}
+
+/// Prometheus's own check of the text, where `PROMTOOL` names the program.
+#[test]
+fn promtool_accepts_what_is_told() {
+    let Some(promtool) = std::env::var_os("PROMTOOL") else {
+        println!("skipped: the variable PROMTOOL names no program");
+        return;
+    };
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    let daemon = Daemon::start(&place);
+    let new = json!({"messages": [{"role": "user", "content": "We ship on Friday."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+    let task = json!({"task": "When do we ship?", "agents": ["facts"]});
+    daemon.post(&turns, &task).expect(200);
+    let told = daemon.get("/metrics").expect(200).text();
+    daemon.stop();
+    let mut checking = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = checking.stdin.take().unwrap();
+    input.write_all(told.as_bytes()).unwrap();
+    drop(input);
+    let said = checking.wait_with_output().unwrap();
+    let found = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && found.is_empty(), "{found}\n{told}");
 }

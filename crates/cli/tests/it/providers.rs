@@ -2,6 +2,7 @@
 //! program.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use unisono_fake_provider::{
@@ -279,6 +280,63 @@ fn doctor_and_models_say_what_can_be_asked() {
     };
     assert!(!usable.as_array().unwrap().iter().any(other), "{usable}");
     assert_eq!(provider.request_count(), 0, "nobody was asked");
+}
+
+#[test]
+fn doctor_says_what_a_deployment_lacks() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let open = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let tools = format!(
+        "[mcp.here]\nurl = \"http://{}/mcp\"\n[mcp.gone]\nurl = \"http://{closed}/mcp\"\n\
+         [mcp.shell]\ncommand = \"sh\"\n[mcp.typo]\ncommand = \"no-such-program\"\n\
+         [server]\nbind = \"{}\"\n[telemetry]\notlp_endpoint = \"http://{closed}\"\n",
+        open.local_addr().unwrap(),
+        open.local_addr().unwrap(),
+    );
+    let place = Place::with_config(&tools);
+    let token = place.path("settings/unisono/token");
+    fs::create_dir_all(token.parent().unwrap()).unwrap();
+    fs::write(&token, "x".repeat(64)).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
+    place.call(&["import", &example()]).expect(0);
+    let report = place.call(&["doctor", "--json"]).expect(1).json();
+    let found = |what: &str| {
+        let all = report["deployment"].as_array().unwrap().iter();
+        let found = all.clone().find(|check| check["what"] == what);
+        let found = found.unwrap_or_else(|| panic!("{what}: {report}"));
+        (
+            found["good"] == true,
+            found["says"].as_str().unwrap().to_owned(),
+        )
+    };
+    for (what, good, says) in [
+        ("token", false, "chmod 600"),
+        ("address", true, "something else listens there"),
+        ("disk", true, "GiB free"),
+        ("tools of here", true, "can be reached"),
+        ("tools of gone", false, "cannot be reached"),
+        ("tools of shell", true, "/sh"),
+        ("tools of typo", false, "no-such-program"),
+        ("traces", false, "cannot be reached"),
+    ] {
+        let found = found(what);
+        assert!(
+            found.0 == good && found.1.contains(says),
+            "{what}: {found:?}"
+        );
+    }
+
+    let place = Place::with_config("[server]\nbind = \"127.0.0.1:0\"\n");
+    place.call(&["import", &example()]).expect(0);
+    let said = place.call(&["doctor"]).expect(0);
+    assert!(
+        said.stdout.contains("will be made at the first start"),
+        "{said:#?}"
+    );
+    assert!(said.stdout.contains("from this machine"), "{said:#?}");
 }
 
 #[test]

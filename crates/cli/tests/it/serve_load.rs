@@ -237,3 +237,148 @@ fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
     none.problem("not_found");
     daemon.stop();
 }
+
+/// Opens a connection and sends that; what comes back until the other side ends it.
+fn raw(address: &str, sent: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(sent.as_bytes()).unwrap();
+    stream
+}
+
+fn rest(mut stream: TcpStream) -> String {
+    let mut said = Vec::new();
+    // A connection that is cut says what it has to say before.
+    stream.read_to_end(&mut said).ok();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[test]
+fn with_all_connections_taken_it_still_says_that_it_lives() {
+    const ALLOWED: usize = 3;
+    let place = Place::with_config(&format!("[server]\nconnections = {ALLOWED}\n"));
+    let daemon = Daemon::start(&place);
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    let path = format!("/v1/sessions/{}/events", made["session"].as_str().unwrap());
+    let bearer = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &bearer),
+    ];
+    let listen = || {
+        let reply = daemon.send(&head("GET", &path, &headers, 0), b"");
+        (reply.status == 200).then_some(reply)
+    };
+    // A connection of before may still be on its way out.
+    let mut held = Vec::new();
+    for _ in 0..10_000 {
+        held.extend(listen());
+        if held.len() == ALLOWED {
+            break;
+        }
+    }
+    assert_eq!(held.len(), ALLOWED);
+    for _ in 0..100 {
+        daemon.get("/healthz").expect(200);
+        daemon.get("/readyz").expect(200);
+    }
+    let refused = daemon.get("/v1/sessions").expect(429);
+    assert!(refused.header("retry-after").is_some());
+    assert!(refused.problem("busy").contains("server.connections"));
+    daemon.request("GET", "/nowhere", None).expect(429);
+    held.pop();
+    let again = (0..10_000).find(|_| daemon.get("/v1/sessions").status == 200);
+    assert!(again.is_some(), "its place is free again");
+    drop(held);
+    daemon.stop();
+}
+
+#[test]
+fn more_requests_than_allowed_in_a_second_are_told_to_come_back() {
+    let place = Place::with_config("[server]\nrequests_per_second = 2\n");
+    let daemon = Daemon::start(&place);
+    let refused = (0..1_000).find_map(|_| {
+        let reply = daemon.get("/v1/agents");
+        (reply.status != 200).then_some(reply)
+    });
+    let refused = refused
+        .expect("two a second were never exceeded")
+        .expect(429);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(
+        refused
+            .problem("busy")
+            .contains("server.requests_per_second")
+    );
+    let wrong = head(
+        "GET",
+        "/v1/agents",
+        &[("Host", &daemon.address), ("Authorization", "Bearer x")],
+        0,
+    );
+    let guessed = (0..1_000).any(|_| daemon.send(&wrong, b"").status == 429);
+    assert!(guessed, "guesses at the token count");
+    for _ in 0..20 {
+        daemon.get("/healthz").expect(200);
+    }
+    daemon.stop();
+}
+
+#[test]
+fn who_neither_sends_nor_takes_loses_the_connection() {
+    let place = Place::with_config("[server]\nstall_seconds = 1\nrequests = 2\n");
+    let daemon = Daemon::start(&place);
+    let address = daemon.address.as_str();
+    let bearer = format!("Bearer {}", daemon.token);
+    let json = [
+        ("Host", address),
+        ("Authorization", &bearer),
+        ("Content-Type", "application/json"),
+    ];
+    let half_a_head = "GET /v1/sessions HTTP/1.1\r\nHost: ";
+    let half_a_body = head("POST", "/v1/sessions", &json, 100) + "{\"title\":";
+    let heads = raw(address, half_a_head);
+    let bodies = [raw(address, &half_a_body), raw(address, &half_a_body)];
+    // Nobody reads what these are sent, and it is more than the system takes for them.
+    let page =
+        head("GET", "/static/page.css", &[("Host", address)], 0).replace("close", "keep-alive");
+    let mut unread = TcpStream::connect(address).unwrap();
+    unread.set_write_timeout(Some(PATIENCE)).unwrap();
+    let cut = (0..1_000_000).any(|_| unread.write_all(page.as_bytes()).is_err());
+    assert!(cut, "it is sent answers for ever");
+    assert!(!rest(heads).contains(" 200 "));
+    for body in bodies {
+        let said = rest(body);
+        assert!(
+            said.starts_with("HTTP/1.1 400") && said.contains("came for 1 s"),
+            "{said}"
+        );
+    }
+    daemon.get("/v1/sessions").expect(200);
+    daemon.stop();
+}
+
+#[test]
+fn heads_that_are_too_large_are_refused_and_cost_nothing() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let address = daemon.address.as_str();
+    let bearer = format!("Bearer {}", daemon.token);
+    let base = [("Host", address), ("Authorization", &bearer)];
+    let long = "x".repeat(200_000);
+    let mut large = base.to_vec();
+    large.push(("X-Large", &long));
+    let said = rest(raw(address, &head("GET", "/v1/agents", &large, 0)));
+    assert!(said.starts_with("HTTP/1.1 431"), "{said}");
+    let names: Vec<String> = (0..101).map(|n| format!("X-{n}")).collect();
+    let mut many = base.to_vec();
+    many.extend(names.iter().map(|name| (name.as_str(), "x")));
+    let said = rest(raw(address, &head("GET", "/v1/agents", &many, 0)));
+    assert!(said.starts_with("HTTP/1.1 431"), "{said}");
+    let path = format!("/v1/agents?q={long}");
+    let said = rest(raw(address, &head("GET", &path, &base, 0)));
+    assert!(!said.contains(" 200 "), "{said}");
+    daemon.get("/v1/agents").expect(200);
+    daemon.stop();
+}

@@ -156,8 +156,10 @@ const SERVER: &[Key] = &[
     key("token_file", Kind::Path),
     key("requests", SOME),
     key("streams", SOME),
+    key("requests_per_second", Kind::Whole(0, u32::MAX as i64)),
     key("connections", SOME),
     key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
+    key("stall_seconds", SECONDS),
     key("drain_seconds", SECONDS),
     key("reload_seconds", Kind::Whole(0, 86_400)),
 ];

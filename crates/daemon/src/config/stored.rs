@@ -127,6 +127,15 @@ mod tests {
     }
 
     #[test]
+    fn no_path_of_a_file_can_be_set_by_who_only_has_the_token() {
+        for key in changeable() {
+            let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+            let kind = schema::kind_at(ALL, &path);
+            assert!(!matches!(kind, Some(Kind::Path | Kind::Prompt)), "{key}");
+        }
+    }
+
+    #[test]
     fn keys_are_set_replaced_and_left_again() {
         let one = with("", &[("run.lead", Some("facts".into()))]).unwrap();
         assert_eq!(one, format!("{HEAD}[run]\nlead = \"facts\"\n"));

@@ -1,6 +1,7 @@
 //! Taking connections: how many, how long a request's head may take, and how they end.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
 
-/// How long the head of a request may take, also that of the next one on the same connection.
-const HEAD_WITHIN: Duration = Duration::from_secs(30);
+/// Connections that are taken beyond those that are allowed, to be told so, or that it lives.
+const SPARE: usize = 32;
+/// How long one of those may take.
+const SPARE_WITHIN: Duration = Duration::from_secs(2);
 /// Bytes of a request's head, and of what is read ahead.
 const HEAD_BYTES: usize = 64 * 1024;
 /// Headers of a request.
@@ -27,34 +31,43 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Limits {
     /// Connections at the same time.
     pub(super) connections: usize,
+    /// How long a client may take to send the next head or to take the next part of an answer.
+    pub(super) stall: Duration,
     /// How long those that are being answered may take once there are to be no more.
     pub(super) drain: Duration,
 }
 
 /// Answers connections until `until`, then finishes those that are being answered, as long as the
-/// limit allows. All are gone when it returns.
+/// limit allows. Those that are too many get one answer, by `full`. All are gone when it returns.
 pub(super) async fn serve<T>(
     listener: TcpListener,
     router: Router,
+    full: Router,
     limits: Limits,
     until: impl Future<Output = T>,
 ) -> T {
-    let room = Arc::new(Semaphore::new(limits.connections));
+    let (room, spare) = (Semaphore::new(limits.connections), Semaphore::new(SPARE));
+    let (room, spare) = (Arc::new(room), Arc::new(spare));
     let graceful = GracefulShutdown::new();
     let mut open = JoinSet::new();
     tokio::pin!(until);
     let ended = loop {
         let next = async {
-            // Never closed.
-            let place = room.clone().acquire_owned().await;
-            (place, listener.accept().await)
+            // Neither is ever closed.
+            let beyond = spare.clone().acquire_owned().await;
+            (beyond, listener.accept().await)
         };
         tokio::select! {
             ended = &mut until => break ended,
             Some(_) = open.join_next() => {}
-            (place, taken) = next => match taken {
+            (beyond, taken) = next => match taken {
                 Ok((stream, _)) => {
-                    let answering = graceful.watch(connection(stream, router.clone()));
+                    let (place, http, router) = match room.clone().try_acquire_owned() {
+                        Ok(place) => (Ok(place), http(limits.stall), &router),
+                        Err(_) => (beyond, spare_http(), &full),
+                    };
+                    let answering = connection(&http, stream, limits.stall, router.clone());
+                    let answering = graceful.watch(answering);
                     open.spawn(async move {
                         let _place = place;
                         if let Err(error) = answering.await {
@@ -80,15 +93,35 @@ pub(super) async fn serve<T>(
     ended
 }
 
-type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+type Connection =
+    http1::Connection<TokioIo<Pin<Box<TimeoutStream<TcpStream>>>>, TowerToHyperService<Router>>;
 
-fn connection(stream: TcpStream, router: Router) -> Connection {
-    // Only a matter of speed: what is answered is written whole.
-    let _ = stream.set_nodelay(true);
+fn http(head_within: Duration) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
+        .header_read_timeout(head_within)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS);
-    http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+    http
+}
+
+/// One answer, soon.
+fn spare_http() -> http1::Builder {
+    let mut http = http(SPARE_WITHIN);
+    http.keep_alive(false);
+    http
+}
+
+fn connection(
+    http: &http1::Builder,
+    stream: TcpStream,
+    stall: Duration,
+    router: Router,
+) -> Connection {
+    // Only a matter of speed: what is answered is written whole.
+    let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(stall));
+    let io = TokioIo::new(Box::pin(stream));
+    http.serve_connection(io, TowerToHyperService::new(router))
 }

@@ -1,11 +1,14 @@
 //! What every request has to pass: its host, its origin, its token, and whether there is room.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use futures_util::StreamExt;
 use unisono_api::{Code, Problem};
 
 use super::Shared;
@@ -41,6 +44,11 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     if OPEN.contains(&path) {
         return Ok(answer(request, next).await);
     }
+    if let Err(wait) = shared.rate.take(Instant::now()) {
+        let detail = "more requests than `server.requests_per_second` allows";
+        let seconds = wait.as_secs_f64().ceil() as u64;
+        return Err(Fault::new(Code::Busy, detail).retry_after(seconds));
+    }
     if !path.starts_with("/problems/") && !page::OPEN.contains(&path) {
         check_who(shared, &request)?;
     }
@@ -53,7 +61,30 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
             "as many requests as `server.requests` allows are being answered",
         ));
     };
-    Ok(answer(request, next).await)
+    Ok(answer(request.map(|body| in_time(body, shared.stall)), next).await)
+}
+
+/// A body whose parts have to come within that time of each other.
+fn in_time(body: Body, stall: Duration) -> Body {
+    if body.is_end_stream() {
+        return body;
+    }
+    let parts =
+        futures_util::stream::try_unfold(body.into_data_stream(), move |mut parts| async move {
+            let part = tokio::time::timeout(stall, parts.next()).await;
+            let part = part.map_err(|_| {
+                let reason = format!("nothing more of the body came for {} s", stall.as_secs());
+                axum::Error::new(std::io::Error::new(std::io::ErrorKind::TimedOut, reason))
+            })?;
+            Ok::<_, axum::Error>(part.transpose()?.map(|part| (part, parts)))
+        });
+    Body::from_stream(parts)
+}
+
+/// What a connection gets that is one too many, whatever it asks for but [`OPEN`].
+pub(super) async fn full() -> Fault {
+    let detail = "as many connections as `server.connections` allows are open";
+    Fault::new(Code::Busy, detail)
 }
 
 /// A request carries the token, or comes from a browser that was let in. What such a browser

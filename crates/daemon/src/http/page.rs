@@ -79,6 +79,7 @@ fn parts_of_sessions() -> Router<Arc<Shared>> {
             "/sessions/{session}/snapshots/{snapshot}",
             get(snapshot::show),
         )
+        .route("/sessions/{session}/turns", get(session::turns))
         .route("/sessions/{session}/turns/{turn}", get(turn::show))
         .route(
             "/sessions/{session}/turns/{turn}/again",

@@ -38,7 +38,7 @@ impl Fault {
     }
 
     /// Says when it is worth asking again.
-    fn retry_after(self, seconds: u64) -> Fault {
+    pub(super) fn retry_after(self, seconds: u64) -> Fault {
         Fault {
             retry_after: seconds,
             ..self

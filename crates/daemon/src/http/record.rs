@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use unisono_api::Page;
 use unisono_api::turn::{Fault as Failed, LeftCall, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Handle;
@@ -30,12 +31,35 @@ pub(crate) fn one(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Tur
     Some(told(trace, session, turn, found))
 }
 
-/// All turns of a session, the oldest first.
-pub(super) async fn turns(journal: &Journal, session: SessionId) -> Result<Vec<Turn>, past::Error> {
-    Ok(of(&past::trace(journal, session).await?, session))
+/// A part of the turns of a session, the newest first; `before`: those that were accepted before
+/// that event.
+pub(super) async fn turns(
+    journal: &Journal,
+    session: &Handle,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<Page<Turn>, past::Error> {
+    let before = before.unwrap_or(u64::MAX);
+    // One more tells whether there are more.
+    let trace = past::turns(journal, session, before, limit + 1).await?;
+    let turns = trace
+        .turns()
+        .map(|(id, turn)| (turn.accepted.0.seq, id, turn));
+    let mut turns: Vec<_> = turns.filter(|(seq, ..)| *seq < before).collect();
+    turns.sort_unstable_by_key(|(seq, ..)| std::cmp::Reverse(*seq));
+    let more = turns.len() > limit;
+    turns.truncate(limit);
+    let oldest = turns.last().map(|(seq, ..)| seq.to_string());
+    let items = turns.into_iter();
+    Ok(Page {
+        items: items
+            .map(|(_, id, turn)| told(&trace, session.id(), id, turn))
+            .collect(),
+        next: oldest.filter(|_| more),
+    })
 }
 
-/// All turns that a session's journal tells of, the oldest first.
+/// All turns that a trace tells of, the oldest first.
 pub(super) fn of(trace: &Trace, session: SessionId) -> Vec<Turn> {
     let mut all: Vec<(TurnId, &TurnTrace)> = trace.turns().collect();
     all.sort_by_key(|(_, turn)| turn.accepted.0.seq);

@@ -65,6 +65,15 @@ fn read_or_make(path: &Path) -> io::Result<String> {
     }
 }
 
+/// Whether the file is there, and holds a token that is a secret.
+pub(crate) fn check(path: &Path) -> io::Result<bool> {
+    match File::open(path) {
+        Ok(file) => read(file).map(|_| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn read(file: File) -> io::Result<String> {
     let mode = file.metadata()?.mode() & 0o777;
     if mode & 0o077 != 0 {

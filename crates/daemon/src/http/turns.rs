@@ -36,7 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[serde(deny_unknown_fields)]
 struct Which {
     /// `next` of the part before.
-    cursor: Option<usize>,
+    cursor: Option<u64>,
     /// How many at most: 50, and no more than 500.
     limit: Option<usize>,
 }
@@ -54,9 +54,10 @@ async fn list(
     Query(which): Query<Which>,
 ) -> Result<Json<Page<Turn>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
-    let newest = turns.into_iter().rev();
-    Ok(Json(Page::of(newest, which.cursor, which.limit)))
+    let journal = shared.daemon.runtime().journal();
+    let limit = Page::<Turn>::size(which.limit);
+    let part = record::turns(journal, &session, which.cursor, limit).await?;
+    Ok(Json(part))
 }
 
 /// Gives a session a task. Without `Accept: text/event-stream` the answer is waited for, unless

@@ -128,3 +128,49 @@ impl Seen<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(occupancy_percent: u64) -> Context {
+        Context {
+            session: String::new(),
+            branch: "main".to_owned(),
+            snapshot: String::new(),
+            encoding: "o200k_base".to_owned(),
+            window_tokens: 2_000,
+            usable_tokens: 1_000,
+            used_tokens: occupancy_percent * 10,
+            occupancy_percent,
+            approximate: false,
+            system: String::new(),
+            system_tokens: 0,
+            tools: Vec::new(),
+            tools_tokens: 0,
+            tiers: Vec::new(),
+            summaries: Vec::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_bar_warns_from_80_percent_and_alarms_from_95() {
+        for (percent, class, says) in [
+            (0, "calm", "0 %"),
+            (79, "calm", "79 %"),
+            (80, "warn", "80 %: filling up"),
+            (94, "warn", "94 %: filling up"),
+            (95, "alarm", "95 %: nearly full"),
+            (130, "alarm", "130 %: nearly full"),
+        ] {
+            let shown = bar(&context(percent)).into_string();
+            assert!(shown.contains(&format!("class=\"bar {class}\"")), "{shown}");
+            assert!(shown.contains(says), "{shown}");
+            assert!(
+                shown.contains(&format!("value=\"{}\"", percent.min(100))),
+                "{shown}"
+            );
+        }
+    }
+}

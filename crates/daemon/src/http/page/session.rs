@@ -6,9 +6,12 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use unisono_api::compaction::Checkpoint;
 use unisono_api::context::Context;
 use unisono_api::session::{Session, main_branch};
 use unisono_api::topic::Topic;
+use unisono_api::turn::Turn;
+use unisono_api::{Code, Page};
 use unisono_context::{MessageId, Ordinal};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
@@ -19,6 +22,7 @@ use crate::ask::Ask;
 use crate::http::approvals::waiting;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
+use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics, turns};
 
 /// Messages that are shown: the newest.
@@ -122,7 +126,9 @@ pub(super) async fn show(
         (said.unwrap_or_default(), stored, about, pins)
     };
     let (said, stored, about, pins) = session.inspect(look).await?;
-    let turns = record::turns(shared.daemon.runtime().journal(), session.id()).await?;
+    let journal = shared.daemon.runtime().journal();
+    let turns = record::turns(journal, &session, None, TURNS).await?;
+    let noted = noted(&shared, &session, &place.branch).await?;
     let calls = waiting(&shared, Some(&id)).await?;
     let body = place.page(&html! {
         @if let Some(context) = &context { (bar(context)) }
@@ -135,9 +141,9 @@ pub(super) async fn show(
         (asking(&shared, &place))
         section {
             h2 { "Turns" }
-            @if turns.is_empty() { p class="quiet" { "Nothing was asked yet." } }
-            @for (at, turn) in turns.iter().rev().take(TURNS).enumerate() { (turn::card(turn, at == 0)) }
-            @if turns.len() > TURNS { p class="quiet" { "Older turns are in the full history." } }
+            @if turns.items.is_empty() { p class="quiet" { "Nothing was asked yet." } }
+            @for (at, turn) in turns.items.iter().enumerate() { (turn::card(turn, &noted, at == 0)) }
+            (older(&place, &turns))
         }
         @if let Some(context) = &context { (seen(context)) }
         section {
@@ -157,6 +163,59 @@ pub(super) async fn show(
         }
     });
     Ok(layout(&place.about.title, &body))
+}
+
+/// A part of the turns of a session.
+#[derive(Debug, Deserialize)]
+pub(super) struct Before {
+    #[serde(default = "main_branch")]
+    branch: String,
+    before: Option<u64>,
+}
+
+/// The turns of a session, a part at a time.
+pub(super) async fn turns(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(which): Query<Before>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let place = Place::of(&session, &which.branch).await?;
+    let journal = shared.daemon.runtime().journal();
+    let turns = record::turns(journal, &session, which.before, TURNS).await?;
+    let noted = noted(&shared, &session, &place.branch).await?;
+    let body = place.page(&html! {
+        section {
+            h2 { "Turns" }
+            @if turns.items.is_empty() { p class="quiet" { "There are no older ones." } }
+            @for turn in &turns.items { (turn::card(turn, &noted, false)) }
+            (older(&place, &turns))
+        }
+        p { a href=(place.at("")) { "Back to the conversation" } }
+    });
+    Ok(layout(&place.about.title, &body))
+}
+
+fn older(place: &Place, turns: &Page<Turn>) -> Markup {
+    html! {
+        @if let Some(before) = &turns.next {
+            p { a href={ (place.at("/turns")) "&before=" (before) } { "Older turns" } }
+        }
+    }
+}
+
+/// The summaries of which a turn says that they were made for it; none where that is switched off.
+pub(super) async fn noted(
+    shared: &Shared,
+    session: &Handle,
+    branch: &str,
+) -> Result<Vec<Checkpoint>, Trouble> {
+    let (setup, branch) = (shared.daemon.setup(), branch.to_owned());
+    let look = move |state: &SessionState| {
+        let says = setup.loaded.config.compaction.notifies(state.labels());
+        says.then(|| checkpoints::checkpoints(state, &branch))
+    };
+    Ok(session.inspect(look).await?.unwrap_or_default())
 }
 
 fn seen(context: &Context) -> Markup {
@@ -255,6 +314,15 @@ pub(super) async fn fork(
     let session = sessions::open(&shared, &id).await?;
     let at: MessageId = extract::id("message", &form.at)?;
     let name = form.name.trim();
+    let (wanted, why) = (name.to_owned(), "a branch needs a name");
+    let taken = session.inspect(move |state| state.tree().head(&wanted).is_some());
+    if name.is_empty() {
+        return Err(Fault::new(Code::Refused, why).into());
+    }
+    if taken.await? {
+        let detail = format!("there is a branch {name:?} already: take another name");
+        return Err(Fault::new(Code::Conflict, detail).into());
+    }
     session.fork(name, at).await?;
     Ok(back(&id, name))
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{Redirect, Response};
+use jiff::Timestamp;
 use maud::{Markup, html};
-use unisono_api::compaction::Compaction;
+use unisono_api::compaction::{Checkpoint, Compaction};
 use unisono_api::turn::{Run, Turn};
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
 
 use super::parts::{digest, dollars, many, number, when};
-use super::session::{Place, back};
+use super::session::{Place, back, noted};
 use super::{Trouble, layout, summaries};
 use crate::http::extract::{self, Path};
 use crate::http::problem::Fault;
@@ -35,10 +36,11 @@ pub(super) async fn show(
         true => None,
         false => writer(&shared, &session, turn).await?,
     };
+    let noted = noted(&shared, &session, &told.turn.branch).await?;
     let title = title(&told.turn);
     let body = place.page(&html! {
         @if told.turn.task.is_none() { (changed(&told, chosen.as_deref().unwrap_or_default())) }
-        (card(&told.turn, true))
+        (card(&told.turn, &noted, true))
         p { a href=(place.at("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
@@ -98,8 +100,9 @@ fn changed(told: &Compaction, chosen: &str) -> Markup {
     }
 }
 
-/// A turn with its tree of runs; `unfolded`: its answer is shown whole.
-pub(super) fn card(turn: &Turn, unfolded: bool) -> Markup {
+/// A turn with its tree of runs; it says which of the `noted` summaries were made for it. `unfolded`:
+/// its answer is shown whole.
+pub(super) fn card(turn: &Turn, noted: &[Checkpoint], unfolded: bool) -> Markup {
     let open = turn.ended.is_none();
     html! {
         article class="card turn" data-turn=(turn.turn) data-open[open] {
@@ -120,6 +123,7 @@ pub(super) fn card(turn: &Turn, unfolded: bool) -> Markup {
                     }
                 }
             }
+            @if turn.task.is_some() { (compacted(turn, noted)) }
             @if let Some(error) = &turn.error { p class="trouble" { (error.code) ": " (error.reason) } }
             @if !turn.runs.is_empty() { (runs(turn)) }
             @for call in &turn.calls {
@@ -130,6 +134,25 @@ pub(super) fn card(turn: &Turn, unfolded: bool) -> Markup {
                 details class="answer" open[unfolded] {
                     summary { "Answer " span class="quiet" { (short::line(answer, 90)) } }
                     pre class="text" { (answer) }
+                }
+            }
+        }
+    }
+}
+
+/// What was summarised by itself before the agents were asked.
+fn compacted(turn: &Turn, noted: &[Checkpoint]) -> Markup {
+    let made = noted
+        .iter()
+        .filter(|made| turn.checkpoints.contains(&made.number));
+    let branch = super::parts::encoded(&turn.branch);
+    html! {
+        @for made in made {
+            p class="quiet" {
+                "Compacted first: " (many(made.messages.into(), "message")) ", "
+                (number(made.tokens_before)) " → " (number(made.tokens_after)) " tokens, "
+                a href={ "/sessions/" (turn.session) "/checkpoints/" (made.number) "?branch=" (branch) } {
+                    "summary " (made.number)
                 }
             }
         }
@@ -180,10 +203,21 @@ fn row(run: &Run, turn: &Turn, depth: usize) -> Markup {
             td class="number" { (number(used.cache_read_tokens)) }
             td class="number" { (number(used.output_tokens)) }
             td class="number" { (dollars(used.cost_usd)) }
-            td class="number" { @if let Some(ms) = run.duration_ms { (number(ms)) " ms" } }
+            td class="number" { @match run.duration_ms {
+                Some(ms) => { (number(ms)) " ms" },
+                None if turn.ended.is_none() => { span data-since=(run.opened) { (so_far(&run.opened)) } },
+                None => {},
+            } }
         }
         @for child in below { (row(child, turn, depth + 1)) }
     }
+}
+
+/// How long something has gone on that began then.
+fn so_far(began: &str) -> String {
+    let began: Option<Timestamp> = began.parse().ok();
+    let went = began.map(|began| Timestamp::now().duration_since(began).as_secs().max(0));
+    went.map_or_else(String::new, |seconds| format!("{seconds} s"))
 }
 
 /// Stops a turn.

@@ -1,0 +1,160 @@
+//! What a daemon needs around it beside its store and its providers: a token that is a secret, an
+//! address, room on the disk, and the servers that it is to reach.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::http::Uri;
+use tokio::net::TcpStream;
+use unisono_runtime::mcp::{Reach, Server};
+
+use crate::config;
+use crate::http::{self, token};
+use crate::setup::Setup;
+
+/// How long a server may take to be reached.
+const REACHED_WITHIN: Duration = Duration::from_secs(3);
+/// A disk with less room than this is as good as full, in bytes.
+const LEAST_ROOM: u64 = 256 * 1024 * 1024;
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What.
+    pub what: String,
+    /// How it is, or what is wrong with it and what to do.
+    pub found: Result<String, String>,
+}
+
+/// Looks at everything. Nothing is changed and nothing is asked of anybody; where a daemon runs
+/// already, its address is taken.
+pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
+    let config = &setup.loaded.config;
+    let mut checks = vec![
+        Check {
+            what: "token".to_owned(),
+            found: token(&config.server.token_file),
+        },
+        Check {
+            what: "address".to_owned(),
+            found: address(&config.server, runs).await,
+        },
+        Check {
+            what: "disk".to_owned(),
+            found: disk(&config.store.path),
+        },
+    ];
+    for server in &setup.loaded.tools.servers {
+        checks.push(Check {
+            what: format!("tools of {}", server.name),
+            found: tools(server).await,
+        });
+    }
+    let traces = &config.telemetry.otlp_endpoint;
+    if !traces.is_empty() {
+        checks.push(Check {
+            what: "traces".to_owned(),
+            found: reached(traces).await,
+        });
+    }
+    checks
+}
+
+fn token(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    match token::check(path) {
+        Ok(true) => Ok(format!("{shown}, for its owner only")),
+        Ok(false) => Ok(format!("{shown} will be made at the first start")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
+
+async fn address(server: &config::Server, runs: bool) -> Result<String, String> {
+    let at = server.bind;
+    if !at.ip().is_loopback() && !server.allow_remote {
+        return Err(http::Error::Remote(at).to_string());
+    }
+    let reach = reach_of(at, &server.hosts);
+    let url = format!("http://{}", http::authority(at));
+    Ok(
+        match !runs && at.port() > 0 && reached(&url).await.is_ok() {
+            true => format!(
+                "{reach}; something else listens there now, to serve takes another `server.bind`"
+            ),
+            false => reach,
+        },
+    )
+}
+
+/// Who can reach an address.
+fn reach_of(at: SocketAddr, hosts: &[String]) -> String {
+    if at.ip().is_loopback() {
+        return format!("{at}, from this machine");
+    }
+    let named = match hosts {
+        [] => "no `server.hosts`: others must ask by its address".to_owned(),
+        hosts => format!("as {}", hosts.join(", ")),
+    };
+    format!("{at}, from other machines too, without TLS; {named}")
+}
+
+fn disk(store: &Path) -> Result<String, String> {
+    // The store may not have been made yet.
+    let there = store.ancestors().find(|path| path.exists());
+    let there = there.unwrap_or(Path::new("/"));
+    let about = rustix::fs::statvfs(there).map_err(|e| format!("{}: {e}", there.display()))?;
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    let shown = format!(
+        "{:.1} GiB free for {}",
+        free as f64 / 1_073_741_824.0,
+        store.display()
+    );
+    match free < LEAST_ROOM {
+        true => Err(format!("{shown}: make room, a full disk stops every turn")),
+        false => Ok(shown),
+    }
+}
+
+async fn tools(server: &Server) -> Result<String, String> {
+    match &server.reach {
+        Reach::Program(command) => {
+            let found = program(&command.program);
+            let found = found.map(|path| path.display().to_string());
+            found.ok_or_else(|| format!("there is no program {:?}", command.program))
+        }
+        Reach::Address { url, .. } => reached(&url.to_string()).await,
+    }
+}
+
+/// Where a program is, as a shell would find it.
+fn program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        return path.is_file().then_some(path);
+    }
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let mut each = std::env::split_paths(&paths).map(|path| path.join(name));
+    each.find(|path| path.is_file())
+}
+
+/// Connects, and says nothing.
+async fn reached(url: &str) -> Result<String, String> {
+    let place = url.parse::<Uri>().ok().and_then(|uri| {
+        let port = match uri.scheme_str() {
+            Some("https") => 443,
+            _ => 80,
+        };
+        Some((uri.host()?.to_owned(), uri.port_u16().unwrap_or(port)))
+    });
+    let (host, port) = place.ok_or_else(|| format!("{url} is no address"))?;
+    let host = host.trim_matches(['[', ']']);
+    match tokio::time::timeout(REACHED_WITHIN, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => Ok(format!("{url} can be reached")),
+        Ok(Err(error)) => Err(format!("{url} cannot be reached: {error}")),
+        Err(_) => Err(format!(
+            "{url} does not answer within {} s",
+            REACHED_WITHIN.as_secs()
+        )),
+    }
+}
