@@ -66,7 +66,7 @@ impl Sessions {
             let created = first?.fact;
             matches!(created, Fact::Created { .. }).then(|| Listed {
                 id: *id,
-                info: info.clone(),
+                info: *info,
                 created,
             })
         });
