@@ -7,6 +7,7 @@
 mod budget;
 mod compaction;
 mod contradictions;
+pub(crate) mod header;
 pub(crate) mod keys;
 mod layers;
 pub(crate) mod mcp;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_context::policy::Policy;
-use unisono_model::catalogue::{Catalogue, Entry};
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::summariser::Prompts;
 use unisono_session::event::DelegationLimits;
 
@@ -286,9 +287,9 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Every setting with its value and origin, in the order of the defaults' file.
+    /// Every setting with its value and origin, without values that may be secrets, in the order of the defaults' file.
     pub fn show(&self) -> Vec<Setting> {
-        show::settings(&self.layers)
+        show::shown(&self.layers)
     }
 
     /// When and how a conversation of that model is compacted.
@@ -369,6 +370,9 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
             AUTO => providers.default_model(),
             named => named,
         };
+        if config.models.default == AUTO && default_model == EXTRACTIVE {
+            providers.warn_of_unused(&config.providers, &place, &mut found);
+        }
         let prompts = prompts::read(&config, &sources, &layers, &mut found)?;
         Some(Loaded {
             default_model: default_model.to_owned(),

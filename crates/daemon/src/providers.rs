@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
 use unisono_model::dialect::Dialect;
-use unisono_model::provider::{Header, Key, KeyError, Kind, Settings};
+use unisono_model::provider::{Key, KeyError, Kind, Settings};
 
-use crate::config::{Api, Provider, TimeText, Variables};
+use crate::config::{Api, Provider, TimeText, Variables, header};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 
 /// The order in which a default model is looked for.
@@ -134,13 +134,41 @@ impl Providers {
     }
 }
 
+impl Providers {
+    /// Warns of providers that a person gave an address, and that nothing is asked of: agents that
+    /// name no model ask the offline one, for no provider has a model for them.
+    pub(crate) fn warn_of_unused(
+        &self,
+        configured: &BTreeMap<String, Provider>,
+        place: &dyn Fn(&[&str]) -> Place,
+        found: &mut Diagnostics,
+    ) {
+        let unused = configured.iter().filter(|(name, own)| {
+            let access = self.get(name);
+            let usable = access.is_some_and(|access| access.settings.is_ok());
+            usable && own.base_url.is_some()
+        });
+        for (name, _) in unused {
+            let problem = format!(
+                "provider `{name}` has an address and no `default_model`: agents that name no \
+                 model ask `{EXTRACTIVE}`"
+            );
+            let key = format!("providers.{name}.default_model");
+            let help = format!("set {key} to the name of a model there");
+            let diagnostic = Diagnostic::warning(place(&["providers", name, "base_url"]), problem);
+            found.push(diagnostic.on(key).help(help));
+        }
+    }
+}
+
 /// The variables of the environment that hold keys: the usual ones of every built-in provider, and
 /// those that settings name.
 pub(crate) fn key_variables(configured: &BTreeMap<String, Provider>) -> BTreeSet<String> {
     let usual = Kind::ALL.into_iter().flat_map(Kind::key_variables);
-    let named = configured
-        .values()
-        .filter_map(|own| own.api_key_env.clone());
+    let named = configured.values().flat_map(|own| {
+        let headers = header::variables(&own.headers);
+        headers.chain(own.api_key_env.clone())
+    });
     usual.map(|name| (*name).to_owned()).chain(named).collect()
 }
 
@@ -209,7 +237,7 @@ impl Reader<'_> {
             Lacks::Settings
         })?;
         self.dialect(name, own, &mut settings)?;
-        self.headers(name, own, &mut settings)?;
+        self.headers(name, own, &mut settings, variables)?;
         patience(own, &mut settings);
         if let Some(key) = settings.auth.key()
             && !settings.address.is_encrypted()
@@ -297,12 +325,13 @@ impl Reader<'_> {
         name: &str,
         own: &Provider,
         settings: &mut Settings,
+        variables: &Variables,
     ) -> Result<(), Lacks> {
         for (header, value) in &own.headers {
-            match Header::new(header, value) {
+            match header::read(header, value, variables) {
                 Ok(header) => settings.headers.push(header),
-                Err(error) => {
-                    self.fault(name, "headers", error);
+                Err(problem) => {
+                    self.fault(name, "headers", problem);
                     return Err(Lacks::Settings);
                 }
             }

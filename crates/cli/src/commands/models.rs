@@ -14,8 +14,9 @@ const HELP: &str = "\
 Prices are dollars per million tokens; `?` is an unknown price, which is not free. ASK says whether
 a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
 exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
-replies showed so far.
-JSON: a list of {model, usable, lacks, default, window_tokens, max_output_tokens, encoding,
+replies showed so far. `~` before a window and an output: no catalogue knows the model, and they are
+assumed; name it in models.toml.
+JSON: a list of {model, usable, lacks, default, assumed, window_tokens, max_output_tokens, encoding,
 estimated, calibration {ratio, error, replies} or null, input_usd_per_million,
 output_usd_per_million, cache_read_usd_per_million, cache_write_usd_per_million}.";
 
@@ -98,7 +99,8 @@ fn line(row: &Row) -> Vec<String> {
         (None, true) => "default",
         (None, false) => "yes",
     };
-    let number = |tokens: Tokens| show::tokens(tokens);
+    let mark = if entry.assumed { "~" } else { "" };
+    let number = |tokens: Tokens| format!("{mark}{}", show::tokens(tokens));
     vec![
         entry.model.to_string(),
         ask.to_owned(),
@@ -134,6 +136,7 @@ fn object(row: &Row) -> Value {
         "usable": row.lacks.is_none(),
         "lacks": row.lacks,
         "default": row.default,
+        "assumed": entry.assumed,
         "window_tokens": entry.window.0,
         "max_output_tokens": entry.max_output.0,
         "encoding": entry.encoding.name(),

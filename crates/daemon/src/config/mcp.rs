@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use unisono_model::provider::{Address, Header};
+use unisono_model::provider::Address;
 use unisono_runtime::mcp::{Reach, Server, is_server_name};
 use unisono_runtime::tools::BUILT_IN;
 use unisono_session::agent::Command;
 use unisono_session::tool::{ApprovalRule, Contract};
 
-use super::{Config, TimeText, Variables};
+use super::{Config, TimeText, Variables, header};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 
 /// How long a server may take to start and to list its tools.
@@ -81,9 +81,10 @@ impl Tools {
 pub(crate) fn token_variables(
     servers: &BTreeMap<String, McpServer>,
 ) -> impl Iterator<Item = String> {
-    servers
-        .values()
-        .filter_map(|server| server.token_env.clone())
+    servers.values().flat_map(|server| {
+        let headers = header::variables(&server.headers);
+        headers.chain(server.token_env.clone())
+    })
 }
 
 /// Reads a rule about approval, or says what is wrong with it.
@@ -204,10 +205,10 @@ impl Reader<'_> {
         let mut faults = Vec::new();
         let url = Address::parse(url).map_err(|error| faults.push(("url", error.to_string())));
         let mut headers = Vec::new();
-        for (header, value) in &own.headers {
-            match Header::new(header, value) {
+        for (name_of, value) in &own.headers {
+            match header::read(name_of, value, variables) {
                 Ok(header) => headers.push(header),
-                Err(error) => faults.push(("headers", error.to_string())),
+                Err(problem) => faults.push(("headers", problem)),
             }
         }
         let mut token = None;

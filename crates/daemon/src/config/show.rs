@@ -3,6 +3,7 @@
 use figment::Provider;
 use figment::value::Value;
 
+use super::header;
 use super::layers::Layers;
 use crate::diagnostic::Place;
 use crate::schema;
@@ -16,10 +17,24 @@ pub struct Setting {
     pub value: String,
     /// Where it was written.
     pub place: Place,
+    /// Whether its value may be a secret.
+    secret: bool,
+}
+
+/// What is shown of a value that may be a secret.
+const HIDDEN: &str = "\"(not shown)\"";
+
+/// The settings as they may be shown: without what may be secret.
+pub(super) fn shown(layers: &Layers) -> Vec<Setting> {
+    let mut all = settings(layers);
+    for setting in all.iter_mut().filter(|setting| setting.secret) {
+        setting.value = HIDDEN.to_owned();
+    }
+    all
 }
 
 /// All settings that have a value; those of later layers that the defaults lack come last.
-pub(super) fn settings(layers: &Layers) -> Vec<Setting> {
+fn settings(layers: &Layers) -> Vec<Setting> {
     let merged = layers.figment().data().unwrap_or_default();
     let mut all = Vec::new();
     for (key, value) in merged.into_values().flatten() {
@@ -61,6 +76,9 @@ fn leaves(layers: &Layers, path: Vec<String>, value: Value, all: &mut Vec<(usize
     };
     let setting = Setting {
         key: schema::dotted(&path),
+        secret: value
+            .as_str()
+            .is_some_and(|value| header::is_hidden(&path, value)),
         value: toml(&value),
         place,
     };

@@ -81,6 +81,11 @@ impl Variables {
         (self.0)(name).is_some()
     }
 
+    /// The value of that one, if it is set to text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        (self.0)(name)?.into_string().ok()
+    }
+
     /// The key in the first of these that is set.
     pub(crate) fn key(&self, names: &[impl AsRef<str>]) -> Result<Option<Key>, KeyError> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();

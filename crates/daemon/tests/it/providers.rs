@@ -121,3 +121,117 @@ fn a_key_that_goes_unencrypted_to_another_machine_is_warned_of() {
     assert!(config("models.example").contains("unencrypted"));
     assert_eq!(config("127.0.0.1:9"), "");
 }
+
+const MINE: &str = "[providers.mine]\nlike = \"openai-compatible\"\n\
+                    base_url = \"http://127.0.0.1:9/v1\"\ndefault_model = \"qwen3\"\n";
+
+/// The value of a setting as it is shown.
+fn shown(sandbox: &Sandbox, key: &str) -> String {
+    let settings = sandbox.setup().loaded.show();
+    let found = settings.iter().find(|setting| setting.key == key);
+    found.unwrap().value.clone()
+}
+
+#[test]
+fn a_header_takes_its_value_from_the_environment_and_no_value_is_shown() {
+    let text = format!(
+        "{MINE}headers = {{ X-Team = \"core-s3cret\", X-Key = \"Bearer ${{TEAM_KEY}}\" }}\n\
+         [mcp.tickets]\nurl = \"https://mcp.example.com/\"\nheaders = {{ X-Team = \"s3cret\" }}\n"
+    );
+    let sandbox = Sandbox::with_config(&text).keys(&[("TEAM_KEY", "k-1")]);
+    assert_eq!(sandbox.complaints(), "");
+    let setup = sandbox.setup();
+    let access = setup.loaded.providers.get("mine").unwrap();
+    let headers = &access.settings.as_ref().unwrap().headers;
+    let sent: Vec<&str> = headers
+        .iter()
+        .map(|h| h.value().to_str().unwrap())
+        .collect();
+    assert_eq!(sent, ["Bearer k-1", "core-s3cret"]);
+    let key = "\"Bearer ${TEAM_KEY}\"";
+    assert_eq!(shown(&sandbox, "providers.mine.headers.X-Key"), key);
+    let hidden = "\"(not shown)\"";
+    assert_eq!(shown(&sandbox, "providers.mine.headers.X-Team"), hidden);
+    assert_eq!(shown(&sandbox, "mcp.tickets.headers.X-Team"), hidden);
+    assert_eq!(shown(&sandbox, "providers.mine.default_model"), "\"qwen3\"");
+}
+
+#[test]
+fn a_header_whose_variable_is_not_set_is_told_with_its_place() {
+    for (value, said) in [
+        (
+            "Bearer ${TEAM_KEY}",
+            "takes its value from the variable TEAM_KEY, which is not set",
+        ),
+        ("5 $", "write $$ for a dollar sign"),
+    ] {
+        let found = Sandbox::with_config(&format!("{MINE}headers = {{ X-Key = \"{value}\" }}\n"));
+        let found = found.check();
+        assert!(
+            found.contains(said) && found.contains("config/unisono.toml:5"),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn an_address_without_a_default_model_is_warned_of_where_nobody_else_can_be_asked() {
+    let bare =
+        "[providers.mine]\nlike = \"openai-compatible\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    let azure = "[providers.azure]\nbase_url = \"https://me.openai.azure.com\"\n";
+    for (text, key, warned) in [
+        (bare, None, Some("set providers.mine.default_model")),
+        (
+            azure,
+            Some(("AZURE_OPENAI_API_KEY", "k")),
+            Some("set providers.azure.default_model"),
+        ),
+        (MINE, None, None),
+        // Another one is asked.
+        (bare, Some(("OPENAI_API_KEY", "sk-1")), None),
+        // It cannot be asked anyway.
+        (azure, None, None),
+    ] {
+        let sandbox = Sandbox::with_config(text);
+        let sandbox = match key {
+            Some(("OPENAI_API_KEY", _)) => sandbox.keys(&[("OPENAI_API_KEY", "sk-1")]),
+            Some(_) => sandbox.keys(&[("AZURE_OPENAI_API_KEY", "k")]),
+            None => sandbox,
+        };
+        let said = sandbox.complaints();
+        match warned {
+            Some(key) => assert!(
+                said.contains(key) && said.contains("`extractive`"),
+                "{said}"
+            ),
+            None => assert_eq!(said, "", "{text}"),
+        }
+    }
+    let named = format!("{bare}[models]\ndefault = \"extractive\"\n");
+    assert_eq!(Sandbox::with_config(&named).complaints(), "");
+}
+
+#[test]
+fn a_cap_on_the_cost_asks_for_the_prices_of_those_who_ask_models() {
+    let agent = |kind: &str| format!("---\ndescription: x\n{kind}---\nbe brief\n");
+    let server = "---\ndescription: x\nkind: http\nurl: https://agents.test/risks\n---\n";
+    let sandbox = Sandbox::with_config(&format!("{MINE}[budget.turn]\nmax_cost_usd = 1.0\n"))
+        .file("project/agents/server.md", server)
+        .file(
+            "project/agents/program.md",
+            "---\ndescription: x\nkind: command\ncommand: ls\n---\n",
+        )
+        .file("project/agents/model.md", &agent(""))
+        .file("project/agents/quotes.md", &agent("model: extractive\n"));
+    let setup = sandbox.setup();
+    let checked = |lead: &str, delegates: &[&str]| {
+        let team = setup.roster.team(lead, delegates).unwrap();
+        unisono_daemon::models::check_prices(&setup, &team)
+    };
+    assert_eq!(checked("quotes", &["server", "program"]), Ok(()));
+    let unpriced = checked("quotes", &["server", "model"]).unwrap_err();
+    assert_eq!(
+        (&*unpriced.agent, &*unpriced.model),
+        ("model", "mine/qwen3")
+    );
+}

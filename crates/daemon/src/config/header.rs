@@ -1,0 +1,47 @@
+//! Headers as settings write them. Their values may be secrets: one is not shown unless it is taken
+//! from the environment (`Bearer ${TOKEN}`), and then as it is written.
+
+use std::collections::BTreeMap;
+
+use unisono_model::provider::Header;
+use unisono_runtime::agent::template::Template;
+
+use super::Variables;
+
+/// Headers by name.
+pub(crate) type Headers = BTreeMap<String, String>;
+
+/// The header, with the values of its variables.
+///
+/// # Errors
+/// It cannot be sent, or a variable is not set; never with a value.
+pub(crate) fn read(name: &str, value: &str, variables: &Variables) -> Result<Header, String> {
+    let template = Template::parse(value).map_err(|wrong| format!("header `{name}`: {wrong}"))?;
+    let filled = template.fill(|variable| variables.text(variable));
+    let value = filled.map_err(|variable| {
+        format!(
+            "header `{name}` takes its value from the variable {variable}, which is not set; \
+             set it, or remove the header"
+        )
+    })?;
+    Header::new(name, &value).map_err(|error| error.to_string())
+}
+
+/// The variables that headers take their values from.
+pub(crate) fn variables(headers: &Headers) -> impl Iterator<Item = String> {
+    let templates = headers
+        .values()
+        .filter_map(|value| Template::parse(value).ok());
+    templates.flat_map(|template| {
+        let names = template.variables().map(str::to_owned);
+        names.collect::<Vec<_>>()
+    })
+}
+
+/// Whether a setting is a header whose value must not be shown.
+pub(super) fn is_hidden(path: &[String], value: &str) -> bool {
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let header = matches!(path[..], ["providers" | "mcp", _, "headers", _]);
+    let taken = Template::parse(value).is_ok_and(|template| template.variables().next().is_some());
+    header && !taken
+}
