@@ -3,11 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::breaker::Pass;
 use super::gate::{Ask, Gate, Step};
+use super::limits::Ticket;
 use super::told::Told;
 use crate::dialect::Failure;
 use crate::language::Class;
@@ -17,6 +18,8 @@ use crate::provider::Settings;
 #[derive(Debug)]
 pub(super) struct Entrance {
     gate: Mutex<Gate>,
+    /// Wakes those in line: one has ended, or left the line.
+    freed: Notify,
     /// Requests that may be under way at once.
     slots: Option<Semaphore>,
     queue: Duration,
@@ -32,11 +35,10 @@ pub(super) struct Admitted<'e> {
     _slot: Option<SemaphorePermit<'e>>,
 }
 
-/// A place in the queue, given back when it is dropped unused.
+/// A place in line, left when it is dropped.
 struct Place<'e> {
     entrance: &'e Entrance,
-    tokens: u64,
-    taken: bool,
+    ticket: Option<Ticket>,
 }
 
 impl Entrance {
@@ -47,6 +49,7 @@ impl Entrance {
                 &settings.retry,
                 settings.breaker,
             )),
+            freed: Notify::new(),
             slots: settings
                 .limits
                 .concurrent
@@ -62,19 +65,20 @@ impl Entrance {
         let slot = self.slot().await?;
         let mut place = Place {
             entrance: self,
-            tokens,
-            taken: false,
+            ticket: None,
         };
         loop {
+            // Before it asks: what is given back meanwhile is not missed.
+            let freed = self.freed.notified();
             let ask = Ask {
                 tokens,
-                placed: place.taken,
+                ticket: place.ticket,
                 patience: self.queue.saturating_sub(arrived.elapsed()),
             };
             let draw = fastrand::f64();
             match self.locked(|gate, now| gate.step(now, ask, draw)) {
                 Step::Go(pass) => {
-                    place.taken = false;
+                    place.ticket = None;
                     return Ok(Admitted {
                         entrance: self,
                         pass: Some(pass),
@@ -83,9 +87,10 @@ impl Entrance {
                     });
                 }
                 Step::Wait(wait) => sleep(wait).await,
-                Step::Placed(wait) => {
-                    place.taken = true;
-                    sleep(wait).await;
+                Step::Queued(ticket, wait) => {
+                    place.ticket = Some(ticket);
+                    // Whichever comes first, it asks again.
+                    let _ = timeout(wait, freed).await;
                 }
                 Step::Refused(failure) => return Err(failure),
             }
@@ -130,35 +135,36 @@ impl Admitted<'_> {
 
     /// The attempt has brought a reply, with so many tokens used.
     pub(super) fn succeeded(mut self, used: Option<u64>) {
-        if let Some(pass) = self.pass.take() {
-            let taken = self.taken;
-            self.entrance
-                .locked(|gate, now| gate.succeeded(now, pass, taken, used));
-        }
+        let taken = self.taken;
+        self.end(|gate, now, pass| gate.succeeded(now, pass, taken, used));
     }
 
     /// The attempt has failed.
     pub(super) fn failed(mut self, class: Class) {
+        let taken = self.taken;
+        self.end(|gate, now, pass| gate.failed(now, pass, taken, class));
+    }
+
+    fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, Pass)) {
         if let Some(pass) = self.pass.take() {
-            self.entrance
-                .locked(|gate, now| gate.failed(now, pass, class));
+            self.entrance.locked(|gate, now| report(gate, now, pass));
+            self.entrance.freed.notify_waiters();
         }
     }
 }
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        if let Some(pass) = self.pass.take() {
-            self.entrance.locked(|gate, now| gate.abandoned(now, pass));
-        }
+        let taken = self.taken;
+        self.end(|gate, now, pass| gate.abandoned(now, pass, taken));
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        if self.taken {
-            let tokens = self.tokens;
-            self.entrance.locked(|gate, _| gate.give_back(tokens));
+        if let Some(ticket) = self.ticket {
+            self.entrance.locked(|gate, _| gate.leave(ticket));
+            self.entrance.freed.notify_waiters();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a request to a provider may be sent now: breaker, cool-down and limits in one.
 //!
-//! A request asks with [`Gate::step`] until it may go or is refused, sleeping in between. It has
-//! taken its place in the queue at most once; a place that is not used is given back.
+//! A request asks with [`Gate::step`] until it may go or is refused, waiting in between: for a time,
+//! or until something is given back. One that no longer waits leaves its place in line.
 //!
 //! Times are durations since a fixed start.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::breaker::{self, Breaker, Pass, Verdict};
 use super::cooldown::CoolDown;
-use super::limits::{Limits, Meter};
+use super::limits::{Limits, Meter, Ticket, Wait};
 use super::retry;
 use super::told::Told;
 use crate::dialect::Failure;
@@ -35,8 +35,8 @@ pub struct Gate {
 pub struct Ask {
     /// Its tokens, input and output.
     pub tokens: u64,
-    /// Whether it has a place in the queue.
-    pub placed: bool,
+    /// Its place in line, once it has one.
+    pub ticket: Option<Ticket>,
     /// How much longer it may wait.
     pub patience: Duration,
 }
@@ -48,8 +48,8 @@ pub enum Step {
     Go(Pass),
     /// It waits and asks again.
     Wait(Duration),
-    /// It now has a place in the queue; it waits for its turn and asks again.
-    Placed(Duration),
+    /// It stands in line there: it waits so long, or until something is given back, and asks again.
+    Queued(Ticket, Duration),
     /// It is not sent.
     Refused(Failure),
 }
@@ -78,22 +78,26 @@ impl Gate {
                 Step::Refused(held_back(wait, ask.patience))
             };
         }
-        if !ask.placed {
-            match self.meter.take(now, ask.tokens, ask.patience) {
-                Ok(wait) if wait.is_zero() => {}
-                Ok(wait) => return Step::Placed(wait),
-                Err(full) => return Step::Refused(busy(full.what, full.wait, ask.patience)),
-            }
+        let wait = self.meter.wait(now, ask.tokens, ask.ticket);
+        if wait.time.is_zero() {
+            return match self.breaker.admit(now) {
+                Ok(pass) => {
+                    self.meter.take(now, ask.tokens, ask.ticket);
+                    Step::Go(pass)
+                }
+                Err(refused) => Step::Refused(left_alone(refused.left)),
+            };
         }
-        match self.breaker.admit(now) {
-            Ok(pass) => Step::Go(pass),
-            Err(refused) => Step::Refused(left_alone(refused.left)),
+        if wait.at_best > ask.patience || ask.patience.is_zero() {
+            return Step::Refused(busy(wait, ask.patience));
         }
+        let ticket = ask.ticket.unwrap_or_else(|| self.meter.join(ask.tokens));
+        Step::Queued(ticket, wait.time.min(ask.patience))
     }
 
-    /// Gives a place in the queue back.
-    pub fn give_back(&mut self, tokens: u64) {
-        self.meter.give_back(tokens);
+    /// A request no longer waits in line.
+    pub fn leave(&mut self, ticket: Ticket) {
+        self.meter.leave(ticket);
     }
 
     /// Takes what the headers of an answer say of the provider's limits.
@@ -104,9 +108,7 @@ impl Gate {
     /// An attempt has brought a reply, for which so many of the tokens it took were used.
     pub fn succeeded(&mut self, now: Duration, pass: Pass, taken: u64, used: Option<u64>) {
         self.breaker.report(now, pass, Verdict::Answers);
-        if let Some(used) = used {
-            self.meter.settle(taken, used);
-        }
+        self.meter.ended(taken, used);
     }
 
     /// The answer to an attempt has begun: where it tries whether the provider is back, it is, and
@@ -115,8 +117,9 @@ impl Gate {
         self.breaker.report(now, pass, Verdict::Answers);
     }
 
-    /// An attempt has failed.
-    pub fn failed(&mut self, now: Duration, pass: Pass, class: Class) {
+    /// An attempt has failed that took so many tokens.
+    pub fn failed(&mut self, now: Duration, pass: Pass, taken: u64, class: Class) {
+        self.meter.ended(taken, None);
         self.breaker.report(now, pass, Verdict::of(class));
         let hold = match (class, retry::asked(class)) {
             (_, Some(asked)) => asked.min(self.longest_hold),
@@ -126,8 +129,9 @@ impl Gate {
         self.cool_down.hold(now, hold);
     }
 
-    /// An attempt was given up before it ended.
-    pub fn abandoned(&mut self, now: Duration, pass: Pass) {
+    /// An attempt was given up before it ended that took so many tokens.
+    pub fn abandoned(&mut self, now: Duration, pass: Pass, taken: u64) {
+        self.meter.ended(taken, None);
         self.breaker.report(now, pass, Verdict::Unknown);
     }
 }
@@ -155,15 +159,26 @@ fn held_back(wait: Duration, patience: Duration) -> Failure {
     )
 }
 
-fn busy(what: &str, wait: Duration, patience: Duration) -> Failure {
-    let (wait, patience) = (wait.as_secs_f64(), patience.as_secs_f64());
-    Failure::new(
-        Class::Busy,
+fn busy(wait: Wait, patience: Duration) -> Failure {
+    let Wait {
+        time,
+        at_best,
+        what,
+    } = wait;
+    let reason = if at_best > patience {
+        let (wait, patience) = (at_best.as_secs_f64(), patience.as_secs_f64());
         format!(
             "the limit of {what} a minute has no room for {wait:.1} s, longer than the \
              {patience:.1} s this request may wait; raise the limit or ask less at once"
-        ),
-    )
+        )
+    } else {
+        let wait = time.as_secs_f64();
+        format!(
+            "the limit of {what} a minute had no room in the time this request may wait, and has \
+             none for {wait:.1} s more; raise the limit or ask less at once"
+        )
+    };
+    Failure::new(Class::Busy, reason)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Limits of requests and tokens per minute, as token buckets with a queue.
 //!
-//! A bucket holds what a minute allows and fills up evenly. A request takes its share at once,
-//! be it on credit, and waits until the bucket has made up for it: that gives each its place in
-//! the queue in the order of arrival, without keeping a queue. A request larger than the bucket
-//! waits for a full one.
+//! A bucket holds what a minute allows and fills up evenly. A request takes its share when it is
+//! sent, with the longest reply it asks for; what its reply did not use is given back. One for which
+//! there is too little stands in line, in the order of arrival, and goes when there is enough for
+//! those before it and for itself. A request larger than the bucket waits for a full one.
 //!
 //! Besides the limits of the settings there are those a provider tells of in its headers. They
 //! count only once they are used up, and only until the provider says they are as new: what a
@@ -11,6 +11,7 @@
 //!
 //! Times are durations since a fixed start.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// What a provider is sent at most.
@@ -37,18 +38,30 @@ pub struct Told {
     pub reset: Option<Duration>,
 }
 
-/// Both limits of a provider.
+/// Both limits of a provider, and who waits for them.
 #[derive(Clone, Debug)]
 pub struct Meter {
     requests: Lane,
     tokens: Lane,
+    /// Those that wait, in the order of arrival, with their tokens.
+    line: VecDeque<(Ticket, u64)>,
+    next: u64,
+    /// The tokens that requests took whose replies are under way.
+    under_way: u64,
 }
 
-/// A request would wait too long.
+/// A place in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full {
-    /// How long it would wait.
-    pub wait: Duration,
+pub struct Ticket(u64);
+
+/// How long a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// If nothing is given back.
+    pub time: Duration,
+    /// If replies under way give all back that was taken for them, and nobody stood before it:
+    /// never less than that.
+    pub at_best: Duration,
     /// What for.
     pub what: &'static str,
 }
@@ -73,7 +86,7 @@ struct UsedUp {
 struct Bucket {
     capacity: f64,
     per_second: f64,
-    /// At `at`; below zero while requests wait.
+    /// At `at`; below zero after a request that was larger than the bucket.
     level: f64,
     at: Duration,
 }
@@ -94,44 +107,66 @@ impl Meter {
         Meter {
             requests: lane(limits.requests_per_minute.map(f64::from)),
             tokens: lane(limits.tokens_per_minute.map(|limit| limit as f64)),
+            line: VecDeque::new(),
+            next: 0,
+            under_way: 0,
         }
     }
 
-    /// Takes a place for a request of so many tokens, and says how long it waits for its turn.
-    ///
-    /// # Errors
-    /// It would wait longer than `longest`. Nothing is taken.
-    pub fn take(
-        &mut self,
-        now: Duration,
-        tokens: u64,
-        longest: Duration,
-    ) -> Result<Duration, Full> {
+    /// How long a request of so many tokens waits, behind those before it in line.
+    pub fn wait(&self, now: Duration, tokens: u64, ticket: Option<Ticket>) -> Wait {
+        let mine = |(other, _): &&(Ticket, u64)| Some(*other) != ticket;
+        let before = self.line.iter().take_while(mine);
+        let (ahead, theirs) = before.fold((0.0, 0.0), |(ahead, theirs), (_, tokens)| {
+            (ahead + 1.0, theirs + *tokens as f64)
+        });
         let tokens = tokens as f64;
-        let for_request = self.requests.wait(now, 1.0);
-        let for_tokens = self.tokens.wait(now, tokens);
-        let (wait, what) = if for_tokens > for_request {
+        let for_request = self.requests.wait(now, ahead + 1.0, 1.0);
+        let for_tokens = self.tokens.wait(now, theirs + tokens, tokens);
+        let hoped = self
+            .tokens
+            .wait(now, tokens - self.under_way as f64, tokens);
+        let (time, what) = if for_tokens > for_request {
             (for_tokens, "tokens")
         } else {
             (for_request, "requests")
         };
-        if wait > longest {
-            return Err(Full { wait, what });
+        Wait {
+            time,
+            at_best: hoped.max(self.requests.wait(now, 1.0, 1.0)),
+            what,
+        }
+    }
+
+    /// A request of so many tokens stands in line, behind all others.
+    pub fn join(&mut self, tokens: u64) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.line.push_back((ticket, tokens));
+        ticket
+    }
+
+    /// A request no longer stands in line.
+    pub fn leave(&mut self, ticket: Ticket) {
+        self.line.retain(|(other, _)| *other != ticket);
+    }
+
+    /// A request is sent, and takes its share.
+    pub fn take(&mut self, now: Duration, tokens: u64, ticket: Option<Ticket>) {
+        if let Some(ticket) = ticket {
+            self.leave(ticket);
         }
         self.requests.take(now, 1.0);
-        self.tokens.take(now, tokens);
-        Ok(wait)
+        self.tokens.take(now, tokens as f64);
+        self.under_way = self.under_way.saturating_add(tokens);
     }
 
-    /// Gives the place of a request back that was not sent.
-    pub fn give_back(&mut self, tokens: u64) {
-        self.requests.give(1.0);
-        self.tokens.give(tokens as f64);
-    }
-
-    /// Puts right what a request took: it has used so many tokens.
-    pub fn settle(&mut self, taken: u64, used: u64) {
-        self.tokens.give(taken as f64 - used as f64);
+    /// A request has ended, and what it took is put right where it is known what it used.
+    pub fn ended(&mut self, taken: u64, used: Option<u64>) {
+        self.under_way = self.under_way.saturating_sub(taken);
+        if let Some(used) = used {
+            self.tokens.give(taken as f64 - used as f64);
+        }
     }
 
     /// Learns from a provider's headers.
@@ -145,12 +180,14 @@ impl Meter {
 }
 
 impl Lane {
-    fn wait(&self, now: Duration, amount: f64) -> Duration {
-        let set = self.set.as_ref().map(|bucket| bucket.wait(now, amount));
+    /// How long until so much is there, the last of which is for a request of that amount.
+    fn wait(&self, now: Duration, all: f64, amount: f64) -> Duration {
+        let set = self.set.as_ref();
+        let set = set.map(|bucket| bucket.wait(now, all, amount));
         let told = self.told.as_ref().map(|told| {
             let left = told.until.saturating_sub(now);
             match &told.bucket {
-                Some(bucket) => bucket.wait(now, amount).min(left),
+                Some(bucket) => bucket.wait(now, all, amount).min(left),
                 None => left,
             }
         });
@@ -182,7 +219,7 @@ impl Lane {
         let (0, Some(reset)) = (told.remaining, reset) else {
             return;
         };
-        // Those that already have a place keep it.
+        // What is owed stays so.
         let before = self.told.as_ref().and_then(|told| told.bucket.as_ref());
         let level = before.map_or(0.0, |bucket| bucket.level(now).min(0.0));
         self.told = Some(UsedUp {
@@ -208,9 +245,10 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// How long until so much is there, or the bucket is full.
-    fn wait(&self, now: Duration, amount: f64) -> Duration {
-        let missing = amount.min(self.capacity) - self.level(now);
+    /// How long until so much is there, of which more than a full bucket need not be there for a
+    /// request of that amount.
+    fn wait(&self, now: Duration, all: f64, amount: f64) -> Duration {
+        let missing = all - (amount - self.capacity).max(0.0) - self.level(now);
         if missing <= 0.0 {
             return Duration::ZERO;
         }

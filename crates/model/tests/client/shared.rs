@@ -180,3 +180,36 @@ async fn a_limit_that_the_provider_says_is_used_up_is_waited_for() {
     assert!(waited[0] >= ms(900), "{waited:?}");
     assert_eq!(provider.request_count(), 2);
 }
+
+#[tokio::test]
+async fn a_fan_out_whose_replies_are_short_waits_for_them_and_is_not_refused() {
+    let gate = Gate::new();
+    let used = Usage {
+        input: 12_000,
+        output: 40,
+        reasoning: 0,
+        cache_read: 0,
+        cache_write: 0,
+    };
+    let held = Act::answer(Answer::text("Hello.").usage(used)).hold(&gate);
+    let (provider, client) = with(Script::always(held), |settings| {
+        settings.limits.tokens_per_minute = Some(200_000);
+        settings.limits.queue = ms(9_000);
+    })
+    .await;
+    let mut delegates = JoinSet::new();
+    for _ in 0..4 {
+        let client = client.clone();
+        // A context of 12,000 tokens, and the longest reply of gpt-5-mini.
+        let call = unisono_model::client::Call {
+            tokens: unisono_context::Tokens(140_000),
+            ..call(DIALECT, Mode::Stream)
+        };
+        delegates.spawn(async move { client.reply(call).await.map(|reply| reply.text) });
+    }
+    soon(provider.wait_for(1)).await;
+    gate.open();
+    for replied in soon(delegates.join_all()).await {
+        assert_eq!(replied.as_deref().ok(), Some("Hello."), "{replied:?}");
+    }
+}

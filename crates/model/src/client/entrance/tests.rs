@@ -102,6 +102,59 @@ fn who_would_wait_too_long_is_told_at_once() {
 }
 
 #[test]
+fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
+    timed(async {
+        let entrance = Arc::new(entrance(Limits {
+            tokens_per_minute: Some(200_000),
+            ..limits()
+        }));
+        let start = Instant::now();
+        let first = entrance.admit(140_000).await.unwrap();
+        let order: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let mut others = JoinSet::new();
+        // The last would fit beside the first; it came later.
+        for tokens in [140_000, 141_000, 142_000, 20_000] {
+            let (entrance, order) = (entrance.clone(), order.clone());
+            others.spawn(async move {
+                let admitted = entrance.admit(tokens).await.unwrap();
+                order.lock().unwrap().push(tokens);
+                sleep(Duration::from_secs(1)).await;
+                admitted.succeeded(Some(2_000));
+            });
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(order.lock().unwrap().len(), 0);
+        first.succeeded(Some(2_000));
+        others.join_all().await;
+        assert_eq!(*order.lock().unwrap(), [140_000, 141_000, 142_000, 20_000]);
+        let took = start.elapsed();
+        assert!(took <= Duration::from_millis(5_100), "{took:?}");
+    });
+}
+
+#[test]
+fn who_gets_nothing_back_is_told_at_its_deadline() {
+    timed(async {
+        let entrance = entrance(Limits {
+            tokens_per_minute: Some(60),
+            queue: Duration::from_secs(10),
+            ..limits()
+        });
+        let start = Instant::now();
+        let under_way = entrance.admit(60).await.unwrap();
+        let failure = entrance.admit(60).await.unwrap_err();
+        assert_eq!(failure.class, Class::Busy);
+        assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
+        // Once it is known that nothing comes back, it is told at once.
+        let mut waiting = pin!(entrance.admit(60));
+        assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
+        under_way.succeeded(Some(60));
+        assert!(waiting.await.is_err());
+        assert_eq!(start.elapsed().as_secs(), 11);
+    });
+}
+
+#[test]
 fn as_many_at_once_as_the_settings_say() {
     timed(async {
         let entrance = entrance(Limits {

@@ -17,17 +17,24 @@ fn gate(limits: Limits) -> Gate {
 
 const ASK: Ask = Ask {
     tokens: 10,
-    placed: false,
+    ticket: None,
     patience: Duration::from_secs(60),
-};
-const PLACED: Ask = Ask {
-    placed: true,
-    ..ASK
 };
 const GO: Step = Step::Go(Pass::Ordinary);
 
 fn limited(retry_after_ms: Option<u64>) -> Class {
     Class::RateLimited { retry_after_ms }
+}
+
+/// The place in line that it was given, or has.
+fn queued(step: Step, wait: Duration) -> Ask {
+    match step {
+        Step::Queued(ticket, time) if time == wait => Ask {
+            ticket: Some(ticket),
+            ..ASK
+        },
+        other => panic!("not {wait:?} in line: {other:?}"),
+    }
 }
 
 fn refused(step: &Step) -> Option<(Class, &str)> {
@@ -41,7 +48,7 @@ fn refused(step: &Step) -> Option<(Class, &str)> {
 fn one_that_is_told_to_wait_holds_its_siblings_back() {
     let mut gate = gate(Limits::default());
     assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
-    gate.failed(ms(0), Pass::Ordinary, limited(Some(2_000)));
+    gate.failed(ms(0), Pass::Ordinary, 10, limited(Some(2_000)));
     assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Wait(ms(2_000)));
     assert_eq!(
         gate.step(ms(500), ASK, 1.0),
@@ -75,7 +82,7 @@ fn holds_by_class() {
     ];
     for (class, hold) in table {
         let mut gate = gate(Limits::default());
-        gate.failed(ms(0), Pass::Ordinary, class);
+        gate.failed(ms(0), Pass::Ordinary, 10, class);
         let patient = Ask {
             patience: Duration::MAX,
             ..ASK
@@ -88,7 +95,7 @@ fn holds_by_class() {
 #[test]
 fn who_cannot_wait_so_long_is_refused_at_once() {
     let mut gate = gate(Limits::default());
-    gate.failed(ms(0), Pass::Ordinary, limited(Some(90_000)));
+    gate.failed(ms(0), Pass::Ordinary, 10, limited(Some(90_000)));
     let step = gate.step(ms(0), ASK, 0.0);
     let (class, reason) = refused(&step).unwrap();
     assert_eq!(class, Class::Busy);
@@ -107,29 +114,90 @@ fn limits_give_a_place_once() {
     });
     let large = Ask { tokens: 60, ..ASK };
     assert_eq!(gate.step(ms(0), large, 0.0), GO);
-    assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Placed(ms(10_000)));
-    assert_eq!(gate.step(ms(10_000), PLACED, 0.0), GO);
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Placed(ms(10_000)));
-    gate.give_back(10);
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Placed(ms(10_000)));
-    let hasty = Ask {
-        patience: ms(5_000),
+    gate.succeeded(ms(0), Pass::Ordinary, 60, Some(60));
+    let first = queued(gate.step(ms(0), ASK, 0.0), ms(10_000));
+    let second = queued(gate.step(ms(0), ASK, 0.0), ms(20_000));
+    assert_eq!(queued(gate.step(ms(4_000), first, 0.0), ms(6_000)), first);
+    assert_eq!(
+        queued(gate.step(ms(4_000), second, 0.0), ms(16_000)),
+        second
+    );
+    assert_eq!(gate.step(ms(10_000), first, 0.0), GO);
+    let third = queued(gate.step(ms(10_000), ASK, 0.0), ms(20_000));
+    gate.leave(second.ticket.unwrap());
+    assert_eq!(queued(gate.step(ms(10_000), third, 0.0), ms(10_000)), third);
+}
+
+/// So many tokens were taken by one that is under way, and used by those before it, of 60.
+#[test]
+fn who_may_still_get_its_turn_waits_and_who_cannot_is_refused_at_once() {
+    let patient = |seconds| Ask {
+        tokens: 40,
+        patience: Duration::from_secs(seconds),
         ..ASK
     };
-    let step = gate.step(ms(10_000), hasty, 0.0);
-    let (class, reason) = refused(&step).unwrap();
-    assert_eq!(class, Class::Busy);
-    assert!(
-        reason.contains("tokens a minute") && reason.contains("20.0 s"),
-        "{reason}"
-    );
+    for (under_way, used, patience, expected) in [
+        (0, 0, 0, Ok(0)),
+        // What is under way may be given back: up to its deadline, and no longer.
+        (60, 0, 5, Ok(5_000)),
+        (60, 0, 39, Ok(39_000)),
+        (60, 0, 41, Ok(40_000)),
+        (
+            60,
+            0,
+            0,
+            Err("had no room in the time this request may wait, and has none for 40.0 s"),
+        ),
+        (30, 30, 10, Ok(10_000)),
+        (
+            30,
+            30,
+            9,
+            Err("has no room for 10.0 s, longer than the 9.0 s"),
+        ),
+        (
+            0,
+            60,
+            39,
+            Err("has no room for 40.0 s, longer than the 39.0 s"),
+        ),
+        (0, 60, 40, Ok(40_000)),
+    ] {
+        let mut gate = gate(Limits {
+            tokens_per_minute: Some(60),
+            ..Limits::default()
+        });
+        for (tokens, ends) in [(used, true), (under_way, false)] {
+            assert_eq!(gate.step(ms(0), Ask { tokens, ..ASK }, 0.0), GO);
+            if ends {
+                gate.succeeded(ms(0), Pass::Ordinary, tokens, Some(tokens));
+            }
+        }
+        let step = gate.step(ms(0), patient(patience), 0.0);
+        let case = format!("{under_way} {used} {patience}: {step:?}");
+        match (expected, &step) {
+            (Ok(0), Step::Go(_)) => {}
+            (Ok(wait), Step::Queued(_, time)) => assert_eq!(*time, ms(wait), "{case}"),
+            (Err(said), Step::Refused(failure)) => {
+                assert_eq!(failure.class, Class::Busy);
+                assert!(failure.reason.contains(said), "{case}");
+                assert!(failure.reason.starts_with("the limit of tokens"), "{case}");
+            }
+            _ => panic!("{case}"),
+        }
+    }
 }
 
 #[test]
-fn who_has_a_place_still_minds_the_cool_down() {
-    let mut gate = gate(Limits::default());
-    gate.failed(ms(0), Pass::Ordinary, limited(Some(1_000)));
-    assert_eq!(gate.step(ms(0), PLACED, 0.0), Step::Wait(ms(1_000)));
+fn who_stands_in_line_still_minds_the_cool_down() {
+    let mut gate = gate(Limits {
+        requests_per_minute: Some(1),
+        ..Limits::default()
+    });
+    assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
+    let waiting = queued(gate.step(ms(0), ASK, 0.0), ms(60_000));
+    gate.failed(ms(0), Pass::Ordinary, 10, limited(Some(1_000)));
+    assert_eq!(gate.step(ms(0), waiting, 0.0), Step::Wait(ms(1_000)));
 }
 
 #[test]
@@ -137,7 +205,7 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
         assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
-        gate.failed(ms(0), Pass::Ordinary, Class::Transport);
+        gate.failed(ms(0), Pass::Ordinary, 10, Class::Transport);
     }
     let step = gate.step(ms(4_000), ASK, 0.0);
     let (class, reason) = refused(&step).unwrap();
@@ -151,7 +219,7 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
         refused(&gate.step(ms(10_000), ASK, 0.0)).is_some(),
         "one at a time"
     );
-    gate.abandoned(ms(10_000), Pass::Probe(1));
+    gate.abandoned(ms(10_000), Pass::Probe(1), 10);
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(2)));
     gate.succeeded(ms(10_000), Pass::Probe(2), 10, None);
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), GO);
@@ -161,7 +229,7 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
 fn a_provider_is_back_when_an_answer_begins() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
-        gate.failed(ms(0), Pass::Ordinary, Class::Transport);
+        gate.failed(ms(0), Pass::Ordinary, 10, Class::Transport);
     }
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
     let step = gate.step(ms(10_000), ASK, 0.0);
@@ -172,7 +240,7 @@ fn a_provider_is_back_when_an_answer_begins() {
     gate.answers(ms(10_500), Pass::Probe(1));
     assert_eq!(gate.step(ms(10_500), ASK, 0.0), GO, "before its end");
     // What breaks after that is one failure among others.
-    gate.failed(ms(11_000), Pass::Probe(1), Class::IncompleteStream);
+    gate.failed(ms(11_000), Pass::Probe(1), 10, Class::IncompleteStream);
     assert_eq!(gate.step(ms(11_000), ASK, 0.0), GO);
 }
 
@@ -183,7 +251,7 @@ fn a_refused_request_takes_no_place() {
         ..Limits::default()
     });
     for _ in 0..2 {
-        gate.failed(ms(0), Pass::Ordinary, Class::Transport);
+        gate.failed(ms(0), Pass::Ordinary, 10, Class::Transport);
     }
     assert!(refused(&gate.step(ms(0), ASK, 0.0)).is_some());
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
@@ -200,7 +268,8 @@ fn what_headers_say_and_replies_use_is_counted() {
     gate.succeeded(ms(0), Pass::Ordinary, 60, Some(30));
     assert_eq!(gate.step(ms(0), Ask { tokens: 30, ..ASK }, 0.0), GO);
     gate.succeeded(ms(0), Pass::Ordinary, 30, None);
-    assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Placed(ms(10_000)));
+    let waiting = queued(gate.step(ms(0), ASK, 0.0), ms(10_000));
+    assert_eq!(gate.step(ms(10_000), waiting, 0.0), GO);
     let told = Told {
         requests: Some(limits::Told {
             limit: Some(1),
@@ -210,5 +279,5 @@ fn what_headers_say_and_replies_use_is_counted() {
         ..Told::default()
     };
     gate.learn(ms(20_000), &told);
-    assert_eq!(gate.step(ms(20_000), ASK, 0.0), Step::Placed(ms(30_000)));
+    queued(gate.step(ms(20_000), ASK, 0.0), ms(30_000));
 }

@@ -4,30 +4,83 @@ use proptest::prelude::*;
 
 use super::*;
 
-const EVER: Duration = Duration::MAX;
+/// A meter, those in line with when it was looked at last, and when who was sent.
+#[derive(Clone)]
+struct Line {
+    meter: Meter,
+    waiting: VecDeque<(Ticket, u64)>,
+    now: Duration,
+    sent: Vec<(Duration, u64)>,
+}
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn meter(requests: Option<u32>, tokens: Option<u64>) -> Meter {
-    Meter::new(&Limits {
+fn meter(requests: Option<u32>, tokens: Option<u64>) -> Line {
+    let meter = Meter::new(&Limits {
         requests_per_minute: requests,
         tokens_per_minute: tokens,
         ..Limits::default()
-    })
+    });
+    Line {
+        meter,
+        waiting: VecDeque::new(),
+        now: Duration::ZERO,
+        sent: Vec::new(),
+    }
+}
+
+impl Line {
+    /// Sends those whose turn comes until then.
+    fn until(&mut self, now: Duration) {
+        while let Some((ticket, tokens)) = self.waiting.front().copied() {
+            let turn = self.now + self.wait(tokens, Some(ticket)).time;
+            if turn > now {
+                break;
+            }
+            self.now = turn;
+            self.meter.take(turn, tokens, Some(ticket));
+            self.sent.push((turn, tokens));
+            self.waiting.pop_front();
+        }
+        self.now = now;
+    }
+
+    fn wait(&self, tokens: u64, ticket: Option<Ticket>) -> Wait {
+        self.meter.wait(self.now, tokens, ticket)
+    }
+
+    /// A request comes: how long it will wait.
+    fn come(&mut self, tokens: u64) -> Duration {
+        let wait = self.wait(tokens, None).time;
+        if wait.is_zero() {
+            self.meter.take(self.now, tokens, None);
+            self.sent.push((self.now, tokens));
+        } else {
+            let ticket = self.meter.join(tokens);
+            self.waiting.push_back((ticket, tokens));
+        }
+        wait
+    }
+
+    /// The last in line no longer waits.
+    fn give_up(&mut self) {
+        let (ticket, _) = self.waiting.pop_back().unwrap();
+        self.meter.leave(ticket);
+    }
+
+    fn learn(&mut self, now: Duration, requests: Option<Told>, tokens: Option<Told>) {
+        self.until(now);
+        self.meter.learn(now, requests, tokens);
+    }
 }
 
 /// When requests of so many tokens that come at once are sent, in milliseconds.
-fn turns(meter: &mut Meter, now: u64, tokens: &[u64]) -> Vec<u128> {
-    tokens
-        .iter()
-        .map(|tokens| {
-            meter
-                .take(ms(now), *tokens, EVER)
-                .map_or(u128::MAX, |wait| wait.as_millis())
-        })
-        .collect()
+fn turns(line: &mut Line, now: u64, tokens: &[u64]) -> Vec<u128> {
+    line.until(ms(now));
+    let turns = tokens.iter().map(|tokens| line.come(*tokens).as_millis());
+    turns.collect()
 }
 
 #[test]
@@ -59,10 +112,7 @@ fn tokens_queue_too_and_the_longer_wait_counts() {
         turns(&mut meter, 0, &[400, 100, 300, 50]),
         [0, 0, 20_000, 25_000]
     );
-    assert_eq!(
-        meter.take(ms(0), 1, ms(1_000)).map_err(|full| full.what),
-        Err("tokens")
-    );
+    assert_eq!(meter.wait(1, None).what, "tokens");
 }
 
 #[test]
@@ -73,50 +123,67 @@ fn a_request_larger_than_the_limit_waits_for_a_full_bucket() {
         [0, 66_000],
         "full at the start"
     );
-    let mut meter = super::Meter::clone(&meter);
     assert_eq!(turns(&mut meter, 66_000, &[10_000]), [60_000]);
-}
-
-#[test]
-fn who_would_wait_too_long_takes_nothing() {
-    let mut meter = meter(Some(1), None);
-    assert_eq!(meter.take(ms(0), 1, ms(0)), Ok(ms(0)));
-    let full = Full {
-        wait: ms(60_000),
-        what: "requests",
-    };
-    for _ in 0..3 {
-        assert_eq!(meter.take(ms(0), 1, ms(59_999)), Err(full));
-    }
-    assert_eq!(meter.take(ms(0), 1, ms(60_000)), Ok(ms(60_000)));
 }
 
 #[test]
 fn a_place_that_is_not_used_is_free_for_the_next() {
     let mut meter = meter(Some(1), Some(60));
     assert_eq!(turns(&mut meter, 0, &[60, 60]), [0, 60_000]);
-    meter.give_back(60);
+    meter.give_up();
     assert_eq!(turns(&mut meter, 0, &[60]), [60_000]);
+}
+
+#[test]
+fn who_waits_goes_sooner_when_something_is_given_back_and_in_order() {
+    let mut meter = meter(None, Some(600));
+    assert_eq!(turns(&mut meter, 0, &[500, 300, 60]), [0, 20_000, 26_000]);
+    let waits = |meter: &Line| -> Vec<u128> {
+        let waiting = meter.waiting.iter();
+        let wait = |&(ticket, tokens): &(Ticket, u64)| meter.wait(tokens, Some(ticket)).time;
+        waiting.map(|of| wait(of).as_millis()).collect()
+    };
+    assert_eq!(waits(&meter), [20_000, 26_000]);
+    // There would be room for the small one, but it came later.
+    meter.meter.ended(500, Some(360));
+    assert_eq!(waits(&meter), [6_000, 12_000]);
+    meter.until(ms(6_000));
+    assert_eq!((meter.sent.len(), waits(&meter)), (2, vec![6_000]));
+    meter.meter.ended(300, Some(0));
+    assert_eq!(waits(&meter), [0]);
+}
+
+#[test]
+fn what_replies_under_way_may_give_back_is_counted_at_best() {
+    let mut meter = meter(Some(60), Some(600));
+    let at_best = |meter: &Line, tokens| meter.wait(tokens, None).at_best.as_millis();
+    assert_eq!(turns(&mut meter, 0, &[500]), [0]);
+    assert_eq!(at_best(&meter, 600), 0, "all of it may be given back");
+    meter.meter.ended(500, Some(500));
+    assert_eq!(at_best(&meter, 600), 50_000, "it was used");
+    assert_eq!(turns(&mut meter, 0, &[400]), [30_000]);
+    assert_eq!(at_best(&meter, 100), 0, "who stands before it may leave");
+    assert_eq!(at_best(&meter, 6_000), 50_000, "a full bucket is enough");
 }
 
 #[test]
 fn what_was_not_used_is_put_right() {
     let mut meter = meter(None, Some(600));
     assert_eq!(turns(&mut meter, 0, &[600]), [0]);
-    meter.settle(600, 100);
+    meter.meter.ended(600, Some(100));
     assert_eq!(
         turns(&mut meter, 0, &[500]),
         [0],
         "less was used than taken"
     );
-    meter.settle(500, 560);
+    meter.meter.ended(500, Some(560));
     assert_eq!(
         turns(&mut meter, 0, &[10]),
         [7_000],
         "more was used than taken"
     );
-    meter.settle(10, 0);
-    meter.settle(u64::MAX, 0);
+    meter.give_up();
+    meter.meter.ended(u64::MAX, Some(0));
     assert_eq!(
         turns(&mut meter, 0, &[600, 1]),
         [0, 100],
@@ -150,7 +217,7 @@ fn nobody_waits_longer_than_until_the_provider_is_as_new() {
         turns(&mut meter, 0, &[100, 5_000, 5_000]),
         [1_000, 10_000, 10_000]
     );
-    let mut unknown = super::Meter::clone(&meter);
+    let mut unknown = meter.clone();
     unknown.learn(ms(0), None, told(None, 0, 3_000));
     assert_eq!(
         turns(&mut unknown, 1_000, &[1, 1]),
@@ -187,8 +254,8 @@ fn odd_headers_do_no_harm() {
     ] {
         let mut meter = meter(Some(60), Some(60));
         meter.learn(ms(0), odd, odd);
-        let wait = meter.take(ms(0), 1, EVER);
-        assert!(wait.is_ok(), "{odd:?}: {wait:?}");
+        let wait = meter.come(1);
+        assert!(wait <= ms(60_000), "{odd:?}: {wait:?}");
     }
 }
 
@@ -208,12 +275,17 @@ proptest! {
     ) {
         let limit = 600.0;
         let mut meter = meter(None, Some(600));
-        let (mut now, mut sent) = (0, Vec::new());
+        let (mut now, mut came) = (0, Vec::new());
         for (pause, tokens) in asks {
             now += pause;
-            let wait = meter.take(ms(now), tokens, EVER).unwrap_or(EVER);
-            sent.push((ms(now).saturating_add(wait), tokens));
+            meter.until(ms(now));
+            meter.come(tokens);
+            came.push(tokens);
         }
+        meter.until(ms(1_000_000_000));
+        let sent = meter.sent;
+        let order: Vec<u64> = sent.iter().map(|(_, tokens)| *tokens).collect();
+        prop_assert_eq!(order, came, "in the order of arrival");
         prop_assert!(sent.is_sorted_by_key(|(at, _)| *at), "{:?}", sent);
         for from in 0..sent.len() {
             let mut sum = 0.0;
