@@ -47,6 +47,13 @@ one anthropic "${LIVE_ANTHROPIC:-anthropic/claude-sonnet-4-5}" ANTHROPIC_API_KEY
 one openai "${LIVE_OPENAI:-openai/gpt-5-mini}" OPENAI_API_KEY
 one openai-chat "${LIVE_OPENAI_CHAT:-openai/gpt-4o-mini}" OPENAI_API_KEY
 one gemini "${LIVE_GEMINI:-gemini/gemini-2.5-flash}" GEMINI_API_KEY GOOGLE_API_KEY
+# An Azure resource has an address of its own, and its models the names of its deployments.
+if [ -n "${AZURE_OPENAI_API_KEY:-}" ] && [ -n "${LIVE_AZURE_URL:-}" ] && [ -n "${LIVE_AZURE:-}" ]; then
+    smoke azure "azure/$LIVE_AZURE" --set "providers.azure.base_url=$LIVE_AZURE_URL" \
+        ${LIVE_AZURE_API_VERSION:+--set "providers.azure.api_version=$LIVE_AZURE_API_VERSION"}
+else
+    printf '%-10s skipped  (AZURE_OPENAI_API_KEY, LIVE_AZURE_URL: https://NAME.openai.azure.com/openai/v1, and LIVE_AZURE, a deployment: not all set)\n' azure
+fi
 if [ -n "${LIVE_LOCAL_URL:-}" ]; then
     smoke local "openai-compatible/${LIVE_LOCAL_MODEL:?the name of the local model}" \
         --set "providers.openai-compatible.base_url=$LIVE_LOCAL_URL"

@@ -29,6 +29,7 @@ pub mod redact;
 pub mod retention;
 pub mod sse;
 pub mod summariser;
+mod think;
 pub mod tokenizer;
 pub mod warm;
 

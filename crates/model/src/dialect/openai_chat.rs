@@ -213,7 +213,7 @@ struct Call<'a> {
 }
 
 /// A reply of the agent's own and what its tools answered. Reasoning that came with it goes back
-/// under its own key: where there is such a key, a server may refuse calls without it.
+/// under its own key, or in the content where it came there: a server may refuse calls without it.
 fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
     let reply: &Reply = step.reply;
     let calls = reply.calls.iter().enumerate().map(|(place, call)| Call {
@@ -224,8 +224,14 @@ fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
     let calls: Vec<Call<'_>> = calls.collect();
     let answered: Vec<String> = calls.iter().map(|call| call.id.to_string()).collect();
     let reasoning = reply::own_reasoning(reply.verbatim.as_deref()).unwrap_or_default();
+    let inline = reply::own_content(reply.verbatim.as_deref());
     json.raw(",");
-    assistant(json, &reply.text, &reasoning, calls);
+    assistant(
+        json,
+        inline.as_deref().unwrap_or(&reply.text),
+        &reasoning,
+        calls,
+    );
     for (id, answer) in answered.iter().zip(step.answers()) {
         json.raw(",");
         tool_result(json, id, &result_text(answer.content, answer.is_error));

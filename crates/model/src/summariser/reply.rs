@@ -9,6 +9,7 @@ use unisono_context::compaction::{self, Draft, Rejection, SECTIONS, accept};
 use super::wrap::released;
 use crate::extractive::{Style, section_titles};
 use crate::redact::redact;
+use crate::think;
 
 /// A line before the first heading is taken for an introduction up to this length.
 const INTRODUCTION_CHARS: usize = 200;
@@ -34,9 +35,10 @@ const NOTHING: [&str; 6] = ["none", "n/a", "nothing", "none noted", "none record
 /// The reply was refused or cut off, is empty, or has none of the headings that a running
 /// summary must have.
 pub fn summary(reply: &Reply, style: Style) -> Result<String, Rejection> {
+    let answer = think::answer(&reply.text);
     let text = match style {
-        Style::Rolling => sections(inner(&reply.text)),
-        Style::Paragraph => paragraph(inner(&reply.text)),
+        Style::Rolling => sections(inner(&answer)),
+        Style::Paragraph => paragraph(inner(&answer)),
     };
     let text = redact(&released(&text)).into_owned();
     let refuses = style == Style::Paragraph && refuses(&text);
@@ -66,16 +68,9 @@ pub fn shorter(target: Tokens, tokens: Tokens, cap: Tokens) -> Tokens {
     Tokens(u64::try_from(share * 9 / 10).unwrap_or(target.0)).max(least)
 }
 
-/// The reply without what a model thought aloud, and without a code fence around the whole.
+/// The answer without a code fence around the whole.
 fn inner(text: &str) -> &str {
-    let mut text = text.trim();
-    if let Some(thought) = text.strip_prefix("<think>") {
-        // Without an end nothing but thoughts came.
-        text = thought
-            .split_once("</think>")
-            .map_or("", |(_, rest)| rest)
-            .trim();
-    }
+    let text = text.trim();
     unfenced(text).unwrap_or(text)
 }
 

@@ -1,19 +1,67 @@
 //! Streams that are cut at every byte.
 
-use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Script, render_stream};
+use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Script, Usage, render_stream};
 use unisono_model::client::Client;
-use unisono_model::language::Class;
+use unisono_model::dialect::Dialect;
+use unisono_model::language::{Class, Reply, Stop};
 
 use crate::setup::{DIALECTS, reply, settings};
 
-fn answer() -> Answer {
-    Answer::pieces(["Grö", "ße 🏁"])
+/// Text alone, and all that an answer can hold: reasoning, calls, and what it used.
+fn answers() -> [Answer; 2] {
+    let whole = Answer::pieces(["Grö", "ße"])
+        .reasoning("Größer als \"drei\"? 🤔", "sig+/=")
+        .and_call("search", r#"{"q":"Straße \"3\""}"#)
+        .and_call("open", r#"{"path":"🏁"}"#)
+        .in_pieces_of(9)
+        .usage(Usage {
+            input: 1_200,
+            output: 90,
+            reasoning: 60,
+            cache_read: 1_024,
+            cache_write: 0,
+        });
+    [Answer::pieces(["Grö", "ße 🏁"]), whole]
+}
+
+/// What the answer is read as.
+fn check(dialect: Dialect, answer: &Answer, reply: &Reply) {
+    assert_eq!(*reply.text, answer.text.concat(), "{dialect:?}");
+    let called: Vec<(&str, &str)> = reply
+        .calls
+        .iter()
+        .map(|call| (&*call.name, &*call.arguments))
+        .collect();
+    let calls = answer.calls.iter();
+    let calls: Vec<(&str, &str)> = calls.map(|c| (&*c.name, &*c.arguments)).collect();
+    assert_eq!(called, calls, "{dialect:?}");
+    assert_eq!(reply.stop, Stop::Complete);
+    let usage = (
+        reply.usage.input.0,
+        reply.usage.output.0,
+        reply.usage.cache_read.0,
+    );
+    let said = answer.usage;
+    assert_eq!(
+        usage,
+        (said.input, said.output, said.cache_read),
+        "{dialect:?}"
+    );
+    let thought = reply.verbatim.as_deref().unwrap_or_default();
+    assert_eq!(
+        thought.contains("Größer"),
+        answer.reasoning.is_some(),
+        "{dialect:?} {thought}"
+    );
 }
 
 async fn cut_everywhere(ending: Ending, allowed: &[Class]) {
-    for (dialect, fake) in DIALECTS {
-        let length = render_stream(fake, &answer()).len();
-        let act = Act::answer(answer());
+    for ((dialect, fake), answer) in DIALECTS
+        .into_iter()
+        .flat_map(|of| answers().map(|a| (of, a)))
+    {
+        let length = render_stream(fake, &answer).len();
+        let act = Act::answer(answer.clone());
         let acts = (0..=length).map(|cut| act.clone().end_at(At::Body(cut), ending));
         let provider = FakeProvider::play(Script::sequence(acts)).await;
         let mut settings = settings(dialect, &provider.url());
@@ -24,7 +72,7 @@ async fn cut_everywhere(ending: Ending, allowed: &[Class]) {
                 Ok(reply) => {
                     // The last event is there once its empty line has begun.
                     assert!(cut + 1 >= length, "{dialect:?}, cut at {cut} of {length}");
-                    assert_eq!(&*reply.text, "Größe 🏁");
+                    check(dialect, &answer, &reply);
                 }
                 Err(error) => {
                     assert!(

@@ -12,10 +12,15 @@
 //! `finish_reason`: usage follows that, and a reply whose cost is lost is no complete one. OpenAI
 //! and Azure send it, as do Ollama, vLLM, llama.cpp and TGI; servers that did not were mended for
 //! that reason. One that still does not can be asked without streaming.
+//!
+//! Why a reply ended is always told: one that does not say it may have been cut off, and is an
+//! error. Usage may be missing: servers that are like OpenAI's leave it out of streams, or know
+//! nothing of `stream_options`. Such a reply counts as nothing in what is shown, since nothing is
+//! made up, and as all that was set aside for it in budgets.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use unisono_context::call::Reply;
+use unisono_context::call::{self, Reply};
 
 use super::refusal;
 use super::reply::{Delta, Draft, Usage};
@@ -68,7 +73,7 @@ impl Decoder {
         let from = self.draft.text.len();
         let event = sse::Event { data, ..*event };
         if let Some(text) = self.alike.text(&event) {
-            self.draft.text.push_str(text);
+            self.draft.say(text);
             return Ok(seen(&self.draft.text[from..]));
         }
         if data == "[DONE]" {
@@ -100,6 +105,10 @@ impl Decoder {
             }
         }
         Ok(seen(&self.draft.text[from..]))
+    }
+
+    pub(in crate::dialect) fn used(&self) -> call::Usage {
+        self.draft.usage.read()
     }
 
     pub(in crate::dialect) fn finish(self) -> Result<Reply, Failure> {

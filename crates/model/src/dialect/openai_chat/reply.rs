@@ -13,6 +13,7 @@ use unisono_context::call::{self, Reply, Stop, ToolCall};
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
 use crate::prompt::json::Json;
+use crate::think::Apart;
 
 /// A message, or a piece of one.
 #[derive(Debug, Default, Deserialize)]
@@ -111,6 +112,9 @@ impl Usage {
     }
 }
 
+/// The key of a message's content, where reasoning stands in it.
+const CONTENT: &str = "content";
+
 /// The keys that reasoning comes under.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ReasoningKey {
@@ -118,15 +122,26 @@ enum ReasoningKey {
     Plain,
 }
 
+impl ReasoningKey {
+    const fn name(self) -> &'static str {
+        match self {
+            ReasoningKey::Content => "reasoning_content",
+            ReasoningKey::Plain => "reasoning",
+        }
+    }
+}
+
 /// What has been read of a reply.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) text: String,
+    /// Reads reasoning out of the content.
+    apart: Apart,
     reasoning: Option<(ReasoningKey, String)>,
     calls: Vec<Call>,
     refused: bool,
     stop: Option<Stop>,
-    usage: Usage,
+    pub(super) usage: Usage,
 }
 
 #[derive(Debug, Default)]
@@ -144,7 +159,7 @@ impl Draft {
     /// The arguments of a call cannot be read.
     pub(super) fn add(&mut self, delta: Delta<'_>) -> Result<(), Failure> {
         if let Some(content) = delta.content {
-            self.text.push_str(&content.0);
+            self.say(&content.0);
         }
         if let Some(Str(refusal)) = delta.refusal.filter(|refusal| !refusal.0.is_empty()) {
             self.refused = true;
@@ -163,6 +178,11 @@ impl Draft {
             })?;
         }
         Ok(())
+    }
+
+    /// Adds a piece of what the message holds as its content.
+    pub(super) fn say(&mut self, piece: &str) {
+        self.apart.push(piece, &mut self.text);
     }
 
     /// Notes what was used. Told again it is told in full.
@@ -239,10 +259,18 @@ impl Draft {
     /// The reply.
     ///
     /// # Errors
-    /// A call has no name.
-    pub(super) fn into_reply(self) -> Result<Reply, Failure> {
-        let verbatim = self.reasoning.filter(|_| !self.calls.is_empty());
-        let verbatim = verbatim.map(|(key, text)| own_message(key, &text));
+    /// It does not say why it ended, or a call has no name.
+    pub(super) fn into_reply(mut self) -> Result<Reply, Failure> {
+        let missing_reason = || Failure::missing("choices[0].finish_reason");
+        let stop = self.stop.ok_or_else(missing_reason)?;
+        self.apart.finish(&mut self.text);
+        let inline = self.apart.block();
+        let verbatim = match self.reasoning {
+            _ if self.calls.is_empty() => None,
+            Some((key, text)) => Some(own_message(key.name(), &text)),
+            None if inline.is_empty() => None,
+            None => Some(own_message(CONTENT, &format!("{inline}{}", self.text))),
+        };
         let mut ids = BTreeSet::new();
         let mut calls = Vec::with_capacity(self.calls.len());
         for (at, call) in self.calls.into_iter().enumerate() {
@@ -266,11 +294,7 @@ impl Draft {
             calls,
             verbatim,
             usage: self.usage.read(),
-            stop: if self.refused {
-                Stop::Refused
-            } else {
-                self.stop.unwrap_or_default()
-            },
+            stop: if self.refused { Stop::Refused } else { stop },
             stand_in: None,
             request_id: None,
         })
@@ -300,14 +324,10 @@ fn arguments_text(raw: &RawValue) -> Result<Cow<'_, str>, Failure> {
     text.map(|text| text.0).map_err(unreadable)
 }
 
-/// What a reply says besides text and calls, as members of its message.
-fn own_message(key: ReasoningKey, text: &str) -> std::sync::Arc<str> {
+/// What a reply says besides text and calls, as a member of its message.
+fn own_message(key: &str, text: &str) -> std::sync::Arc<str> {
     let mut json = Json::with_capacity(text.len() + text.len() / 8 + 32);
-    json.raw(match key {
-        ReasoningKey::Content => r#"{"reasoning_content":"#,
-        ReasoningKey::Plain => r#"{"reasoning":"#,
-    });
-    json.string(text).raw("}");
+    json.raw("{").string(key).raw(":").string(text).raw("}");
     String::from_utf8_lossy(&json.into_bytes()).into()
 }
 
@@ -328,6 +348,18 @@ pub(super) fn own_reasoning(verbatim: Option<&str>) -> Option<String> {
         (None, Some(text)) => Some(format!(r#","reasoning":{}"#, text.get())),
         _ => None,
     }
+}
+
+/// The content of a message whose reasoning stood in it, as it came. None where that is not so.
+pub(super) fn own_content(verbatim: Option<&str>) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Own<'a> {
+        #[serde(borrow)]
+        content: Str<'a>,
+    }
+    let own: Own<'_> = serde_json::from_str(verbatim?).ok()?;
+    Some(own.content.0)
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {

@@ -276,6 +276,69 @@ fn reasoning_goes_back_under_its_key_and_nowhere_else() {
     assert_eq!(last.verbatim, None);
 }
 
+/// An event with a piece of the content.
+fn delta(text: &str) -> String {
+    serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]}).to_string()
+}
+
+/// A stream of such pieces, whose reply ends so.
+fn streamed(pieces: &[&str], end: &str) -> (String, Reply) {
+    let mut events: Vec<String> = pieces.iter().map(|piece| delta(piece)).collect();
+    events.extend([end.to_owned(), "[DONE]".to_owned()]);
+    let events: Vec<_> = events
+        .into_iter()
+        .map(|data| ("message".to_owned(), data))
+        .collect();
+    let (heard, reply) = decode(CHAT, &events);
+    (heard, reply.unwrap())
+}
+
+#[test]
+fn reasoning_in_the_content_is_no_part_of_the_answer_and_goes_back_within_a_run() {
+    let end = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+    for pieces in [
+        &["<think>\nA \"key\"?\n</think>\n\nUnder the mat."][..],
+        &[
+            "<th",
+            "ink>\nA \"key\"?",
+            "\n</thi",
+            "nk>",
+            "\n",
+            "\nUnder",
+            " the mat.",
+        ],
+    ] {
+        let (heard, reply) = streamed(pieces, end);
+        assert_eq!(
+            (&*heard, &*reply.text),
+            ("Under the mat.", "Under the mat.")
+        );
+        assert_eq!(
+            reply.verbatim, None,
+            "only a reply with calls is ever sent back"
+        );
+    }
+    let (heard, reply) = streamed(&["<think>on and on"], &end.replace("stop", "length"));
+    assert_eq!((&*heard, &*reply.text, reply.stop), ("", "", Stop::CutOff));
+
+    let calls = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":
+        {"name":"search","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
+    let (_, reply) = streamed(&["<think>A \"key\"?</think>\n", "I look."], calls);
+    assert_eq!(&*reply.text, "I look.");
+    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.exchange = vec![Exchange::Reply(reply)];
+    let sent = value(&body(&request, &SENDING));
+    let said = &sent["messages"][2];
+    assert_eq!(said["content"], "<think>A \"key\"?</think>\nI look.");
+    assert_eq!(said["tool_calls"][0]["id"], "c");
+
+    let whole = CHAT.whole(
+        br#"{"choices":[{"finish_reason":"stop","message":{"content":"<think>x</think>\n\nYes."}}]}"#,
+    );
+    assert_eq!(&*whole.unwrap().text, "Yes.");
+}
+
 #[test]
 fn reasoning_of_other_dialects_is_not_sent() {
     for foreign in [
@@ -288,6 +351,7 @@ fn reasoning_of_other_dialects_is_not_sent() {
         "no json",
     ] {
         assert_eq!(reply::own_reasoning(Some(foreign)), None, "{foreign}");
+        assert_eq!(reply::own_content(Some(foreign)), None, "{foreign}");
     }
     assert_eq!(reply::own_reasoning(None), None);
 }
@@ -309,7 +373,7 @@ fn calls_of_servers_with_ways_of_their_own() {
     assert_eq!(nameless.usage, usage(0, 0, 0, 0));
     let legacy = fixture::reply(CHAT, recording!("function_call.sse"));
     assert_eq!(legacy.calls, [made("call_0", "search", r#"{"q":1}"#)]);
-    let same_id = r#"{"choices":[{"message":{"tool_calls":[
+    let same_id = r#"{"choices":[{"finish_reason":"stop","message":{"tool_calls":[
         {"id":"x","function":{"name":"a","arguments":"{}"}},
         {"id":"x","index":1,"function":{"name":"b","arguments":"{}"}}]}}]}"#;
     let calls = CHAT.whole(same_id.as_bytes()).unwrap().calls;
@@ -318,7 +382,7 @@ fn calls_of_servers_with_ways_of_their_own() {
 
 #[test]
 fn a_total_that_counts_reasoning_is_believed() {
-    let body = r#"{"choices":[{"message":{"content":[{"type":"thinking","thinking":[]},
+    let body = r#"{"choices":[{"finish_reason":"stop","message":{"content":[{"type":"thinking","thinking":[]},
         {"type":"text","text":"yes"}]}}],
         "usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":20}}"#;
     let reply = CHAT.whole(body.as_bytes()).unwrap();
@@ -370,14 +434,29 @@ fn what_a_reply_lacks_is_named() {
         (r#"{"choices":[]}"#, "choices[0]"),
         (r#"{"choices":[{"index":0}]}"#, "choices[0].message"),
         (
-            r#"{"choices":[{"message":{"tool_calls":[{"id":"x","function":{}}]}}]}"#,
+            r#"{"choices":[{"finish_reason":"tool_calls",
+                "message":{"tool_calls":[{"id":"x","function":{}}]}}]}"#,
             "choices[0].message.tool_calls[0].function.name",
+        ),
+        (
+            r#"{"choices":[{"message":{"content":"Hello"}}],"usage":{"prompt_tokens":1}}"#,
+            "choices[0].finish_reason",
+        ),
+        (
+            r#"{"choices":[{"message":{"content":"Hello"},"finish_reason":""}]}"#,
+            "choices[0].finish_reason",
         ),
     ] {
         assert_eq!(CHAT.whole(body.as_bytes()), missing(field), "{body}");
     }
     let done = [("message".to_owned(), "[DONE]".to_owned())];
     assert_eq!(decode(CHAT, &done).1, missing("choices[0]"));
+    let said = ("message".to_owned(), delta("Hello"));
+    let unfinished = [said, done[0].clone()];
+    assert_eq!(
+        decode(CHAT, &unfinished).1,
+        missing("choices[0].finish_reason")
+    );
     for body in [
         "",
         "<html>",
@@ -411,6 +490,8 @@ fn events_without_data_and_after_the_end_are_read_over() {
     }
     let piece = r#"{"choices":[{"delta":{"content":"yes"}}]}"#;
     assert_eq!(decoder.event(&event(piece)), Ok(Seen::Text("yes")));
+    let stop = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+    assert_eq!(decoder.event(&event(stop)), Ok(Seen::Other));
     assert_eq!(decoder.event(&event(" [DONE]")), Ok(Seen::End));
     assert_eq!(decoder.event(&event("after")), Ok(Seen::Other));
     assert_eq!(&*decoder.finish().unwrap().text, "yes");

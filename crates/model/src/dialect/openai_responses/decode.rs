@@ -13,7 +13,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unisono_context::Tokens;
-use unisono_context::call::{Reply, Stop};
+use unisono_context::call::{self, Reply, Stop};
 
 use super::items::{self, GAP, Usage};
 use crate::dialect::borrowed::Str;
@@ -156,6 +156,11 @@ impl Decoder {
         Ok(Seen::Text(&self.text[from..]))
     }
 
+    pub(in crate::dialect) fn used(&self) -> call::Usage {
+        let ended = self.ended.as_ref();
+        ended.map(|ended| ended.usage.read()).unwrap_or_default()
+    }
+
     pub(in crate::dialect) fn finish(mut self) -> Result<Reply, Failure> {
         let Some(ended) = self.ended else {
             return Err(Failure::new(
@@ -182,20 +187,26 @@ impl Response<'_> {
     /// How it ended.
     ///
     /// # Errors
-    /// It failed.
+    /// It failed, or does not say how it ended.
     fn ended(self) -> Result<Ended, Failure> {
         let text = |text: Option<Str<'_>>| text.unwrap_or_default().0.into_owned();
-        let status = text(self.status);
+        let status = self.status.map(|Str(status)| status);
         if let Some(problem) = self.error {
             return Err(failed(&text(problem.code), &text(problem.message)));
         }
         let why = self.incomplete_details.and_then(|details| details.reason);
+        let status = status.ok_or_else(|| Failure::missing("status"))?;
         let stop = match (&*status, &*text(why)) {
             ("failed", _) => return Err(failed("", "the response failed")),
             ("cancelled", _) => return Err(failed("", "the response was cancelled")),
-            (_, "content_filter") => Stop::Refused,
+            ("incomplete", "content_filter") => Stop::Refused,
             ("incomplete", _) => Stop::CutOff,
-            _ => Stop::Complete,
+            ("completed", _) => Stop::Complete,
+            (other, _) => {
+                let other = crate::dialect::refusal::reason(other);
+                let reason = format!("the reply has the `status` {other}, which is no end");
+                return Err(Failure::new(Class::BadReply, reason));
+            }
         };
         let output = self.output.unwrap_or_default();
         Ok(Ended {

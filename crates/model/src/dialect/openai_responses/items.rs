@@ -56,7 +56,7 @@ struct Details {
 }
 
 impl Usage {
-    fn read(self) -> call::Usage {
+    pub(super) fn read(self) -> call::Usage {
         let details = self.input_tokens_details.unwrap_or_default();
         call::Usage {
             input: Tokens(self.input_tokens.unwrap_or_default()),

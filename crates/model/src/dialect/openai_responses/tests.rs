@@ -297,13 +297,13 @@ fn servers_with_ways_of_their_own() {
         event(r#"{"type":"response.output_text.delta","delta":"","output_index":0}"#),
         event(r#"{"type":"response.output_text.delta","delta":"b"}"#),
         event(r#"{"type":"a.new.one","delta":{"x":1}}"#),
-        event(r#"{"type":"response.completed","response":{}}"#),
+        event(r#"{"type":"response.completed","response":{"status":"completed"}}"#),
         event("[DONE]"),
     ];
     let (heard, reply) = decode(RESPONSES, &bare);
     assert_eq!((&*heard, &*reply.unwrap().text), ("ab", "ab"));
     // Items in the last event only.
-    let last = r#"{"type":"response.completed","response":{"output":[
+    let last = r#"{"type":"response.completed","response":{"status":"completed","output":[
         {"type":"function_call","id":"fc","name":"f","arguments":""},
         {"type":"function_call","name":"g","arguments":"{"}]}}"#;
     let calls = decode(RESPONSES, &[event(last)]).1.unwrap().calls;
@@ -320,11 +320,15 @@ fn what_a_reply_lacks_is_named() {
         ("{}", "output"),
         (r#"{"status":"completed"}"#, "output"),
         (
-            r#"{"output":[{"type":"function_call","arguments":"{}"}]}"#,
+            r#"{"output":[{"type":"message","content":[{"text":"Hello"}]}],"usage":{}}"#,
+            "status",
+        ),
+        (
+            r#"{"status":"completed","output":[{"type":"function_call","arguments":"{}"}]}"#,
             "output[0].name",
         ),
         (
-            r#"{"output":[{"type":"reasoning"},{"type":"function_call","name":"f"}]}"#,
+            r#"{"status":"completed","output":[{"type":"reasoning"},{"type":"function_call","name":"f"}]}"#,
             "output[1].arguments",
         ),
     ] {
@@ -335,7 +339,15 @@ fn what_a_reply_lacks_is_named() {
     assert_eq!(reported.unwrap_err().class, Class::OutOfQuota);
     let text = RESPONSES.whole(br#"{"error":"model 'x' not found"}"#);
     assert_eq!(text.unwrap_err().reason, "model 'x' not found");
-    for body in ["", "<html>", "[]", r#"{"output":[{}]}"#] {
+    let queued = RESPONSES.whole(br#"{"status":"queued","output":[]}"#);
+    let said = "the reply has the `status` queued, which is no end";
+    assert_eq!(queued.unwrap_err().reason, said);
+    for body in [
+        "",
+        "<html>",
+        "[]",
+        r#"{"status":"completed","output":[{}]}"#,
+    ] {
         let failed = RESPONSES.whole(body.as_bytes()).unwrap_err();
         assert_eq!(failed.class, Class::BadReply, "{body}");
     }

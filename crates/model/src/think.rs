@@ -1,0 +1,162 @@
+//! Reasoning that a model writes into its text: a `<think>` block before its answer, as servers
+//! pass it on that are not told to read reasoning out.
+
+const OPEN: &str = "<think>";
+const CLOSE: &str = "</think>";
+
+/// Takes a text apart as it comes in, in pieces of any length.
+#[derive(Debug, Default)]
+pub(crate) struct Apart {
+    place: Place,
+    /// What was read and not decided on: part of a tag, or white space.
+    held: String,
+    block: String,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Place {
+    #[default]
+    Start,
+    Inside,
+    /// White space behind the block.
+    Gap,
+    Answer,
+}
+
+impl Apart {
+    /// Reads on; what belongs to the answer is added to it.
+    pub(crate) fn push(&mut self, piece: &str, answer: &mut String) {
+        if self.place == Place::Answer {
+            return answer.push_str(piece);
+        }
+        self.held.push_str(piece);
+        if self.place == Place::Start {
+            let text = self.held.trim_start();
+            if text.starts_with(OPEN) {
+                let opened = self.held.len() - text.len() + OPEN.len();
+                self.block.extend(self.held.drain(..opened));
+                self.place = Place::Inside;
+            } else if OPEN.starts_with(text) {
+                return;
+            } else {
+                return self.finish(answer);
+            }
+        }
+        if self.place == Place::Inside {
+            let close = self.held.find(CLOSE);
+            let read = close.map_or_else(
+                || self.held.len() - begun(&self.held),
+                |at| at + CLOSE.len(),
+            );
+            self.block.extend(self.held.drain(..read));
+            if close.is_none() {
+                return;
+            }
+            self.place = Place::Gap;
+        }
+        let gap = self.held.len() - self.held.trim_start().len();
+        self.block.extend(self.held.drain(..gap));
+        if !self.held.is_empty() {
+            self.finish(answer);
+        }
+    }
+
+    /// There is no more to read: what is not decided on is part of the answer, or of a block that
+    /// was not closed.
+    pub(crate) fn finish(&mut self, answer: &mut String) {
+        let held = std::mem::take(&mut self.held);
+        match self.place {
+            Place::Inside => self.block.push_str(&held),
+            Place::Start | Place::Gap | Place::Answer => {
+                answer.push_str(&held);
+                self.place = Place::Answer;
+            }
+        }
+    }
+
+    /// The block as it came, with its tags and the white space around it; empty where there is
+    /// none.
+    pub(crate) fn block(&self) -> &str {
+        &self.block
+    }
+}
+
+/// The bytes at the end of a text with which the end of a block may begin.
+fn begun(text: &str) -> usize {
+    let lengths = (1..CLOSE.len()).rev();
+    let mut begun = lengths.filter(|length| text.ends_with(&CLOSE[..*length]));
+    begun.next().unwrap_or(0)
+}
+
+/// The answer in a whole text.
+pub(crate) fn answer(text: &str) -> String {
+    let (mut apart, mut answer) = (Apart::default(), String::new());
+    apart.push(text, &mut answer);
+    apart.finish(&mut answer);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    //! A block is found however the text is cut, and nothing else is taken for one.
+
+    use super::*;
+
+    /// Text, the block and the answer.
+    const CASES: [(&str, &str, &str); 14] = [
+        ("", "", ""),
+        ("Hello.", "", "Hello."),
+        ("  Hello.", "", "  Hello."),
+        ("\n", "", "\n"),
+        ("<think>hm</think>Hello.", "<think>hm</think>", "Hello."),
+        (
+            "\n<think>\nhm, <b>größer</b> </thin\n</think>\n\nHello. <think>no</think>",
+            "\n<think>\nhm, <b>größer</b> </thin\n</think>\n\n",
+            "Hello. <think>no</think>",
+        ),
+        ("<think></think>Hello.", "<think></think>", "Hello."),
+        ("<think>a</think> \n", "<think>a</think> \n", ""),
+        // Nothing but thoughts came.
+        ("<think>hm </thi", "<think>hm </thi", ""),
+        ("<think>a<</think>b", "<think>a<</think>", "b"),
+        ("<thin", "", "<thin"),
+        ("<thinking>a</thinking>b", "", "<thinking>a</thinking>b"),
+        ("<b>no</b>", "", "<b>no</b>"),
+        ("Use <think>a</think>.", "", "Use <think>a</think>."),
+    ];
+
+    #[test]
+    fn a_leading_block_is_taken_out_wherever_the_text_is_cut() {
+        for (text, block, expected) in CASES {
+            assert_eq!(answer(text), expected, "{text:?}");
+            let cuts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            let cuts: Vec<usize> = cuts.collect();
+            for (n, first) in cuts.iter().enumerate() {
+                for second in &cuts[n..] {
+                    let pieces = [&text[..*first], &text[*first..*second], &text[*second..]];
+                    let (mut apart, mut answer) = (Apart::default(), String::new());
+                    for piece in pieces {
+                        let before = answer.clone();
+                        apart.push(piece, &mut answer);
+                        assert!(answer.starts_with(&before), "it only grows");
+                    }
+                    apart.finish(&mut answer);
+                    assert_eq!((apart.block(), &*answer), (block, expected), "{pieces:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_character_by_itself() {
+        for (text, block, expected) in CASES {
+            let (mut apart, mut answer) = (Apart::default(), String::new());
+            for piece in text.chars() {
+                apart.push(piece.encode_utf8(&mut [0; 4]), &mut answer);
+            }
+            apart.finish(&mut answer);
+            assert_eq!((apart.block(), &*answer), (block, expected), "{text:?}");
+        }
+    }
+}
