@@ -22,6 +22,7 @@ pub mod breaker;
 pub mod cooldown;
 mod entrance;
 pub mod gate;
+mod heard;
 mod incoming;
 pub mod limits;
 mod post;
@@ -33,7 +34,6 @@ mod transport;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use reqwest::Url;
@@ -43,10 +43,11 @@ use tracing::field::Empty;
 use unisono_context::Tokens;
 
 use crate::dialect::{Dialect, Failure, Mode};
-use crate::language::{self, Class, Listener, Reply, Stage};
+use crate::language::{self, Class, Listener, Reply, Stage, Usage};
 use crate::provider::{self, Settings};
 use attempt::{Answer, Failed};
 use entrance::{Admitted, Entrance};
+use heard::Heard;
 pub use post::Post;
 use retry::Decision;
 use secrets::Secrets;
@@ -79,10 +80,16 @@ pub struct Call {
     pub listener: Listener,
     /// Told once, when the first event of a stream has come and is not an error.
     pub on_first_event: Option<OnFirstEvent>,
+    /// Told of each attempt that broke off while the provider was at work on its reply: what it
+    /// used as far as that is known, with no input where the provider has not said that.
+    pub on_lost: Option<OnLost>,
 }
 
 /// Who is told of the first event. It must not block.
 pub type OnFirstEvent = Box<dyn Fn() + Send + Sync>;
+
+/// Who is told of what was lost. It must not block.
+pub type OnLost = Box<dyn Fn(Usage) + Send + Sync>;
 
 /// A provider that cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +121,7 @@ pub enum Error {
 struct Progress {
     attempts: u32,
     last: Option<Failed>,
+    heard: Heard,
 }
 
 impl Client {
@@ -197,10 +205,14 @@ impl Client {
         let total = self.settings.timeouts.total;
         let mut progress = Progress::default();
         let attempts = self.attempts(call, &url, &mut progress);
-        match timeout(total, attempts).await {
+        let outcome = match timeout(total, attempts).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.too_late(call, progress)),
-        }
+            Err(_) => Err(self.too_late(call, &mut progress)),
+        };
+        outcome.map_err(|error| language::Error {
+            begun: progress.heard.any_lost,
+            ..error
+        })
     }
 
     async fn attempts(
@@ -211,7 +223,6 @@ impl Client {
     ) -> Result<Answer, language::Error> {
         let policy = &self.settings.retry;
         let deadline = Instant::now() + self.settings.timeouts.total;
-        let first_told = AtomicBool::new(false);
         let tokens = match call.mode {
             Mode::Stream | Mode::Whole => call.tokens.0,
             // Counting uses none.
@@ -224,10 +235,9 @@ impl Client {
             };
             progress.attempts += 1;
             let attempt = progress.attempts;
-            let failed = match self
-                .traced(call, url, &first_told, &admitted, attempt)
-                .await
-            {
+            let heard = &mut progress.heard;
+            heard.begin();
+            let failed = match self.traced(call, url, heard, &admitted, attempt).await {
                 Ok(answer) => {
                     admitted.succeeded(answer.used());
                     return Ok(answer);
@@ -235,6 +245,7 @@ impl Client {
                 Err(failed) => failed,
             };
             admitted.failed(failed.failure.class);
+            call.lost(progress.heard.failed(failed.failure.class));
             let outcome = retry::Failed {
                 class: failed.failure.class,
                 attempt,
@@ -259,7 +270,7 @@ impl Client {
         &self,
         call: &Call,
         url: &Url,
-        first_told: &AtomicBool,
+        heard: &mut Heard,
         admitted: &Admitted<'_>,
         attempt: u32,
     ) -> Result<Answer, Failed> {
@@ -272,7 +283,7 @@ impl Client {
         );
         let start = Instant::now();
         async {
-            let outcome = self.attempt(call, url.clone(), first_told, admitted).await;
+            let outcome = self.attempt(call, url.clone(), heard, admitted).await;
             let took_ms = start.elapsed().as_millis() as u64;
             match &outcome {
                 Ok(_) => tracing::debug!(took_ms, "answered"),
@@ -294,9 +305,10 @@ impl Client {
         }
     }
 
-    fn too_late(&self, call: &Call, progress: Progress) -> language::Error {
+    fn too_late(&self, call: &Call, progress: &mut Progress) -> language::Error {
         let failure = transport::late(Stage::Total, &self.settings.timeouts);
-        let before = progress.last.map_or_else(String::new, |last| {
+        call.lost(progress.heard.failed(failure.class));
+        let before = progress.last.take().map_or_else(String::new, |last| {
             format!("; before that: {}", last.failure.reason)
         });
         let ending = format!(", in attempt {}{before}", progress.attempts);
@@ -313,6 +325,16 @@ impl Client {
             class: failed.failure.class,
             reason: report::reason(&self.settings, &self.secrets, &failed.failure, ending).into(),
             request_id: failed.request_id,
+            begun: false,
+        }
+    }
+}
+
+impl Call {
+    /// Tells what an attempt used that broke off.
+    fn lost(&self, used: Option<Usage>) {
+        if let (Some(used), Some(on_lost)) = (used, &self.on_lost) {
+            on_lost(used);
         }
     }
 }

@@ -30,7 +30,7 @@ mod turns;
 
 pub(crate) use refusal::foreign;
 use unisono_context::Tokens;
-use unisono_context::call::Reply;
+use unisono_context::call::{Reply, Usage};
 
 use crate::language::{Class, Request};
 use crate::prompt::Shared;
@@ -260,6 +260,16 @@ impl Decoder {
             Decoder::OpenAiResponses(decoder) => decoder.event(event),
             Decoder::Anthropic(decoder) => decoder.event(event),
             Decoder::Gemini(decoder) => decoder.event(event),
+        }
+    }
+
+    /// What the provider said until now that it used; nothing where it has not said so yet.
+    pub fn used(&self) -> Usage {
+        match self {
+            Decoder::OpenAiChat(decoder) => decoder.used(),
+            Decoder::OpenAiResponses(decoder) => decoder.used(),
+            Decoder::Anthropic(decoder) => decoder.used(),
+            Decoder::Gemini(decoder) => decoder.used(),
         }
     }
 

@@ -38,6 +38,9 @@ pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Se
 /// A count that is under way. Dropping it gives it up.
 pub type Counting<'a> = Pin<Box<dyn Future<Output = Result<Option<Tokens>, Error>> + Send + 'a>>;
 
+/// A request that is being fitted to another model. Dropping it gives it up.
+pub type Fitting<'a> = Pin<Box<dyn Future<Output = Result<Request, Error>> + Send + 'a>>;
+
 /// A language model. One value serves any number of requests at once.
 pub trait LanguageModel: Send + Sync {
     /// Renders what the runs of a group share, as this model reads it. The same input gives the
@@ -58,6 +61,13 @@ pub trait LanguageModel: Send + Sync {
     /// The most that a call with so many tokens in and out can cost; none: a price is not known.
     fn worst_cost(&self, _input: Tokens, _output: Tokens) -> Option<Cost> {
         None
+    }
+
+    /// A request that was meant for another model, with a prefix of this one's, as this one can
+    /// take it: it asks for no more output than the model can give. [`Class::Overflow`] where the
+    /// model's window is too small for what it holds.
+    fn fit(&self, request: Request) -> Fitting<'_> {
+        Box::pin(async { Ok(request) })
     }
 
     /// Asks the provider how many tokens a request has; none where it cannot say.

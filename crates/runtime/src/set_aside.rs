@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use unisono_model::language::{Class, Stage};
+use unisono_model::language;
 use unisono_session::machine::CallEnd;
 
 /// Tokens of a dialect's own words around what is counted, at most.
@@ -89,26 +89,49 @@ impl fmt::Debug for Call {
     }
 }
 
-/// What a call that failed so has to be paid for.
-pub(crate) const fn paid(class: Class) -> CallEnd {
-    match class {
-        Class::Unauthorised
-        | Class::OutOfQuota
-        | Class::UnknownModel
-        | Class::Overflow { .. }
-        | Class::BadRequest
-        | Class::RateLimited { .. }
-        | Class::Unavailable { .. }
-        | Class::Transport
-        | Class::Timeout(Stage::Connect)
-        | Class::CircuitOpen { .. }
-        | Class::Busy
-        | Class::PrefixMismatch
-        | Class::Internal => CallEnd::Unsent,
-        // The provider was at work, or done.
-        Class::Timeout(Stage::FirstByte | Stage::Idle | Stage::Total)
-        | Class::IncompleteStream
-        | Class::BadReply
-        | Class::TooLarge => CallEnd::Lost,
+/// What a call that failed so has to be paid for: all that was set aside for it and is not paid for
+/// yet, where nobody says what it used.
+pub(crate) const fn paid(error: &language::Error) -> CallEnd {
+    match error.is_paid_for() {
+        true => CallEnd::Lost,
+        false => CallEnd::Unsent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a failure costs.
+
+    use unisono_model::language::{Class, Error, Stage};
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_at_work_counts_as_its_worst_case() {
+        let unavailable = Class::Unavailable {
+            retry_after_ms: None,
+        };
+        for (class, begun, end) in [
+            (Class::Unauthorised, false, CallEnd::Unsent),
+            (Class::Transport, false, CallEnd::Unsent),
+            (Class::Timeout(Stage::Connect), false, CallEnd::Unsent),
+            (unavailable, false, CallEnd::Unsent),
+            // In mid-reply.
+            (Class::Transport, true, CallEnd::Lost),
+            (unavailable, true, CallEnd::Lost),
+            (Class::Timeout(Stage::FirstByte), false, CallEnd::Lost),
+            (Class::IncompleteStream, false, CallEnd::Lost),
+            (Class::BadReply, false, CallEnd::Lost),
+            (Class::TooLarge, false, CallEnd::Lost),
+        ] {
+            let error = Error {
+                model: "test/scripted".into(),
+                class,
+                reason: "said the provider".into(),
+                request_id: None,
+                begun,
+            };
+            assert_eq!(paid(&error), end, "{class:?} {begun}");
+        }
     }
 }

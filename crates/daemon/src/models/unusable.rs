@@ -33,6 +33,7 @@ impl LanguageModel for Unusable {
             class: Class::Unauthorised,
             reason: self.lacks.clone(),
             request_id: None,
+            begun: false,
         };
         Box::pin(async move { Err(error) })
     }

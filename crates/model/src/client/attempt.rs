@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +13,7 @@ use unisono_context::Tokens;
 
 use super::body::Pieces;
 use super::entrance::Admitted;
+use super::heard::Heard;
 use super::incoming::Incoming;
 use super::told::{self, Form, Told};
 use super::{Call, Client, transport};
@@ -43,13 +43,12 @@ pub(super) struct Failed {
 }
 
 impl Client {
-    /// Sends the request once and reads what comes back. `told` is set once the call's owner has
-    /// been told of its first event.
+    /// Sends the request once and reads what comes back.
     pub(super) async fn attempt(
         &self,
         call: &Call,
         url: Url,
-        first_told: &AtomicBool,
+        heard: &mut Heard,
         admitted: &Admitted<'_>,
     ) -> Result<Answer, Failed> {
         let settings = &self.settings;
@@ -68,8 +67,7 @@ impl Client {
         span.record("request_id", told.request_id.as_deref());
         let mut incoming = Incoming::new(settings, response, first_byte);
         let outcome = if (200..300).contains(&status) {
-            self.read(call, &told, &mut incoming, first_told, admitted)
-                .await
+            self.read(call, &told, &mut incoming, heard, admitted).await
         } else {
             Err(self.refusal(status, &mut incoming).await)
         };
@@ -116,7 +114,7 @@ impl Client {
         call: &Call,
         told: &Told,
         incoming: &mut Incoming<'_>,
-        first_told: &AtomicBool,
+        heard: &mut Heard,
         admitted: &Admitted<'_>,
     ) -> Result<Answer, Failure> {
         if told.form == Form::Html {
@@ -125,14 +123,6 @@ impl Client {
             return Err(Failure::new(Class::BadReply, reason));
         }
         let dialect = self.settings.dialect;
-        let tell_first = || {
-            admitted.answers();
-            if let Some(on_first_event) = &call.on_first_event
-                && !first_told.swap(true, Ordering::Relaxed)
-            {
-                on_first_event();
-            }
-        };
         match (call.mode, told.form) {
             (Mode::Count, _) => {
                 let body = incoming.whole().await?;
@@ -143,7 +133,7 @@ impl Client {
                 Ok(Answer::Count(counted?))
             }
             (_, Form::Events) | (Mode::Stream, Form::Other) => {
-                let reply = self.stream(call, incoming, tell_first).await?;
+                let reply = self.stream(call, incoming, heard, admitted).await?;
                 Ok(Answer::Reply(Box::new(reply)))
             }
             (Mode::Stream | Mode::Whole, _) => {
@@ -152,7 +142,7 @@ impl Client {
                     let again = |clean: &[u8]| dialect.whole(clean).err();
                     self.secrets.retold(failure, &body, again)
                 })?;
-                tell_first();
+                tell_first(call, heard, admitted);
                 call.listener.text(&reply.text);
                 Ok(Answer::Reply(Box::new(reply)))
             }
@@ -163,7 +153,8 @@ impl Client {
         &self,
         call: &Call,
         incoming: &mut Incoming<'_>,
-        tell_first: impl Fn() + Send,
+        heard: &mut Heard,
+        admitted: &Admitted<'_>,
     ) -> Result<Reply, Failure> {
         let mut parser = sse::Parser::new(self.settings.caps.stream);
         let mut decoder = self.settings.dialect.decoder();
@@ -186,15 +177,17 @@ impl Client {
                 let seen = decoder
                     .event(&event)
                     .map_err(|failure| self.retold(failure, &event))?;
-                tell_first();
+                tell_first(call, heard, admitted);
+                heard.event(&seen);
                 match seen {
                     Seen::Text(text) => call.listener.text(text),
                     Seen::Other => {}
                     Seen::End => return Ok(ControlFlow::Break(())),
                 }
                 Ok::<_, Failure>(ControlFlow::Continue(()))
-            })?;
-            if flow.is_break() {
+            });
+            heard.used(decoder.used());
+            if flow?.is_break() {
                 break;
             }
         }
@@ -227,6 +220,16 @@ impl Client {
         let body = refused_with(incoming, self.settings.timeouts.idle).await;
         let body = self.secrets.document(&body);
         self.settings.dialect.refusal(status, &body)
+    }
+}
+
+/// The reply has begun: its owner is told once, whatever attempt it is.
+fn tell_first(call: &Call, heard: &mut Heard, admitted: &Admitted<'_>) {
+    admitted.answers();
+    if let Some(on_first_event) = &call.on_first_event
+        && !std::mem::replace(&mut heard.first_told, true)
+    {
+        on_first_event();
     }
 }
 

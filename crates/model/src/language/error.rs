@@ -16,6 +16,8 @@ pub struct Error {
     pub reason: Arc<str>,
     /// The provider's id of the request, where it gave one.
     pub request_id: Option<Arc<str>>,
+    /// Whether a reply had begun, in this attempt or in one before it: something is paid for.
+    pub begun: bool,
 }
 
 /// The class of an error.
@@ -117,6 +119,17 @@ impl Class {
         }
     }
 
+    /// Whether the provider was at work on a reply, or done, also where nothing came of it.
+    pub const fn was_at_work(self) -> bool {
+        matches!(
+            self,
+            Class::Timeout(Stage::FirstByte | Stage::Idle | Stage::Total)
+                | Class::IncompleteStream
+                | Class::BadReply
+                | Class::TooLarge
+        )
+    }
+
     /// Whether the same request may succeed when it is sent again to the same provider.
     pub const fn is_transient(self) -> bool {
         matches!(
@@ -127,6 +140,13 @@ impl Class {
                 | Class::Timeout(_)
                 | Class::IncompleteStream
         )
+    }
+}
+
+impl Error {
+    /// Whether something has to be paid for, though there is no reply.
+    pub const fn is_paid_for(&self) -> bool {
+        self.begun || self.class.was_at_work()
     }
 }
 

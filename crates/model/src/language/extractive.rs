@@ -45,6 +45,7 @@ impl LanguageModel for Extractive {
                     class: Class::Internal,
                     reason: error.to_string().into(),
                     request_id: None,
+                    begun: false,
                 },
             })
         })

@@ -2,7 +2,8 @@
 //!
 //! Only failures that another provider may be spared are passed on: a request that is wrong, too
 //! long or refused would fare no better elsewhere. The stand-in gets a prefix in its own
-//! dialect, rendered once for all requests that share it.
+//! dialect, rendered once for all requests that share it, and is asked for no more output than it
+//! can give. One whose window is too small is passed over.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use unisono_context::{Cost, Digest, Tokens};
 
 use super::recent::Recent;
-use super::{Class, Completion, Counting, Error, LanguageModel, Request};
+use super::{Class, Completion, Counting, Error, Fitting, LanguageModel, Request};
 use crate::prompt::{Prefix, Shared};
 
 /// Prefixes of stand-ins that are remembered.
@@ -61,14 +62,20 @@ impl Fallback {
                 listener: request.listener.clone().of_stand_in(name.clone()),
                 ..request.clone()
             };
-            match model.complete(request).await {
+            let replied = match model.fit(request).await {
+                Ok(request) => model.complete(request).await,
+                Err(too_small) => Err(too_small),
+            };
+            match replied {
                 Ok(mut reply) => {
                     // A chain within the chain has said who it was.
                     reply.stand_in.get_or_insert_with(|| name.clone());
                     return Ok(reply);
                 }
                 Err(error) => {
-                    let ends = !is_passed_on(error.class);
+                    // What is too long for a stand-in need not be so for the next.
+                    let too_long = matches!(error.class, Class::Overflow { .. });
+                    let ends = !too_long && !is_passed_on(error.class);
                     failed.push(error);
                     if ends {
                         break;
@@ -112,6 +119,10 @@ impl LanguageModel for Fallback {
         costs?.into_iter().max()
     }
 
+    fn fit(&self, request: Request) -> Fitting<'_> {
+        self.first.1.fit(request)
+    }
+
     /// The first model's count: the others may never be asked.
     fn count(&self, request: Request) -> Counting<'_> {
         self.first.1.count(request)
@@ -148,14 +159,17 @@ const fn is_passed_on(class: Class) -> bool {
 }
 
 /// One error for all that failed, in the order they were asked. Its class is that of the first
-/// that may pass by itself, else of the last.
+/// that may pass by itself, else of the last; that a stand-in is too small says nothing of the
+/// request.
 fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
     if failed.len() == 1 {
         return failed.remove(0);
     }
     let reasons: Vec<String> = failed.iter().map(Error::to_string).collect();
     let passing = failed.iter().find(|error| error.class.is_transient());
-    let leading = passing.or(failed.last());
+    let too_long = |error: &&Error| matches!(error.class, Class::Overflow { .. });
+    let last = || failed.iter().rfind(|error| !too_long(error));
+    let leading = passing.or_else(last);
     Error {
         model: chain.clone(),
         class: leading.map_or(Class::Internal, |error| error.class),
@@ -166,6 +180,7 @@ fn together(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
         )
         .into(),
         request_id: leading.and_then(|error| error.request_id.clone()),
+        begun: failed.iter().any(|error| error.begun),
     }
 }
 

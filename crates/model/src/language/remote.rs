@@ -22,11 +22,12 @@ use unisono_context::{AgentId, Cost, Digest, Tokens};
 
 use super::recent::Recent;
 use super::{
-    CacheWarm, Class, Completion, Counting, Error, LanguageModel, Listener, Reply, Request, Usage,
+    CacheWarm, Class, Completion, Counting, Error, Fitting, LanguageModel, Listener, Reply,
+    Request, Usage,
 };
 use crate::calibration::Calibrations;
 use crate::catalogue::{Catalogue, Entry};
-use crate::client::{Call, OnFirstEvent};
+use crate::client::{Call, OnFirstEvent, OnLost};
 use crate::dialect::{Dialect, Head, Mode, Sending};
 use crate::prompt::{Persona, Prefix, Shared};
 use crate::warm::{Asking, Key, Warmth};
@@ -49,7 +50,7 @@ pub struct Remote<T> {
     name: Arc<str>,
     /// As its provider knows it.
     model: Arc<str>,
-    entry: Entry,
+    entry: Arc<Entry>,
     transport: T,
     catalogue: Arc<Catalogue>,
     calibrations: Calibrations,
@@ -76,7 +77,7 @@ impl<T: Transport> Remote<T> {
             name: entry.model.to_string().into(),
             model: entry.model.model.as_str().into(),
             sizes: Sizes::new(&entry, transport.dialect()),
-            entry,
+            entry: Arc::new(entry),
             transport,
             catalogue,
             calibrations: Calibrations::default(),
@@ -222,7 +223,7 @@ impl<T: Transport> Remote<T> {
             lent: Lent::default(),
             max_output: smallest_output(self.transport.dialect()),
             temperature_milli: None,
-            listener: Listener::NONE,
+            listener: outgoing.request.listener.of_payments(),
             ..outgoing.request.clone()
         };
         let alone = Outgoing {
@@ -248,6 +249,7 @@ impl<T: Transport> Remote<T> {
             tokens: input + request.max_output,
             listener: request.listener.clone(),
             on_first_event: self.on_first_event(outgoing),
+            on_lost: Some(self.on_lost(&request.listener, input)),
         };
         (call, guess)
     }
@@ -260,6 +262,12 @@ impl<T: Transport> Remote<T> {
         let (warmth, key) = (self.warmth.clone(), outgoing.key.clone());
         let lifetime = self.entry.cache_lifetime;
         Some(Box::new(move || warmth.warmed(&key, lifetime)))
+    }
+
+    /// What an attempt used that broke off is paid for besides the reply.
+    fn on_lost(&self, listener: &Listener, estimated: Tokens) -> OnLost {
+        let (listener, entry) = (listener.clone(), self.entry.clone());
+        Box::new(move |used| listener.paid(account::lost(&entry, estimated, used), None))
     }
 
     /// Compares what was estimated with what was reported. Not for every reply: counting costs
@@ -276,6 +284,34 @@ impl<T: Transport> Remote<T> {
             let estimated = (*prefix + tail).tokens;
             self.calibrations.observe(&self.name, estimated, reported);
         }
+    }
+
+    /// The request with no more output than the model can give and its window has room for.
+    async fn fitted(&self, request: Request) -> Result<Request, Error> {
+        let prefix = self.sizes.prefix(&request).await;
+        let tail = Sizes::guess(&self.tail(&request, Mode::Stream));
+        let calibration = self.calibrations.of(&self.name);
+        let input = calibration.adjust(prefix + tail).tokens;
+        let window = self.entry.window;
+        if input >= window {
+            return Err(Error {
+                model: self.name.clone(),
+                class: Class::Overflow {
+                    limit: Some(window),
+                },
+                reason: format!(
+                    "not asked: its window is {window} tokens, the request has about {input}"
+                )
+                .into(),
+                request_id: None,
+                begun: false,
+            });
+        }
+        let most = self.entry.max_output.min(window.minus(input));
+        Ok(Request {
+            max_output: request.max_output.min(most),
+            ..request
+        })
     }
 
     /// Asks the provider for a count, unless it was asked for the same before.
@@ -335,6 +371,10 @@ impl<T: Transport> LanguageModel for Remote<T> {
 
     fn worst_cost(&self, input: Tokens, output: Tokens) -> Option<Cost> {
         self.entry.prices_for(input).worst(input, output)
+    }
+
+    fn fit(&self, request: Request) -> Fitting<'_> {
+        Box::pin(self.fitted(request))
     }
 
     fn count(&self, request: Request) -> Counting<'_> {

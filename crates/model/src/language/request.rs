@@ -139,6 +139,15 @@ impl Listener {
         }
     }
 
+    /// One that is told only of what is paid for: the reply itself is nobody's.
+    #[must_use]
+    pub(super) fn of_payments(&self) -> Listener {
+        Listener {
+            on_paid: self.on_paid.clone(),
+            ..Listener::NONE
+        }
+    }
+
     /// The same for a model that stands in: what is paid for is its own.
     #[must_use]
     pub(super) fn of_stand_in(self, name: Arc<str>) -> Listener {

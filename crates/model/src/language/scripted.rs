@@ -112,6 +112,7 @@ fn failed(class: Class, reason: Arc<str>) -> Error {
         class,
         reason,
         request_id: None,
+        begun: false,
     }
 }
 

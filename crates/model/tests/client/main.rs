@@ -11,6 +11,7 @@ mod cuts;
 mod faults;
 mod http2;
 mod keys;
+mod lost;
 mod replies;
 mod setup;
 mod shared;

@@ -257,7 +257,7 @@ impl Ctx {
         match replied {
             Ok(reply) => Ok(Ok(Asked { reply, call })),
             Err(error) => {
-                call.ended(set_aside::paid(error.class));
+                call.ended(set_aside::paid(&error));
                 Ok(Err(error))
             }
         }

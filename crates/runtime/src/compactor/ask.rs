@@ -12,17 +12,17 @@ use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept};
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
-use unisono_model::language::{LanguageModel, Reply};
+use unisono_model::language::{LanguageModel, Listener, Reply, Request};
 use unisono_model::summariser::{
     self, Limits, Material, Parts, Said, plan_parts, shorter, summary,
 };
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::brief::CompactionJob;
 
-use super::Work;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
 use super::extract::{Block, cost, style, summary_of};
+use super::{Told, Work};
 use crate::set_aside;
 
 /// What a model is asked for.
@@ -195,7 +195,15 @@ async fn complete(
     max_output: Tokens,
 ) -> Result<Reply, Arc<str>> {
     let name = &asked.summariser.model;
+    let (told, asked_for) = (asked.work.listener.clone(), name.clone());
     let request = summariser::request(&**model, task, max_output);
+    let request = Request {
+        listener: Listener::NONE.with_paid(move |usage, by| {
+            let model = by.unwrap_or_else(|| asked_for.clone());
+            (told.0)(Told::Used { model, usage });
+        }),
+        ..request
+    };
     let reserved = asked.work.reserve(asked.summariser, &**model, &request);
     let set_aside = reserved
         .await
@@ -211,7 +219,7 @@ async fn complete(
             Ok(reply)
         }
         Some(Ok(Err(error))) => {
-            set_aside.ended(set_aside::paid(error.class));
+            set_aside.ended(set_aside::paid(&error));
             Err(error.to_string().into())
         }
         Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),

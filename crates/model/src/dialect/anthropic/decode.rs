@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 use unisono_context::Tokens;
-use unisono_context::call::{Reply, Stop, ToolCall};
+use unisono_context::call::{Reply, Stop, ToolCall, Usage};
 
 use super::calls;
 use super::refusal;
@@ -108,6 +108,10 @@ impl Decoder {
             }
             Kind::Other => Ok(Seen::Other),
         }
+    }
+
+    pub(in crate::dialect) fn used(&self) -> Usage {
+        self.usage.total().unwrap_or_default()
     }
 
     pub(in crate::dialect) fn finish(self) -> Result<Reply, Failure> {

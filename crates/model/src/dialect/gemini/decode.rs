@@ -102,7 +102,7 @@ struct Feedback<'a> {
 }
 
 /// Tokens as the API counts them; zeros may be left out, and numbers only grow within a stream.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Counts {
     /// With those read from a cache.
@@ -119,6 +119,10 @@ impl Decoder {
         event: &sse::Event<'_>,
     ) -> Result<Seen<'d>, Failure> {
         self.chunk(event.data)
+    }
+
+    pub(in crate::dialect) fn used(&self) -> Usage {
+        self.usage.map(Usage::from).unwrap_or_default()
     }
 
     pub(in crate::dialect) fn finish(self) -> Result<Reply, Failure> {

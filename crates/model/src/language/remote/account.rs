@@ -16,6 +16,16 @@ pub(super) fn settle(entry: &Entry, expected: Tokens, reported: Usage) -> Usage 
     }
 }
 
+/// What an attempt used that broke off: its input as the provider said it, else as it was
+/// estimated, and what had come of it.
+pub(super) fn lost(entry: &Entry, estimated: Tokens, heard: Usage) -> Usage {
+    let input = match heard.input {
+        Tokens::ZERO => estimated,
+        said => said,
+    };
+    settle(entry, Tokens::ZERO, Usage { input, ..heard })
+}
+
 /// Whether a cache that was expected to have the prefix did not: it was read for less than half
 /// of it, which no error of an estimate explains.
 pub(super) fn missed(usage: &Usage) -> bool {
@@ -133,6 +143,7 @@ mod tests {
                 class,
                 reason: "said the provider".into(),
                 request_id: None,
+                begun: false,
             };
             let sizes = (Tokens(130_512), Tokens(4_096));
             let explained = explain(error, &entry(reference), &catalogue(), sizes);

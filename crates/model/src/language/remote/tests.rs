@@ -3,6 +3,7 @@
 
 mod loopback;
 mod provider;
+mod stand_in;
 mod structured;
 mod watch;
 
@@ -416,7 +417,7 @@ async fn a_request_has_the_same_bytes_whenever_it_is_sent_and_wherever_it_is_reb
             remote.complete(asked.clone()).await.unwrap();
         }
         let elsewhere = Remote::new(
-            remote.entry.clone(),
+            (*remote.entry).clone(),
             Nowhere(dialect),
             remote.catalogue.clone(),
         );

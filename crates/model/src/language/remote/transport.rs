@@ -63,6 +63,7 @@ impl Nowhere {
             class: Class::Internal,
             reason: "nothing is sent from here".into(),
             request_id: None,
+            begun: false,
         }
     }
 }

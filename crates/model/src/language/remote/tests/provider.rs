@@ -121,6 +121,7 @@ fn error(call: &Call, class: Class) -> Error {
         class,
         reason: "said the provider".into(),
         request_id: None,
+        begun: false,
     }
 }
 

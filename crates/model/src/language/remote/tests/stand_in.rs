@@ -1,0 +1,121 @@
+//! Chains of remote models over HTTP: what a stand-in is sent, and who is passed over.
+
+use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Recorded, Refusal, Script};
+
+use super::*;
+use crate::client::Client;
+use crate::language::Fallback;
+use crate::provider::{Kind, Settings};
+
+const FIRST: &str = "openai/gpt-5-mini";
+const SECOND: &str = "anthropic/claude-haiku-4-5";
+
+/// A model at that provider, with another window where one is given.
+fn model(reference: &str, window: Option<u64>, provider: &FakeProvider) -> Arc<Remote<Client>> {
+    let (dialect, kind) = match reference.starts_with("anthropic") {
+        true => (Dialect::Anthropic, Kind::Anthropic),
+        false => (Dialect::OpenAiChat, Kind::OpenAi),
+    };
+    let mut settings = Settings::new("mine", kind, Some(&provider.url()), None).unwrap();
+    settings.dialect = dialect;
+    settings.retry.attempts = 1;
+    let catalogue = Arc::new(Catalogue::built_in().unwrap());
+    let entry = catalogue.get(None, reference).unwrap();
+    let entry = Entry {
+        window: window.map_or(entry.window, Tokens),
+        ..entry
+    };
+    Arc::new(Remote::new(
+        entry,
+        Client::new(settings).unwrap(),
+        catalogue,
+    ))
+}
+
+/// A request with as much output as the first model can give.
+fn asked(chain: &Fallback) -> Request {
+    let request = Request {
+        group: Group::Shared,
+        snapshot: Some(snapshot(6_000)),
+        cache_warm: CacheWarm::Off,
+        max_output: Tokens(128_000),
+        ..fixture::request()
+    };
+    let prefix = chain.render(&request.shared());
+    Request { prefix, ..request }
+}
+
+fn max_tokens(request: &Recorded) -> u64 {
+    request.json()["max_tokens"].as_u64().unwrap()
+}
+
+async fn provider(act: impl Into<Act>) -> FakeProvider {
+    FakeProvider::play(Script::always(act)).await
+}
+
+#[tokio::test]
+async fn a_stand_in_is_asked_for_no_more_than_it_can_give() {
+    let away = provider(Act::refuse(Refusal::Unauthorised)).await;
+    let answering = provider(Answer::text("Done.")).await;
+    // With its own window, and with one that leaves less than its longest output.
+    for (window, range) in [(None, 64_000..=64_000), (Some(20_000), 10_000..=15_000)] {
+        let chain = Fallback::new(FIRST, model(FIRST, None, &away))
+            .or(SECOND, model(SECOND, window, &answering));
+        let reply = chain.complete(asked(&chain)).await.unwrap();
+        assert_eq!(reply.stand_in.as_deref(), Some(SECOND));
+        let sent = max_tokens(answering.requests().last().unwrap());
+        assert!(range.contains(&sent), "{sent} of {range:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stand_in_whose_window_is_too_small_is_passed_over() {
+    let away = provider(Act::refuse(Refusal::Unauthorised)).await;
+    let small = provider(Answer::text("It was cut.")).await;
+    let answering = provider(Answer::text("Done.")).await;
+    let chain = Fallback::new(FIRST, model(FIRST, None, &away))
+        .or("test/small", model(SECOND, Some(4_000), &small));
+    let error = chain.complete(asked(&chain)).await.unwrap_err();
+    assert_eq!(
+        error.class,
+        Class::Unauthorised,
+        "that is what to put right"
+    );
+    let said = "not asked: its window is 4000 tokens, the request has about ";
+    assert!(error.reason.contains(said), "{error}");
+
+    let chain = chain.or(SECOND, model(SECOND, None, &answering));
+    let reply = chain.complete(asked(&chain)).await.unwrap();
+    assert_eq!(reply.stand_in.as_deref(), Some(SECOND));
+    assert_eq!(small.request_count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_link_of_the_chain_used_that_broke_off_is_paid_for() {
+    let broken = Act::answer(Answer::pieces(["One ", "two"])).end_at(At::Event(3), Ending::Reset);
+    let (first, second) = (provider(broken.clone()).await, provider(broken).await);
+    let answering = provider(Answer::text("Done.")).await;
+    let chain = Fallback::new(FIRST, model(FIRST, None, &first))
+        .or(SECOND, model(SECOND, None, &second))
+        .or("test/third", model(SECOND, None, &answering));
+    let told: Arc<Mutex<Vec<(Usage, Option<Arc<str>>)>>> = Arc::default();
+    let heard = told.clone();
+    let request = asked(&chain);
+    let listener = request.listener.clone();
+    let request = Request {
+        listener: listener.with_paid(move |usage, by| heard.lock().unwrap().push((usage, by))),
+        ..request
+    };
+    chain.complete(request).await.unwrap();
+    let told = told.lock().unwrap();
+    let [(first, None), (second, Some(by))] = &told[..] else {
+        panic!("both that broke off: {told:?}");
+    };
+    assert_eq!(&**by, SECOND);
+    // OpenAI says what a request used at its end: until then it is estimated.
+    assert!((5_000..9_000).contains(&first.input.0), "{first:?}");
+    for used in [first, second] {
+        assert!(used.input.0 > 0 && used.output.0 >= 2, "{used:?}");
+        assert!(used.cost.is_some_and(|cost| cost > Cost::ZERO), "{used:?}");
+    }
+}

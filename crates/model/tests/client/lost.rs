@@ -1,0 +1,123 @@
+//! Attempts that break off while the provider is at work: told with what they used, whatever
+//! becomes of the call.
+
+use std::sync::{Arc, Mutex};
+
+use unisono_fake_provider::{Act, Answer, At, Ending, FakeProvider, Refusal, Script};
+use unisono_model::client::{Call, Client};
+use unisono_model::dialect::{Dialect, Mode};
+use unisono_model::language::{Class, Error, Reply, Usage};
+
+use crate::setup::{DIALECTS, call, ms, settings, soon};
+
+fn answer() -> Answer {
+    Answer::pieces(["One ", "two ", "three."])
+}
+
+fn cut(ending: Ending) -> Act {
+    Act::answer(answer()).end_at(At::Event(3), ending)
+}
+
+/// What became of a call, and what its owner was told of lost attempts.
+async fn outcome(dialect: Dialect, script: Script) -> (Result<Reply, Error>, Vec<Usage>) {
+    let provider = FakeProvider::play(script).await;
+    let mut settings = settings(dialect, &provider.url());
+    settings.retry.attempts = 2;
+    settings.timeouts.first_byte = ms(300);
+    settings.timeouts.idle = ms(300);
+    let client = Client::new(settings).unwrap();
+    let lost: Arc<Mutex<Vec<Usage>>> = Arc::default();
+    let heard = lost.clone();
+    let call = Call {
+        on_lost: Some(Box::new(move |used| heard.lock().unwrap().push(used))),
+        ..call(dialect, Mode::Stream)
+    };
+    let replied = soon(client.reply(call)).await;
+    let lost = lost.lock().unwrap().clone();
+    (replied, lost)
+}
+
+#[tokio::test]
+async fn a_reply_that_broke_off_is_told_also_where_the_next_attempt_succeeds() {
+    for (dialect, _) in DIALECTS {
+        let broken = [
+            cut(Ending::Reset),
+            cut(Ending::Close),
+            cut(Ending::Finish),
+            cut(Ending::Silence),
+            Act::answer(answer()).fail_after(3, Refusal::Internal),
+        ];
+        for act in broken {
+            let name = format!("{dialect:?} {act:?}");
+            let script = Script::sequence([act.clone()]).then(answer());
+            let (reply, lost) = outcome(dialect, script).await;
+            assert_eq!(&*reply.unwrap().text, "One two three.", "{name}");
+            let [used] = &lost[..] else {
+                panic!("told once: {lost:?} {name}");
+            };
+            assert!(used.output.0 >= 3, "{used:?} {name}");
+            // Anthropic says at once what a request has, Gemini with each event.
+            let said = matches!(dialect, Dialect::Anthropic | Dialect::Gemini);
+            assert_eq!(used.input.0 > 0, said, "{used:?} {name}");
+
+            let (failed, lost) = outcome(dialect, Script::always(act)).await;
+            let error = failed.unwrap_err();
+            assert!(error.begun && error.is_paid_for(), "{error:?} {name}");
+            assert_eq!(lost.len(), 2, "both attempts: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_lost_where_no_reply_began() {
+    for (dialect, _) in DIALECTS {
+        for act in [
+            Act::refuse(Refusal::Internal),
+            Act::refuse(Refusal::Overloaded),
+            Act::refuse(Refusal::Unauthorised),
+            Act::answer(answer()).fail_after(0, Refusal::Overloaded),
+            Act::answer(answer()).end_at(At::Head, Ending::Reset),
+        ] {
+            let (failed, lost) = outcome(dialect, Script::always(act.clone())).await;
+            let error = failed.unwrap_err();
+            assert!(!error.is_paid_for(), "{error:?} {dialect:?} {act:?}");
+            assert_eq!(lost, [], "{dialect:?} {act:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_lost_one_attempt_and_is_then_turned_away_has_begun() {
+    let script = Script::sequence([cut(Ending::Reset)]).then(Act::refuse(Refusal::Unauthorised));
+    let (failed, lost) = outcome(Dialect::OpenAiChat, script).await;
+    let error = failed.unwrap_err();
+    assert_eq!((error.class, error.begun), (Class::Unauthorised, true));
+    assert_eq!(lost.len(), 1);
+}
+
+#[tokio::test]
+async fn a_provider_that_never_answers_was_at_work() {
+    let script = Script::sequence([Act::silence()]).then(answer());
+    let (reply, lost) = outcome(Dialect::OpenAiChat, script).await;
+    assert!(reply.is_ok());
+    assert_eq!(lost.len(), 1, "what it was asked is paid for: {lost:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_the_model_wrote_wrongly_is_a_reply_that_was_written() {
+    let stream = concat!(
+        r#"data: {"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL"}],"#,
+        r#""usageMetadata":{"promptTokenCount":900,"candidatesTokenCount":40,"#,
+        r#""thoughtsTokenCount":60}}"#,
+        "\n\n",
+    );
+    let malformed = Act::document(200, "text/event-stream", stream);
+    let script = Script::sequence([malformed]).then(answer());
+    let (reply, lost) = outcome(Dialect::Gemini, script).await;
+    assert!(reply.is_ok());
+    let used: Vec<_> = lost
+        .iter()
+        .map(|used| (used.input.0, used.output.0))
+        .collect();
+    assert_eq!(used, [(900, 100)]);
+}
