@@ -83,9 +83,10 @@ pub enum Done {
         /// Tokens that its own exchange may have from there on.
         room_tokens: u64,
     },
-    /// Something was paid for besides replies: writing the provider's cache.
+    /// Something was paid for besides replies: writing the provider's cache, or a reply that broke
+    /// off.
     Spent {
-        /// The model whose cache it was, where another one stood in for the agent's.
+        /// The model whose it was, where another one stood in for the agent's.
         stand_in: Option<String>,
         /// Tokens in.
         input_tokens: u64,

@@ -46,7 +46,7 @@ pub enum Step {
 }
 
 /// What was paid for besides a run's replies: a request of its own that wrote the provider's
-/// cache. Recorded at once, whatever becomes of the request after it.
+/// cache, or a reply that broke off. Recorded at once, whatever becomes of the request after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spent {
     /// What was used.

@@ -186,7 +186,7 @@ impl Display for Fact {
                 let what = match late {
                     Late::Reply(_) => "a reply",
                     Late::Answer { .. } => "an answer",
-                    Late::Spent(_) => "what the provider's cache cost",
+                    Late::Spent(_) => "what was paid for besides a reply",
                 };
                 write!(f, "{}: {what} of attempt {attempt}", run(*id))
             }
@@ -415,7 +415,7 @@ fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
         Step::Narrowed { room } => write!(f, "room for {room} tokens"),
         Step::Spent(Spent { usage, .. }) => {
             let tokens = usage.input + usage.output;
-            write!(f, "{tokens} tokens to write the provider's cache")
+            write!(f, "{tokens} tokens besides its replies")
         }
     }
 }

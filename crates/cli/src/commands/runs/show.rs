@@ -143,7 +143,7 @@ fn step(step: &Step) -> String {
         Step::Spent(Spent { usage, stand_in }) => {
             let whose = stand_in.as_deref().map(|model| format!(" of {model}"));
             format!(
-                "wrote the provider's cache{}: {} tokens",
+                "paid besides its replies{}: {} tokens",
                 whose.unwrap_or_default(),
                 show::tokens(usage.input + usage.output)
             )

@@ -208,7 +208,7 @@ fn steps(steps: &[RunStep]) -> Markup {
                                 (number(*room_tokens)) " tokens from here" }
                         },
                         Done::Spent { input_tokens, output_tokens, .. } => {
-                            span class="quiet" { "wrote the provider's cache: "
+                            span class="quiet" { "paid besides its replies: "
                                 (number(*input_tokens)) " in, " (number(*output_tokens)) " out" }
                         },
                     }
