@@ -13,7 +13,6 @@ fn answers() -> [Answer; 2] {
         .reasoning("Größer als \"drei\"? 🤔", "sig+/=")
         .and_call("search", r#"{"q":"Straße \"3\""}"#)
         .and_call("open", r#"{"path":"🏁"}"#)
-        .in_pieces_of(9)
         .usage(Usage {
             input: 1_200,
             output: 90,
