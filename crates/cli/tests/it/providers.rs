@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use unisono_fake_provider::{
-    Act, Answer, CacheSettings, CacheSim, FakeProvider, Refusal, Script, Usage, block_on,
+    Act, Answer, At, CacheSettings, CacheSim, Ending, FakeProvider, Refusal, Script, Usage,
+    block_on,
 };
 
 use crate::support::{Place, example};
@@ -500,4 +501,68 @@ fn a_provider_is_asked_for_its_count_where_the_estimate_is_not_enough() {
         let bands: Vec<u32> = measured.map(|band| band.0).collect();
         assert_eq!(bands, [band], "{name}");
     }
+}
+
+#[test]
+fn a_header_is_sent_with_its_variables_value_which_is_not_shown() {
+    let provider = FakeProvider::builder()
+        .script(Script::always(Answer::text("All is well.")))
+        .start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+         headers = {{ X-Team = \"key ${{TEST_KEY}}\", X-Plain = \"pl4in\" }}\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n",
+        provider.url()
+    ));
+    let file = example();
+    call(&place, &run(&file, "openai/gpt-4o")).expect(0);
+    let requests = provider.requests();
+    assert_eq!(requests[0].header("x-team"), Some(&*format!("key {KEY}")));
+    assert_eq!(requests[0].header("x-plain"), Some("pl4in"));
+    for args in [&["config", "show"][..], &["config", "show", "--json"]] {
+        let shown = call(&place, args).expect(0).stdout;
+        assert!(shown.contains("key ${TEST_KEY}"), "{shown}");
+        assert!(!shown.contains("pl4in") && !shown.contains(KEY), "{shown}");
+    }
+}
+
+#[test]
+fn a_reply_that_broke_off_counts_though_the_next_attempt_succeeds() {
+    let answer = Answer::pieces(["All ", "is ", "well."]).usage(Usage {
+        input: 3_000,
+        output: 7,
+        ..Usage::default()
+    });
+    let broken = Act::answer(answer.clone()).end_at(At::Event(3), Ending::Reset);
+    let provider = FakeProvider::builder()
+        .script(Script::sequence([broken]).then(answer))
+        .start_on_thread();
+    let place = place("anthropic", &provider);
+    let file = example();
+    let args = run(&file, "anthropic/claude-sonnet-4-5");
+    let args = [&args[..], &["--set", "providers.anthropic.attempts=2"]].concat();
+    call(&place, &args).expect(0);
+    assert_eq!(provider.request_count(), 5, "four runs, one of them twice");
+    let usage = call(&place, &["usage", "--json"]).expect(0).json();
+    assert_eq!(usage["total"]["input_tokens"], 15_000, "{usage}");
+}
+
+#[test]
+fn what_is_assumed_of_a_model_is_marked() {
+    let provider = FakeProvider::builder()
+        .script(Script::always(Answer::text("All is well.")))
+        .start_on_thread();
+    let place = place("openai-compatible", &provider);
+    let set = ["--set", "models.default=openai-compatible/qwen-of-mine"];
+    let models = |args: &[&str]| call(&place, &[args, &set].concat()).expect(0);
+    let listed = models(&["models", "--json"]).json();
+    let assumed = |name: &str| {
+        let all = listed.as_array().unwrap();
+        let row = all.iter().find(|row| row["model"] == name).unwrap();
+        row["assumed"].as_bool().unwrap()
+    };
+    assert!(assumed("openai-compatible/qwen-of-mine"));
+    assert!(!assumed("openai/gpt-4o"));
+    let table = models(&["models", "qwen-of-mine"]).stdout;
+    assert!(table.contains(" ~"), "{table}");
 }

@@ -49,7 +49,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             opened.journal.close().await?;
             let mut all = changed?.loaded.show().into_iter();
             let found = all.find(|setting| setting.key == args.key);
-            let Setting { key, value, place, .. } = found.ok_or_else(gone)?;
+            let Setting {
+                key, value, place, ..
+            } = found.ok_or_else(gone)?;
             (key, value, place.to_string())
         }
         Where::There(client) => {
