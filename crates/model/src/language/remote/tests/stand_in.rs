@@ -8,6 +8,9 @@ use crate::language::Fallback;
 use crate::provider::{Kind, Settings};
 
 const FIRST: &str = "openai/gpt-5-mini";
+/// What was paid for besides the reply, and the stand-in whose it was.
+type Payment = (Usage, Option<Arc<str>>);
+
 const SECOND: &str = "anthropic/claude-haiku-4-5";
 
 /// A model at that provider, with another window where one is given.
@@ -98,7 +101,7 @@ async fn what_a_link_of_the_chain_used_that_broke_off_is_paid_for() {
     let chain = Fallback::new(FIRST, model(FIRST, None, &first))
         .or(SECOND, model(SECOND, None, &second))
         .or("test/third", model(SECOND, None, &answering));
-    let told: Arc<Mutex<Vec<(Usage, Option<Arc<str>>)>>> = Arc::default();
+    let told: Arc<Mutex<Vec<Payment>>> = Arc::default();
     let heard = told.clone();
     let request = asked(&chain);
     let listener = request.listener.clone();
