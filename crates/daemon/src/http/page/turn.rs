@@ -40,7 +40,10 @@ pub(super) async fn show(
     let title = title(&told.turn);
     let body = place.page(&html! {
         @if told.turn.task.is_none() { (changed(&told, chosen.as_deref().unwrap_or_default())) }
-        (card(&told.turn, &noted, true))
+        section {
+            h2 { "Turn" }
+            (card(&told.turn, &noted, true))
+        }
         p { a href=(place.at("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
