@@ -272,9 +272,9 @@ impl Host {
         match self {
             Host::Here(daemon) => {
                 let session = daemon.open(session).await?;
-                let progress = session.progress();
+                let followed = session.follow(state.events()).await?;
                 let mut watch = Watch::new(state, daemon.begin(&session, ask).await?);
-                watch.progress = Some(progress);
+                watch.followed = Some(followed);
                 Ok(watch)
             }
             Host::There { client, flags } => {

@@ -61,6 +61,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::Daemon;
+use openai::passing::Passings;
 use page::login::Logins;
 use rate::Rate;
 pub use running::{Announced, Running};
@@ -68,6 +69,8 @@ use token::Token;
 
 /// How long a call of a tool may take to notice that the program stops.
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
+/// How long it may take to remove the sessions of requests whose clients have gone away.
+const LEFT_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why the daemon cannot be reached over HTTP.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +117,8 @@ pub(crate) struct Shared {
     openapi: OpenApi,
     /// What was decided about of late.
     decided: approvals::Recent,
+    /// Sessions that are there for one request.
+    passings: Passings,
 }
 
 /// A daemon that listens.
@@ -174,6 +179,7 @@ impl Server {
             answers: metrics::Answers::default(),
             openapi,
             decided: approvals::Recent::default(),
+            passings: Passings::new(),
         });
         let router = router
             .merge(page::routes())
@@ -256,6 +262,10 @@ impl Server {
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
         }
+        let leaving = shared.passings.left();
+        if tokio::time::timeout(LEFT_WITHIN, leaving).await.is_err() {
+            tracing::warn!("sessions for one request are left until the next start");
+        }
         // A call that is being answered lets go of the daemon before its place.
         let calls = self.calls.acquire_many(calls_at_a_time);
         if tokio::time::timeout(CALLS_WITHIN, calls).await.is_err() {
@@ -307,19 +317,28 @@ async fn follow_agents(shared: Arc<Shared>) {
     }
 }
 
-/// Opens each session that was left in the middle of its work, so that its open turns go on.
+/// Opens each session that was left in the middle of its work, so that its open turns go on; what
+/// nobody waits for any more is removed.
 async fn resume(shared: Arc<Shared>) {
-    let unfinished = match shared.daemon.unfinished().await {
-        Ok(unfinished) => unfinished,
+    let daemon = &shared.daemon;
+    let unfinished = async {
+        let unfinished = daemon.unfinished().await?;
+        shared.passings.without(daemon, unfinished).await
+    };
+    match unfinished.await {
+        Ok(unfinished) => {
+            for session in unfinished {
+                if let Err(error) = daemon.open(session).await {
+                    tracing::error!(%session, %error, "a session cannot be opened");
+                }
+            }
+        }
         Err(error) => {
             tracing::error!(%error, "sessions cannot be listed; open turns wait until they are asked for");
-            return;
         }
-    };
-    for session in unfinished {
-        if let Err(error) = shared.daemon.open(session).await {
-            tracing::error!(%session, %error, "a session cannot be opened");
-        }
+    }
+    if let Err(error) = shared.passings.sweep(daemon).await {
+        tracing::warn!(%error, "sessions for one request are left until the next start");
     }
 }
 

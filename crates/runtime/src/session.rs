@@ -263,6 +263,7 @@ impl State {
             Phase::Loading => false,
         };
         if idle {
+            tracing::debug!(session = %self.args.id, "a session leaves memory");
             self.give_back();
             myself.stop(None)
         } else {

@@ -50,10 +50,14 @@ impl Feed<'_> {
     ) -> Result<Feed<'f>> {
         let (session, turn) = (daemon.open(session).await?, watch.turn);
         let waiting = session.clone();
+        let (events, progress) = match watch.followed.take() {
+            Some(followed) => followed,
+            None => session.follow(watch.events()).await?,
+        };
         Ok(Feed(Source::Here(Here {
             daemon,
-            events: session.events(watch.events()).await?,
-            progress: watch.progress.take().unwrap_or_else(|| session.progress()),
+            events,
+            progress,
             gone: Box::pin(async move { waiting.wait(turn).await }),
             ended: false,
             session,
@@ -93,6 +97,12 @@ struct Here<'f> {
 }
 
 impl Here<'_> {
+    /// The session left memory: it is brought back.
+    async fn again(&mut self, known: u64) -> Result<()> {
+        (self.events, self.progress) = self.session.follow(known).await?;
+        Ok(())
+    }
+
     async fn next(&mut self, known: u64) -> Result<Next> {
         loop {
             tokio::select! {
@@ -101,11 +111,11 @@ impl Here<'_> {
                 said = self.progress.recv() => match said {
                     Ok(said) => return Ok(Next::Said(said)),
                     Err(RecvError::Lagged(_)) => return Ok(Next::Missed),
-                    Err(RecvError::Closed) => self.progress = self.session.progress(),
+                    Err(RecvError::Closed) => self.again(known).await?,
                 },
                 event = self.events.next() => match event? {
                     Some((_, event)) => return Ok(Next::Event(Box::new(event))),
-                    None => self.events = self.session.events(known).await?,
+                    None => self.again(known).await?,
                 },
                 // Only its error matters: the end itself comes with the events.
                 result = &mut self.gone, if !self.ended => {

@@ -10,7 +10,7 @@ use unisono_context::policy::ModelQuota;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
 use unisono_daemon::agents::{Change, answers_alone};
 use unisono_daemon::config::Compaction;
-use unisono_runtime::Progress;
+use unisono_runtime::{Events, Progress};
 use unisono_session::budget::{EXCEEDED, Left};
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Cause;
@@ -44,8 +44,8 @@ pub(crate) struct Watch {
     pub(crate) budgets: Vec<Left>,
     /// Whether a daemon works on it, and goes on when nobody watches.
     pub(crate) elsewhere: bool,
-    /// What is said of it, from before it began: nothing is missed until it is followed.
-    pub(crate) progress: Option<broadcast::Receiver<Progress>>,
+    /// What happens from before it began on: nothing is missed until it is followed.
+    pub(crate) followed: Option<(Events, broadcast::Receiver<Progress>)>,
 }
 
 /// The frozen context.
@@ -116,7 +116,7 @@ impl Watch {
             notifies: true,
             budgets: Vec::new(),
             elsewhere: false,
-            progress: None,
+            followed: None,
         };
         watch.catch_up();
         // Who works on it elsewhere may have been faster.

@@ -30,6 +30,7 @@ mod metrics;
 mod moving;
 #[cfg(feature = "otel")]
 mod otel;
+mod passing;
 mod pins;
 mod providers;
 mod reloading;

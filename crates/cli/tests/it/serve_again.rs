@@ -106,3 +106,29 @@ fn a_turn_that_has_ended_is_told_again_with_all_of_its_events() {
     keyed(&daemon, &path, "d", &task).expect(200);
     daemon.stop();
 }
+
+#[test]
+fn what_was_done_is_told_again_though_its_agents_are_gone() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let id = session(&daemon);
+    let path = format!("/v1/sessions/{id}/turns");
+    let task = json!({"task": "Which word?", "agents": ["marks"]});
+    let first = keyed(&daemon, &path, "order-17", &task).expect(200).json();
+    send_signal("KILL", &daemon.going.id().to_string());
+    drop(daemon);
+
+    scene.place.write("config/unisono.toml", "");
+    let daemon = Daemon::start(&scene.place);
+    let refused = keyed(&daemon, &path, "order-18", &task).expect(422);
+    assert!(refused.text().contains("marks"));
+    let again = keyed(&daemon, &path, "order-17", &task).expect(200).json();
+    assert_eq!(again["turn"], first["turn"], "{again}");
+    assert_eq!(again["answer"], first["answer"]);
+    let other = json!({"task": "Which colour?", "agents": ["marks"]});
+    keyed(&daemon, &path, "order-17", &other)
+        .expect(422)
+        .problem("key_reused");
+    assert_eq!(scene.marks(), 1);
+    daemon.stop();
+}

@@ -128,7 +128,7 @@ impl Stream {
         after: u64,
         place: OwnedSemaphorePermit,
     ) -> Result<Stream, Fault> {
-        let (events, progress) = (session.events(after).await?, session.progress());
+        let (events, progress) = session.follow(after).await?;
         Ok(Stream {
             reloads: shared.daemon.reloads(),
             stopping: shared.stopping.clone(),
@@ -159,17 +159,14 @@ impl Stream {
                 said = self.progress.recv() => match said {
                     Ok(said) => return Some(Next::Said(said)),
                     Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
-                    Err(broadcast::error::RecvError::Closed) => {
-                        self.progress = self.session.progress();
-                    }
+                    Err(broadcast::error::RecvError::Closed) => self.again().await?,
                 },
                 event = self.events.next() => match event {
                     Ok(Some((seq, event))) => {
                         self.after = seq;
                         return Some(Next::Recorded(seq, Box::new(event)));
                     }
-                    // The session left memory: it is brought back.
-                    Ok(None) => self.events = self.session.events(self.after).await.ok()?,
+                    Ok(None) => self.again().await?,
                     Err(error) => {
                         tracing::warn!(%error, "a stream of events ends early");
                         return None;
@@ -183,6 +180,12 @@ impl Stream {
                 }
             }
         }
+    }
+
+    /// The session left memory: it is brought back. None: it is gone.
+    async fn again(&mut self) -> Option<()> {
+        (self.events, self.progress) = self.session.follow(self.after).await.ok()?;
+        Some(())
     }
 
     async fn event(mut self) -> Option<(sse::Event, Stream)> {

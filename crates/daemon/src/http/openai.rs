@@ -1,11 +1,12 @@
 //! `/openai/v1`: agents for clients of OpenAI. An agent is a model.
 //!
 //! Without a session the request's messages are the conversation: it is kept as long as it is
-//! being answered. With one, in the header `X-Unisono-Session` or in `metadata.session`, the last
+//! being answered ([`passing`]). With one, in the header `X-Unisono-Session` or in `metadata.session`, the last
 //! message is what is asked, and the session's own conversation is what it is asked of.
 
 mod answer;
 mod chat;
+pub(super) mod passing;
 mod responses;
 mod tools;
 
@@ -16,6 +17,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use unisono_api::Code;
 use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, Reason};
 use unisono_api::session::NewSession;
@@ -30,6 +32,7 @@ use utoipa_axum::routes;
 use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use crate::ask::Ask;
+use passing::Passing;
 use tools::Wanted;
 
 /// Where all of it is.
@@ -144,6 +147,7 @@ async fn complete(
         messages: request.messages,
         field: "messages",
         session: request.metadata.and_then(|mut data| data.remove("session")),
+        stream: request.stream,
         tools: Wanted {
             tools: request.tools,
             choice: request.tool_choice,
@@ -175,18 +179,20 @@ struct Conversation {
     field: &'static str,
     /// The session that is named in the request's body.
     session: Option<String>,
+    /// Whether the answer is wanted piece by piece.
+    stream: bool,
     /// The tools that the client lends.
     tools: Wanted,
 }
 
 /// The answer, once it is there, with its turn.
-async fn answer_of(shared: &Shared, asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
-    let turn = begin(shared, &asked).await?;
+async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
+    let turn = begin(shared, &mut asked).await?;
     let told = match shared.daemon.wait(&asked.session, turn).await {
         Ok(_) => turns::read(shared, &asked.session, turn).await,
         Err(error) => Err(error.into()),
     };
-    asked.leave(shared).await;
+    asked.leave().await;
     let (told, text) = answered(told?)?;
     Ok((turn, told, text))
 }
@@ -195,19 +201,17 @@ async fn answer_of(shared: &Shared, asked: Asked) -> Result<(TurnId, Turn, Strin
 struct Asked {
     session: Handle,
     ask: Ask,
-    /// Whether the session is there for this request only.
-    passing: bool,
+    /// Keeps a session that is there for this request only.
+    passing: Option<Passing>,
+    /// The place of its stream, where it is to be one.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Asked {
     /// Removes a session that was there for this request only.
-    async fn leave(&self, shared: &Shared) {
-        if !self.passing {
-            return;
-        }
-        let runtime = shared.daemon.runtime();
-        if let Err(error) = runtime.delete(self.session.id()).await {
-            tracing::warn!(session = %self.session.id(), %error, "a session for one request is left");
+    async fn leave(&mut self) {
+        if let Some(passing) = self.passing.take() {
+            passing.leave().await;
         }
     }
 }
@@ -222,7 +226,7 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
             None => said.messages,
         },
         title: Some("chat completion".to_owned()),
-        labels: [("via".to_owned(), "openai".to_owned())].into(),
+        labels: shared.passings.labels(),
         ..NewSession::default()
     })
     .map_err(|fault| Refused(fault, Some(field)))?;
@@ -245,14 +249,18 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
     };
     ask.team(&shared.daemon.setup())
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
+    // Before there is a session that would have to be removed again.
+    let place = said.stream.then(|| events::place(shared)).transpose()?;
     let session = match named {
         Some(id) => sessions::open(shared, id).await?,
         None => shared.daemon.import(import).await?,
     };
+    let passes = named.is_none();
     Ok(Asked {
+        passing: passes.then(|| shared.passings.guard(&shared.daemon, &session)),
         session,
         ask,
-        passing: named.is_none(),
+        place,
     })
 }
 
@@ -299,11 +307,11 @@ fn last(import: &mut Import) -> Option<Ask> {
     }
 }
 
-async fn begin(shared: &Shared, asked: &Asked) -> Result<TurnId, Refused> {
+async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {
     match turns::begin(shared, &asked.session, &asked.ask).await {
         Ok(turn) => Ok(turn),
         Err(fault) => {
-            asked.leave(shared).await;
+            asked.leave().await;
             Err(Refused(fault, None))
         }
     }
@@ -327,8 +335,14 @@ fn now() -> i64 {
 }
 
 /// The stream of a turn from before its first event on.
-async fn follow(shared: &Arc<Shared>, asked: &Asked) -> Result<(events::Stream, TurnId), Refused> {
-    let place = events::place(shared)?;
+async fn follow(
+    shared: &Arc<Shared>,
+    asked: &mut Asked,
+) -> Result<(events::Stream, TurnId), Refused> {
+    let place = match asked.place.take() {
+        Some(place) => place,
+        None => events::place(shared)?,
+    };
     let after = asked.session.inspect(|state| state.events()).await?;
     let turn = begin(shared, asked).await?;
     let stream = events::Stream::new(shared.clone(), asked.session.clone(), after, place).await?;

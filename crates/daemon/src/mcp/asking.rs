@@ -64,9 +64,9 @@ pub(super) async fn delegate(
             Some(task) => {
                 let task = filled("task", task)?;
                 lines.push(task.to_owned());
-                agents.push(format!("{agent}={task}"));
+                agents.push((agent, Some(task)));
             }
-            None => agents.push(agent.to_owned()),
+            None => agents.push((agent, None)),
         }
     }
     let task = match &delegated.task {
@@ -78,9 +78,7 @@ pub(super) async fn delegate(
         }
         None => lines.join("\n"),
     };
-    let ask = Ask::new(task.as_str())
-        .branch(delegated.branch.as_str())
-        .agents(agents);
+    let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
     let session = session(daemon, delegated.session.as_deref(), &task, &ask).await?;
     let turn = follow(server, daemon, &session, &ask, context).await?;
     let mut text = String::new();
@@ -190,9 +188,9 @@ async fn follow(
         .inspect(|state| state.events())
         .await
         .map_err(|e| text(&e))?;
-    let mut progress = session.progress();
+    let followed = session.follow(after).await;
+    let (mut events, mut progress) = followed.map_err(|e| text(&e))?;
     let turn = daemon.begin(session, ask).await.map_err(|e| text(&e))?;
-    let mut events = session.events(after).await.map_err(|e| text(&e))?;
     let mut stopping = server.stopping.clone();
     let limit: Duration = daemon.setup().loaded.config.run.timeout();
     let late = sleep_until(Instant::now() + limit);
@@ -211,7 +209,7 @@ async fn follow(
                         teller.tell(&event.fact.to_string()).await;
                     }
                 }
-                None => events = session.events(after).await.map_err(|e| text(&e))?,
+                None => (events, progress) = session.follow(after).await.map_err(|e| text(&e))?,
             },
             said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. }) = said {
                 teller.tell(&text).await;

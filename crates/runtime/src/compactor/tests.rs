@@ -254,7 +254,7 @@ fn conversation_in(request: &Request) -> &str {
 async fn a_summary_by_a_model_takes_the_place_of_messages() {
     let model = Scripted::by(|_| replied(GOOD, Stop::Complete));
     let stage = Stage::with(&[&model], 60).await;
-    let mut progress = stage.handle.progress();
+    let (_, mut progress) = stage.handle.follow(0).await.unwrap();
     stage.answer("what is due?").await;
     let checkpoints = stage.checkpoints().await;
     let made = &checkpoints[0];
@@ -360,7 +360,7 @@ fn target_of(request: &Request) -> u64 {
 async fn quotes_are_taken_where_no_model_writes_a_summary() {
     let broken = Scripted::by(|_| Act::Fail("it broke".into()));
     let stage = Stage::with(&[&broken, &broken], 60).await;
-    let mut progress = stage.handle.progress();
+    let (_, mut progress) = stage.handle.follow(0).await.unwrap();
     stage.answer("what is due?").await;
     let checkpoints = stage.checkpoints().await;
     let made = &checkpoints[0];

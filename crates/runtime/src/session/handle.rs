@@ -61,7 +61,8 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub struct Handle {
     id: SessionId,
-    entry: Entry,
+    slot: Slot<Msg>,
+    permits: Arc<Semaphore>,
     supervisor: ActorRef<supervisor::Msg>,
     env: Arc<Env>,
 }
@@ -75,7 +76,8 @@ impl Handle {
     ) -> Handle {
         Handle {
             id,
-            entry,
+            slot: entry.slot,
+            permits: entry.permits,
             supervisor,
             env,
         }
@@ -89,7 +91,7 @@ impl Handle {
     /// Waits until the session has left memory, and its supervisor has forgotten it.
     #[cfg(test)]
     pub(crate) async fn left_memory(&self) {
-        self.entry.slot.given_up().await;
+        self.slot.given_up().await;
     }
 
     pub(crate) async fn import(&self, import: Import) -> Result<(), Error> {
@@ -232,22 +234,27 @@ impl Handle {
     /// # Errors
     /// The session cannot be opened.
     pub async fn events(&self, after: u64) -> Result<Events, Error> {
-        let entry = supervisor::activate(&self.supervisor, self.id).await?;
-        Ok(Events::new(
-            self.env.journal.clone(),
-            self.id,
-            after,
-            entry.durable,
-        ))
+        Ok(self.follow(after).await?.0)
     }
 
-    /// What is being done from now on. Lossy: a slow listener misses some.
-    pub fn progress(&self) -> broadcast::Receiver<Progress> {
-        self.entry.progress.subscribe()
+    /// The same, and what is being done from now on. That is lossy: a slow listener misses some.
+    /// Both end when the session leaves memory, which brings back whoever follows it anew.
+    ///
+    /// # Errors
+    /// The session cannot be opened.
+    pub async fn follow(
+        &self,
+        after: u64,
+    ) -> Result<(Events, broadcast::Receiver<Progress>), Error> {
+        // A handle may be of a session that left memory since: what is told now is told elsewhere.
+        let entry = supervisor::activate(&self.supervisor, self.id).await?;
+        let journal = self.env.journal.clone();
+        let events = Events::new(journal, self.id, after, entry.durable);
+        Ok((events, entry.progress.subscribe()))
     }
 
     async fn request(&self, input: Input) -> Result<(), Error> {
-        let permit = self.entry.permits.try_acquire();
+        let permit = self.permits.try_acquire();
         let _permit = permit.map_err(|_| Error::Busy(self.id))?;
         self.ask(|reply| Msg::Request {
             input: input.clone(),
@@ -259,7 +266,7 @@ impl Handle {
     /// Asks the session. One that left memory, or died over the question, is brought back and
     /// asked again: every request may be made twice.
     async fn ask<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
-        let mut slot = self.entry.slot.clone();
+        let mut slot = self.slot.clone();
         for _ in 0..ASKED_AT_MOST {
             let (reply, answer) = oneshot::channel();
             if slot.send(make(reply)).await.is_ok()

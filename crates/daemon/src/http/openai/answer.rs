@@ -54,10 +54,10 @@ impl Used {
 /// Asks, and gives the answer as it comes, in the shape that is made for its turn.
 pub(super) async fn stream<S: Shape + 'static>(
     shared: Arc<Shared>,
-    asked: Asked,
+    mut asked: Asked,
     shape: impl FnOnce(TurnId) -> S,
 ) -> Result<Response, Refused> {
-    let (stream, turn) = follow(&shared, &asked).await?;
+    let (stream, turn) = follow(&shared, &mut asked).await?;
     let mut shape = shape(turn);
     let answer = Answer {
         ready: shape.begun().into(),
@@ -145,7 +145,7 @@ impl<S: Shape> Answer<S> {
     async fn end(&mut self) {
         self.ended = true;
         let told = turns::read(&self.shared, &self.asked.session, self.turn).await;
-        self.asked.leave(&self.shared).await;
+        self.asked.leave().await;
         match told.map_err(Refused::from).and_then(answered) {
             Ok((turn, text)) => {
                 let rest = match text.strip_prefix(self.sent.as_str()) {

@@ -97,6 +97,7 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
     Ok(Conversation {
         model: request.model.clone(),
         messages,
+        stream: request.stream,
         field: "input",
         session: request
             .metadata

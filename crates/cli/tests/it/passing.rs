@@ -1,0 +1,175 @@
+//! Clients that go, and those that stay: a session for one request goes with its client, and who
+//! follows a session hears it also after it left memory.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script};
+
+use crate::http::Daemon;
+use crate::interrupted::Scene;
+use crate::support::{PATIENCE, Place, heard, is_alive, send_signal, tell};
+
+const CHAT: &str = "/openai/v1/chat/completions";
+
+/// Waits for what nobody tells of.
+#[track_caller]
+fn comes_true(what: &str, is_true: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_true() {
+        assert!(begun.elapsed() < PATIENCE, "{what}: it did not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn sessions(daemon: &Daemon) -> Vec<Value> {
+    let listed = daemon.get("/v1/sessions").expect(200).json();
+    listed["items"].as_array().unwrap().clone()
+}
+
+fn ask(model: &str, stream: bool) -> Value {
+    let messages = json!([{"role": "user", "content": "Which word?"}]);
+    json!({"model": model, "messages": messages, "stream": stream})
+}
+
+/// Sends a request and reads nothing.
+fn sent(daemon: &Daemon, body: &Value) -> std::net::TcpStream {
+    use std::io::Write;
+    let (token, body) = (format!("Bearer {}", daemon.token), body.to_string());
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &token),
+        ("Content-Type", "application/json"),
+    ];
+    let head = crate::http::head("POST", CHAT, &headers, body.len());
+    let mut stream = std::net::TcpStream::connect(&daemon.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body.as_bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn a_client_that_goes_takes_its_session_and_its_turn_with_it() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let waiting = sent(&daemon, &ask("waits", false));
+    let agent = heard(&scene.started);
+    assert_eq!(sessions(&daemon).len(), 1);
+    drop(waiting);
+    comes_true("its agent is stopped", || !is_alive(&agent));
+    comes_true("its session is removed", || sessions(&daemon).is_empty());
+
+    let mut streamed = daemon.post(CHAT, &ask("waits", true)).expect(200).events();
+    assert!(streamed.next().is_some());
+    let agent = heard(&scene.started);
+    drop(streamed);
+    comes_true("its agent is stopped", || !is_alive(&agent));
+    comes_true("its session is removed", || sessions(&daemon).is_empty());
+    daemon.stop();
+}
+
+#[test]
+fn a_session_that_is_named_stays_when_its_client_goes() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    let mut asked = ask("waits", false);
+    asked["metadata"] = json!({"session": made["session"]});
+    let waiting = sent(&daemon, &asked);
+    heard(&scene.started);
+    drop(waiting);
+    tell(&scene.word, "unison");
+    let path = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
+    comes_true("its turn ends", || {
+        let whole = daemon.get(&path).expect(200).json();
+        whole["ended_turns"].as_array().unwrap().len() == 1
+    });
+    daemon.stop();
+}
+
+#[test]
+fn a_stream_that_has_no_place_leaves_no_session() {
+    let place = Place::with_config("[server]\nstreams = 1\n");
+    let daemon = Daemon::start(&place);
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    let events = format!("/v1/sessions/{id}/events?after=0");
+    let mut open = daemon.get(&events).expect(200).events();
+    assert!(open.next().is_some());
+    for _ in 0..3 {
+        let refused = daemon.post(CHAT, &ask("facts", true)).expect(429).json();
+        assert_eq!(refused["error"]["type"], "rate_limit_error", "{refused}");
+    }
+    assert_eq!(sessions(&daemon).len(), 1, "the one that is followed");
+    drop(open);
+    daemon.stop();
+}
+
+#[test]
+fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    // One that a client made: it stays, whatever its labels say.
+    let like = json!({"via": "openai", "passing": "by"});
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}], "labels": like});
+    let kept = daemon.post("/v1/sessions", &new).expect(201).json();
+    let waiting = sent(&daemon, &ask("waits", false));
+    let agent = heard(&scene.started);
+    send_signal("KILL", &daemon.going.id().to_string());
+    drop((daemon, waiting));
+    send_signal("KILL", &agent);
+
+    let daemon = Daemon::start(&scene.place);
+    comes_true("what was left is removed", || sessions(&daemon).len() == 1);
+    assert_eq!(sessions(&daemon)[0]["session"], kept["session"]);
+    let runs = daemon.get("/v1/runs").expect(200).json();
+    assert_eq!(runs["items"], json!([]), "nothing works on it");
+    daemon.stop();
+}
+
+#[test]
+fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::by(move |_| {
+        let words = ["Six ", "of ", "March."];
+        Act::answer(Answer::pieces(words)).hold(&held)
+    });
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::new();
+    place.write("key", "sk-test-heard");
+    place.write(
+        "config/unisono.toml",
+        format!(
+            "[models]\ndefault = \"openai/gpt-4o\"\n\
+             [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {:?}\n\
+             [run]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
+             [runtime]\npassivate_after_seconds = 1\n[log]\nlevel = \"unisono_runtime=debug\"\n\
+             [agents.clerk]\ndescription = \"keeps the books\"\n",
+            provider.url(),
+            place.path("key"),
+        ),
+    );
+    let mut daemon = Daemon::start(&place);
+    let new = json!({"messages": [{"role": "user", "content": "We ship on 6 March."}]});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    let at = |rest: &str| format!("/v1/sessions/{}{rest}", made["session"].as_str().unwrap());
+    let mut events = daemon.get(&at("/events?after=0")).expect(200).events();
+    assert!(events.next().is_some());
+    daemon.going.wait_for(&["a session leaves memory"]);
+
+    let task = json!({"task": "When do we ship?", "wait": false});
+    daemon.post(&at("/turns"), &task).expect(202);
+    assert!(events.any(|event| event.name == "run_opened"));
+    gate.open();
+    let said: Vec<_> = events.take_while(|event| event.name != "turn_ended").collect();
+    let pieces = said.iter().filter(|event| event.name == "piece");
+    let pieces = pieces.map(|event| {
+        let piece: Value = serde_json::from_str(&event.data).unwrap();
+        piece["text"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(pieces.collect::<String>(), "Six of March.", "{said:?}");
+    daemon.stop();
+}
