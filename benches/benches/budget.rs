@@ -36,6 +36,7 @@ fn tree() -> Tree {
             turn: caps,
             run: caps,
             agents: Vec::new(),
+            limit_ms: None,
         },
     );
     for run in 0..RUNS {

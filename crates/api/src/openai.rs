@@ -1,7 +1,7 @@
 //! OpenAI's chat completions and responses, as far as agents can be asked with them.
 //!
-//! Names and shapes are those of the public API reference. What a request
-//! holds besides is ignored.
+//! Names and shapes are those of the public API reference. What a request holds besides is ignored:
+//! `temperature`, `top_p` and the like are the agent's own.
 
 use std::collections::BTreeMap;
 
@@ -38,6 +38,19 @@ pub struct ChatRequest {
     /// `session`: the session that is continued, whose own conversation counts.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// How many answers: 1 is the most.
+    #[serde(default)]
+    pub n: Option<u64>,
+    /// The answer's format. It has to be the agent's own (`output_schema`); another is refused.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub response_format: Option<Value>,
+    /// Tokens of a reply at most. Fewer than the agent's model may give are refused.
+    #[serde(default)]
+    pub max_completion_tokens: Option<u64>,
+    /// The same, as it was called before.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
 }
 
 /// What a stream tells besides the answer.
@@ -251,6 +264,13 @@ pub struct ResponseRequest {
     /// Not kept here: a conversation goes on in a session.
     #[serde(default)]
     pub previous_response_id: Option<String>,
+    /// `format`: the answer's. It has to be the agent's own (`output_schema`); another is refused.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub text: Option<Value>,
+    /// Tokens of a reply at most. Fewer than the agent's model may give are refused.
+    #[serde(default)]
+    pub max_output_tokens: Option<u64>,
 }
 
 /// An answer of the Responses API.

@@ -313,11 +313,13 @@ pub fn caps(setup: &Setup, team: &Team) -> TurnCaps {
     let mut agents: Vec<_> = own.collect();
     agents.sort_by_key(|(agent, _)| *agent);
     agents.dedup();
+    let limit = setup.loaded.config.run.timeout().as_millis();
     TurnCaps {
         session: budget.session.caps(),
         turn: budget.turn.caps(),
         run: budget.run.caps(),
         agents,
+        limit_ms: Some(u64::try_from(limit).unwrap_or(u64::MAX)),
     }
 }
 

@@ -22,8 +22,7 @@ use unisono_model::calibration::Calibrations;
 use unisono_runtime::mcp::{Fault, Offer};
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
 use unisono_search::Search;
-use unisono_session::Refusal;
-use unisono_session::event::{RequestKey, Work};
+use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_store::{Disk, Journal, Memory, Salvage};
 use uuid::Uuid;
@@ -364,7 +363,9 @@ impl Daemon {
     /// # Errors
     /// An agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
-        if let Some(known) = known(session, ask.key()).await? {
+        if let Some(key) = ask.key()
+            && let Some(known) = session.keyed(key).await?
+        {
             return Ok(known);
         }
         let setup = self.setup_for(ask).await?;
@@ -459,20 +460,6 @@ impl Daemon {
         if let Err(error) = journal.close().await {
             tracing::warn!(%error, "the store did not close cleanly");
         }
-    }
-}
-
-/// The turn that was handed in under a key before.
-async fn known(session: &Handle, key: Option<&RequestKey>) -> Result<Option<TurnId>, Error> {
-    let Some(key) = key.cloned() else {
-        return Ok(None);
-    };
-    let name = key.name.clone();
-    let look = move |state: &unisono_session::State| state.keyed(&name);
-    match session.inspect(look).await? {
-        None => Ok(None),
-        Some((request, turn)) if request == key.request => Ok(Some(turn)),
-        Some(_) => Err(unisono_runtime::Error::from(Refusal::KeyReused(key.name)).into()),
     }
 }
 

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{broadcast, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_model::prompt::Prefix;
@@ -150,6 +151,8 @@ pub(crate) struct Live {
     calls: HashMap<CallPlace, DropGuard>,
     /// Cancels the compaction step of a turn in the same way.
     compactions: HashMap<TurnId, DropGuard>,
+    /// Times at which it is to look again. There are none once no turn is open.
+    wakes: JoinSet<()>,
     active_at: Timestamp,
     /// What the search index is told of.
     told: told::Told,

@@ -159,6 +159,9 @@ pub struct TurnCaps {
     pub run: Caps,
     /// Of the runs of single agents besides, by the digests of their definitions.
     pub agents: Vec<(Digest, Caps)>,
+    /// Milliseconds that the turn may take, the time of people and of restarts apart: then it ends
+    /// without an answer. No budget: nothing is wrapped up.
+    pub limit_ms: Option<u64>,
 }
 
 impl TurnCaps {
@@ -166,7 +169,8 @@ impl TurnCaps {
     pub fn is_none(&self) -> bool {
         let own = [self.session, self.turn, self.run];
         let agents = self.agents.iter().map(|(_, caps)| *caps);
-        own.into_iter().chain(agents).all(|caps| caps == Caps::NONE)
+        let mut levels = own.into_iter().chain(agents);
+        self.limit_ms.is_none() && levels.all(|caps| caps == Caps::NONE)
     }
 
     /// The bounds of a run of that agent.

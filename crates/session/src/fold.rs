@@ -186,7 +186,7 @@ impl State {
             Fact::ToolStarted { call } => self.tool_is(*call, Status::Started),
             Fact::ToolEnded { call, output } => self.tool_is(*call, Status::Ended(output.clone())),
             Fact::ToolInDoubt { call } => self.tool_is(*call, Status::InDoubt),
-            Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision),
+            Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision, at),
             Fact::RunRetried {
                 run,
                 attempt,

@@ -171,6 +171,9 @@ impl Machine {
             state: State::from_events(events)?,
             ..Machine::default()
         };
+        for turn in machine.state.turns.values_mut() {
+            turn.resumed_at.0 = Some(now);
+        }
         let mut broken = Vec::new();
         for turn in machine.state.turns.keys().copied().collect::<Vec<_>>() {
             if let Err(error) = machine.state.rebuild_snapshot(turn) {

@@ -129,6 +129,22 @@ impl State {
         deadlines.min_by_key(|(at, _)| *at)
     }
 
+    /// When a turn has taken longer than its limit, and what that is. None while a person is waited
+    /// for: their time is not the turn's, which has all of its own again once they have decided.
+    pub(crate) fn turn_limit(&self, turn: &Turn) -> Option<(Timestamp, u64)> {
+        let limit = self.budget.turn_caps(turn.accepted.id)?.limit_ms?;
+        let mut calls = self.runs_of(turn).flat_map(|run| run.open_calls());
+        if calls.any(|(_, call)| call.waits_for_person()) {
+            return None;
+        }
+        let from = turn.resumed_at.0.unwrap_or(turn.counts_from);
+        let from = from.max(turn.counts_from);
+        Some((
+            from.plus_ms(i64::try_from(limit).unwrap_or(i64::MAX)),
+            limit,
+        ))
+    }
+
     /// When the time of a run is up, by its own budget.
     pub(crate) fn run_deadline(&self, run: RunId) -> Option<(Timestamp, Shortage)> {
         let run = self.runs.get(&run)?;
@@ -176,7 +192,9 @@ impl State {
         if turn.phase == Phase::Queued {
             return None;
         }
-        let own = self.turn_deadline(turn).map(|(at, _)| at);
+        let budget = self.turn_deadline(turn).map(|(at, _)| at);
+        let limit = self.turn_limit(turn).map(|(at, _)| at);
+        let own = budget.into_iter().chain(limit).min();
         if !self.has_timed_runs(turn) {
             return own;
         }

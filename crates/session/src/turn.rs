@@ -25,6 +25,9 @@ impl<T> PartialEq for Cached<T> {
     }
 }
 
+/// The code of a turn that took longer than its limit.
+pub const TIMED_OUT: &str = "timeout";
+
 /// A turn from its acceptance to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
@@ -36,6 +39,10 @@ pub struct Turn {
     pub preamble: Preamble,
     /// When it started.
     pub started_at: Timestamp,
+    /// Since when its limit counts: it started, or it was decided about one of its calls.
+    pub counts_from: Timestamp,
+    /// When it was taken up again after a restart; its limit counts anew from then on.
+    pub resumed_at: Cached<Timestamp>,
     /// How far it has come.
     pub phase: Phase,
     /// Compaction steps planned so far.

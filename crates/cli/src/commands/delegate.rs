@@ -80,7 +80,7 @@ impl Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
+    let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
     let ask = args.ask()?;
     if !app.has_daemon(&setup) {
         // Nothing is made where it cannot be done. A daemon's agents and models are its own.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ArgGroup;
 use unisono_context::SessionId;
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::AUTO;
+use unisono_daemon::config::{AUTO, Override};
 use unisono_daemon::models;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::transcript::Format;
@@ -90,7 +90,9 @@ pub(super) enum From<'f> {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(args.workers.overrides())?;
+    let mut flags = args.workers.overrides();
+    flags.extend(args.timeout.map(limit));
+    let setup = app.setup(flags)?;
     let ask = args.ask();
     let task = args.task.as_ref();
     if task.is_some_and(|task| task.trim().is_empty()) {
@@ -139,6 +141,13 @@ pub(super) async fn followed(
     drop(screen);
     host.stop(end).await;
     Ok((id, watch, end))
+}
+
+/// The limit of a turn that is to take no longer, wherever it is worked on: in whole seconds, which
+/// are rounded up.
+pub(super) fn limit(timeout: Duration) -> Override {
+    let seconds = timeout.as_millis().div_ceil(1_000);
+    Override::new("--timeout", "run.timeout_seconds", seconds.to_string())
 }
 
 /// Who works, all of whom can be asked from here.

@@ -8,7 +8,9 @@ use tokio::time::{Instant, sleep_until};
 use unisono_context::SessionId;
 use unisono_runtime::Progress;
 use unisono_session::Event;
+use unisono_session::event::Outcome;
 use unisono_session::run::calls::Waiting;
+use unisono_session::turn::TIMED_OUT;
 
 use super::asking::{Answers, Reply};
 use super::feed::Next;
@@ -127,7 +129,7 @@ impl<'i> Limits<'i> {
 pub(crate) enum End {
     /// The turn ended.
     Ended,
-    /// It was cancelled because its time was over.
+    /// It was stopped because its time was over.
     TimedOut,
     /// A person does not want to wait; the turn is open.
     Interrupted,
@@ -196,7 +198,11 @@ pub(crate) async fn follow(
         late = Some(Instant::now() + CANCELLED_WITHIN);
         host.cancel(session, watch.turn).await;
     }
-    Ok(end)
+    // Whoever works on it looks at the clock as well.
+    match &watch.outcome {
+        Some(Outcome::Failed { code, .. }) if **code == *TIMED_OUT => Ok(End::TimedOut),
+        _ => Ok(end),
+    }
 }
 
 async fn at(instant: Option<Instant>) {

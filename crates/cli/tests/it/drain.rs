@@ -69,3 +69,12 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     assert!(told().contains("STOPPING=1"));
     daemon.finish().expect(0);
 }
+
+#[test]
+fn the_daemon_is_started_by_its_other_name() {
+    let place = Place::new();
+    let mut daemon = Going::start(place.command(&["up", "--bind", "127.0.0.1:0"]));
+    daemon.wait_for(&["listening"]);
+    daemon.signal("TERM");
+    daemon.finish().expect(0).says(&["stopped"]);
+}

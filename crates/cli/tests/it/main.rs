@@ -25,6 +25,7 @@ mod http_agents;
 mod import_agents;
 mod interrupted;
 mod lending;
+mod limits;
 mod mcp;
 mod metrics;
 mod moving;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Daemon, Reply};
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, heard, tell};
+use crate::support::{PATIENCE, Place, example, heard, tell};
 
 const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: the risk is the database."}]"#;
 
@@ -325,6 +325,57 @@ fn the_revision_before_is_served_over_http_without_a_session() {
         assert!(text.contains(heading), "{text}");
     }
     daemon.stop();
+}
+
+/// What a tool came back with.
+#[track_caller]
+fn called(server: &mut Spoken, id: u32, name: &str, arguments: Value) -> Value {
+    let params = json!({"name": name, "arguments": arguments});
+    let (answer, _) = server.ask(id, "tools/call", params);
+    let result = answer["result"].clone();
+    assert_ne!(result["isError"], true, "{answer}");
+    result
+}
+
+#[test]
+fn all_that_are_named_work_though_their_lead_could_choose() {
+    let place = Place::with_config("[run]\nlead = \"coordinator\"\n");
+    let session = imported(&place);
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    let arguments = json!({"session": session, "task": "What is the risk?",
+        "tasks": [{"agent": "risks"}, {"agent": "facts", "task": "Which day?"}]});
+    let delegated = called(&mut server, 2, "delegate", arguments);
+    let runs = delegated["structuredContent"]["turn"]["runs"]
+        .as_array()
+        .unwrap();
+    let of =
+        |key: &str| -> Vec<&str> { runs.iter().map(|run| run[key].as_str().unwrap()).collect() };
+    assert_eq!(of("agent"), ["risks", "facts", "coordinator"]);
+    assert_eq!(of("role"), ["delegate", "delegate", "lead"]);
+    server.end();
+}
+
+#[test]
+fn a_session_is_compacted_on_request() {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    let imported = place.json(&["import", &example()]);
+    let session = imported["session"].as_str().unwrap().to_owned();
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    let compacted = called(&mut server, 2, "compact", json!({"session": session}));
+    let text = compacted["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("compacted: checkpoint "), "{text}");
+    let turn = &compacted["structuredContent"]["turn"];
+    assert_eq!(turn["state"], "compacted", "{turn}");
+    assert_eq!(turn["checkpoints"].as_array().unwrap().len(), 1, "{turn}");
+    // Nothing is left that could be summarised.
+    let again = called(&mut server, 3, "compact", json!({"session": session}));
+    let text = again["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("nothing to summarise"), "{text}");
+    server.end();
+    let shown = place.json(&["checkpoints", "list"]);
+    assert_eq!(shown.as_array().unwrap().len(), 1, "{shown}");
 }
 
 #[test]

@@ -164,12 +164,44 @@ fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
     daemon.post(&at("/turns"), &task).expect(202);
     assert!(events.any(|event| event.name == "run_opened"));
     gate.open();
-    let said: Vec<_> = events.take_while(|event| event.name != "turn_ended").collect();
+    let said: Vec<_> = events
+        .take_while(|event| event.name != "turn_ended")
+        .collect();
     let pieces = said.iter().filter(|event| event.name == "piece");
     let pieces = pieces.map(|event| {
         let piece: Value = serde_json::from_str(&event.data).unwrap();
         piece["text"].as_str().unwrap().to_owned()
     });
     assert_eq!(pieces.collect::<String>(), "Six of March.", "{said:?}");
+    daemon.stop();
+}
+
+#[test]
+fn a_form_that_is_not_the_agents_is_refused_and_leaves_no_session() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let format = json!({"type": "json_object"});
+    for (path, field, value) in [
+        (CHAT, "n", json!(2)),
+        (CHAT, "response_format", format.clone()),
+        (CHAT, "max_tokens", json!(1)),
+        (CHAT, "max_completion_tokens", json!(1)),
+        ("/openai/v1/responses", "text", json!({"format": format})),
+        ("/openai/v1/responses", "max_output_tokens", json!(1)),
+    ] {
+        let mut asked = ask("facts", false);
+        asked["input"] = json!("Which word?");
+        asked[field] = value;
+        let refused = daemon.post(path, &asked).expect(400).json();
+        assert_eq!(refused["error"]["param"], field, "{refused}");
+        assert_eq!(refused["error"]["type"], "invalid_request_error");
+    }
+    let mut usual = ask("facts", false);
+    usual["n"] = json!(1);
+    usual["temperature"] = json!(0.2);
+    usual["max_tokens"] = json!(1_000_000);
+    usual["response_format"] = json!({"type": "text"});
+    daemon.post(CHAT, &usual).expect(200);
+    assert_eq!(sessions(&daemon), Vec::<Value>::new());
     daemon.stop();
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod chat;
+mod form;
 pub(super) mod passing;
 mod responses;
 mod tools;
@@ -32,6 +33,7 @@ use utoipa_axum::routes;
 use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use crate::ask::Ask;
+use form::Form;
 use passing::Passing;
 use tools::Wanted;
 
@@ -148,6 +150,17 @@ async fn complete(
         field: "messages",
         session: request.metadata.and_then(|mut data| data.remove("session")),
         stream: request.stream,
+        form: Form {
+            answers: request.n,
+            format: request
+                .response_format
+                .map(|format| ("response_format", format)),
+            most: match (request.max_completion_tokens, request.max_tokens) {
+                (Some(most), _) => Some(("max_completion_tokens", most)),
+                (None, Some(most)) => Some(("max_tokens", most)),
+                (None, None) => None,
+            },
+        },
         tools: Wanted {
             tools: request.tools,
             choice: request.tool_choice,
@@ -181,6 +194,8 @@ struct Conversation {
     session: Option<String>,
     /// Whether the answer is wanted piece by piece.
     stream: bool,
+    /// In which form.
+    form: Form,
     /// The tools that the client lends.
     tools: Wanted,
 }
@@ -247,8 +262,10 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
         ask.lending(specs, lent)
     };
-    ask.team(&shared.daemon.setup())
+    let team = ask
+        .team(&shared.daemon.setup())
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
+    said.form.fits(&team.lead)?;
     // Before there is a session that would have to be removed again.
     let place = said.stream.then(|| events::place(shared)).transpose()?;
     let session = match named {
@@ -308,11 +325,11 @@ fn last(import: &mut Import) -> Option<Ask> {
 }
 
 async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {
-    match turns::begin(shared, &asked.session, &asked.ask).await {
+    match shared.daemon.begin(&asked.session, &asked.ask).await {
         Ok(turn) => Ok(turn),
-        Err(fault) => {
+        Err(error) => {
             asked.leave().await;
-            Err(Refused(fault, None))
+            Err(error.into())
         }
     }
 }

@@ -1,7 +1,6 @@
 //! `/v1/sessions/{session}/turns`: what is asked, and what came of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -153,7 +152,7 @@ pub(super) async fn answer<T: Serialize>(
     };
     let (now, known) = session.inspect(look).await?;
     let place = how.events.then(|| events::place(shared)).transpose()?;
-    let turn = begin(shared, session, ask).await?;
+    let turn = shared.daemon.begin(session, ask).await?;
     if let Some(place) = place {
         let after = match known {
             Some(turn) => accepted(shared, session, turn).await?,
@@ -192,34 +191,6 @@ async fn accepted(shared: &Shared, session: &Handle, turn: TurnId) -> Result<u64
     let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
     Ok(found.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
-}
-
-/// Hands a turn in; it is cancelled when it takes longer than `run.timeout_seconds`.
-pub(super) async fn begin(shared: &Shared, session: &Handle, ask: &Ask) -> Result<TurnId, Fault> {
-    let turn = shared.daemon.begin(session, ask).await?;
-    let allowed = shared.daemon.setup().loaded.config.run.timeout();
-    tokio::spawn(bound(session.clone(), turn, allowed));
-    Ok(turn)
-}
-
-/// Cancels a turn that takes too long. A person's time is not the turn's.
-async fn bound(session: Handle, turn: TurnId, allowed: Duration) {
-    let waits = move |state: &unisono_session::State| {
-        let mut waiting = state.waiting_calls();
-        waiting.any(|waiting| waiting.turn == turn)
-    };
-    while tokio::time::timeout(allowed, session.wait(turn))
-        .await
-        .is_err()
-    {
-        if session.inspect(waits).await.unwrap_or(false) {
-            continue;
-        }
-        if let Err(error) = session.cancel(turn).await {
-            tracing::debug!(%error, "a turn that took too long is not cancelled");
-        }
-        return;
-    }
 }
 
 /// A turn as it is now.

@@ -1,12 +1,9 @@
 //! Tools that give a session something to do, and tell how it goes on.
 
-use std::time::Duration;
-
 use rmcp::RoleServer;
 use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until};
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_runtime::{Handle, Progress};
@@ -175,7 +172,7 @@ pub(super) async fn opened(daemon: &Daemon, id: &str) -> Result<Handle, String> 
 }
 
 /// Gives the session a turn and waits for its end, telling the client how it goes on. A client
-/// that takes its request back cancels the turn; so does the time that a turn may take.
+/// that takes its request back cancels the turn.
 async fn follow(
     server: &Server,
     daemon: &Daemon,
@@ -192,9 +189,6 @@ async fn follow(
     let (mut events, mut progress) = followed.map_err(|e| text(&e))?;
     let turn = daemon.begin(session, ask).await.map_err(|e| text(&e))?;
     let mut stopping = server.stopping.clone();
-    let limit: Duration = daemon.setup().loaded.config.run.timeout();
-    let late = sleep_until(Instant::now() + limit);
-    tokio::pin!(late);
     let mut teller = Teller::new(context);
     let mut cancelled = false;
     loop {
@@ -215,10 +209,6 @@ async fn follow(
                 teller.tell(&text).await;
             },
             () = context.ct.cancelled(), if !cancelled => {
-                cancelled = true;
-                cancel(session, turn).await;
-            }
-            () = &mut late, if !cancelled => {
                 cancelled = true;
                 cancel(session, turn).await;
             }

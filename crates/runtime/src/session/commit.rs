@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ractor::{ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use unisono_context::{SessionId, TurnId};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Event, Fact, Machine, Outbox, Reaction};
@@ -59,6 +60,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         runs: HashMap::new(),
         calls: HashMap::new(),
         compactions: HashMap::new(),
+        wakes: JoinSet::new(),
         active_at: now,
         told: super::told::Told::default(),
     };
@@ -173,6 +175,9 @@ impl Live {
             for reply in self.waits.remove(turn).unwrap_or_default() {
                 let _ = reply.send(Ok(ended.clone()));
             }
+        }
+        if self.machine.state().open_turns().next().is_none() {
+            self.wakes.abort_all();
         }
     }
 

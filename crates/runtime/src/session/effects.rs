@@ -53,7 +53,7 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
         // Dropping the guard cancels the attempt.
         Effect::CancelRun(run) => drop(live.runs.remove(&run)),
         Effect::CancelCompaction(turn) => drop(live.compactions.remove(&turn)),
-        Effect::Wake(at) => wake(myself, at),
+        Effect::Wake(at) => wake(live, myself, at),
     }
 }
 
@@ -222,10 +222,12 @@ fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
     });
 }
 
-fn wake(myself: &ActorRef<Msg>, at: Timestamp) {
+fn wake(live: &mut Live, myself: &ActorRef<Msg>, at: Timestamp) {
+    // Those that have rung are done with.
+    while live.wakes.try_join_next().is_some() {}
     let myself = myself.clone();
     let pause = u64::try_from(at.ms_since(clock::now())).unwrap_or(0);
-    tokio::spawn(async move {
+    live.wakes.spawn(async move {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         feed(&myself, Input::Tick);
     });

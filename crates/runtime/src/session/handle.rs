@@ -9,7 +9,7 @@ use unisono_session::event::{RequestKey, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;
-use unisono_session::{Input, State};
+use unisono_session::{Input, Refusal, State};
 
 use crate::runtime::{Env, Error};
 use crate::slot::Slot;
@@ -123,6 +123,21 @@ impl Handle {
         self.request(Input::AcceptKeyed { key, turn }).await?;
         let look = move |state: &State| state.keyed(&name).map(|(_, turn)| turn);
         Ok(self.inspect(look).await?.unwrap_or(id))
+    }
+
+    /// The turn that was handed in under a key before, if one was.
+    ///
+    /// # Errors
+    /// Something else was asked for under the key, or the session cannot be opened.
+    pub async fn keyed(&self, key: &RequestKey) -> Result<Option<TurnId>, Error> {
+        let name = key.name.clone();
+        let look = move |state: &State| state.keyed(&name);
+        match self.inspect(look).await? {
+            Some((request, _)) if request != key.request => {
+                Err(Refusal::KeyReused(key.name.clone()).into())
+            }
+            known => Ok(known.map(|(_, turn)| turn)),
+        }
     }
 
     /// Whether the agents that surely work in a turn take more runs.

@@ -143,6 +143,7 @@ fn every_level_counts_and_the_tightest_is_named() {
         turn: tokens(500),
         run: tokens(300),
         agents: vec![(agent(), tokens(100))],
+        limit_ms: None,
     };
     let mut tree = tree(caps, 2);
     let told = reserve(&mut tree, 1, &ask(1, 101, None));

@@ -314,9 +314,11 @@ fn capped(id: TurnId, caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {
         }
     }
     match caps.agents.len() {
-        0 => Ok(()),
-        agents => write!(f, " and of {agents} agents"),
+        0 => {}
+        agents => write!(f, " and of {agents} agents")?,
     }
+    caps.limit_ms
+        .map_or(Ok(()), |ms| write!(f, " within {ms} ms"))
 }
 
 fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {

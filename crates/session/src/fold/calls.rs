@@ -30,8 +30,13 @@ impl State {
         &mut self,
         place: CallPlace,
         decision: &Decision,
+        at: Timestamp,
     ) -> Result<(), Error> {
         self.tool_is(place, decision.status())?;
+        let turn = self.run_mut(place.run)?.turn;
+        if let Some(turn) = self.turns.get_mut(&turn) {
+            turn.counts_from = at;
+        }
         let id = self.id_of_call(place);
         self.decided_calls.extend(id);
         Ok(())

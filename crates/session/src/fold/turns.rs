@@ -27,6 +27,8 @@ impl State {
             team,
             preamble: Preamble::new("", Vec::new()),
             started_at: at,
+            counts_from: at,
+            resumed_at: Cached(None),
             phase: Phase::Queued,
             steps_planned: 0,
             measured: Vec::new(),
@@ -78,6 +80,7 @@ impl State {
         let turn = self.turn_in(id, "start", |phase| *phase == Phase::Queued)?;
         turn.phase = Phase::Preparing;
         turn.started_at = at;
+        turn.counts_from = at;
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
         let branch = turn.accepted.branch.clone();
         if let Work::Answer { input, .. } = &turn.accepted.work {

@@ -1,4 +1,4 @@
-//! What has no time left by its budget ends.
+//! What has no time left, by its budget or its turn's limit, ends.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use crate::budget::{EXCEEDED, Shortage, told};
 use crate::event::Fact;
 use crate::fold;
 use crate::run::{Cause, Ending, said, used};
+use crate::turn::TIMED_OUT;
 
 use super::{Tx, children, reserve};
 
@@ -20,6 +21,14 @@ pub(super) fn end(tx: &mut Tx<'_>, id: TurnId) -> Result<bool, fold::Error> {
         && at <= tx.now
     {
         tx.fail_turn(id, EXCEEDED, short.to_string())?;
+        return Ok(true);
+    }
+    if let Some((at, limit)) = tx.state.turn_limit(turn)
+        && at <= tx.now
+    {
+        let seconds = limit.div_ceil(1_000);
+        let reason = format!("it took longer than {seconds} s; `run.timeout_seconds` is its limit");
+        tx.fail_turn(id, TIMED_OUT, reason)?;
         return Ok(true);
     }
     if !tx.state.has_timed_runs(turn) {

@@ -242,6 +242,7 @@ fn caps(rng: &mut Rng) -> TurnCaps {
             ..Caps::NONE
         },
         agents: Vec::new(),
+        limit_ms: rng.percent(10).then(|| 100 + rng.below(2_000) as u64),
     }
 }
 

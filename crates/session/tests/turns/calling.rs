@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use unisono_context::{CallId, Timestamp, TurnId};
 use unisono_session::brief::{Brief, ToolJob};
+use unisono_session::event::Outcome;
 use unisono_session::machine::NewCall;
 use unisono_session::run::calls::{Calling, Decision, Output};
 use unisono_session::run::{Reply, Step, ToolCall};
 use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::turn::TIMED_OUT;
 use unisono_session::{Effect, Fact, Input, Refusal};
 
 use crate::shell::{Shell, agent, team, turn, turn_id};
@@ -34,9 +36,15 @@ fn rules(approvals: &[&str]) -> Arc<Rules> {
 
 /// A lead whose model has called those tools, and its brief.
 fn calling(rules: Arc<Rules>, tools: &[&str]) -> (Shell, Brief) {
+    calling_within(None, rules, tools)
+}
+
+/// The same in a turn with a limit.
+fn calling_within(limit_ms: Option<u64>, rules: Arc<Rules>, tools: &[&str]) -> (Shell, Brief) {
     let mut shell = Shell::with(2);
     let mut accepted = turn(1, team(agent("lead"), []));
     accepted.rules = rules;
+    accepted.caps.limit_ms = limit_ms;
     shell.accept(accepted);
     let brief = shell.dispatched().remove(0);
     let calls = tools.iter().enumerate().map(|(n, tool)| ToolCall {
@@ -409,4 +417,51 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
     third.rules = rules(&["*"]);
     shell.accept(third);
     assert_eq!(shell.facts("tool_rules_set").len(), 2);
+}
+
+/// Lets that much time pass.
+fn pass(shell: &mut Shell, ms: i64) {
+    shell.now = shell.now.plus_ms(ms);
+    shell.feed(Input::Tick).unwrap();
+}
+
+fn wakes(shell: &Shell) -> Vec<i64> {
+    let wakes = shell.waiting.iter().filter_map(|effect| match effect {
+        Effect::Wake(at) => Some(at.ms_since(shell.now)),
+        _ => None,
+    });
+    wakes.collect()
+}
+
+fn timed_out(shell: &Shell) -> bool {
+    matches!(shell.outcome(1), Outcome::Failed { code, .. } if &**code == TIMED_OUT)
+}
+
+#[test]
+fn a_turn_ends_at_its_limit_which_counts_anew_after_a_restart() {
+    let (mut shell, _) = calling_within(Some(5_000), rules(&[]), &["files__read"]);
+    assert_eq!(wakes(&shell), [5_000]);
+    pass(&mut shell, 4_999);
+    assert!(shell.state().turn(turn_id(1)).is_some());
+    // Nobody worked on it meanwhile.
+    shell.now = shell.now.plus_ms(HOUR as i64);
+    let mut shell = shell.recovered();
+    assert_eq!(wakes(&shell), [5_000]);
+    pass(&mut shell, 4_999);
+    assert!(shell.state().turn(turn_id(1)).is_some());
+    pass(&mut shell, 1);
+    assert!(timed_out(&shell));
+}
+
+#[test]
+fn the_time_of_a_person_is_not_the_turns() {
+    let rules = rules(&["files__send"]);
+    let (mut shell, _) = calling_within(Some(5_000), rules, &["files__send"]);
+    pass(&mut shell, HOUR as i64 / 2);
+    let call = waiting(&shell)[0];
+    decide(&mut shell, call, Decision::Approved).unwrap();
+    pass(&mut shell, 4_999);
+    assert!(shell.state().turn(turn_id(1)).is_some());
+    pass(&mut shell, 1);
+    assert!(timed_out(&shell));
 }

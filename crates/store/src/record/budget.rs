@@ -112,6 +112,8 @@ impl From<TurnCaps> for budget::TurnCaps {
             agents: agents
                 .map(|(agent, caps)| (Digest(agent), caps.into()))
                 .collect(),
+            // Told beside them.
+            limit_ms: None,
         }
     }
 }

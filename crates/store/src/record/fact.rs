@@ -200,6 +200,12 @@ pub(super) enum Fact {
         used: Amount,
         told: bool,
     },
+    // With a limit of the turn's time.
+    CappedWithin {
+        turn: u128,
+        caps: Box<TurnCaps>,
+        limit_ms: u64,
+    },
 }
 
 impl Fact {
@@ -215,6 +221,7 @@ impl Fact {
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),
             Self::Capped { .. } | Self::Reserved { .. } | Self::CallSettled { .. } => 3,
+            Self::CappedWithin { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,

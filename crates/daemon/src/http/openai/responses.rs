@@ -21,6 +21,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{self, Used};
+use super::form::Form;
 use super::tools::Wanted;
 use steps::Steps;
 
@@ -98,6 +99,17 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
         model: request.model.clone(),
         messages,
         stream: request.stream,
+        form: Form {
+            answers: None,
+            format: request
+                .text
+                .as_ref()
+                .and_then(|text| text.get("format"))
+                .map(|format| ("text", format.clone())),
+            most: request
+                .max_output_tokens
+                .map(|most| ("max_output_tokens", most)),
+        },
         field: "input",
         session: request
             .metadata

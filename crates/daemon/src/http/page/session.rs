@@ -23,7 +23,7 @@ use crate::http::approvals::waiting;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
 use crate::http::problem::Fault;
-use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics, turns};
+use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics};
 
 /// Messages that are shown: the newest.
 const MESSAGES: u32 = 20;
@@ -294,7 +294,7 @@ pub(super) async fn ask(
     let ask = Ask::new(form.task)
         .branch(form.branch.as_str())
         .agents(agents);
-    turns::begin(&shared, &session, &ask).await?;
+    shared.daemon.begin(&session, &ask).await?;
     Ok(back(&id, &form.branch))
 }
 

@@ -19,7 +19,7 @@ use super::{Trouble, layout};
 use crate::ask::Ask;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::problem::Fault;
-use crate::http::{Shared, checkpoints, compactions, sessions, turns};
+use crate::http::{Shared, checkpoints, compactions, sessions};
 use crate::past::{self, Sought};
 
 /// The cards of all summaries, the newest first.
@@ -274,7 +274,7 @@ fn said(text: String) -> Option<String> {
 
 /// Begins a turn and goes to where it is looked at.
 async fn begun(shared: &Shared, session: &Handle, ask: &Ask) -> Result<Redirect, Trouble> {
-    let turn = turns::begin(shared, session, ask).await?;
+    let turn = shared.daemon.begin(session, ask).await?;
     let id = session.id();
     Ok(Redirect::to(&format!("/sessions/{id}/turns/{turn}")))
 }

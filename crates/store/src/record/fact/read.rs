@@ -6,6 +6,7 @@ use unisono_context::{
     CheckpointId, Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
     alteration,
 };
+use unisono_session::budget;
 use unisono_session::event::{self, RequestKey};
 
 use super::Fact;
@@ -179,6 +180,17 @@ impl TryFrom<Fact> for event::Fact {
             Fact::Capped { turn, caps } => Self::Capped {
                 turn: TurnId::from_u128(turn),
                 caps: Box::new((*caps).into()),
+            },
+            Fact::CappedWithin {
+                turn,
+                caps,
+                limit_ms,
+            } => Self::Capped {
+                turn: TurnId::from_u128(turn),
+                caps: Box::new(budget::TurnCaps {
+                    limit_ms: Some(limit_ms),
+                    ..(*caps).into()
+                }),
             },
             Fact::Reserved { run, reservation } => Self::Reserved {
                 run: RunId::from_u128(run),

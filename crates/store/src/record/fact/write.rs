@@ -169,10 +169,18 @@ impl TryFrom<&event::Fact> for Fact {
                 decided: decided.iter().map(DecidedTopics::from).collect(),
                 sealed: message_ids(sealed),
             },
-            Decided::Capped { turn, caps } => Self::Capped {
-                turn: turn.as_u128(),
-                caps: Box::new((&**caps).into()),
-            },
+            Decided::Capped { turn, caps } => {
+                let (turn, limit_ms) = (turn.as_u128(), caps.limit_ms);
+                let caps = Box::new((&**caps).into());
+                match limit_ms {
+                    None => Self::Capped { turn, caps },
+                    Some(limit_ms) => Self::CappedWithin {
+                        turn,
+                        caps,
+                        limit_ms,
+                    },
+                }
+            }
             Decided::Reserved { run, reservation } => Self::Reserved {
                 run: run.as_u128(),
                 reservation: reservation.into(),

@@ -23,12 +23,15 @@ fn caps() -> impl Strategy<Value = Caps> {
 }
 
 pub(super) fn turn_caps() -> impl Strategy<Value = Box<TurnCaps>> {
-    (caps(), caps(), caps(), list((digest(), caps()))).prop_map(|(session, turn, run, agents)| {
+    let agents = list((digest(), caps()));
+    let all = (caps(), caps(), caps(), agents, option::of(any::<u64>()));
+    all.prop_map(|(session, turn, run, agents, limit_ms)| {
         Box::new(TurnCaps {
             session,
             turn,
             run,
             agents,
+            limit_ms,
         })
     })
 }

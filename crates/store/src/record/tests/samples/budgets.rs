@@ -27,6 +27,17 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
                         ..Caps::NONE
                     },
                     agents: vec![(Digest([7; 32]), Caps::NONE)],
+                    limit_ms: None,
+                }),
+            },
+        ),
+        (
+            "capped_within",
+            Fact::Capped {
+                turn: TURN,
+                caps: Box::new(TurnCaps {
+                    limit_ms: Some(600_000),
+                    ..TurnCaps::default()
                 }),
             },
         ),
