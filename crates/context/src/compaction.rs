@@ -7,6 +7,7 @@
 mod accept;
 mod anew;
 mod cover;
+mod floor;
 mod keep;
 mod outcome;
 mod repair;
@@ -30,6 +31,7 @@ use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
 pub use anew::{Edit, PERSON, anew, edited};
+pub use floor::holds;
 pub use outcome::Made;
 pub use repair::{repair, rewrite, without};
 pub use tiered::Loads;

@@ -14,7 +14,7 @@ mod chat;
 use chat::{Chain, Chat, Fallback, GOOD, Summariser, usable};
 use unisono_context::budget::{Budget, Budgets, Limits};
 use unisono_context::checkpoint::Writer;
-use unisono_context::compaction::{Error, Mode};
+use unisono_context::compaction::{self, Error, Mode};
 use unisono_context::policy::{Method, Policy, Preset};
 use unisono_context::{CheckpointId, Encoding, Ppm, Tokens};
 
@@ -261,4 +261,36 @@ fn a_summary_of_exactly_its_cap_ends_exactly_at_the_target() {
     let plans = chat.compact(&budget.into(), &CHECKPOINT, Mode::Check, exactly);
     assert_eq!(plans.unwrap().len(), 1);
     assert_eq!(chat.effective(&budget).tokens, Tokens(64_000));
+}
+
+#[test]
+fn a_budget_holds_what_must_stay_or_has_no_say() {
+    // Pinned, pending, one unit before it, and 32 tokens for the note of all else.
+    let rows: [(&str, Policy, u64); 8] = [
+        ("U100 A100 U100", CHECKPOINT, 232),
+        ("U100 A100 U100", OFF, 300),
+        ("U5000 A4000 U100 A200 U300", CHECKPOINT, 532),
+        ("U5000! A4000 U100 A200 U300", CHECKPOINT, 5_532),
+        ("U5000 A4000 U100 A200! U300", RETENTION, 532),
+        ("U5000 A30 T4000 U300", PROGRESSIVE, 4_362),
+        ("U5000 A30 T4000 U300", TRUNCATE, 4_362),
+        ("U300", CHECKPOINT, 300),
+    ];
+    for (letters, policy, least) in rows {
+        let chat = Chat::asked(letters);
+        let holds = |budget| {
+            let budget = usable(budget);
+            compaction::holds(&chat.view(), &budget, &policy, Mode::Check, chat.now)
+        };
+        assert_eq!(holds(least), Some(true), "{letters} in {least}");
+        assert_eq!(
+            holds(least - 1),
+            Some(false),
+            "{letters} in less than {least}"
+        );
+    }
+    let manual = Mode::Manual { keep: None };
+    let chat = Chat::asked("U100 A100 U100");
+    let held = compaction::holds(&chat.view(), &usable(232), &OFF, manual, chat.now);
+    assert_eq!(held, Some(true), "a person's own compaction compacts");
 }

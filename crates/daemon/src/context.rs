@@ -9,6 +9,8 @@ pub mod topics;
 
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, block_text};
+use unisono_context::compaction::{self, Mode};
+use unisono_context::policy::Policy;
 use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
 use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::{Encoding, MessageId, Timestamp, Tokens};
@@ -35,15 +37,22 @@ pub struct Measured {
     pub system: Count,
     /// What tools cost.
     pub tools: Count,
-    /// Those of all its agents that are given the context.
+    /// The lead's, and those of the agents that are given the context and can hold what of it must
+    /// stay.
     pub budgets: Budgets,
     /// The lead's, or the tightest in its encoding.
     pub budget: Budget,
 }
 
 /// Counts the branch that ends in `head` in every encoding of the team. The tokenizer is loaded
-/// only where something is not counted. Nothing is written.
-pub fn measure(state: &mut State, head: MessageId, team: &Team, safety: Ppm) -> Result<Measured> {
+/// only where something is not counted. Nothing is written. Agents that are too small for what
+/// must stay under the policy have no say, as in a turn.
+pub fn measure(
+    state: &mut State,
+    head: MessageId,
+    team: &Team,
+    (policy, safety): (&Policy, Ppm),
+) -> Result<Measured> {
     // Servers are not asked here: what they offered to the newest turn is what counts.
     let offered = state.told().iter();
     let offered = offered.filter(|tool| mcp::server_of(&tool.name).is_some());
@@ -74,7 +83,12 @@ pub fn measure(state: &mut State, head: MessageId, team: &Team, safety: Ppm) -> 
     let first = each
         .next()
         .unwrap_or_else(|| Budget::new(lead, safety, fixed(lead.encoding).at_most));
-    let budgets = Budgets::new(first, each);
+    let view = state.view(head, false);
+    let holds = |budget: &Budget| {
+        let holds = |view| compaction::holds(view, budget, policy, Mode::Check, Timestamp(0));
+        view.as_ref().and_then(holds).unwrap_or(true)
+    };
+    let budgets = Budgets::new(first, each.filter(holds));
     let budget = budgets.iter().next().copied().unwrap_or(first);
     let whole = fixed(lead.encoding);
     let system = system_share(state, &preamble, whole, lead.encoding)?;
@@ -188,8 +202,13 @@ impl Shown {
     ///
     /// # Errors
     /// There is no such message, or something cannot be counted.
-    pub fn new(state: &mut State, head: MessageId, team: &Team, safety: Ppm) -> Result<Shown> {
-        let measured = measure(state, head, team, safety)?;
+    pub fn new(
+        state: &mut State,
+        head: MessageId,
+        team: &Team,
+        kept: (&Policy, Ppm),
+    ) -> Result<Shown> {
+        let measured = measure(state, head, team, kept)?;
         let missing = || Error(format!("there is no message {head}"));
         let view = state.view(head, false).ok_or_else(missing)?;
         let used = view.effective(&measured.budget);

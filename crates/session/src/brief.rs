@@ -230,7 +230,7 @@ impl State {
     fn room_of(&self, turn: &Turn, run: &Run) -> Tokens {
         let rooms = turn.rooms.0.as_ref();
         let room = rooms.and_then(|rooms| rooms.get(&run.definition));
-        room.copied().unwrap_or_default()
+        room.and_then(|room| room.clone().ok()).unwrap_or_default()
     }
 
     fn context_of(&self, turn: &Turn, run: &Run, agent: &Definition) -> Tokens {

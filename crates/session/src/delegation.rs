@@ -22,7 +22,8 @@ impl State {
         }
         let available = turn.team.available.iter();
         let free = available.filter(|agent| !self.is_at_work_above(run, &agent.id));
-        free.cloned().collect()
+        let large_enough = free.filter(|agent| why_too_small(turn, &agent.id).is_none());
+        large_enough.cloned().collect()
     }
 
     /// The calls with what speaks against each.
@@ -77,6 +78,11 @@ impl State {
                 "there is no agent `{agent}` to delegate to; {there}"
             ));
         }
+        if let Some(reason) = why_too_small(turn, agent) {
+            return Some(format!(
+                "agent {agent} cannot be asked in this turn: {reason}"
+            ));
+        }
         (live >= limits.live_runs).then(|| {
             let most = limits.live_runs;
             format!("{most} runs are at work in this turn, and no more may be; try again later")
@@ -107,4 +113,10 @@ impl State {
             RunRole::Lead | RunRole::Delegate { .. } => None,
         }
     }
+}
+
+/// Why an available agent cannot be given the frozen context.
+fn why_too_small(turn: &Turn, agent: &AgentId) -> Option<Arc<str>> {
+    let (_, definition) = turn.available(agent)?;
+    turn.too_small(definition)
 }

@@ -72,7 +72,7 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
             Ok(tx.record(Fact::SummariserUsed { turn, model, usage })?)
         }
         Input::Rendered { turn, prefixes } => {
-            rendered::handle(tx, turn, prefixes);
+            rendered::handle(tx, turn, prefixes)?;
             Ok(calls::start_all(tx, turn)?)
         }
         Input::RunStepped { run, attempt, step } => {

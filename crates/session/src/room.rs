@@ -1,9 +1,14 @@
-//! What the frozen context leaves of an agent's window.
+//! What a context may have, and what it leaves of an agent's window once it is frozen. An agent
+//! other than the lead that is too small for it is refused by name, and has no say in how small
+//! the context has to be: the others are not to lose theirs to it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use unisono_context::budget::Budget;
+use unisono_context::budget::{Budget, Budgets};
+use unisono_context::compaction;
 use unisono_context::snapshot::Manifest;
+use unisono_context::view::View;
 use unisono_context::{Digest, Encoding, Tokens, TurnId};
 
 use crate::agent::{ContextMode, Definition};
@@ -14,8 +19,22 @@ use crate::turn::{Phase, Turn};
 type Costs = BTreeMap<(Encoding, Tokens), Option<Tokens>>;
 
 impl State {
-    /// The room of each agent of a turn whose context is frozen, by definition digest.
-    pub(crate) fn rooms(&self, id: TurnId) -> BTreeMap<Digest, Tokens> {
+    /// The budgets that a turn's context is to keep: the lead's, and those of the agents that are
+    /// given it and can hold what of it must stay. None while system text and tools are not
+    /// counted.
+    pub fn kept_budgets(&self, turn: &Turn, view: &View<'_>) -> Option<Budgets> {
+        let (policy, mode) = (&turn.accepted.policy, turn.mode());
+        let holds = |budget: &Budget| {
+            let holds = compaction::holds(view, budget, policy, mode, turn.started_at);
+            // What lacks a count is for the planner to say.
+            holds.unwrap_or(true)
+        };
+        turn.budgets(self.preamble_counts(&turn.preamble), holds)
+    }
+
+    /// The room of each agent of a turn whose context is frozen, by definition digest, or why it
+    /// is too small for that context.
+    pub(crate) fn rooms(&self, id: TurnId) -> BTreeMap<Digest, Result<Tokens, Arc<str>>> {
         let Some(turn) = self.turns.get(&id) else {
             return BTreeMap::new();
         };
@@ -36,9 +55,9 @@ impl State {
         manifest: &Manifest,
         agent: &Definition,
         costs: &mut Costs,
-    ) -> Tokens {
+    ) -> Result<Tokens, Arc<str>> {
         if agent.context == ContextMode::TaskOnly {
-            return turn.budget(agent, Tokens::ZERO).usable;
+            return Ok(turn.budget(agent, Tokens::ZERO).usable);
         }
         let preamble = self.preamble_counts(&turn.preamble);
         let fixed = preamble.get(agent.limits.encoding).unwrap_or_default();
@@ -47,7 +66,11 @@ impl State {
             .entry((budget.encoding, budget.per_message))
             .or_insert_with(|| self.frozen_cost(manifest, &budget));
         // All is counted before it is frozen; what is not leaves no room.
-        budget.usable.minus(cost.unwrap_or(budget.usable))
+        let needed = cost.unwrap_or(budget.usable);
+        if needed > budget.usable {
+            return Err(too_small(agent, &budget, needed));
+        }
+        Ok(budget.usable.minus(needed))
     }
 
     /// What the context costs as it was frozen, whatever was compacted elsewhere since.
@@ -79,4 +102,14 @@ impl State {
         let blocks = messages + manifest.checkpoints.len() as u64;
         Some(cost + budget.per_message.times(blocks))
     }
+}
+
+fn too_small(agent: &Definition, budget: &Budget, needed: Tokens) -> Arc<str> {
+    let Budget { usable, window, .. } = budget;
+    let model = &agent.model;
+    format!(
+        "the context has {needed} tokens for it, and only {usable} of the {window} of model {model} \
+         are usable: give it a model with a larger window, or `context = \"task_only\"`"
+    )
+    .into()
 }

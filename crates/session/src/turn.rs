@@ -77,8 +77,9 @@ pub struct Turn {
     pub snapshot: Cached<Arc<Snapshot>>,
     /// Prefix digests by definition digest, once rendered.
     pub prefixes: Cached<BTreeMap<Digest, Digest>>,
-    /// What the frozen context leaves to each agent, by definition digest, once rendered.
-    pub rooms: Cached<BTreeMap<Digest, Tokens>>,
+    /// What the frozen context leaves to each agent, by definition digest, once rendered; why it
+    /// cannot be given to one that is too small.
+    pub rooms: Cached<BTreeMap<Digest, Result<Tokens, Arc<str>>>>,
 }
 
 /// How far a turn has come.
@@ -185,15 +186,16 @@ impl Turn {
         encodings
     }
 
-    /// The budgets of its agents, given what system text and tools cost; none while that is not
-    /// counted.
-    pub fn budgets(&self, preamble: Counts) -> Option<Budgets> {
+    /// The budgets of its lead and of those of the others that `holds` is true of, given what
+    /// system text and tools cost; none while that is not counted.
+    pub fn budgets(&self, preamble: Counts, holds: impl Fn(&Budget) -> bool) -> Option<Budgets> {
         let budget = |agent: &Arc<Definition>| {
             let fixed = preamble.get(agent.limits.encoding)?.at_most;
             Some(self.budget(agent, fixed))
         };
-        let delegates: Option<Vec<Budget>> = self.members().skip(1).map(budget).collect();
-        Some(Budgets::new(budget(&self.team.lead)?, delegates?))
+        let others: Option<Vec<Budget>> = self.members().skip(1).map(budget).collect();
+        let kept = others?.into_iter().filter(holds);
+        Some(Budgets::new(budget(&self.team.lead)?, kept))
     }
 
     /// The budget of one agent, given what its system text and tools cost. What an estimated
@@ -206,6 +208,12 @@ impl Turn {
         }
         budget.usable = budget.usable.minus(fixed);
         budget
+    }
+
+    /// Why an agent cannot be given the frozen context.
+    pub(crate) fn too_small(&self, definition: Digest) -> Option<Arc<str>> {
+        let room = self.rooms.0.as_ref()?.get(&definition)?;
+        room.as_ref().err().cloned()
     }
 
     /// Why the planner is asked next.

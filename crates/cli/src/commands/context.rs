@@ -142,7 +142,8 @@ fn seen(state: &mut State, setup: &Setup, ask: &Ask) -> Result<(Policy, context:
     let (policy, safety) = ask::policy(setup, &team);
     let head = state.tree().head(ask.on_branch());
     let head = head.ok_or_else(|| unknown_branch(state, ask.on_branch()))?;
-    Ok((policy, context::Shown::new(state, head, &team, safety)?))
+    let shown = context::Shown::new(state, head, &team, (&policy, safety))?;
+    Ok((policy, shown))
 }
 
 /// The servers whose tools the team may call, and that nothing is known of here.

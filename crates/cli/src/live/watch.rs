@@ -341,7 +341,7 @@ impl Watch {
             return None;
         };
         let view = self.state.view(manifest.head, true)?;
-        let budgets = turn.budgets(self.state.preamble_counts(&turn.preamble))?;
+        let budgets = self.state.kept_budgets(turn, &view)?;
         let budget = budgets.iter().next()?;
         let notes = view
             .active()

@@ -68,7 +68,7 @@ impl Estimate {
         let team = ask.team(setup)?;
         let (policy, safety) = ask::policy(setup, &team);
         check_chosen(setup, ask, &team, &policy)?;
-        let measured = measure(state, head, &team, safety)?;
+        let measured = measure(state, head, &team, (&policy, safety))?;
         let view = state.view(head, false).ok_or_else(unknown)?;
         // As the turn does: one step that makes a checkpoint.
         let policy = Policy {
@@ -172,8 +172,8 @@ impl Without {
         checkpoint: CheckpointId,
     ) -> Result<Without, Error> {
         let team = ask.team(setup)?;
-        let (_, safety) = ask::policy(setup, &team);
-        let budget = measure(state, head, &team, safety)?.budget;
+        let (policy, safety) = ask::policy(setup, &team);
+        let budget = measure(state, head, &team, (&policy, safety))?.budget;
         let effective = |view: Option<View<'_>>| {
             view.and_then(|view| view.effective(&budget))
                 .unwrap_or_default()

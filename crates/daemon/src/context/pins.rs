@@ -29,8 +29,8 @@ impl Pins {
         let unknown = || Error::Branch(branch.to_owned());
         let head = state.tree().head(branch).ok_or_else(unknown)?;
         let team = Ask::new("").team(setup)?;
-        let (_, safety) = ask::policy(setup, &team);
-        let budget = measure(state, head, &team, safety)?.budget;
+        let (policy, safety) = ask::policy(setup, &team);
+        let budget = measure(state, head, &team, (&policy, safety))?.budget;
         let cost = |message: &Message| {
             let counts = state.tree().get(message.id).map(|node| node.counts);
             let count = counts.and_then(|counts| counts.get(budget.encoding));

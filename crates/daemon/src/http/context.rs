@@ -91,7 +91,7 @@ async fn of_team(shared: &Shared, session: &Handle, ask: &Ask) -> Result<Context
     let branch = branch.to_owned();
     // Counting takes a tokenizer, and time.
     let look = move || {
-        let shown = Shown::new(&mut state, head, &team, safety)?;
+        let shown = Shown::new(&mut state, head, &team, (&policy, safety))?;
         Ok::<_, crate::context::Error>(told::told(&shown, &state, &branch, &policy))
     };
     Ok(super::off_thread(look).await??)

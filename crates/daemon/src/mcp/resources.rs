@@ -136,9 +136,10 @@ async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
     };
     let setup = &daemon.setup();
     let team = Ask::new("").team(setup).map_err(failed)?;
-    let (_, safety) = ask::policy(setup, &team);
+    let (policy, safety) = ask::policy(setup, &team);
     // Counting takes a tokenizer, and time.
-    let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &team, safety));
+    let looking =
+        tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &team, (&policy, safety)));
     let shown = looking.await.map_err(failed)?.map_err(failed)?;
     Ok(text(&shown.snapshot))
 }

@@ -94,16 +94,15 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     let state = &*tx.state;
     let encodings = turn.encodings();
     let uncounted = |encoding| !due::counted(state, turn, encoding);
-    let budgets = turn.budgets(state.preamble_counts(&turn.preamble));
-    let Some(budgets) = budgets.filter(|_| !encodings.into_iter().any(uncounted)) else {
-        return Prepared::Waits;
-    };
-    if measure::wanted(state, turn).is_some() {
+    if encodings.into_iter().any(uncounted) || measure::wanted(state, turn).is_some() {
         return Prepared::Waits;
     }
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let Some(view) = view(state, turn, answers) else {
         return failed("uncounted", "the branch has no messages");
+    };
+    let Some(budgets) = state.kept_budgets(turn, &view) else {
+        return Prepared::Waits;
     };
     if let Work::Restore { checkpoint } = turn.accepted.work {
         return match restore::decide(state, turn, &view, &budgets, checkpoint) {
@@ -128,12 +127,11 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
         Mode::Check if state.checkpoints.rests(&state.tree, view.head()) => Mode::Rest,
         mode => mode,
     };
-    let planned = compaction::plan(&view, &budgets, &policy(turn), mode, tx.now);
-    match planned {
+    match planned(tx, turn, (&view, &budgets), mode) {
         Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => Prepared::Plan(Box::new(plan)),
         Ok(_) if !answers => compacted(state, turn, &view, &budgets),
-        Ok(_) => match misfit(&view, &budgets) {
-            Some(overflow) => failed("context_overflow", overflow),
+        Ok(_) => match alone(state, turn).and_then(|lead| misfit(&view, &lead)) {
+            Some(overflow) => overflowed(turn, &overflow),
             None => match repair(turn, mode, (&view, &budgets), tx.now) {
                 Some(plan) => Prepared::Plan(Box::new(plan)),
                 None => {
@@ -142,10 +140,34 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
                 }
             },
         },
-        Err(error @ Error::Overflow { .. }) => failed("context_overflow", error),
+        Err(error @ Error::Overflow { .. }) => overflowed(turn, &error),
         // All messages are counted, so it is a block that lacks a count: none ever will have it.
         Err(error @ Error::Uncounted) => failed("uncounted", error),
     }
+}
+
+/// The next step. Where none makes the context fit the others as well, the next of those that make
+/// it fit the lead: the others are refused by name once it is frozen.
+fn planned(
+    tx: &Tx<'_>,
+    turn: &Turn,
+    (view, budgets): (&View<'_>, &Budgets),
+    mode: Mode,
+) -> Result<Option<Plan>, Error> {
+    let policy = policy(turn);
+    let plan = |budgets: &Budgets| compaction::plan(view, budgets, &policy, mode, tx.now);
+    match plan(budgets) {
+        Err(overflow @ Error::Overflow { .. }) => match alone(tx.state, turn) {
+            Some(lead) => plan(&lead),
+            None => Err(overflow),
+        },
+        planned => planned,
+    }
+}
+
+/// The lead's budget alone.
+fn alone(state: &State, turn: &Turn) -> Option<Budgets> {
+    turn.budgets(state.preamble_counts(&turn.preamble), |_| false)
 }
 
 /// What a model is to write anew, in a turn that had nothing to compact, on a branch that a person
@@ -189,6 +211,16 @@ fn failed(code: &str, reason: impl ToString) -> Prepared {
         code: code.into(),
         reason: reason.to_string().into(),
     })
+}
+
+/// What the lead itself is given does not fit it.
+fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
+    let lead = &turn.team.lead;
+    let (id, model) = (&lead.id, &lead.model);
+    failed(
+        "context_overflow",
+        format!("agent {id}, model {model}: {overflow}"),
+    )
 }
 
 /// The turn's policy. A compaction on request takes one step that makes a checkpoint, so that one

@@ -4,17 +4,25 @@ use std::collections::BTreeMap;
 
 use unisono_context::{Digest, TurnId};
 
+use crate::fold;
 use crate::turn::Phase;
 
-use super::Tx;
+use super::{Tx, work};
 
 /// Not recorded by itself: each run records the digest of the prompt it is given.
-pub(super) fn handle(tx: &mut Tx<'_>, turn: TurnId, prefixes: BTreeMap<Digest, Digest>) {
-    let rooms = tx.state.rooms(turn);
-    if let Some(turn) = tx.state.turns.get_mut(&turn)
-        && matches!(turn.phase, Phase::Frozen { .. })
-    {
-        turn.prefixes.0 = Some(prefixes);
-        turn.rooms.0 = Some(rooms);
+pub(super) fn handle(
+    tx: &mut Tx<'_>,
+    id: TurnId,
+    prefixes: BTreeMap<Digest, Digest>,
+) -> Result<(), fold::Error> {
+    let rooms = tx.state.rooms(id);
+    let Some(turn) = tx.state.turns.get_mut(&id) else {
+        return Ok(());
+    };
+    if !matches!(turn.phase, Phase::Frozen { .. }) {
+        return Ok(());
     }
+    turn.prefixes.0 = Some(prefixes);
+    turn.rooms.0 = Some(rooms);
+    work::refuse_left(tx, id)
 }

@@ -31,7 +31,7 @@ pub(super) fn check(
     let is_old = |id| cover.supersedes.first() == Some(&id);
     let old = view.active().iter().find(|active| is_old(active.id));
     let old = old.ok_or("the summary it was to replace is not in the context any more")?;
-    let budgets = open.budgets(state.preamble_counts(&open.preamble));
+    let budgets = state.kept_budgets(open, &view);
     for budget in budgets.ok_or_else(unfit)?.iter() {
         let count = written.counts.get(budget.encoding).unwrap_or_default();
         let rest = without(&view, budget, old).ok_or_else(unfit)?;

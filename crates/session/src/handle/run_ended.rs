@@ -9,7 +9,7 @@ use crate::due::{BACKOFF_MAX_MS, WAIT_MAX_MS};
 use crate::event::{Fact, RunRole};
 use crate::fold;
 use crate::machine::AttemptEnd;
-use crate::run::{Ending, Run};
+use crate::run::{Cause, Ending, Run};
 
 use super::{Tx, children};
 
@@ -30,7 +30,7 @@ pub(super) fn handle(
     let Rules {
         retries,
         timeout_ms,
-        ends_turn,
+        ..
     } = rules(tx, run);
     let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
     match end {
@@ -66,21 +66,34 @@ pub(super) fn handle(
                 reason,
             })
         }
-        AttemptEnd::Failed { cause, reason, .. } => {
-            let told = format!("agent {} failed: {}", run.agent, cause.told(&reason));
-            let ending = Ending::Failed {
-                cause,
-                reason,
-                duration_ms,
-            };
-            let ending = Arc::new(ending);
-            tx.record(Fact::RunEnded { run: id, ending })?;
-            children::cancel(tx, id)?;
-            match ends_turn {
-                Some(turn) => tx.fail_turn(turn, "delegate_failed", told),
-                None => Ok(()),
-            }
-        }
+        AttemptEnd::Failed { cause, reason, .. } => failed(tx, id, cause, reason),
+    }
+}
+
+/// Records that a run came to nothing, and the end of its turn where its agent's failure is that.
+pub(super) fn failed(
+    tx: &mut Tx<'_>,
+    id: RunId,
+    cause: Cause,
+    reason: Arc<str>,
+) -> Result<(), fold::Error> {
+    let Some(run) = tx.state.runs.get(&id) else {
+        return Ok(());
+    };
+    let ends_turn = rules(tx, run).ends_turn;
+    let told = format!("agent {} failed: {}", run.agent, cause.told(&reason));
+    let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
+    let ending = Ending::Failed {
+        cause,
+        reason,
+        duration_ms,
+    };
+    let ending = Arc::new(ending);
+    tx.record(Fact::RunEnded { run: id, ending })?;
+    children::cancel(tx, id)?;
+    match ends_turn {
+        Some(turn) => tx.fail_turn(turn, "delegate_failed", told),
+        None => Ok(()),
     }
 }
 

@@ -8,10 +8,10 @@ use crate::agent::{ContextMode, Definition};
 use crate::event::{Fact, OpenedRun, Outcome, RunRole};
 use crate::fold;
 use crate::ids;
-use crate::run::Ending;
+use crate::run::{Cause, Ending, Run};
 use crate::turn::{Phase, Turn};
 
-use super::{Tx, children};
+use super::{Tx, children, run_ended};
 
 /// A run that can be opened; the digest of its definition where no prompt was rendered for it.
 pub(super) type Opening = Result<OpenedRun, Digest>;
@@ -67,15 +67,42 @@ pub(super) fn record_openings(
         .into_iter()
         .collect::<Result<Vec<OpenedRun>, Digest>>()
     {
-        Ok(runs) => runs
-            .into_iter()
-            .try_for_each(|run| tx.record(Fact::RunOpened { run })),
+        Ok(runs) => runs.into_iter().try_for_each(|run| record_opening(tx, run)),
         Err(digest) => {
             let digest = digest.short();
             let reason = format!("no prompt was rendered for agent definition {digest}");
             tx.fail_turn(id, "render_failed", reason)
         }
     }
+}
+
+/// Opens a run. One whose agent is too small for the frozen context ends at once, so that whoever
+/// looks finds it by name, with the numbers; it may end its turn, and then no more are opened.
+fn record_opening(tx: &mut Tx<'_>, run: OpenedRun) -> Result<(), fold::Error> {
+    let Some(turn) = tx.state.turns.get(&run.turn) else {
+        return Ok(());
+    };
+    let (id, too_small) = (run.id, turn.too_small(run.definition));
+    tx.record(Fact::RunOpened { run })?;
+    match too_small {
+        Some(reason) => run_ended::failed(tx, id, Cause::Overflow, reason),
+        None => Ok(()),
+    }
+}
+
+/// Ends open runs whose agents are too small: what a crash between their openings and ends left.
+pub(super) fn refuse_left(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
+    let Some(turn) = tx.state.turns.get(&id) else {
+        return Ok(());
+    };
+    let open = tx.state.runs_of(turn).filter(|run| run.is_open());
+    let too_small = open.filter_map(|run| Some((run.id, turn.too_small(run.definition)?)));
+    for (run, reason) in too_small.collect::<Vec<_>>() {
+        if tx.state.runs.get(&run).is_some_and(Run::is_open) {
+            run_ended::failed(tx, run, Cause::Overflow, reason)?;
+        }
+    }
+    Ok(())
 }
 
 /// How the turn ends, once its lead has.
@@ -104,7 +131,8 @@ pub(super) fn opening(
     };
     let prefixes = turn.prefixes.0.as_ref();
     let prefix = prefixes.and_then(|prefixes| prefixes.get(&definition));
-    let shared = agent.context == ContextMode::Snapshot;
+    let too_small = turn.too_small(definition).is_some();
+    let shared = agent.context == ContextMode::Snapshot && !too_small;
     Ok(OpenedRun {
         id,
         turn: turn.accepted.id,

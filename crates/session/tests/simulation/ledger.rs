@@ -36,7 +36,8 @@ pub struct Ledger {
     /// What a turn must be frozen as: recorded, or lost while all before it was kept.
     snapshots: BTreeMap<TurnId, SnapshotId>,
     /// What it leaves to each agent, by the agent's definition.
-    rooms: BTreeMap<(TurnId, Digest), Tokens>,
+    /// What the frozen context leaves to each agent; none: it is too small for it.
+    rooms: BTreeMap<(TurnId, Digest), Option<Tokens>>,
     /// Where in the journal the newest intent to work on something is.
     intents: BTreeMap<RunId, usize>,
     plans: BTreeMap<TurnId, Vec<usize>>,
@@ -123,6 +124,10 @@ impl Ledger {
                 if let RunRole::Child { parent, .. } = run.role {
                     may_be_given_to(after, run, parent);
                 }
+                let agent = after.definition(run.definition).unwrap();
+                let fits = self.rooms[&(run.turn, run.definition)].is_some();
+                let given = agent.context == ContextMode::Snapshot && fits;
+                assert_eq!(run.snapshot.is_some(), given, "the context, where it fits");
             }
             _ => {}
         }
@@ -162,11 +167,11 @@ impl Ledger {
                 }
             };
             let room = match agent.context {
-                ContextMode::TaskOnly => of(Tokens::ZERO).usable,
+                ContextMode::TaskOnly => Some(of(Tokens::ZERO).usable),
                 ContextMode::Snapshot => {
                     let budget = of(preamble.get(agent.limits.encoding).unwrap().at_most);
                     let context = view.effective(&budget).unwrap().at_most;
-                    budget.usable.minus(context)
+                    (context <= budget.usable).then(|| budget.usable.minus(context))
                 }
             };
             self.rooms.insert((id, agent.digest()), room);
@@ -331,7 +336,8 @@ impl Ledger {
         assert!(self.intents[&run.id] < durable, "intent before effect");
         assert_eq!(brief.steps, run.steps, "recorded steps are given back");
         let turn = state.turn(brief.turn).unwrap();
-        assert_eq!(brief.room, self.rooms[&(brief.turn, run.definition)]);
+        let room = self.rooms[&(brief.turn, run.definition)];
+        assert_eq!(Some(brief.room), room, "none who is too small");
         if let Some(snapshot) = &brief.snapshot {
             self.sees_only(snapshot, turn.accepted.id);
             let Work::Answer { input, .. } = &turn.accepted.work else {

@@ -336,7 +336,7 @@ fn an_estimated_model_leaves_what_its_estimates_may_be_off_by() {
         });
         let turn = shell.state().turn(turn_id(0)).unwrap();
         let fixed = Encoding::ALL.into_iter().map(|e| (e, Count::exact(100)));
-        let budgets = turn.budgets(fixed.collect()).unwrap();
+        let budgets = turn.budgets(fixed.collect(), |_| true).unwrap();
         budgets.iter().next().unwrap().usable
     };
     assert_eq!(
@@ -387,7 +387,7 @@ fn agents_the_lead_may_call_are_recorded_rendered_and_kept_within() {
     );
     assert_eq!(turn.encodings(), Encoding::ALL);
     let fixed = Encoding::ALL.into_iter().map(|e| (e, Count::exact(0)));
-    let budgets = turn.budgets(fixed.collect()).unwrap();
+    let budgets = turn.budgets(fixed.collect(), |_| true).unwrap();
     let usable: Vec<Tokens> = budgets.iter().map(|budget| budget.usable).collect();
     assert_eq!(usable, [Tokens(1_800), Tokens(755)]);
     assert_eq!(

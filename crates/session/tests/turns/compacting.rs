@@ -7,12 +7,14 @@ use unisono_context::checkpoint::{Body, Kind};
 use unisono_context::message::Role;
 use unisono_context::tokens::Counts;
 use unisono_context::{Encoding, Tokens};
-use unisono_session::agent::Definition;
+use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::brief::CompactionJob;
 use unisono_session::event::{Outcome, Work};
 use unisono_session::machine::{NewTurn, StepResult};
+use unisono_session::run::{Cause, Ending};
 use unisono_session::{Effect, Fact, Input};
 
+use crate::rounds::*;
 use crate::shell::*;
 
 fn small(window: u64, encoding: Encoding) -> Definition {
@@ -69,20 +71,109 @@ fn what_cannot_fit_fails_with_the_numbers_before_anything_is_asked_of_a_model() 
 }
 
 #[test]
-fn the_smallest_agent_that_gets_the_snapshot_decides() {
-    let fits = |delegate: Definition| {
+fn the_smallest_agent_that_can_hold_what_must_stay_decides() {
+    let tokens = |delegate: Definition| {
         let mut shell = Shell::with(20);
-        shell.accept(turn(0, team(agent("lead"), [delegate])));
+        shell.accept(compacting(0, team(agent("lead"), [delegate]), 10_000));
         shell.prepare();
-        shell.state().turn(turn_id(0)).is_some()
+        let snapshot = shell.state().snapshot(turn_id(0)).unwrap();
+        let said = snapshot.blocks().len() + snapshot.entries().len();
+        (said, shell.facts("run_ended").len())
     };
-    assert!(fits(agent("a")));
-    assert!(!fits(small(300, Encoding::O200kBase)));
+    assert_eq!(tokens(agent("a")), (21, 0));
+    let (said, refused) = tokens(small(300, Encoding::O200kBase));
+    assert!(said < 21, "{said} fit it");
+    assert_eq!(refused, 0);
+    let too_small = small(160, Encoding::O200kBase);
+    assert_eq!(tokens(too_small.clone()), (21, 1), "it has no say");
     let task_only = Definition {
-        context: unisono_session::agent::ContextMode::TaskOnly,
-        ..small(300, Encoding::O200kBase)
+        context: ContextMode::TaskOnly,
+        ..too_small
     };
-    assert!(fits(task_only), "one that does not get it has no say");
+    assert_eq!(
+        tokens(task_only),
+        (21, 0),
+        "one that does not get it has none"
+    );
+}
+
+/// Nothing compacts, and the context does not fit this one.
+fn too_small() -> Definition {
+    small(300, Encoding::O200kBase)
+}
+
+#[test]
+fn an_agent_that_is_too_small_is_refused_by_name_and_the_others_go_on() {
+    let mut shell = Shell::with(20);
+    shell.accept(turn(0, team(agent("lead"), [too_small(), agent("a")])));
+    let briefs = shell.dispatched();
+    let names: Vec<&str> = briefs.iter().map(|b| b.definition.id.as_str()).collect();
+    assert_eq!(names, ["a"]);
+    let refused = shell.state().turn(turn_id(0)).unwrap().runs[0];
+    assert_eq!(shell.state().run(refused).unwrap().snapshot, None);
+    let Ending::Failed { cause, reason, .. } = ended_as(&shell, refused) else {
+        panic!("it is refused");
+    };
+    assert_eq!(cause, Cause::Overflow);
+    insta::assert_snapshot!(reason, @r#"the context has 248 tokens for it, and only 182 of the 300 of model fake/model are usable: give it a model with a larger window, or `context = "task_only"`"#);
+    let mut shell = shell.recovered();
+    let again = shell.dispatched();
+    assert_eq!(again.len(), 1, "it stays refused");
+    shell.finish(&again[0], "done");
+    let lead = shell.dispatched().remove(0);
+    let told = &lead.results[0];
+    assert_eq!(told.agent.as_str(), "small");
+    assert!(matches!(*told.ending, Ending::Failed { .. }));
+    shell.finish(&lead, "the answer");
+    assert_eq!(*shell.outcome(0), Outcome::Answered);
+}
+
+#[test]
+fn where_its_failure_is_the_turns_the_turn_ends_and_names_it() {
+    let fatal = Definition {
+        on_failure: OnFailure::Fail,
+        ..too_small()
+    };
+    let mut shell = Shell::with(20);
+    shell.accept(turn(
+        0,
+        team(agent("lead"), [agent("a"), fatal, agent("b")]),
+    ));
+    assert!(shell.dispatched().is_empty(), "nobody is asked");
+    let (code, reason) = code(shell.outcome(0));
+    assert_eq!(code, "delegate_failed");
+    assert!(reason.starts_with("agent small failed: context_overflow: the context has"));
+    assert_eq!(shell.facts("run_opened").len(), 2, "none after it");
+}
+
+#[test]
+fn a_lead_is_not_told_of_one_that_is_too_small_and_told_why_if_it_calls_it() {
+    let mut shell = Shell::with(20);
+    let team = with(team(agent("lead"), []), [too_small(), agent("facts")]);
+    shell.accept(turn(0, team));
+    let lead = shell.dispatched().remove(0);
+    let names: Vec<&str> = lead.colleagues.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(names, ["facts"]);
+    delegate(&mut shell, &lead, 1, &[call("small", "list them")]);
+    let (told, is_error) = results(&shell, lead.run, 1).remove(0);
+    assert!(is_error);
+    assert!(
+        told.contains("agent small cannot be asked in this turn: the context has"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_lead_that_is_too_small_fails_the_turn_by_name() {
+    let mut shell = Shell::with(20);
+    shell.accept(turn(0, team(too_small(), [agent("a")])));
+    shell.prepare();
+    let (code, reason) = code(shell.outcome(0));
+    assert_eq!(code, "context_overflow");
+    assert!(
+        reason.starts_with("agent small, model fake/model: context overflow"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -97,11 +188,9 @@ fn two_encodings_are_counted_and_both_budgets_kept() {
     assert_eq!(counts.count(), 2);
     shell.prepare();
     let turn = shell.state().turn(turn_id(0)).unwrap();
-    let budgets = turn
-        .budgets(shell.state().preamble_counts(&turn.preamble))
-        .unwrap();
     let head = shell.state().snapshot(turn_id(0)).unwrap().manifest().head;
     let view = shell.state().view(head, true).unwrap();
+    let budgets = shell.state().kept_budgets(turn, &view).unwrap();
     assert_eq!(budgets.iter().count(), 2);
     for budget in budgets.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);

@@ -60,7 +60,7 @@ fn even_in(shell: Shell) -> f64 {
     let state = shell.state();
     let turn = state.turn(turn_id(0)).unwrap();
     let preamble = state.preamble_counts(&turn.preamble);
-    let budgets = turn.budgets(preamble).unwrap();
+    let budgets = turn.budgets(preamble, |_| true).unwrap();
     let budget = budgets.iter().next().unwrap();
     let view = state.view(state.tree().head("main").unwrap(), true);
     let context = view.unwrap().effective(budget).unwrap().tokens;

@@ -150,7 +150,8 @@ pub(crate) fn room(brief: &Brief, messages: u64, assignment: Tokens) -> Result<R
     Ok(Room::new(room, limits.max_output, limits.per_message))
 }
 
-/// What an agent is told besides the context and its own exchange, and as how many messages.
+/// What an agent is told besides the context and its own exchange, the schema of its answer
+/// included, and as how many messages.
 pub(crate) fn assignment(request: &Request) -> (String, u64) {
     let persona = &request.persona;
     let mut out = format!(
@@ -163,6 +164,9 @@ pub(crate) fn assignment(request: &Request) -> (String, u64) {
     );
     for colleague in request.colleagues.iter() {
         let _ = write!(out, "\n{}: {}", colleague.agent, colleague.description);
+    }
+    if let Some(schema) = &request.output_schema {
+        let _ = write!(out, "\n{schema}");
     }
     for Delegated {
         agent,

@@ -16,8 +16,7 @@ pub(super) fn repaired(state: &State, turn: TurnId, made: &Checkpoint) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, true).unwrap();
-    let preamble = state.preamble_counts(&turn.preamble);
-    for budget in turn.budgets(preamble).unwrap().iter() {
+    for budget in state.kept_budgets(turn, &view).unwrap().iter() {
         let context = view.effective(budget).unwrap();
         assert!(context.tokens <= turn.accepted.policy.target_amount(budget));
         assert!(context.at_most <= budget.usable);
@@ -60,13 +59,14 @@ pub(super) fn may_be_given_to(state: &State, run: &OpenedRun, parent: RunId) {
     assert!(named, "an available agent");
 }
 
-/// C5: what is frozen is within what every agent can use.
+/// C5: what is frozen is within what the lead can use; the others are given what fits them.
 pub(super) fn fits(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, true).unwrap();
-    let budgets = turn.budgets(state.preamble_counts(&turn.preamble)).unwrap();
-    for budget in budgets.iter() {
+    let preamble = state.preamble_counts(&turn.preamble);
+    let lead = turn.budgets(preamble, |_| false).unwrap();
+    for budget in lead.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);
     }
 }
@@ -76,7 +76,7 @@ pub(super) fn restored_fits(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, false).unwrap();
-    let budgets = turn.budgets(state.preamble_counts(&turn.preamble)).unwrap();
+    let budgets = state.kept_budgets(turn, &view).unwrap();
     for budget in budgets.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);
     }
