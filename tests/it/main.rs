@@ -11,6 +11,7 @@ mod overflow;
 mod pins;
 mod prewarm;
 mod recall;
+mod schema;
 mod supervision;
 mod tidy;
 mod turn;

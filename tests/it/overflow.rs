@@ -84,7 +84,9 @@ async fn the_same_is_sent_again_once_with_less() {
 async fn what_cannot_be_made_less_is_an_error_with_the_numbers() {
     let (outcome, events, sent) = answered(Script::always(too_large())).await;
     assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome}");
-    assert_eq!(sent.len(), 1, "the same is not sent again");
+    let longest = |sent: &Recorded| sent.json()["max_tokens"].as_u64().expect("a number");
+    assert_eq!(sent.len(), 2, "once more, and never the same");
+    assert!(longest(&sent[1]) < longest(&sent[0]));
     let failed = events.iter().find_map(|event| match &event.fact {
         Fact::RunEnded { ending, .. } => Some(ending.clone()),
         _ => None,

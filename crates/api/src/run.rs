@@ -82,6 +82,9 @@ pub enum Done {
     Narrowed {
         /// Tokens that its own exchange may have from there on.
         room_tokens: u64,
+        /// The longest reply from there on; absent: as before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output_tokens: Option<u64>,
     },
     /// Something was paid for besides replies: writing the provider's cache, or a reply that broke
     /// off.

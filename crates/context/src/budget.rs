@@ -15,6 +15,24 @@ pub struct Limits {
     pub per_message: Tokens,
 }
 
+/// What of a window an answer may take, where no more is known of it: a quarter.
+const OUTPUT_SHARE: u64 = 4;
+
+impl Limits {
+    /// The limits where a provider takes no more than that: an answer then has a quarter of it at
+    /// most, so that there is room for a question.
+    pub fn within(self, window: Tokens) -> Limits {
+        if window >= self.window {
+            return self;
+        }
+        Limits {
+            window,
+            max_output: self.max_output.min(Tokens(window.0 / OUTPUT_SHARE)),
+            ..self
+        }
+    }
+}
+
 /// What one model leaves for the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {

@@ -28,6 +28,7 @@ use unisono_session::tool::ApprovalRule;
 
 pub use alone::answers_alone;
 pub use changed::Change;
+pub(crate) use define::limits;
 pub use difference::Difference;
 pub use files::EMBEDDED;
 pub(crate) use keys::KEYS;

@@ -377,6 +377,7 @@ impl Daemon {
             turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
         }
         ask::lend(ask, &mut turn)?;
+        models::within_learnt(&mut turn.team, self.calibrations());
         turn.calibrations = models::calibrations(&setup, &turn.team, self.calibrations());
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;

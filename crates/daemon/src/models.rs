@@ -152,6 +152,25 @@ pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) ->
     estimated.map(calibration).collect()
 }
 
+/// Has the agents of a team keep within the windows that their models' providers named.
+pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
+    let keep_within = |agent: &mut Arc<Definition>| {
+        let limits = agent.limits;
+        let window = learnt.of(&agent.model).window(limits.window);
+        if window < limits.window {
+            Arc::make_mut(agent).limits = limits.within(window);
+        }
+    };
+    let delegates = team
+        .delegates
+        .iter_mut()
+        .map(|delegate| &mut delegate.agent);
+    std::iter::once(&mut team.lead)
+        .chain(delegates)
+        .chain(&mut team.available)
+        .for_each(keep_within);
+}
+
 /// What the provider of an agent's model counts for a context, with the agent's persona and
 /// nothing else; none where it cannot be asked that.
 ///

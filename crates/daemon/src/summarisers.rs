@@ -11,6 +11,7 @@ use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_model::summariser::{BULK, Limits, Prompt, TOPIC, TooSmall, check_window};
 use unisono_runtime::{Chain, Chains, Summariser};
 
+use crate::agents;
 use crate::config::Loaded;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::setup::Setup;
@@ -78,10 +79,11 @@ fn chain(
 fn limits(entry: &Entry, calibrations: &Calibrations) -> Summariser {
     let model: Arc<str> = entry.model.to_string().into();
     let known = calibrations.of(&model);
+    let limits = agents::limits(entry).within(known.window(entry.window));
     let most = Ppm::from_fraction(known.ratio() * (1.0 + known.band()));
     Summariser {
-        window: entry.window,
-        max_output: entry.max_output,
+        window: limits.window,
+        max_output: limits.max_output,
         encoding: entry.encoding,
         scale: most.filter(|_| entry.estimated).unwrap_or(Ppm::ONE),
         model,

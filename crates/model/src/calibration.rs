@@ -1,4 +1,5 @@
-//! What a provider's tokens are to the local estimate, learnt per model from what replies report.
+//! What a provider's tokens are to the local estimate, learnt per model from what replies report,
+//! and the window of a model whose provider takes less than the catalogue says.
 //!
 //! A [`Calibration`] is a moving average of reported over estimated tokens (an EWMA, whose first
 //! values count in full so that three replies suffice), with the average of how far off it was.
@@ -40,6 +41,16 @@ pub struct Calibration {
     ratio: f64,
     band: f64,
     samples: u32,
+    window: Option<Window>,
+}
+
+/// A window that a provider named when it refused a request as too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    /// What it was taken for.
+    instead_of: Tokens,
+    /// What it is.
+    found: Tokens,
 }
 
 impl Calibration {
@@ -48,6 +59,7 @@ impl Calibration {
         ratio: 1.0,
         band: FIRST_BAND,
         samples: 0,
+        window: None,
     };
 
     /// Learns from a reply: what was estimated for its input, before any calibration, and what
@@ -94,6 +106,13 @@ impl Calibration {
         self.band
     }
 
+    /// The window of the model, which the catalogue says has that: less, where its provider named a
+    /// smaller one. That is forgotten when the catalogue says something else.
+    pub fn window(&self, catalogue: Tokens) -> Tokens {
+        let known = self.window.filter(|w| w.instead_of == catalogue);
+        known.map_or(catalogue, |window| window.found)
+    }
+
     /// The replies it was learnt from.
     pub fn samples(&self) -> u32 {
         self.samples
@@ -124,12 +143,28 @@ impl Calibrations {
 
     /// Learns from a model's reply.
     pub fn observe(&self, model: &Arc<str>, estimated: Tokens, reported: Tokens) {
+        self.learn(model, |calibration| {
+            calibration.observe(estimated, reported)
+        });
+    }
+
+    /// Learns from a refusal that a model's window is smaller than the catalogue says.
+    pub fn refused(&self, model: &Arc<str>, catalogue: Tokens, found: Tokens) {
+        if Tokens::ZERO < found && found < catalogue {
+            let instead_of = catalogue;
+            self.learn(model, |known| {
+                known.window = Some(Window { instead_of, found });
+            });
+        }
+    }
+
+    fn learn(&self, model: &Arc<str>, from: impl FnOnce(&mut Calibration)) {
         let mut models = self.models();
-        let mut calibration = models.get(model).copied().unwrap_or_default();
-        let before = calibration.samples;
-        calibration.observe(estimated, reported);
+        let before = models.get(model).copied().unwrap_or_default();
+        let mut calibration = before;
+        from(&mut calibration);
         let known = models.contains_key(model);
-        if calibration.samples != before && (known || models.len() < MOST_MODELS) {
+        if calibration != before && (known || models.len() < MOST_MODELS) {
             models.insert(model.clone(), calibration);
         }
     }

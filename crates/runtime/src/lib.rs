@@ -24,6 +24,7 @@ mod process;
 pub mod replay;
 mod restart;
 mod runtime;
+mod schema;
 mod session;
 mod set_aside;
 mod slot;

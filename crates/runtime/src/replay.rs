@@ -236,14 +236,8 @@ impl Conversation {
         };
         let retraced = run::retrace(&brief.steps, &weights, bounds);
         let sent = retraced.asked.iter().map(|asked| {
-            let request = Request {
-                exchange: request::exchange(
-                    brief.steps.get(..asked.known).unwrap_or_default(),
-                    &asked.masked,
-                ),
-                wrap_up: wrap_up(brief, asked),
-                ..first.clone()
-            };
+            let known = brief.steps.get(..asked.known).unwrap_or_default();
+            let request = request::after(&first, known, &asked.masked, wrap_up(brief, asked));
             // The embedded model is asked in this process: it reads what a program would.
             let body = model.body(&request);
             let body = body.unwrap_or_else(|| request::document(brief, prefix));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
-use unisono_context::call::Lent;
+use unisono_context::call::{Choice, Lent};
 use unisono_context::checkpoint::{Checkpoint, Kind};
 use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
 use unisono_context::snapshot::ToolSpec;
@@ -76,7 +76,8 @@ pub struct Brief {
     pub tools: Arc<[ToolSpec]>,
     /// Those of them that it was lent: whoever asked makes its calls of them.
     pub lent: Lent,
-    /// Open runs of the turn whose prompt begins with the same bytes, this one included.
+    /// Open runs of the turn whose prompt begins with the same bytes and whose choice of tools is
+    /// the same, this one included.
     pub peers: u32,
     /// Its place among the runs that were given their tasks together, from 0.
     pub place: u32,
@@ -210,8 +211,11 @@ impl State {
     }
 
     fn peers(&self, turn: &Turn, run: &Run) -> u32 {
+        // With another choice of tools a provider may not find the same messages again.
+        let choice = |run| self.lent(run).map_or(&Choice::Free, |lent| &lent.choice);
         let open = self.runs_of(turn).filter(|other| other.is_open());
-        let alike = open.filter(|other| other.prefix == run.prefix).count();
+        let alike = open.filter(|other| other.prefix == run.prefix && choice(other) == choice(run));
+        let alike = alike.count();
         u32::try_from(alike).unwrap_or(u32::MAX)
     }
 

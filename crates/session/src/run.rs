@@ -16,7 +16,7 @@ mod retrace;
 mod round;
 pub mod tail;
 
-pub use next::{Bounds, Next, next, replied, said, used};
+pub use next::{Bounds, Next, longest_reply, next, replied, said, used};
 pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
@@ -40,6 +40,8 @@ pub enum Step {
     Narrowed {
         /// What the run's own exchange may hold from now on.
         room: Tokens,
+        /// The longest reply from now on; none: as before.
+        output: Option<Tokens>,
     },
     /// Something was paid for besides replies.
     Spent(Spent),

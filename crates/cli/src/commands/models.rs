@@ -15,10 +15,12 @@ Prices are dollars per million tokens; `?` is an unknown price, which is not fre
 a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
 exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
 replies showed so far. `~` before a window and an output: no catalogue knows the model, and they are
-assumed; name it in models.toml.
-JSON: a list of {model, usable, lacks, default, assumed, window_tokens, max_output_tokens, encoding,
-estimated, calibration {ratio, error, replies} or null, input_usd_per_million,
-output_usd_per_million, cache_read_usd_per_million, cache_write_usd_per_million}.";
+assumed; name it in models.toml. A window with an asterisk is one that the provider named when
+it refused a request as too large; turns keep within it until the catalogue says another.
+JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_window_tokens
+or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,
+input_usd_per_million, output_usd_per_million, cache_read_usd_per_million,
+cache_write_usd_per_million}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -35,7 +37,20 @@ struct Row {
     entry: Entry,
     lacks: Option<String>,
     default: bool,
-    calibration: Option<Calibration>,
+    calibration: Calibration,
+}
+
+impl Row {
+    /// What its provider said its window is, where that is less.
+    fn learnt_window(&self) -> Option<Tokens> {
+        let window = self.calibration.window(self.entry.window);
+        (window < self.entry.window).then_some(window)
+    }
+
+    /// What its replies showed, once there were some.
+    fn replies(&self) -> Option<&Calibration> {
+        Some(&self.calibration).filter(|known| known.samples() > 0)
+    }
 }
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
@@ -73,7 +88,7 @@ fn rows(setup: &Setup, args: &Args) -> Vec<Row> {
         Row {
             lacks: loaded.providers.lacks(&entry.model.provider),
             default: name == loaded.default_model,
-            calibration: Some(learnt.of(&name)).filter(|c| c.samples() > 0),
+            calibration: learnt.of(&name),
             entry,
         }
     });
@@ -104,7 +119,10 @@ fn line(row: &Row) -> Vec<String> {
     vec![
         entry.model.to_string(),
         ask.to_owned(),
-        number(entry.window),
+        match row.learnt_window() {
+            Some(window) => format!("{}*", number(window)),
+            None => number(entry.window),
+        },
         number(entry.max_output),
         counted(row),
         price(entry.prices.input),
@@ -114,7 +132,7 @@ fn line(row: &Row) -> Vec<String> {
 }
 
 fn counted(row: &Row) -> String {
-    match (row.entry.estimated, &row.calibration) {
+    match (row.entry.estimated, row.replies()) {
         (false, _) => row.entry.encoding.name().to_owned(),
         (true, None) => "estimated".to_owned(),
         (true, Some(learnt)) => format!(
@@ -128,7 +146,7 @@ fn counted(row: &Row) -> String {
 fn object(row: &Row) -> Value {
     let entry = &row.entry;
     let price = |price: Option<Price>| price.map(|price| price.to_string());
-    let calibration = row.calibration.as_ref().map(|learnt| {
+    let calibration = row.replies().map(|learnt| {
         json!({"ratio": learnt.ratio(), "error": learnt.band(), "replies": learnt.samples()})
     });
     json!({
@@ -138,6 +156,7 @@ fn object(row: &Row) -> Value {
         "default": row.default,
         "assumed": entry.assumed,
         "window_tokens": entry.window.0,
+        "learnt_window_tokens": row.learnt_window().map(|window| window.0),
         "max_output_tokens": entry.max_output.0,
         "encoding": entry.encoding.name(),
         "estimated": entry.estimated,

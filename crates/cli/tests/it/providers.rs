@@ -566,3 +566,53 @@ fn what_is_assumed_of_a_model_is_marked() {
     let table = models(&["models", "qwen-of-mine"]).stdout;
     assert!(table.contains(" ~"), "{table}");
 }
+
+#[test]
+fn a_server_with_a_smaller_window_than_was_assumed_is_asked_for_less_and_remembered() {
+    let longest = |request: &unisono_fake_provider::Recorded| {
+        let body = request.json();
+        let tokens = ["max_tokens", "max_completion_tokens"].map(|key| body[key].as_u64());
+        tokens
+            .into_iter()
+            .flatten()
+            .next()
+            .expect("a longest reply")
+    };
+    let script = Script::by(move |request| match longest(request) {
+        8_192.. => Act::refuse(Refusal::Overflow {
+            limit: 8_192,
+            actual: 9_000,
+        }),
+        _ => Act::answer(Answer::text("Nothing is late.")),
+    });
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = place("openai-compatible", &provider);
+    place.write(
+        "asked.json",
+        r#"[{"role":"user","content":"What is late?"}]"#,
+    );
+    let file = place.path("asked.json").to_string_lossy().into_owned();
+    let model = "openai-compatible/qwen3";
+    let args = ["run", &file, "--model", model, "--agents", "facts"];
+    let asked = |requests: &[unisono_fake_provider::Recorded]| -> Vec<u64> {
+        requests.iter().map(longest).collect()
+    };
+
+    let done = call(&place, &args).expect(0);
+    assert_eq!(done.stdout.trim(), "Nothing is late.");
+    let first = asked(&provider.requests());
+    assert_eq!(first.len(), 4, "each of two agents once more: {first:?}");
+    assert!(first[1] < 8_192 && first[3] < 8_192, "{first:?}");
+
+    let models = call(&place, &["models", "--json", "qwen3"])
+        .expect(0)
+        .json();
+    assert_eq!(models[0]["window_tokens"], 128_000, "{models}");
+    assert_eq!(models[0]["learnt_window_tokens"], 8_192, "{models}");
+    let shown = call(&place, &["models", "qwen3"]).expect(0).stdout;
+    assert!(shown.contains('*'), "{shown}");
+
+    call(&place, &args).expect(0);
+    let then = asked(&provider.requests())[4..].to_vec();
+    assert_eq!(then, [2_048, 2_048], "a turn begins within it");
+}

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use unisono_context::AgentId;
+use unisono_session::Definition;
 use unisono_session::turn::Turn;
 
 use super::Roster;
@@ -32,7 +33,9 @@ impl Roster {
         let mut changed: Vec<(AgentId, Change)> = Vec::new();
         for (digest, recorded) in turn.distinct_definitions() {
             let change = match self.0.get(&recorded.id) {
-                Some(agent) if agent.definition.digest() == digest => continue,
+                Some(agent) if as_learnt(&agent.definition, &recorded).digest() == digest => {
+                    continue;
+                }
                 Some(_) => Change::Changed,
                 None => Change::Gone,
             };
@@ -41,5 +44,13 @@ impl Roster {
             }
         }
         changed
+    }
+}
+
+/// A definition as a turn has it whose model's provider had named a smaller window.
+fn as_learnt(now: &Definition, recorded: &Definition) -> Definition {
+    Definition {
+        limits: now.limits.within(recorded.limits.window),
+        ..now.clone()
     }
 }

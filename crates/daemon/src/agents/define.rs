@@ -187,7 +187,8 @@ fn without_effect(source: &Source, keys: &[&str], kind: &str, help: &str, found:
     }
 }
 
-fn limits(model: &Entry) -> Limits {
+/// The limits of a model, as the catalogue has them.
+pub(crate) fn limits(model: &Entry) -> Limits {
     Limits {
         window: model.window,
         max_output: model.max_output,

@@ -135,8 +135,9 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
             name: name.to_string(),
             result: result.to_string(),
         },
-        Step::Narrowed { room } => Done::Narrowed {
+        Step::Narrowed { room, output } => Done::Narrowed {
             room_tokens: room.0,
+            output_tokens: output.map(|tokens| tokens.0),
         },
         Step::Spent(Spent { usage, stand_in }) => Done::Spent {
             stand_in: stand_in.as_ref().map(ToString::to_string),

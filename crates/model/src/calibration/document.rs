@@ -3,13 +3,18 @@
 //! ```text
 //! {"version":1,"models":{"openai/gpt-5":{"ratio_ppm":1031000,"band_ppm":20000,"samples":12}}}
 //! ```
+//!
+//! A model whose provider named a smaller window than the catalogue has
+//! `"window":{"instead_of":128000,"found":8192}` besides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BANDS, Calibration, RATIOS};
+use unisono_context::Tokens;
+
+use super::{BANDS, Calibration, RATIOS, Window};
 
 /// The version this program writes, and the only one it reads.
 const VERSION: u32 = 1;
@@ -54,6 +59,14 @@ struct Record {
     ratio_ppm: u32,
     band_ppm: u32,
     samples: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    window: Option<WindowRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WindowRecord {
+    instead_of: u64,
+    found: u64,
 }
 
 pub(super) fn write(models: &BTreeMap<Arc<str>, Calibration>) -> String {
@@ -61,6 +74,10 @@ pub(super) fn write(models: &BTreeMap<Arc<str>, Calibration>) -> String {
         ratio_ppm: ppm(calibration.ratio),
         band_ppm: ppm(calibration.band),
         samples: calibration.samples,
+        window: calibration.window.map(|window| WindowRecord {
+            instead_of: window.instead_of.0,
+            found: window.found.0,
+        }),
     };
     let document = Document {
         version: VERSION,
@@ -84,6 +101,10 @@ pub(super) fn read(text: &str) -> Result<Vec<(Arc<str>, Calibration)>, Error> {
                 ratio: checked(&name, "ratio_ppm", record.ratio_ppm, RATIOS)?,
                 band: checked(&name, "band_ppm", record.band_ppm, BANDS)?,
                 samples: record.samples,
+                window: record.window.map(|window| Window {
+                    instead_of: Tokens(window.instead_of),
+                    found: Tokens(window.found),
+                }),
             };
             Ok((name, calibration))
         })

@@ -206,3 +206,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_window_that_a_provider_named_holds_until_the_catalogue_says_another() {
+    let calibrations = Calibrations::default();
+    let model: Arc<str> = "openai-compatible/qwen3".into();
+    let window = |all: &Calibrations, catalogue| all.of(&model).window(Tokens(catalogue)).0;
+    for nothing in [0, 128_000, 200_000] {
+        calibrations.refused(&model, Tokens(128_000), Tokens(nothing));
+    }
+    assert!(calibrations.all().is_empty(), "that says nothing");
+    calibrations.refused(&model, Tokens(128_000), Tokens(8_192));
+    calibrations.observe(&model, Tokens(1_000), Tokens(1_200));
+    assert_eq!(window(&calibrations, 128_000), 8_192);
+    assert_eq!(window(&calibrations, 32_000), 32_000);
+
+    let again = Calibrations::default();
+    again.import(&calibrations.export()).unwrap();
+    assert_eq!(again.all(), calibrations.all());
+    assert_eq!(window(&again, 128_000), 8_192);
+    // What was written before there were windows.
+    let before = r#"{"version":1,"models":{"openai-compatible/qwen3":{"ratio_ppm":1000000,"band_ppm":200000,"samples":3}}}"#;
+    again.import(before).unwrap();
+    assert_eq!(window(&again, 128_000), 128_000);
+}

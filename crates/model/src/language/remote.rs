@@ -133,6 +133,7 @@ impl<T: Transport> Remote<T> {
         let key = Key {
             model: self.name.clone(),
             prefix: request.prefix.digest(),
+            choice: request.choice().cloned(),
             shard: if self.routes_by_key() {
                 shard(request.place)
             } else {
@@ -184,8 +185,7 @@ impl<T: Transport> Remote<T> {
             outgoing.request.max_output,
         );
         let reply = self.transport.reply(call).await;
-        let mut reply =
-            reply.map_err(|error| account::explain(error, &self.entry, &self.catalogue, sizes))?;
+        let mut reply = reply.map_err(|error| self.refused(error, sizes))?;
         let request = outgoing.request;
         if request.output_schema.is_some()
             && !self.entry.structured
@@ -204,6 +204,15 @@ impl<T: Transport> Remote<T> {
             );
         }
         Ok(reply)
+    }
+
+    /// The error with what is known here besides. A window that it names is remembered.
+    fn refused(&self, error: Error, sizes: (Tokens, Tokens)) -> Error {
+        if let Class::Overflow { limit: Some(limit) } = error.class {
+            self.calibrations
+                .refused(&self.name, self.entry.window, limit);
+        }
+        account::explain(error, &self.entry, &self.catalogue, sizes)
     }
 
     /// Writes the prefix to the provider's cache, by a request that asks for next to nothing.

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use unisono_context::call::CacheWarm;
+use unisono_context::call::{CacheWarm, Choice};
 use unisono_context::{Digest, Tokens};
 
 /// A prefix in the cache of the machines that serve one model.
@@ -21,6 +21,8 @@ pub struct Key {
     pub model: Arc<str>,
     /// The rendered prefix.
     pub prefix: Digest,
+    /// What has to be called: with another choice a provider may not find its messages again.
+    pub choice: Option<Choice>,
     /// Where a provider spreads requests over several caches: which of them.
     pub shard: u32,
 }

@@ -16,6 +16,7 @@ fn key(model: &str) -> Key {
     Key {
         model: model.into(),
         prefix: Digest::of_bytes(b"prefix"),
+        choice: None,
         shard: 0,
     }
 }

@@ -7,16 +7,17 @@
 
 use std::sync::Arc;
 
-use unisono_model::language::{self, Class, Request};
-use unisono_session::run::tail::Masked;
-use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, Usage, replied};
+use unisono_context::Tokens;
+use unisono_model::language::{self, Class};
+use unisono_session::run::tail::{Masked, Narrower};
+use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, replied};
 
 pub(crate) mod scales;
 
 use super::failure::failed;
-use super::request::exchange;
+use super::request;
 use super::{Agent, Answer, Asked, Ctx, Failure, Task};
-use crate::tools;
+use crate::{schema, tools};
 use scales::Scales;
 
 /// Carries out definitions of kind `llm` with the model they name.
@@ -43,15 +44,12 @@ impl Agent for LlmAgent {
                     });
                 }
                 Next::CallModel { masked, wrap_up } => {
-                    if let Some(refused) = narrowed.take_if(|n| n.masked == masked) {
+                    let request = request::after(&first, &steps, &masked, wrap_up);
+                    let output = request.max_output;
+                    if let Some(refused) = narrowed.take_if(|n| n.is_same(&masked, output)) {
                         return overflowed(&steps, refused.error, &ctx);
                     }
-                    let request = Request {
-                        exchange: exchange(&steps, &masked),
-                        wrap_up,
-                        ..first.clone()
-                    };
-                    let asked = match ctx.ask(request).await {
+                    let asked = match ctx.ask(request.clone()).await {
                         Err(failure) if failure.cause == Cause::Budget => {
                             return out_of_budget(&steps, failure);
                         }
@@ -59,6 +57,7 @@ impl Agent for LlmAgent {
                     };
                     let reply = match asked {
                         Ok(Asked { reply, call }) => {
+                            narrowed = None;
                             let budget = call.recorded();
                             if let Some(calls) = tools::handed_over(&reply, replies(&steps), &ctx) {
                                 return Ok(Answer {
@@ -80,14 +79,20 @@ impl Agent for LlmAgent {
                             if narrowed.is_some() {
                                 return overflowed(&steps, error, &ctx);
                             }
-                            let room = scales.narrowed(limit, &steps, &masked, &ctx).await?;
-                            narrowed = Some(Narrowed { masked, error });
-                            take(&mut steps, Step::Narrowed { room }, &ctx).await?;
+                            let sent = (&request, &masked[..]);
+                            let narrower = scales.narrowed(limit, sent, &steps, &ctx).await?;
+                            let Narrower { room, output } = narrower;
+                            narrowed = Some(Narrowed {
+                                masked,
+                                output: request.max_output,
+                                error,
+                            });
+                            take(&mut steps, Step::Narrowed { room, output }, &ctx).await?;
                             continue;
                         }
                     };
                     if reply.calls.is_empty() || reply.stop == Stop::Refused {
-                        return answer(reply, replied(&steps), &ctx);
+                        return answer(reply, &steps, &ctx);
                     }
                     Step::Model(reply)
                 }
@@ -119,7 +124,7 @@ fn last_words(
         Some(said) if blank => said,
         _ => reply.text.clone(),
     };
-    let said = answer(Reply { text, ..reply }, replied(steps), ctx)?;
+    let said = whole(Reply { text, ..reply }, steps, ctx)?;
     Ok(Answer {
         partial: Some(budget),
         ..said
@@ -152,7 +157,16 @@ async fn take(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), F
 struct Narrowed {
     /// What was left out of it.
     masked: Vec<Masked>,
+    /// The longest reply it asked for.
+    output: Tokens,
     error: language::Error,
+}
+
+impl Narrowed {
+    /// Whether another request would be the same again.
+    fn is_same(&self, masked: &[Masked], output: Tokens) -> bool {
+        self.masked == masked && self.output == output
+    }
 }
 
 /// The provider finds the request too large and nothing more can be left out of it: what was
@@ -171,8 +185,29 @@ fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<
     }
 }
 
-/// The run's answer, from the reply that calls no tools.
-fn answer(reply: Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Failure> {
+/// The run's answer, from the reply that calls no tools. One that is whole fits the schema that
+/// its definition gives.
+fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
+    let said = whole(reply, steps, ctx)?;
+    let schema = ctx.definition().output_schema.as_deref();
+    let Some(schema) = schema.filter(|_| said.partial.is_none()) else {
+        return Ok(said);
+    };
+    match schema::answer(&said.text, schema) {
+        Ok(json) => Ok(Answer {
+            text: json.into(),
+            ..said
+        }),
+        Err(fault) => {
+            let model = &ctx.definition().model;
+            let reason = format!("the answer of model {model} does not fit its schema: {fault}");
+            Err(Failure::new(Cause::BadOutput, reason))
+        }
+    }
+}
+
+/// What was said, whatever shape it has.
+fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
     if reply.stop == Stop::Refused {
         return Err(Failure::new(Cause::Refused, refusal(&reply, ctx)));
     }
@@ -180,7 +215,7 @@ fn answer(reply: Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Failure> {
         let reason = format!("model {} replied with nothing", ctx.definition().model);
         return Err(Failure::new(Cause::BadOutput, reason));
     }
-    let limit = ctx.definition().limits.max_output;
+    let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
     let partial = match reply.stop {
         Stop::Complete | Stop::Refused => None,
         Stop::CutOff => Some(format!(
@@ -190,7 +225,7 @@ fn answer(reply: Reply, before: Usage, ctx: &Ctx) -> Result<Answer, Failure> {
     Ok(Answer {
         text: reply.text,
         partial: partial.map(Arc::from),
-        usage: before + reply.usage,
+        usage: replied(steps) + reply.usage,
         ..Answer::default()
     })
 }

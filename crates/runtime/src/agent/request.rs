@@ -8,7 +8,7 @@ use unisono_model::language::{Colleague, Exchange, Listener, Request};
 use unisono_model::prompt::{Delegated, Outcome, Prefix, Tail};
 use unisono_session::brief::{Brief, Delivered};
 use unisono_session::run::tail::{self, Masked};
-use unisono_session::run::{Ending, Step};
+use unisono_session::run::{self, Ending, Step};
 use unisono_session::tool;
 
 use super::{group, persona};
@@ -48,6 +48,21 @@ pub(crate) fn first(brief: &Brief, prefix: Prefix) -> Request {
     }
 }
 
+/// The request that follows a run's first one after those steps.
+pub(crate) fn after(
+    first: &Request,
+    steps: &[Arc<Step>],
+    masked: &[Masked],
+    wrap_up: Option<Arc<str>>,
+) -> Request {
+    Request {
+        exchange: exchange(steps, masked),
+        max_output: run::longest_reply(steps, first.max_output),
+        wrap_up,
+        ..first.clone()
+    }
+}
+
 /// What a program is given: the shared prefix and what closes it, one JSON document.
 pub(crate) fn document(brief: &Brief, prefix: &Prefix) -> [Bytes; 2] {
     let definition = &brief.definition;
@@ -64,7 +79,7 @@ pub(crate) fn document(brief: &Brief, prefix: &Prefix) -> [Bytes; 2] {
 
 /// The recorded steps as the model said or was told them, but for what is left out. Named steps
 /// are an author's own.
-pub(crate) fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
+fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
     let exchange = steps
         .iter()
         .enumerate()

@@ -86,7 +86,7 @@ impl Ctx {
     }
 
     async fn worst_case(&self, request: &Request, model: &dyn LanguageModel, call: u32) -> Ask {
-        let input = self.input_at_most(request).await;
+        let input = self.reported(self.input_at_most(request).await);
         let output = request.max_output;
         let calls = match request.cache_warm {
             // A request of its own writes the cache before.
@@ -110,8 +110,20 @@ impl Ctx {
         }
     }
 
-    /// The tokens that a request has for its model, at most.
-    async fn input_at_most(&self, request: &Request) -> Tokens {
+    /// What its model's provider counts at most where so many tokens are counted here.
+    fn reported(&self, local: Tokens) -> Tokens {
+        let calibration = self.brief().calibration.as_ref();
+        calibration.map_or(local, |known| known.at_most(local))
+    }
+
+    /// What so many tokens of its model's provider are here, at most.
+    pub(crate) fn counted_here(&self, reported: Tokens) -> Tokens {
+        let calibration = self.brief().calibration.as_ref();
+        calibration.map_or(reported, |known| known.estimated(reported))
+    }
+
+    /// The tokens that a request has, as they are counted here, at most.
+    pub(crate) async fn input_at_most(&self, request: &Request) -> Tokens {
         let (assignment, messages) = scales::assignment(request);
         let mut texts = vec![assignment];
         for moved in &request.exchange {
@@ -120,13 +132,10 @@ impl Ctx {
                 Exchange::Results(results) => tail::countable(&Step::Tools(results.clone())),
             });
         }
-        texts.extend(request.output_schema.iter().map(ToString::to_string));
         let messages = messages + texts.len() as u64;
         let counted: Tokens = self.count(texts).await.into_iter().sum();
         let brief = self.brief();
         let around = brief.definition.limits.per_message.times(messages) + Tokens(FRAME);
-        let local = brief.context + counted + around;
-        let calibration = brief.calibration.as_ref();
-        calibration.map_or(local, |known| known.at_most(local))
+        brief.context + counted + around
     }
 }

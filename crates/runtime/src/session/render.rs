@@ -33,7 +33,8 @@ pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest
     prefixes
 }
 
-/// What agents have in common that share a rendering: who reads it, and what it depends on.
+/// What agents have in common that share a rendering: who reads it, and what it depends on. The
+/// choice of tools is in no rendering: it is in what a cache is known by (`warm::Key`).
 #[derive(PartialEq)]
 struct Audience {
     /// The model; none for programs and the embedded model, which are given the native rendering.
@@ -77,6 +78,7 @@ mod tests {
 
     use unisono_context::TurnId;
     use unisono_model::language::{Completion, LanguageModel, Request};
+    use unisono_session::agent::{ContextMode, PrefixMode};
 
     use super::*;
     use crate::agent::fixture::{Attempt, sh};
@@ -92,7 +94,12 @@ mod tests {
             self.renderings.fetch_add(1, Ordering::SeqCst);
             let schema = shared.output_schema.unwrap_or("none");
             let tools = shared.tools.len();
-            Prefix::new(format!("{} {schema} {tools}", self.name))
+            let group = match shared.group {
+                Group::Shared => String::new(),
+                Group::TaskOnly => " task only".to_owned(),
+                Group::Own(persona) => format!(" of {}", persona.agent),
+            };
+            Prefix::new(format!("{} {schema} {tools}{group}", self.name))
         }
 
         fn complete(&self, _: Request) -> Completion<'_> {
@@ -128,6 +135,18 @@ mod tests {
             with_schema,
             agent("offline", EXTRACTIVE, Kind::Llm),
             agent("program", "a/1", Kind::Command(sh("true"))),
+            Definition {
+                prefix: PrefixMode::Own,
+                ..agent("own", "a/1", Kind::Llm)
+            },
+            Definition {
+                context: ContextMode::TaskOnly,
+                ..agent("task", "a/1", Kind::Llm)
+            },
+            Definition {
+                context: ContextMode::TaskOnly,
+                ..agent("errand", "a/1", Kind::Llm)
+            },
         ];
         let digests: Vec<Digest> = definitions.iter().map(Definition::digest).collect();
         let request = RenderRequest {
@@ -144,13 +163,16 @@ mod tests {
         assert_eq!(text(0), format!("one none {tools}"));
         assert_eq!(text(3), format!("two none {tools}"));
         assert_eq!(text(4), format!("one {{}} {tools}"));
-        assert_eq!(renderings.load(Ordering::SeqCst), 3);
+        assert_eq!(text(7), format!("one none {tools} of own"));
+        assert_eq!(text(8), format!("one none {tools} task only"));
+        assert_eq!(renderings.load(Ordering::SeqCst), 5);
         let at = |n: usize| rendered[&digests[n]].bytes().as_ptr();
         assert_eq!(
             [at(0), at(0)],
             [at(1), at(2)],
             "one allocation for the group"
         );
+        assert_eq!(at(8), at(9), "those that get their task only");
         assert_eq!(
             at(5),
             at(6),

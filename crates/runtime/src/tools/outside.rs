@@ -8,8 +8,7 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_session::machine::NewCall;
 use unisono_session::run::ToolCall;
 
-/// The most faults of one call that are told.
-const FAULTS: usize = 3;
+use crate::schema::faults;
 
 /// The call, if its arguments fit the tool's schema; or what is wrong with them.
 pub(super) fn checked(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, String> {
@@ -39,27 +38,6 @@ pub(super) fn checked(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, Strin
         arguments: text.into(),
         fields,
     })
-}
-
-/// What does not fit. A schema that is none, or that refers to others elsewhere, lets all pass:
-/// its server checks for itself.
-fn faults(arguments: &Value, schema: &str) -> Vec<String> {
-    let Ok(schema) = serde_json::from_str::<Value>(schema) else {
-        return Vec::new();
-    };
-    let validator = match jsonschema::validator_for(&schema) {
-        Ok(validator) => validator,
-        Err(error) => {
-            tracing::debug!(%error, "the schema of a tool cannot be used");
-            return Vec::new();
-        }
-    };
-    let errors = validator.iter_errors(arguments).take(FAULTS);
-    let faults = errors.map(|error| match error.instance_path().to_string() {
-        path if path.is_empty() => error.to_string(),
-        path => format!("{path}: {error}"),
-    });
-    faults.collect()
 }
 
 /// Each value as text under the names that lead to it; those of a list under one name.

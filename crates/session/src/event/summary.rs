@@ -414,7 +414,13 @@ fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
         Step::Model(reply) => write!(f, "model reply with {} tool calls", reply.calls.len()),
         Step::Tools(results) => write!(f, "{} tool results", results.len()),
         Step::Named { name, .. } => write!(f, "step {name}"),
-        Step::Narrowed { room } => write!(f, "room for {room} tokens"),
+        Step::Narrowed { room, output } => {
+            write!(f, "room for {room} tokens")?;
+            match output {
+                Some(output) => write!(f, ", replies of {output}"),
+                None => Ok(()),
+            }
+        }
         Step::Spent(Spent { usage, .. }) => {
             let tokens = usage.input + usage.output;
             write!(f, "{tokens} tokens besides its replies")

@@ -77,11 +77,24 @@ pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
 /// The room that is left where the provider found a request too large.
 fn narrowed(steps: &[Arc<Step>], room: Room) -> Room {
     let found = steps.iter().filter_map(|step| match **step {
-        Step::Narrowed { room } => Some(room),
+        Step::Narrowed { room, .. } => Some(room),
         _ => None,
     });
-    let tokens = found.fold(room.tokens, Tokens::min);
-    Room { tokens, ..room }
+    Room {
+        tokens: found.fold(room.tokens, Tokens::min),
+        reply: longest_reply(steps, room.reply),
+        ..room
+    }
+}
+
+/// The longest reply that is asked for after these steps, of a model that may give one of
+/// `max_output`.
+pub fn longest_reply(steps: &[Arc<Step>], max_output: Tokens) -> Tokens {
+    let found = steps.iter().filter_map(|step| match **step {
+        Step::Narrowed { output, .. } => output,
+        _ => None,
+    });
+    found.fold(max_output, Tokens::min)
 }
 
 fn after_reply(
@@ -261,7 +274,10 @@ mod tests {
             },
         };
         let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
-        let narrowed = |room| Arc::new(Step::Narrowed { room: Tokens(room) });
+        let narrowed = |room| {
+            let (room, output) = (Tokens(room), None);
+            Arc::new(Step::Narrowed { room, output })
+        };
         let spent = Arc::new(Step::Spent(Spent {
             usage: Usage::NONE,
             stand_in: None,
@@ -276,6 +292,15 @@ mod tests {
         steps.extend([narrowed(500), narrowed(900_000)]);
         let wrap_up = "model, 1 out: there is no room left for what tools would answer";
         assert_eq!(shown(&next(&steps, &weights, bounds)), wrap_up);
+        // Shorter replies leave room for what tools answer; the shortest of them holds.
+        let longest = |steps: &[Arc<Step>]| longest_reply(steps, Tokens(200));
+        assert_eq!(longest(&steps), Tokens(200));
+        for (output, expected) in [(60, 60), (90, 60), (900, 60)] {
+            let (room, output) = (Tokens(500), Some(Tokens(output)));
+            steps.push(Arc::new(Step::Narrowed { room, output }));
+            assert_eq!(longest(&steps), Tokens(expected));
+        }
+        assert_eq!(shown(&next(&steps, &weights, bounds)), "model, 1 out");
     }
 
     #[test]

@@ -246,7 +246,10 @@ mod tests {
         );
 
         // A request that was refused was sent before the one with less.
-        let narrowed = Arc::new(Step::Narrowed { room: Tokens(250) });
+        let narrowed = Arc::new(Step::Narrowed {
+            room: Tokens(250),
+            output: None,
+        });
         let mut refused = steps.to_vec();
         refused.insert(2, narrowed);
         let mut weighed = weights.to_vec();

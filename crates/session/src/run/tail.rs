@@ -110,6 +110,68 @@ impl Room {
     }
 }
 
+/// A request that a provider found too large. All amounts are of the same tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What it had, at most.
+    pub input: Tokens,
+    /// What of that the run's own exchange was.
+    pub exchange: Tokens,
+    /// The longest reply it asked for.
+    pub output: Tokens,
+    /// Whether its model might call tools, whose answers come beside the next reply.
+    pub calls: bool,
+}
+
+/// What a run may have from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrower {
+    /// For its own exchange.
+    pub room: Tokens,
+    /// For a reply; none: as before.
+    pub output: Option<Tokens>,
+}
+
+impl Refused {
+    /// What may be sent instead, of a room that was `room`. Where the limit is known and what is
+    /// said in it leaves something for a reply, that is what a reply may have: a quarter of it,
+    /// where tools are still to answer. Where the counts say that the request is within the limit,
+    /// they are too low: its exchange gives way by a quarter, and where there is none the reply has
+    /// a quarter of what it had.
+    pub fn narrower(&self, limit: Option<Tokens>, room: Tokens) -> Narrower {
+        let three_quarters = Tokens(self.exchange.0 / 4 * 3);
+        let within = |most: Tokens, output| Narrower {
+            room: room.min(most),
+            output,
+        };
+        let Some(limit) = limit else {
+            return within(three_quarters, None);
+        };
+        let free = limit.minus(self.input.minus(self.exchange));
+        let left = free.minus(self.exchange);
+        if left == Tokens::ZERO {
+            let output = self.output.min(quarter(free));
+            let some = Some(output).filter(|output| *output > Tokens::ZERO);
+            return within(free.minus(output).min(three_quarters), some);
+        }
+        if left < self.output && self.calls {
+            return within(free.minus(quarter(left)), Some(quarter(left)));
+        }
+        if left < self.output {
+            return within(free, Some(left));
+        }
+        match self.exchange {
+            Tokens::ZERO => within(free, Some(quarter(self.output))),
+            _ => within(three_quarters, None),
+        }
+    }
+}
+
+/// A quarter, but never nothing of something.
+fn quarter(tokens: Tokens) -> Tokens {
+    Tokens(tokens.0.div_ceil(4))
+}
+
 impl Masked {
     /// What stands in the result's place.
     pub fn note(&self) -> String {

@@ -79,11 +79,23 @@ pub(crate) struct DelegatedCall {
 pub(crate) enum Step {
     Model(Reply),
     Tools(Vec<ToolResult>),
-    Named { name: Arc<str>, result: Arc<str> },
+    Named {
+        name: Arc<str>,
+        result: Arc<str>,
+    },
     // Since version 3.
-    Narrowed { room_tokens: u64 },
+    Narrowed {
+        room_tokens: u64,
+    },
     Spent(Usage),
-    SpentInstead { usage: Usage, stand_in: Arc<str> },
+    SpentInstead {
+        usage: Usage,
+        stand_in: Arc<str>,
+    },
+    NarrowedReply {
+        room_tokens: u64,
+        output_tokens: u64,
+    },
 }
 
 impl Step {
@@ -91,7 +103,10 @@ impl Step {
     pub(super) const fn since(&self) -> u16 {
         match self {
             Self::Model(_) | Self::Tools(_) | Self::Named { .. } => 2,
-            Self::Narrowed { .. } | Self::Spent(_) | Self::SpentInstead { .. } => 3,
+            Self::Narrowed { .. }
+            | Self::Spent(_)
+            | Self::SpentInstead { .. }
+            | Self::NarrowedReply { .. } => 3,
         }
     }
 }
@@ -232,8 +247,14 @@ impl From<&run::Step> for Step {
                 name: name.clone(),
                 result: result.clone(),
             },
-            run::Step::Narrowed { room } => Self::Narrowed {
-                room_tokens: room.0,
+            run::Step::Narrowed { room, output } => match output {
+                None => Self::Narrowed {
+                    room_tokens: room.0,
+                },
+                Some(output) => Self::NarrowedReply {
+                    room_tokens: room.0,
+                    output_tokens: output.0,
+                },
             },
             run::Step::Spent(run::Spent { usage, stand_in }) => match stand_in.clone() {
                 None => Self::Spent((*usage).into()),
@@ -254,6 +275,14 @@ impl From<Step> for run::Step {
             Step::Named { name, result } => Self::Named { name, result },
             Step::Narrowed { room_tokens } => Self::Narrowed {
                 room: Tokens(room_tokens),
+                output: None,
+            },
+            Step::NarrowedReply {
+                room_tokens,
+                output_tokens,
+            } => Self::Narrowed {
+                room: Tokens(room_tokens),
+                output: Some(Tokens(output_tokens)),
             },
             Step::Spent(usage) => Self::Spent(run::Spent {
                 usage: usage.into(),

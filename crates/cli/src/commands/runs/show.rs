@@ -136,10 +136,14 @@ fn step(step: &Step) -> String {
         Step::Named { name, result } => {
             format!("step {name}: {}", show::line(result, SHOWN))
         }
-        Step::Narrowed { room } => format!(
-            "too large for the provider: its exchange may have {} tokens from here",
-            show::tokens(*room)
-        ),
+        Step::Narrowed { room, output } => {
+            let reply = output.map(|output| format!(", a reply {}", show::tokens(output)));
+            format!(
+                "too large for the provider: its exchange may have {} tokens from here{}",
+                show::tokens(*room),
+                reply.unwrap_or_default()
+            )
+        }
         Step::Spent(Spent { usage, stand_in }) => {
             let whose = stand_in.as_deref().map(|model| format!(" of {model}"));
             format!(
@@ -171,7 +175,13 @@ fn step_json((moment, step): &(Moment, std::sync::Arc<Step>)) -> Value {
             })).collect::<Vec<_>>(),
         }),
         Step::Named { name, result } => json!({"kind": "named", "name": name, "result": result}),
-        Step::Narrowed { room } => json!({"kind": "narrowed", "room_tokens": room.0}),
+        Step::Narrowed { room, output } => {
+            let mut narrowed = json!({"kind": "narrowed", "room_tokens": room.0});
+            if let Some(output) = output {
+                narrowed["output_tokens"] = output.0.into();
+            }
+            narrowed
+        }
         Step::Spent(Spent { usage, stand_in }) => json!({
             "kind": "spent",
             "stand_in": stand_in,

@@ -203,9 +203,13 @@ fn steps(steps: &[RunStep]) -> Markup {
                         Done::Named { name, result } => {
                             span class="quiet" { (name) } pre class="text" { (result) }
                         },
-                        Done::Narrowed { room_tokens } => {
+                        Done::Narrowed { room_tokens, output_tokens } => {
                             span class="quiet" { "too large for the provider: its exchange may have "
-                                (number(*room_tokens)) " tokens from here" }
+                                (number(*room_tokens)) " tokens from here"
+                                @if let Some(output) = output_tokens {
+                                    ", a reply " (number(*output))
+                                }
+                            }
                         },
                         Done::Spent { input_tokens, output_tokens, .. } => {
                             span class="quiet" { "paid besides its replies: "

@@ -2,15 +2,16 @@
 //!
 //! OpenAI sends requests with the same `prompt_cache_key` to the same machine, up to about 15 a
 //! minute ("Prompt caching", developers.openai.com); beyond that they spill over to machines
-//! that do not have the prefix. Keys therefore have a number, the same for sixteen neighbours of
-//! a fan-out: the requests of one number share a cache, and a run stays with the machine that has
-//! its own exchange. The number follows from the run's place alone, so that a request that is
-//! made again, after a crash too, has the same bytes.
+//! that do not have the prefix. Keys therefore have a number, the same for neighbours of a fan-out
+//! and, in the first of them, the lead: fifteen runs that begin in the same minute. The requests of
+//! one number share a cache, and a run stays with the machine that has its own exchange. The
+//! number follows from the run's place alone and not from the time, so that a request that is
+//! made again, after a crash too, has the same bytes (`docs/adr/0013-cache-keys-by-place.md`).
 
 use unisono_context::Digest;
 
-/// Neighbours of a fan-out that share a key.
-const PER_KEY: u32 = 16;
+/// Runs of a turn that share a key.
+const PER_KEY: u32 = 15;
 /// Hex digits of the prefix's digest in a key, of which OpenAI takes 64 characters.
 const DIGITS: usize = 48;
 
@@ -21,9 +22,9 @@ pub(super) fn cache_key(prefix: Digest, shard: u32) -> String {
     format!("{key}-{shard}")
 }
 
-/// The shard of a run in that place.
+/// The shard of a run in that place. The lead has the first one, like the first of its delegates.
 pub(super) const fn shard(place: u32) -> u32 {
-    place / PER_KEY
+    place.saturating_add(1) / PER_KEY
 }
 
 #[cfg(test)]
@@ -46,9 +47,15 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_neighbours_share_a_key() {
-        for (place, expected) in [(0, 0), (15, 0), (16, 1), (33, 2), (u32::MAX, 0x0fff_ffff)] {
+    fn fifteen_runs_share_a_key() {
+        for (place, expected) in [(0, 0), (13, 0), (14, 1), (28, 1), (29, 2), (44, 3)] {
             assert_eq!(shard(place), expected, "place {place}");
         }
+        let of = |n: u32| (0..200).filter(|place| shard(*place) == n).count();
+        assert_eq!(
+            (of(0) + 1, of(1), of(2)),
+            (15, 15, 15),
+            "the lead is one of the first"
+        );
     }
 }

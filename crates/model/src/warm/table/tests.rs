@@ -15,6 +15,7 @@ fn key(n: u32) -> Key {
     Key {
         model: "openai/gpt-5".into(),
         prefix: Digest::of_bytes(b"prefix"),
+        choice: None,
         shard: n,
     }
 }
@@ -120,7 +121,7 @@ fn an_old_leader_does_not_undo_a_new_one() {
 }
 
 #[test]
-fn models_prefixes_and_shards_do_not_wait_for_each_other() {
+fn models_prefixes_choices_and_shards_do_not_wait_for_each_other() {
     let mut table = table();
     let first = key(0);
     let others = [
@@ -130,6 +131,14 @@ fn models_prefixes_and_shards_do_not_wait_for_each_other() {
         },
         Key {
             prefix: Digest::of_bytes(b"another"),
+            ..first.clone()
+        },
+        Key {
+            choice: Some(Choice::Any),
+            ..first.clone()
+        },
+        Key {
+            choice: Some(Choice::This("look".into())),
             ..first.clone()
         },
         key(1),

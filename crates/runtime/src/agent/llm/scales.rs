@@ -9,7 +9,7 @@ use unisono_context::Tokens;
 use unisono_model::language::Request;
 use unisono_model::prompt::{Delegated, Outcome};
 use unisono_session::brief::Brief;
-use unisono_session::run::tail::{self, Masked, Room, Weight};
+use unisono_session::run::tail::{self, Masked, Narrower, Refused, Room, Weight};
 use unisono_session::run::{Bounds, Cause, Step};
 
 use crate::agent::{Ctx, Failure};
@@ -66,28 +66,29 @@ impl Scales {
         }
     }
 
-    /// The room there is from now on, where the provider found a request too large that fits by
-    /// these scales: less by what its limit is below the window that was assumed, and in any case
-    /// a quarter less than what was sent.
+    /// What the run may have from now on, where the provider found a request too large.
     ///
     /// # Errors
     /// The assignment alone does not fit.
     pub(super) async fn narrowed(
         &mut self,
         limit: Option<Tokens>,
+        (request, masked): (&Request, &[Masked]),
         steps: &[Arc<Step>],
-        masked: &[Masked],
         ctx: &Ctx,
-    ) -> Result<Tokens, Failure> {
+    ) -> Result<Narrower, Failure> {
         if self.room.is_none() {
             self.measure(ctx).await?;
         }
         self.count(steps, ctx).await;
-        let room = self.room.unwrap_or(Room::UNBOUNDED);
-        let window = ctx.definition().limits.window;
-        let below = limit.map_or(Tokens::ZERO, |limit| window.minus(limit));
-        let three_quarters = Tokens(self.sent(masked).0 / 4 * 3);
-        Ok(room.tokens.minus(below).min(three_quarters))
+        let refused = Refused {
+            input: ctx.input_at_most(request).await,
+            exchange: self.sent(masked),
+            output: request.max_output,
+            calls: request.wrap_up.is_none() && !request.allowed.is_empty(),
+        };
+        let room = self.room.unwrap_or(Room::UNBOUNDED).tokens;
+        Ok(refused.narrower(limit.map(|limit| ctx.counted_here(limit)), room))
     }
 
     fn sent(&self, masked: &[Masked]) -> Tokens {

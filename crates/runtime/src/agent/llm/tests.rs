@@ -3,12 +3,11 @@
 mod budget;
 mod room;
 
-use unisono_context::Tokens;
 use unisono_model::language::scripted::{Act, Scripted};
-use unisono_model::language::{Class, Exchange, Models};
+use unisono_model::language::{Class, Exchange, Models, Request};
 use unisono_session::agent::{ContextMode, Kind};
 use unisono_session::machine::{CallEnd, DelegateCall};
-use unisono_session::run::ToolCall;
+use unisono_session::run::{ToolCall, Usage};
 
 use super::*;
 use crate::agent::fixture::{Attempt, definition, task};
@@ -425,4 +424,52 @@ async fn an_author_asks_the_model_and_calls_tools_on_the_same_prompt() {
     assert!(!read.is_error && read.content.contains("under the mat"));
     let denied = ctx.call_tool("recall", r#"{"n": 2}"#).await.unwrap();
     assert!(denied.is_error);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_to_have_a_shape_has_it_or_is_no_answer() {
+    let schema =
+        r#"{"type":"object","properties":{"late":{"type":"integer"}},"required":["late"]}"#;
+    let mut attempt = attempt();
+    attempt.definition.output_schema = Some(schema.into());
+    let rows = [
+        ("{\"late\":3}", Ok("{\"late\":3}")),
+        ("```json\n{\"late\":3}\n```", Ok("{\"late\":3}")),
+        (
+            "Three are late.",
+            Err("it is not JSON: expected value at line 1 column 1"),
+        ),
+        (
+            "{\"late\":\"3\"}",
+            Err("/late: \"3\" is not of type \"integer\""),
+        ),
+    ];
+    for (said, expected) in rows {
+        match (
+            run(&attempt, &Scripted::new([Act::say(said)])).await,
+            expected,
+        ) {
+            (Ok(answer), Ok(json)) => assert_eq!(&*answer.text, json),
+            (Err(failure), Err(fault)) => {
+                let says =
+                    format!("the answer of model test/scripted does not fit its schema: {fault}");
+                assert_eq!(
+                    (failure.cause, &*failure.reason),
+                    (Cause::BadOutput, &*says)
+                );
+                assert!(failure.cause.is_retryable());
+            }
+            (found, _) => panic!("{said}: {found:?}"),
+        }
+    }
+    // What was cut off is an answer in part, and says so.
+    let cut = match Act::say("{\"late\":") {
+        Act::Reply(reply) => Act::Reply(Reply {
+            stop: Stop::CutOff,
+            ..reply
+        }),
+        other => other,
+    };
+    let answer = run(&attempt, &Scripted::new([cut])).await.unwrap();
+    assert!(answer.partial.is_some());
 }

@@ -248,3 +248,87 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_provider_refused_is_sent_again_with_less() {
+    let refused = |input, exchange, output, calls| Refused {
+        input: Tokens(input),
+        exchange: Tokens(exchange),
+        output: Tokens(output),
+        calls,
+    };
+    // A request, the limit, the room there was; the room there is then, and the longest reply.
+    let rows = [
+        // A window of 8k that was taken for 128k: the reply has what is left.
+        (
+            refused(700, 0, 8_192, false),
+            Some(8_192),
+            119_000,
+            7_492,
+            Some(7_492),
+        ),
+        (
+            refused(700, 0, 8_192, true),
+            Some(8_192),
+            119_000,
+            5_619,
+            Some(1_873),
+        ),
+        (
+            refused(1_700, 1_000, 8_192, true),
+            Some(8_192),
+            119_000,
+            5_869,
+            Some(1_623),
+        ),
+        // The input alone is too large: what was said and answered gives way.
+        (
+            refused(9_000, 4_000, 8_192, true),
+            Some(8_192),
+            119_000,
+            2_394,
+            Some(798),
+        ),
+        (
+            refused(9_000, 0, 8_192, false),
+            Some(8_192),
+            119_000,
+            0,
+            None,
+        ),
+        (
+            refused(9_000, 1_000, 100, false),
+            Some(8_192),
+            119_000,
+            144,
+            Some(48),
+        ),
+        // By the counts it fits: they are too low.
+        (
+            refused(5_000, 2_000, 1_000, true),
+            Some(8_192),
+            9_000,
+            1_500,
+            None,
+        ),
+        (
+            refused(5_000, 0, 1_000, true),
+            Some(8_192),
+            900,
+            900,
+            Some(250),
+        ),
+        // Nothing is known but that it is too large.
+        (refused(5_000, 2_000, 1_000, true), None, 9_000, 1_500, None),
+        (refused(5_000, 2_000, 1_000, true), None, 900, 900, None),
+        (refused(5_000, 0, 1_000, true), None, 900, 0, None),
+    ];
+    for (request, limit, room, expected, output) in rows {
+        let narrower = request.narrower(limit.map(Tokens), Tokens(room));
+        let expected = Narrower {
+            room: Tokens(expected),
+            output: output.map(Tokens),
+        };
+        assert_eq!(narrower, expected, "{request:?} {limit:?}");
+    }
+}

@@ -190,7 +190,8 @@ impl From<run2::Step> for run::Step {
             run2::Step::Named { name, result } => Self::Named { name, result },
             run2::Step::Narrowed { .. }
             | run2::Step::Spent(_)
-            | run2::Step::SpentInstead { .. } => {
+            | run2::Step::SpentInstead { .. }
+            | run2::Step::NarrowedReply { .. } => {
                 panic!("version 1 knew no such step")
             }
         }

@@ -142,3 +142,44 @@ async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
                 its window was taken for 128000 tokens";
     assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
 }
+
+#[tokio::test]
+async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
+    // A window of 8,192 tokens that was taken for 128,000.
+    let limit = Some(Tokens(8_192));
+    let strict = |most: u64| {
+        Scripted::by(move |request| match request.max_output.0 {
+            output if output > most => Act::FailAs(Class::Overflow { limit }),
+            _ => Act::say("done"),
+        })
+    };
+    let mut attempt = narrow(100_000);
+    attempt.definition.limits.max_output = Tokens(8_192);
+    attempt.definition.tools = Vec::new();
+    let model = strict(8_000);
+    assert_eq!(&*run(&attempt, &model).await.unwrap().text, "done");
+    let requests = model.requests();
+    let asked: Vec<u64> = requests
+        .iter()
+        .map(|request| request.max_output.0)
+        .collect();
+    assert_eq!(asked.len(), 2);
+    assert!(
+        asked[0] == 8_192 && (7_000..8_192).contains(&asked[1]),
+        "{asked:?}"
+    );
+    assert_eq!(requests[1].wrap_up, None);
+    // Another attempt asks for no more.
+    let mut again = attempt.clone();
+    again.session = Default::default();
+    again.steps = attempt.session.steps();
+    let model = strict(8_000);
+    assert_eq!(&*run(&again, &model).await.unwrap().text, "done");
+    assert_eq!(model.requests()[0].max_output.0, asked[1]);
+
+    attempt.session = Default::default();
+    let model = strict(10);
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::Overflow);
+    assert_eq!(model.requests().len(), 2, "once");
+}

@@ -73,7 +73,8 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
         reply().prop_map(run::Step::Model),
         list(result).prop_map(run::Step::Tools),
         (text(), text()).prop_map(|(name, result)| run::Step::Named { name, result }),
-        tokens().prop_map(|room| run::Step::Narrowed { room }),
+        (tokens(), option::of(tokens()))
+            .prop_map(|(room, output)| run::Step::Narrowed { room, output }),
         spent().prop_map(run::Step::Spent),
     ]
 }

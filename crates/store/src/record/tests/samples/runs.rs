@@ -44,8 +44,9 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         content: "message 7".into(),
         is_error: false,
     }]);
-    let narrowed = run::Step::Narrowed {
+    let narrowed = |output: Option<u64>| run::Step::Narrowed {
         room: Tokens(12_000),
+        output: output.map(Tokens),
     };
     let named = run::Step::Named {
         name: "fetch".into(),
@@ -120,7 +121,8 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("run_stepped_unpriced", stepped(unpriced)),
         ("run_stepped_tools", stepped(results)),
         ("run_stepped_named", stepped(named)),
-        ("run_stepped_narrowed", stepped(narrowed)),
+        ("run_stepped_narrowed", stepped(narrowed(None))),
+        ("run_stepped_narrowed_reply", stepped(narrowed(Some(2_048)))),
         ("run_stepped_spent", stepped(run::Step::Spent(spent(None)))),
         (
             "run_stepped_spent_instead",

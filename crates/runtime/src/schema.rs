@@ -1,0 +1,101 @@
+//! Whether JSON fits its schema: the arguments of calls, and answers that are to have a shape.
+
+use serde_json::Value;
+
+/// The most faults that are told.
+const FAULTS: usize = 3;
+
+/// What of a value does not fit. A schema that is none, or that refers to others elsewhere, lets
+/// all pass: nothing is fetched.
+pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else {
+        return Vec::new();
+    };
+    let validator = match jsonschema::validator_for(&schema) {
+        Ok(validator) => validator,
+        Err(error) => {
+            tracing::debug!(%error, "a schema cannot be used");
+            return Vec::new();
+        }
+    };
+    let errors = validator.iter_errors(value).take(FAULTS);
+    let faults = errors.map(|error| match error.instance_path().to_string() {
+        path if path.is_empty() => error.to_string(),
+        path => format!("{path}: {error}"),
+    });
+    faults.collect()
+}
+
+/// The JSON of an answer, without the fence that some models put around it; or why it does not fit
+/// the schema.
+pub(crate) fn answer<'a>(text: &'a str, schema: &str) -> Result<&'a str, String> {
+    let json = unfenced(text.trim());
+    let value = serde_json::from_str(json).map_err(|error| format!("it is not JSON: {error}"))?;
+    match &faults(&value, schema)[..] {
+        [] => Ok(json),
+        faults => Err(faults.join("; ")),
+    }
+}
+
+/// What stands in a block of Markdown, where a text is one block and nothing else.
+fn unfenced(text: &str) -> &str {
+    let block = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
+    let lines = block.and_then(|block| block.split_once('\n'));
+    // The line that opens a block names its language.
+    let named = lines.filter(|(language, _)| language.trim().chars().all(char::is_alphanumeric));
+    named.map_or(text, |(_, inside)| inside.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Answers with and without the shape they are to have.
+
+    use super::*;
+
+    const SCHEMA: &str = r#"{"type":"object","properties":{"late":{"type":"array","items":{"type":"string"}},"sure":{"enum":["yes","no"]}},"required":["late"],"additionalProperties":false}"#;
+
+    #[test]
+    fn an_answer_fits_or_is_told_what_is_wrong() {
+        let rows = [
+            (r#"{"late":[]}"#, Ok(r#"{"late":[]}"#)),
+            (" \n{\"late\":[\"p3\"]}\n", Ok(r#"{"late":["p3"]}"#)),
+            ("```json\n{\"late\":[]}\n```", Ok(r#"{"late":[]}"#)),
+            ("```\n{\"late\":[]}\n```\n", Ok(r#"{"late":[]}"#)),
+            ("Part 3 is late.", Err("it is not JSON: expected value")),
+            (
+                "Here:\n```json\n{}\n```",
+                Err("it is not JSON: expected value"),
+            ),
+            ("```{\"late\":[]}```", Err("it is not JSON: expected value")),
+            (
+                r#"{"late":[]} so"#,
+                Err("it is not JSON: trailing characters"),
+            ),
+            ("{}", Err("\"late\" is a required property")),
+            (
+                r#"{"late":[3]}"#,
+                Err("/late/0: 3 is not of type \"string\""),
+            ),
+            (
+                r#"{"late":[],"sure":"so"}"#,
+                Err("/sure: \"so\" is not one of"),
+            ),
+            ("[]", Err("[] is not of type \"object\"")),
+        ];
+        for (text, expected) in rows {
+            match (answer(text, SCHEMA), expected) {
+                (Ok(json), Ok(expected)) => assert_eq!(json, expected, "{text}"),
+                (Err(fault), Err(says)) => assert!(fault.starts_with(says), "{text}: {fault}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_used_asks_for_json_alone() {
+        for schema in ["none", r#"{"$ref":"https://example.com/elsewhere.json"}"#] {
+            assert_eq!(answer("{}", schema), Ok("{}"), "{schema}");
+            assert!(answer("so", schema).is_err(), "{schema}");
+        }
+    }
+}
