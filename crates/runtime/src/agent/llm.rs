@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use unisono_context::Tokens;
 use unisono_model::language::{self, Class};
-use unisono_session::run::tail::{Masked, Narrower};
+use unisono_session::run::tail::Masked;
 use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, replied};
 
 pub(crate) mod scales;
@@ -80,14 +80,13 @@ impl Agent for LlmAgent {
                                 return overflowed(&steps, error, &ctx);
                             }
                             let sent = (&request, &masked[..]);
-                            let narrower = scales.narrowed(limit, sent, &steps, &ctx).await?;
-                            let Narrower { room, output } = narrower;
+                            let step = scales.narrowed(limit, sent, &steps, &ctx).await?;
                             narrowed = Some(Narrowed {
                                 masked,
-                                output: request.max_output,
+                                output,
                                 error,
                             });
-                            take(&mut steps, Step::Narrowed { room, output }, &ctx).await?;
+                            take(&mut steps, step, &ctx).await?;
                             continue;
                         }
                     };

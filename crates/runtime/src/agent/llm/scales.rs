@@ -66,7 +66,7 @@ impl Scales {
         }
     }
 
-    /// What the run may have from now on, where the provider found a request too large.
+    /// The step that says what the run may have from now on, where the provider found a request too large.
     ///
     /// # Errors
     /// The assignment alone does not fit.
@@ -76,7 +76,7 @@ impl Scales {
         (request, masked): (&Request, &[Masked]),
         steps: &[Arc<Step>],
         ctx: &Ctx,
-    ) -> Result<Narrower, Failure> {
+    ) -> Result<Step, Failure> {
         if self.room.is_none() {
             self.measure(ctx).await?;
         }
@@ -88,7 +88,9 @@ impl Scales {
             calls: request.wrap_up.is_none() && !request.allowed.is_empty(),
         };
         let room = self.room.unwrap_or(Room::UNBOUNDED).tokens;
-        Ok(refused.narrower(limit.map(|limit| ctx.counted_here(limit)), room))
+        let limit = limit.map(|limit| ctx.counted_here(limit));
+        let Narrower { room, output } = refused.narrower(limit, room);
+        Ok(Step::Narrowed { room, output })
     }
 
     fn sent(&self, masked: &[Masked]) -> Tokens {
