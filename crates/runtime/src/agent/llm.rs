@@ -47,7 +47,7 @@ impl Agent for LlmAgent {
                     let request = request::after(&first, &steps, &masked, wrap_up);
                     let output = request.max_output;
                     if let Some(refused) = narrowed.take_if(|n| n.is_same(&masked, output)) {
-                        return overflowed(&steps, refused.error, &ctx);
+                        return overflowed(&steps, refused.2, &ctx);
                     }
                     let asked = match ctx.ask(request.clone()).await {
                         Err(failure) if failure.cause == Cause::Budget => {
@@ -81,11 +81,7 @@ impl Agent for LlmAgent {
                             }
                             let sent = (&request, &masked[..]);
                             let step = scales.narrowed(limit, sent, &steps, &ctx).await?;
-                            narrowed = Some(Narrowed {
-                                masked,
-                                output,
-                                error,
-                            });
+                            narrowed = Some(Narrowed(masked, output, error));
                             take(&mut steps, step, &ctx).await?;
                             continue;
                         }
@@ -97,7 +93,7 @@ impl Agent for LlmAgent {
                 }
                 Next::Overflow { reason } => {
                     return match narrowed {
-                        Some(refused) => overflowed(&steps, refused.error, &ctx),
+                        Some(refused) => overflowed(&steps, refused.2, &ctx),
                         None => Err(Failure::new(Cause::Overflow, reason)),
                     };
                 }
@@ -153,18 +149,13 @@ async fn take(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), F
 }
 
 /// A provider found a request too large that was counted to fit.
-struct Narrowed {
-    /// What was left out of it.
-    masked: Vec<Masked>,
-    /// The longest reply it asked for.
-    output: Tokens,
-    error: language::Error,
-}
+/// Of it: what was left out, the longest reply it asked for, and what was said.
+struct Narrowed(Vec<Masked>, Tokens, language::Error);
 
 impl Narrowed {
     /// Whether another request would be the same again.
     fn is_same(&self, masked: &[Masked], output: Tokens) -> bool {
-        self.masked == masked && self.output == output
+        self.0 == masked && self.1 == output
     }
 }
 
