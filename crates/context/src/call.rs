@@ -139,6 +139,17 @@ impl Usage {
             ..Usage::NONE
         }
     }
+
+    /// Whether the provider's cache was expected to have a prefix and had not.
+    pub const fn missed(&self) -> bool {
+        missed(self.cache_expected, self.cache_read)
+    }
+}
+
+/// Whether a cache from which so much was read missed what it was expected to have: less than half
+/// of it was there, which no error of an estimate explains.
+pub const fn missed(expected: Tokens, read: Tokens) -> bool {
+    read.0.saturating_mul(2) < expected.0
 }
 
 impl Default for Usage {

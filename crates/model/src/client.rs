@@ -34,6 +34,7 @@ mod transport;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Url;
@@ -75,6 +76,9 @@ pub struct Call {
     pub body: [Bytes; 2],
     /// The estimated input and the longest output, for the limit of tokens a minute.
     pub tokens: Tokens,
+    /// How long its caller waits: where the provider's limits, or the pause before another attempt,
+    /// are over later than that, it ends at once. None: as long as the settings say.
+    pub patience: Option<Duration>,
     /// Told of the reply's text while it comes in. When an attempt fails in the middle and the
     /// next one succeeds, it is told the text again from the start.
     pub listener: Listener,
@@ -222,14 +226,17 @@ impl Client {
         progress: &mut Progress,
     ) -> Result<Answer, language::Error> {
         let policy = &self.settings.retry;
-        let deadline = Instant::now() + self.settings.timeouts.total;
+        let begun = Instant::now();
+        let patience = call.patience.unwrap_or(Duration::MAX);
+        let patience = || patience.saturating_sub(begun.elapsed());
+        let deadline = begun + self.settings.timeouts.total;
         let tokens = match call.mode {
             Mode::Stream | Mode::Whole => call.tokens.0,
             // Counting uses none.
             Mode::Count => 0,
         };
         loop {
-            let admitted = match self.entrance.admit(tokens).await {
+            let admitted = match self.entrance.admit(tokens, patience()).await {
                 Ok(admitted) => admitted,
                 Err(refused) => return Err(self.refused(call, refused, progress)),
             };
@@ -252,6 +259,7 @@ impl Client {
                 vetoed: failed.vetoed,
             };
             let left = deadline.saturating_duration_since(Instant::now());
+            let left = left.min(patience());
             match retry::decide(policy, &outcome, left, fastrand::f64()) {
                 Decision::Retry { after } => {
                     progress.last = Some(failed);

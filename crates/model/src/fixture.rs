@@ -182,6 +182,7 @@ pub(crate) fn request() -> Request {
         cache_warm: CacheWarm::Off,
         peers: 1,
         place: 0,
+        patience: None,
         listener: Listener::NONE,
     }
 }

@@ -70,6 +70,11 @@ pub trait LanguageModel: Send + Sync {
         Box::pin(async { Ok(request) })
     }
 
+    /// The first of them, where several stand in for each other behind this one.
+    fn alone(&self) -> Option<Arc<dyn LanguageModel>> {
+        None
+    }
+
     /// Asks the provider how many tokens a request has; none where it cannot say.
     fn count(&self, _request: Request) -> Counting<'_> {
         Box::pin(async { Ok(None) })

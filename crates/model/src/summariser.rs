@@ -63,6 +63,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         cache_warm: CacheWarm::Off,
         peers: 1,
         place: 0,
+        patience: None,
         listener: Listener::NONE,
     }
 }

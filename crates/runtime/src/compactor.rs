@@ -1,11 +1,13 @@
 //! The compactor actor: carries out compaction steps.
 //!
 //! Owns the places and the queue of all compactions. Sessions send one step at a time through
-//! its [`Handle`]; the queue holds at most [`Options::compaction_queue`](crate::Options) steps,
-//! and a step that takes longer than [`Options::compaction_deadline`](crate::Options) fails.
+//! its [`Handle`]; the queue holds at most [`Options::compaction_queue`](crate::Options) steps.
+//! The steps of one turn share [`Options::compaction_deadline`](crate::Options): once it is over no
+//! model is asked any more.
 //! What is lost with a panic is answered as a failure; the session decides what to do about it.
 //! It also knows which summarisers failed too often and are left alone for a while.
 
+mod allowance;
 mod ask;
 mod carry_out;
 mod chain;
@@ -38,8 +40,10 @@ use crate::runtime::Env;
 use crate::slot::Slot;
 use crate::tokenizer;
 
+pub(crate) use allowance::Began;
 pub use chain::{Chain, Chains, Summariser};
 
+use allowance::Allowance;
 use rest::Rest;
 
 /// How a step ended, or why it failed.
@@ -106,6 +110,7 @@ pub(crate) enum Msg {
 #[derive(Debug)]
 pub(crate) struct Job {
     step: CompactionJob,
+    began: Began,
     listener: Listener,
     reply: oneshot::Sender<StepEnd>,
 }
@@ -115,11 +120,17 @@ pub(crate) struct Job {
 pub(crate) struct Handle(pub(crate) Slot<Msg>);
 
 impl Handle {
-    /// Carries out a step; the listener is told how it goes on.
-    pub(crate) async fn carry_out(&self, step: CompactionJob, listener: Listener) -> StepEnd {
+    /// Carries out a step of a compaction that began then; the listener is told how it goes on.
+    pub(crate) async fn carry_out(
+        &self,
+        step: CompactionJob,
+        began: Began,
+        listener: Listener,
+    ) -> StepEnd {
         let (reply, end) = oneshot::channel();
         let job = Job {
             step,
+            began,
             listener,
             reply,
         };
@@ -152,8 +163,8 @@ pub(super) struct Work {
     job: CompactionJob,
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
-    /// When it must be done.
-    until: Instant,
+    /// How long it may take.
+    allowance: Allowance,
     /// The summarisers that are left alone for now.
     resting: BTreeSet<Arc<str>>,
     listener: Listener,
@@ -210,17 +221,20 @@ impl State {
 
     fn start(&self, myself: &ActorRef<Msg>, job: Box<Job>) {
         let deadline = self.env.options.compaction_deadline;
+        let now = Instant::now();
         let place = Place(myself.clone());
         let Job {
             step,
+            began,
             listener,
             mut reply,
         } = *job;
+        let allowance = Allowance::new(began.at(now), now, deadline);
         let work = Work {
             job: step,
             env: self.env.clone(),
             tokenizer: self.tokenizer.clone(),
-            until: Instant::now() + deadline,
+            allowance,
             resting: self.rest.resting(clock::now()),
             listener,
             compactor: myself.clone(),
@@ -231,11 +245,12 @@ impl State {
         let carried = async move {
             let _place = place;
             let end = tokio::select! {
-                end = timeout_at(work.until, carry_out::carry_out(&work)) => end,
+                end = timeout_at(allowance.step, carry_out::carry_out(&work)) => end,
                 // Nobody waits any more: the turn was cancelled, or its session is gone.
                 () = reply.closed() => return,
             };
-            let late = |_| Err(format!("no result within {:.1} s", deadline.as_secs_f64()).into());
+            let time = allowance.step.saturating_duration_since(now).as_secs_f64();
+            let late = |_| Err(format!("no result within {time:.1} s").into());
             let end = end.unwrap_or_else(late);
             // The session may have been stopped meanwhile; it asks again when it returns.
             let _ = reply.send(end);

@@ -73,6 +73,7 @@ fn request(model: &dyn LanguageModel, agent: &Definition, snapshot: Arc<Snapshot
         cache_warm: CacheWarm::Off,
         peers: 1,
         place: 0,
+        patience: None,
         listener: Listener::NONE,
     }
 }

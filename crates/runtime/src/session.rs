@@ -153,6 +153,8 @@ pub(crate) struct Live {
     compactions: HashMap<TurnId, DropGuard>,
     /// Times at which it is to look again. There are none once no turn is open.
     wakes: JoinSet<()>,
+    /// When the compaction of a turn began, which has one deadline for all its steps.
+    compacting: HashMap<TurnId, compactor::Began>,
     active_at: Timestamp,
     /// What the search index is told of.
     told: told::Told,

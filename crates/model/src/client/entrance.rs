@@ -59,10 +59,11 @@ impl Entrance {
         }
     }
 
-    /// Waits until a request of so many tokens may be sent.
-    pub(super) async fn admit(&self, tokens: u64) -> Result<Admitted<'_>, Failure> {
+    /// Waits until a request of so many tokens may be sent, which has so much time left.
+    pub(super) async fn admit(&self, tokens: u64, left: Duration) -> Result<Admitted<'_>, Failure> {
         let arrived = Instant::now();
-        let slot = self.slot().await?;
+        let queue = self.queue.min(left);
+        let slot = self.slot(queue).await?;
         let mut place = Place {
             entrance: self,
             ticket: None,
@@ -73,7 +74,7 @@ impl Entrance {
             let ask = Ask {
                 tokens,
                 ticket: place.ticket,
-                patience: self.queue.saturating_sub(arrived.elapsed()),
+                patience: queue.saturating_sub(arrived.elapsed()),
             };
             let draw = fastrand::f64();
             match self.locked(|gate, now| gate.step(now, ask, draw)) {
@@ -97,18 +98,18 @@ impl Entrance {
         }
     }
 
-    async fn slot(&self) -> Result<Option<SemaphorePermit<'_>>, Failure> {
+    async fn slot(&self, queue: Duration) -> Result<Option<SemaphorePermit<'_>>, Failure> {
         let Some(slots) = &self.slots else {
             return Ok(None);
         };
-        match timeout(self.queue, slots.acquire()).await {
+        match timeout(queue, slots.acquire()).await {
             Ok(Ok(slot)) => Ok(Some(slot)),
             Ok(Err(_)) | Err(_) => Err(Failure::new(
                 Class::Busy,
                 format!(
                     "as many requests as the provider's settings allow at once are under way, \
                      and none ended within {:.1} s",
-                    self.queue.as_secs_f64()
+                    queue.as_secs_f64()
                 ),
             )),
         }

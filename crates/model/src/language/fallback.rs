@@ -123,6 +123,10 @@ impl LanguageModel for Fallback {
         self.first.1.fit(request)
     }
 
+    fn alone(&self) -> Option<Arc<dyn LanguageModel>> {
+        Some(self.first.1.clone())
+    }
+
     /// The first model's count: the others may never be asked.
     fn count(&self, request: Request) -> Counting<'_> {
         self.first.1.count(request)

@@ -195,7 +195,7 @@ impl<T: Transport> Remote<T> {
         }
         self.learn(outgoing, tail, reply.usage.input).await;
         reply.usage = account::settle(&self.entry, expected, reply.usage);
-        if account::missed(&reply.usage) {
+        if reply.usage.missed() {
             tracing::warn!(
                 model = %self.name,
                 expected = reply.usage.cache_expected.0,
@@ -240,7 +240,29 @@ impl<T: Transport> Remote<T> {
             key: outgoing.key.clone(),
             ..*outgoing
         };
-        Ok(self.send(&alone).await?.usage)
+        match self.send(&alone).await {
+            Ok(reply) => Ok(reply.usage),
+            Err(error) => {
+                // The provider may have been at work on it; what had come in was told.
+                if !error.begun {
+                    let most = self.at_most(&alone);
+                    outgoing.request.listener.lost(error.class, most);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The most that a request can have used.
+    fn at_most(&self, outgoing: &Outgoing<'_>) -> Usage {
+        let guess = Sizes::guess(&self.tail(outgoing.request, Mode::Stream));
+        let calibration = self.calibrations.of(&self.name);
+        let input = calibration.adjust(outgoing.prefix + guess).at_most;
+        let output = outgoing.request.max_output;
+        Usage {
+            cost: self.worst_cost(input, output),
+            ..Usage::free(input, output)
+        }
     }
 
     /// The call of a request, and the guessed length of its tail.
@@ -256,6 +278,7 @@ impl<T: Transport> Remote<T> {
             mode,
             body: [request.prefix.bytes().clone(), tail],
             tokens: input + request.max_output,
+            patience: request.patience,
             listener: request.listener.clone(),
             on_first_event: self.on_first_event(outgoing),
             on_lost: Some(self.on_lost(&request.listener, input)),

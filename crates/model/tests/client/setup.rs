@@ -101,6 +101,7 @@ pub(crate) fn call(dialect: Dialect, mode: Mode) -> Call {
         body: body(dialect, mode),
         tokens: Tokens(100),
         listener: Listener::NONE,
+        patience: None,
         on_first_event: None,
         on_lost: None,
     }

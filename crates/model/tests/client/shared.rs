@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use unisono_fake_provider::{
     Act, Answer, FakeProvider, Gate, RateLimits, Refusal, RetryAfter, Script, Usage, Window,
 };
-use unisono_model::client::Client;
+use unisono_model::client::{Call, Client};
 use unisono_model::dialect::{Dialect, Mode};
 use unisono_model::language::Class;
 use unisono_model::provider::Settings;
@@ -72,6 +72,33 @@ async fn who_cannot_wait_for_the_cool_down_is_told_so() {
         "{error}"
     );
     assert_eq!(provider.request_count(), 1);
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_after_the_caller_has_gone_is_not_begun() {
+    let limited =
+        Act::refuse(Refusal::RateLimited { seconds: None }).retry_after(RetryAfter::Seconds(60));
+    let script = Script::sequence([limited]).then(Act::answer("Hello."));
+    let (provider, client) = with(script, |settings| settings.retry.attempts = 3).await;
+    let hurried = || Call {
+        patience: Some(ms(500)),
+        ..call(client.settings().dialect, Mode::Stream)
+    };
+    // Asked to wait, and kept waiting by what another was asked.
+    for (class, said) in [
+        (
+            Class::RateLimited {
+                retry_after_ms: Some(60_000),
+            },
+            "the provider asks to wait 60.0 s, longer than the 0.",
+        ),
+        (Class::Busy, "the 0.5 s this request may wait"),
+    ] {
+        let error = soon(client.reply(hurried())).await.unwrap_err();
+        assert_eq!(error.class, class, "{error}");
+        assert!(error.reason.contains(said), "{error}");
+        assert_eq!(provider.request_count(), 1);
+    }
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ pub(crate) fn of(brief: &Brief, prefix: Prefix, task: Arc<str>) -> Request {
         cache_warm: definition.cache_warm,
         peers: brief.peers,
         place: brief.place,
+        patience: None,
         listener: Listener::NONE,
     }
 }

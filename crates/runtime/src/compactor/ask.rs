@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::Instant;
 use unisono_context::Tokens;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
@@ -38,6 +39,8 @@ pub(super) struct Asked<'a> {
     /// … and of the summary's text beside its key facts.
     pub(super) room: Tokens,
     pub(super) key_facts: &'a [KeyFact],
+    /// When it must be done.
+    pub(super) until: Instant,
 }
 
 /// Why a reply is asked for again.
@@ -58,6 +61,9 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
         .models
         .get(name)
         .map_err(|error| Arc::from(error.to_string()))?;
+    // The chain of summarisers says who is next. One that stood in for this would be asked with
+    // what was divided for this one's window, and its success would be taken for this one's.
+    let model = model.alone().unwrap_or(model);
     let parts = plan(asked).await?;
     let all = parts.parts.len();
     let mut so_far: Option<String> = None;
@@ -197,7 +203,7 @@ async fn complete(
     let name = &asked.summariser.model;
     let (told, asked_for) = (asked.work.listener.clone(), name.clone());
     let request = summariser::request(&**model, task, max_output);
-    let request = Request {
+    let mut request = Request {
         listener: Listener::NONE.with_paid(move |usage, by| {
             let model = by.unwrap_or_else(|| asked_for.clone());
             (told.0)(Told::Used { model, usage });
@@ -209,6 +215,7 @@ async fn complete(
         .await
         .map_err(|reason| Arc::from(format!("model {name}: {reason}")))?;
     let model = model.clone();
+    request.patience = Some(asked.until.saturating_duration_since(Instant::now()));
     // Dropped with this future, and with it the request.
     let mut call = JoinSet::new();
     call.spawn(async move { model.complete(request).await });

@@ -1,13 +1,12 @@
 //! Writing a summary: the models of the chain one after the other, then quotes, then truncation.
 //!
-//! All of it keeps the deadline of the step. Each model has an equal share of what is left, and
-//! the last second belongs to the summary that needs no model. A compaction that a person asked
-//! for ends with an error where no model writes a summary that can be taken, if they have not said
+//! All of it keeps the deadline of the turn's compaction. Each model has an equal share of what is
+//! left of it, none is asked once nothing is, and the last second belongs to the summary that
+//! needs no model. A compaction that a person asked for ends with an error where no model writes a summary that can be taken, if they have not said
 //! otherwise: it is theirs to try again, to have quotes taken, or to leave it. So does a summary
 //! that is to be written anew.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use unisono_context::Tokens;
@@ -22,10 +21,6 @@ use super::ask::{self, Asked};
 use super::chain::{Chain, Summariser};
 use super::extract::{self, Block};
 use super::{Failure, Work};
-
-/// Kept for the summary that needs no model, or half of the time where there is less than twice
-/// as much.
-const RESERVE: Duration = Duration::from_secs(1);
 
 /// A block that fits its cap, with all that is recorded of its making.
 pub(super) async fn summarise(
@@ -52,7 +47,7 @@ pub(super) async fn summarise(
             if work.job.kind == Kind::Manual && unwritten != Unwritten::Extractive =>
         {
             let reason = format!("{reason}; nothing was changed").into();
-            let again = unwritten == Unwritten::Retry;
+            let again = unwritten == Unwritten::Retry && work.allowance.has_time(Instant::now());
             return Err(Failure { reason, again });
         }
         by_nobody => {
@@ -148,10 +143,12 @@ async fn by_models(
         .collect();
     let Room { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
-    let until = models_until(Instant::now(), work.until);
     let mut left = asked.len();
     for summariser in asked {
-        let share = share(Instant::now(), until, left);
+        let Some(share) = work.allowance.share(Instant::now(), left) else {
+            reasons.push(out_of_time(work, summariser));
+            break;
+        };
         left -= 1;
         let asked = Asked {
             work,
@@ -162,6 +159,7 @@ async fn by_models(
             cap,
             room,
             key_facts: &key_facts,
+            until: share,
         };
         let written = match timeout_at(share, ask::ask(&asked, spent)).await {
             Ok(written) => written,
@@ -185,39 +183,13 @@ async fn by_models(
     Err(reasons.join("; ").into())
 }
 
-/// When models must be done.
-fn models_until(now: Instant, deadline: Instant) -> Instant {
-    let left = deadline.saturating_duration_since(now);
-    now + left.saturating_sub(RESERVE).max(left / 2)
-}
-
-/// When the next of so many models must be done.
-fn share(now: Instant, until: Instant, models: usize) -> Instant {
-    let models = u32::try_from(models.max(1)).unwrap_or(u32::MAX);
-    now + until.saturating_duration_since(now) / models
-}
-
-#[cfg(test)]
-mod tests {
-    //! How the time of a step is shared.
-
-    use super::*;
-
-    #[test]
-    fn models_share_all_but_the_last_second() {
-        let now = Instant::now();
-        let seconds = Duration::from_secs_f64;
-        let rows = [
-            (30.0, 1, 29.0),
-            (30.0, 2, 14.5),
-            (3.0, 1, 2.0),
-            (1.5, 1, 0.75),
-            (1.5, 3, 0.25),
-            (0.0, 1, 0.0),
-        ];
-        for (deadline, models, expected) in rows {
-            let until = models_until(now, now + seconds(deadline));
-            assert_eq!(share(now, until, models), now + seconds(expected));
-        }
-    }
+/// Why no model is asked any more.
+fn out_of_time(work: &Work, next: &Summariser) -> Arc<str> {
+    let deadline = work.env.options.compaction_deadline.as_secs_f64();
+    let reason = format!(
+        "model {} was not asked: the {deadline:.1} s that one compaction may take are over",
+        next.model
+    );
+    work.warn(format!("no summary that can be taken: {reason}"));
+    reason.into()
 }

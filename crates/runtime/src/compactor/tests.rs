@@ -1,6 +1,7 @@
 //! Summaries by models: whose is taken, what happens where none can be, and what they are asked.
 
 mod arrivals;
+mod bounds;
 mod repairs;
 mod wishes;
 
@@ -29,6 +30,9 @@ use crate::{Agent, Answer, Ctx, Failure, Handle, Kinds, Options, Progress, Runti
 const PATIENCE: Duration = Duration::from_secs(30);
 const GOOD: &str = "## Context\n- Parts are delivered day by day (#1).\n\n## Pending work and next \
                     step\n- See to part 60.";
+
+/// Those that are asked, in order.
+const NAMES: [&str; 2] = ["test/a", "test/b"];
 
 struct Echo;
 
@@ -65,19 +69,30 @@ impl Stage {
     }
 
     async fn within(models: &[&Scripted], messages: u32, window: u64, deadline: Duration) -> Stage {
-        let names = ["test/a", "test/b"];
-        let named = || names.iter().zip(models);
+        let named = NAMES.into_iter().zip(models);
+        let clients = named.fold(Models::default(), |all, (name, model)| {
+            all.with(name, (**model).clone())
+        });
+        Stage::of(clients, models.len(), messages, window, deadline).await
+    }
+
+    /// The same with clients of any kind.
+    async fn of(
+        clients: Models,
+        summarisers: usize,
+        messages: u32,
+        window: u64,
+        deadline: Duration,
+    ) -> Stage {
         let prompts = Prompts::built_in().unwrap();
+        let asked = NAMES.into_iter().take(summarisers);
         let chain = Chain {
-            models: named().map(|(name, _)| summariser(name, window)).collect(),
+            models: asked.map(|name| summariser(name, window)).collect(),
             prompt: prompts.get(GENERAL).unwrap().clone(),
             topic: prompts.get(TOPIC).unwrap().clone(),
             bulk: prompts.get(BULK).unwrap().clone(),
             retries: 2,
         };
-        let clients = named().fold(Models::default(), |all, (name, model)| {
-            all.with(*name, (**model).clone())
-        });
         let options = Options {
             compaction_deadline: deadline,
             summarisers: Chains::default().with(lead().model, chain),

@@ -61,6 +61,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         calls: HashMap::new(),
         compactions: HashMap::new(),
         wakes: JoinSet::new(),
+        compacting: HashMap::new(),
         active_at: now,
         told: super::told::Told::default(),
     };
@@ -169,6 +170,7 @@ impl Live {
             self.prefixes.retain(|(of, _), _| of != turn);
             self.gates.ended(*turn);
             self.compactions.remove(turn);
+            self.compacting.remove(turn);
             let Some(ended) = self.machine.state().ended(*turn) else {
                 continue;
             };

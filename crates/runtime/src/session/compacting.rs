@@ -23,13 +23,14 @@ pub(super) fn compact(
     let cancelled = CancellationToken::new();
     job.bounded |= args.house.is_some();
     let listener = listener(&job, args, &myself);
+    let began = live.compacting.entry(job.turn).or_default().clone();
     live.compactions
         .insert(job.turn, cancelled.clone().drop_guard());
     tokio::spawn(async move {
         let (turn, step) = (job.turn, job.step);
         // Whoever stops waiting for the compactor's answer stops its work.
         let Some(end) = cancelled
-            .run_until_cancelled(compactor.carry_out(job, listener))
+            .run_until_cancelled(compactor.carry_out(job, began, listener))
             .await
         else {
             return;

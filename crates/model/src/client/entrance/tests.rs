@@ -43,7 +43,7 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
     timed(async {
         let entrance = Arc::new(entrance(limits()));
         let start = Instant::now();
-        let first = entrance.admit(1).await.unwrap();
+        let first = entrance.admit(1, Duration::MAX).await.unwrap();
         first.failed(Class::RateLimited {
             retry_after_ms: Some(20_000),
         });
@@ -51,7 +51,7 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
         for _ in 0..32 {
             let entrance = entrance.clone();
             siblings.spawn(async move {
-                drop(entrance.admit(1).await.unwrap());
+                drop(entrance.admit(1, Duration::MAX).await.unwrap());
                 start.elapsed().as_millis()
             });
         }
@@ -70,10 +70,10 @@ fn who_gives_up_leaves_its_place_to_the_next() {
             ..limits()
         });
         let start = Instant::now();
-        drop(entrance.admit(1).await.unwrap());
-        let given_up = timeout(Duration::from_secs(1), entrance.admit(1)).await;
+        drop(entrance.admit(1, Duration::MAX).await.unwrap());
+        let given_up = timeout(Duration::from_secs(1), entrance.admit(1, Duration::MAX)).await;
         assert!(given_up.is_err(), "it has to wait");
-        drop(entrance.admit(1).await.unwrap());
+        drop(entrance.admit(1, Duration::MAX).await.unwrap());
         let waited = start.elapsed();
         assert!(
             waited <= Duration::from_millis(60_010),
@@ -92,8 +92,8 @@ fn who_would_wait_too_long_is_told_at_once() {
             ..limits()
         });
         let start = Instant::now();
-        drop(entrance.admit(60).await.unwrap());
-        let failure = entrance.admit(60).await.unwrap_err();
+        drop(entrance.admit(60, Duration::MAX).await.unwrap());
+        let failure = entrance.admit(60, Duration::MAX).await.unwrap_err();
         assert_eq!(
             (failure.class, start.elapsed()),
             (Class::Busy, Duration::ZERO)
@@ -162,11 +162,11 @@ fn as_many_at_once_as_the_settings_say() {
             ..limits()
         });
         let start = Instant::now();
-        let first = entrance.admit(1).await.unwrap();
-        let second = entrance.admit(1).await.unwrap();
-        let failure = entrance.admit(1).await.unwrap_err();
+        let first = entrance.admit(1, Duration::MAX).await.unwrap();
+        let second = entrance.admit(1, Duration::MAX).await.unwrap();
+        let failure = entrance.admit(1, Duration::MAX).await.unwrap_err();
         assert_eq!((failure.class, start.elapsed()), (Class::Busy, QUEUE));
-        let mut third = pin!(entrance.admit(1));
+        let mut third = pin!(entrance.admit(1, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
         first.succeeded(None);
         assert!(timeout(Duration::from_secs(1), third).await.is_ok());
@@ -178,18 +178,24 @@ fn as_many_at_once_as_the_settings_say() {
 fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
     timed(async {
         let entrance = entrance(limits());
-        let first = entrance.admit(1).await.unwrap();
+        let first = entrance.admit(1, Duration::MAX).await.unwrap();
         first.failed(Class::Transport);
-        let refused = entrance.admit(1).await.unwrap_err();
+        let refused = entrance.admit(1, Duration::MAX).await.unwrap_err();
         assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;
-        let probe = entrance.admit(1).await.unwrap();
+        let probe = entrance.admit(1, Duration::MAX).await.unwrap();
         assert_eq!(probe.pass, Some(Pass::Probe(1)));
-        assert!(entrance.admit(1).await.is_err(), "one at a time");
+        assert!(
+            entrance.admit(1, Duration::MAX).await.is_err(),
+            "one at a time"
+        );
         drop(probe);
-        let probe = entrance.admit(1).await.unwrap();
+        let probe = entrance.admit(1, Duration::MAX).await.unwrap();
         assert_eq!(probe.pass, Some(Pass::Probe(2)));
         probe.succeeded(None);
-        assert_eq!(entrance.admit(1).await.unwrap().pass, Some(Pass::Ordinary));
+        assert_eq!(
+            entrance.admit(1, Duration::MAX).await.unwrap().pass,
+            Some(Pass::Ordinary)
+        );
     });
 }

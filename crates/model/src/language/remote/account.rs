@@ -26,12 +26,6 @@ pub(super) fn lost(entry: &Entry, estimated: Tokens, heard: Usage) -> Usage {
     settle(entry, Tokens::ZERO, Usage { input, ..heard })
 }
 
-/// Whether a cache that was expected to have the prefix did not: it was read for less than half
-/// of it, which no error of an estimate explains.
-pub(super) fn missed(usage: &Usage) -> bool {
-    usage.cache_read.times(2) < usage.cache_expected
-}
-
 /// The error with what is known here besides.
 pub(super) fn explain(
     mut error: Error,
@@ -131,7 +125,7 @@ mod tests {
             (0, 1, true),
         ] {
             let usage = used(81_000, read, expected);
-            assert_eq!(missed(&usage), is_missed, "{read} of {expected}");
+            assert_eq!(usage.missed(), is_missed, "{read} of {expected}");
         }
     }
 

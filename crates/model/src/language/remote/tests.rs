@@ -120,7 +120,7 @@ async fn followers_read_what_the_leader_wrote_and_wait_for_its_first_event_only(
             let waited = if led { Duration::ZERO } else { FIRST_EVENT };
             assert_eq!(*took, waited + FIRST_EVENT + REST);
             assert_eq!(used.cache_expected == Tokens::ZERO, led, "{used:?}");
-            assert!(!account::missed(used), "{used:?}");
+            assert!(!used.missed(), "{used:?}");
         }
         // $15 for a million tokens of input, $18.75 written, $1.50 read, $75 of output.
         for used in used {
@@ -374,7 +374,7 @@ async fn requests_are_spread_over_keys_each_with_a_cache_of_its_own() {
         .iter()
         .filter(|used| used.cache_expected == Tokens::ZERO);
     assert_eq!(led.count(), 3);
-    assert!(used.iter().all(|used| !account::missed(used)));
+    assert!(used.iter().all(|used| !used.missed()));
     let longest = outcomes.iter().map(|(_, took)| *took).max();
     assert_eq!(longest, Some(FIRST_EVENT + FIRST_EVENT + REST));
 }

@@ -106,7 +106,7 @@ fn check(case: &str, asked: &Request, used: &[Usage]) {
     let share = read[1..].iter().sum::<u64>() as f64 / (prefix * followers) as f64;
     assert!(share >= 0.95, "{case}: {share} of the prefix was read");
     for used in used {
-        assert!(!account::missed(used), "{case}: {used:?}");
+        assert!(!used.missed(), "{case}: {used:?}");
         assert_eq!(
             used.cache_expected == Tokens::ZERO,
             used.cache_read == Tokens::ZERO,

@@ -1,0 +1,102 @@
+//! How long the compaction of a turn takes, and whom a summariser's place is given to.
+
+use unisono_context::policy::Tiers;
+use unisono_model::language::Fallback;
+
+use super::*;
+
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Each tenth of the conversation's messages begins a topic.
+fn tiered(stage: &Stage) -> NewTurn {
+    let id = MessageId::from_u128(clock::new_id());
+    NewTurn {
+        policy: Policy {
+            trigger: Some(Trigger::Tokens(Tokens(1_000))),
+            keep: Keep::Tiers(Tiers::DEFAULT),
+            masking: None,
+            ..Policy::of(Preset::Tiered)
+        },
+        phrases: ["0 must be delivered".into()].into(),
+        ..stage.turn(TurnWork::Answer {
+            input: NewMessage::text(id, Role::User, "what is due?", clock::now()),
+            lent: unisono_context::call::Lent::default(),
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_steps_of_a_turn_share_its_deadline() {
+    let hangs = Scripted::by(|_| Act::Hang);
+    let stage = Stage::within(&[&hangs], 60, 16_000, DEADLINE).await;
+    let mut progress = stage.handle.progress();
+    let turn = tiered(&stage);
+    let id = turn.id;
+    stage.handle.accept(turn).await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, stage.handle.wait(id)).await;
+    assert_eq!(ended.unwrap().unwrap().outcome, Outcome::Answered);
+
+    let checkpoints = stage.checkpoints().await;
+    assert!(checkpoints.len() > 2, "{}", checkpoints.len());
+    assert!(checkpoints.iter().all(|made| made.degraded), "to be redone");
+    assert_eq!(stage.failures().await, 0);
+    let requests = hangs.requests();
+    assert_eq!(requests.len(), 1, "the first has used the time of all");
+    let patience = requests[0].patience.unwrap();
+    assert!(patience <= DEADLINE / 2, "{patience:?}");
+    let mut skipped = 0;
+    while let Ok(Progress::Compaction { text, .. }) = progress.try_recv() {
+        skipped += usize::from(text.contains("test/a was not asked: the 2.0 s"));
+    }
+    assert_eq!(skipped, checkpoints.len() - 1);
+    stage.runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_turn_has_a_deadline_of_its_own() {
+    let hangs = Scripted::by(|_| Act::Hang);
+    let stage = Stage::within(&[&hangs], 60, 16_000, DEADLINE).await;
+    let long = "Something else is said here about the matter at hand. ".repeat(90);
+    for asked in [1, 2] {
+        stage.answer(&long).await;
+        assert_eq!(hangs.requests().len(), asked);
+    }
+    stage.runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_who_wants_it_tried_again_is_told_when_the_time_is_over() {
+    let hangs = Scripted::by(|_| Act::Hang);
+    let stage = Stage::within(&[&hangs], 60, 16_000, DEADLINE).await;
+    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    let Outcome::Failed { reason, .. } = outcome else {
+        panic!("it did not fail");
+    };
+    let said = "model test/a: no summary in time; nothing was changed";
+    assert_eq!(&*reason, said);
+    assert_eq!((hangs.requests().len(), stage.failures().await), (1, 1));
+    stage.runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_stands_in_for_a_summariser_and_one_that_fails_rests() {
+    let away = Class::Unavailable {
+        retry_after_ms: None,
+    };
+    let fails = Scripted::by(move |_| Act::FailAs(away));
+    let works = Scripted::by(|_| replied(GOOD, Stop::Complete));
+    let shared = |model: &Scripted| -> std::sync::Arc<dyn unisono_model::language::LanguageModel> {
+        std::sync::Arc::new(model.clone())
+    };
+    let chain = Fallback::new("test/a", shared(&fails)).or("test/b", shared(&works));
+    let clients = Models::default().with("test/a", chain);
+    let stage = Stage::of(clients, 1, 60, 16_000, PATIENCE).await;
+    let long = "Something else is said here about the matter at hand. ".repeat(90);
+    for asked in [1, 2, 3, 3] {
+        stage.answer(&long).await;
+        assert_eq!(fails.requests().len(), asked);
+    }
+    assert_eq!(works.requests().len(), 0, "it is no summariser");
+    assert!(stage.checkpoints().await.iter().all(|made| made.degraded));
+    stage.runtime.shutdown().await;
+}
