@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::session::main_branch;
 use crate::turn::{Fault, Run, yes};
+use crate::usage::Amounts;
 
 /// A task for several agents at once, on one frozen context; a lead answers with what they found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -61,6 +62,9 @@ pub struct Delegation {
     pub error: Option<Fault>,
     /// What the runs that ended cost together, the lead's included; none where a price is not known.
     pub cost_usd: Option<f64>,
+    /// What they used together.
+    #[serde(default)]
+    pub usage: Amounts,
 }
 
 /// A result that is not there, or not whole.

@@ -16,6 +16,9 @@ pub struct Amounts {
     pub cache_read_tokens: u64,
     /// Those that were written to it.
     pub cache_write_tokens: u64,
+    /// Whether less than half of what was expected came from it.
+    #[serde(default)]
+    pub cache_missed: bool,
     /// Dollars; none where a price is not known.
     pub cost_usd: Option<f64>,
 }

@@ -3,28 +3,41 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use serde_json::{Value, json};
+use unisono_context::call::Usage;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
+use unisono_daemon::short;
 use unisono_session::budget::Left;
 
-pub(crate) use unisono_daemon::short::{line, step};
-
-/// A number with its thousands apart: `21,480`.
-pub(crate) fn number(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub(crate) use unisono_daemon::short::{line, number, step};
 
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
+}
+
+/// What was read of what was expected in a provider's cache, and written to it.
+pub(crate) fn cache(usage: &Usage) -> Option<String> {
+    let Usage {
+        cache_expected,
+        cache_read,
+        cache_write,
+        ..
+    } = *usage;
+    short::cache(cache_expected, cache_read, cache_write)
+}
+
+/// What model calls used, as JSON has it.
+pub(crate) fn used(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input.0,
+        "output_tokens": usage.output.0,
+        "cache_expected_tokens": usage.cache_expected.0,
+        "cache_read_tokens": usage.cache_read.0,
+        "cache_write_tokens": usage.cache_write.0,
+        "cache_missed": usage.missed(),
+        "cost_usd": dollars(usage.cost),
+    })
 }
 
 /// Dollars; `?` where a price is unknown.

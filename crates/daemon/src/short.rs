@@ -1,5 +1,7 @@
-//! Long things made short for people: texts, ids, steps.
+//! What is shown to people, made short: texts, ids, steps, numbers, what a cache was good for.
 
+use unisono_context::Tokens;
+use unisono_context::call::missed;
 use unisono_context::compaction::Step;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
@@ -22,6 +24,41 @@ pub fn line(text: &str, most: usize) -> String {
     let mut cut: String = whole.chars().take(most.saturating_sub(1)).collect();
     cut.push('…');
     cut
+}
+
+/// A number with its thousands apart: `21,480`.
+pub fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// What was read of what was expected in a provider's cache, and written to it, in tokens; none
+/// where there is nothing to say.
+pub fn cache(expected: Tokens, read: Tokens, written: Tokens) -> Option<String> {
+    if [expected, read, written] == [Tokens::ZERO; 3] {
+        return None;
+    }
+    let hoped = match expected {
+        Tokens::ZERO => String::new(),
+        some => format!(" of {} expected", number(some.0)),
+    };
+    let missed = if missed(expected, read) {
+        " (missed)"
+    } else {
+        ""
+    };
+    Some(format!(
+        "read {}{hoped}, {} written{missed}",
+        number(read.0),
+        number(written.0)
+    ))
 }
 
 /// The end of an id.
@@ -62,5 +99,30 @@ mod tests {
         assert_eq!(line("abcdef", 4), "abc…");
         assert_eq!(end(&"01900000-0000-7000-8000-0123456789ab"), "0123456789ab");
         assert_eq!(end(&"short"), "short");
+    }
+
+    #[test]
+    fn a_cache_that_missed_what_it_was_expected_to_have_is_flagged() {
+        let said = |expected, read, written| cache(Tokens(expected), Tokens(read), Tokens(written));
+        let rows = [
+            ((0, 0, 0), None),
+            ((0, 0, 21_480), Some("read 0, 21,480 written")),
+            ((0, 300, 0), Some("read 300, 0 written")),
+            (
+                (21_480, 21_480, 0),
+                Some("read 21,480 of 21,480 expected, 0 written"),
+            ),
+            (
+                (21_480, 10_740, 0),
+                Some("read 10,740 of 21,480 expected, 0 written"),
+            ),
+            (
+                (21_480, 10_739, 9),
+                Some("read 10,739 of 21,480 expected, 9 written (missed)"),
+            ),
+        ];
+        for ((expected, read, written), line) in rows {
+            assert_eq!(said(expected, read, written).as_deref(), line);
+        }
     }
 }

@@ -46,7 +46,8 @@ JSON: session, turn, outcome (answered, failed, cancelled, timeout, open), error
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 checkpoints [{number, messages, tokens_before, tokens_after, model, duration_ms}],
 runs [{agent, role, state, text, input_tokens, output_tokens, cache_expected_tokens,
-cache_read_tokens, cache_write_tokens, cost_usd, duration_ms, cause, reason}], cost_usd.";
+cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
+cost_usd, usage {as of `usage`, of all runs together}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -10,12 +10,14 @@ use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-Tokens in include those read from the provider's prompt cache (CACHED); EXPECTED were hoped for.
+Tokens in include those read from the provider's prompt cache (CACHED) and written to it
+(WRITTEN). EXPECTED were hoped for: where less than half of them were there, the cache missed.
 `?` is an unknown cost, which is not free. (summaries) are what was asked of the writers of
 summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
-cache_expected_tokens, cache_read_tokens, cache_write_tokens, cost_usd}], total, budgets [{level,
-resource, cap, spent, set_aside, left}]}: those of [budget.daemon], in dollars, tokens or seconds.";
+cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], total,
+budgets [{level, resource, cap, spent, set_aside, left}]}: those of [budget.daemon], in
+dollars, tokens or seconds.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -50,17 +52,17 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let budgets: Vec<Value> = budgets.iter().map(show::budget).collect();
         let rows: Vec<Value> = ledger.used().map(|(a, m, u)| row_json(a, m, u)).collect();
         app.out
-            .json(&json!({"rows": rows, "total": amounts(&ledger.total()), "budgets": budgets}));
+            .json(&json!({"rows": rows, "total": show::used(&ledger.total()), "budgets": budgets}));
     } else if ledger.used().len() == 0 {
         app.out.say("no model was asked yet");
     } else {
         let mut rows: Vec<Vec<String>> = ledger.used().map(|(a, m, u)| row(a, m, u)).collect();
         rows.push(total(&ledger));
         let header = [
-            "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "COST",
+            "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
         ];
         app.out
-            .data(show::table(&header, &[2, 3, 4, 5, 6, 7], rows));
+            .data(show::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows));
     }
     if !app.out.json {
         budgets.iter().for_each(|budget| app.out.data(budget));
@@ -91,12 +93,14 @@ fn total(ledger: &Ledger) -> Vec<String> {
     row
 }
 
-fn cells(usage: &Usage) -> [String; 5] {
+fn cells(usage: &Usage) -> [String; 6] {
+    let missed = if usage.missed() { " (missed)" } else { "" };
     [
         show::tokens(usage.input),
         show::tokens(usage.output),
         show::tokens(usage.cache_expected),
-        show::tokens(usage.cache_read),
+        format!("{}{missed}", show::tokens(usage.cache_read)),
+        show::tokens(usage.cache_write),
         show::cost(usage.cost),
     ]
 }
@@ -106,20 +110,9 @@ fn row_json(who: &Asker, model: &str, used: &Used) -> Value {
         Asker::Agent(agent) => Some(agent.as_str()),
         Asker::Summaries => None,
     };
-    let mut row = amounts(&used.usage);
+    let mut row = show::used(&used.usage);
     row["agent"] = json!(agent);
     row["model"] = json!(model);
     row["jobs"] = json!(used.jobs);
     row
-}
-
-fn amounts(usage: &Usage) -> Value {
-    json!({
-        "input_tokens": usage.input.0,
-        "output_tokens": usage.output.0,
-        "cache_expected_tokens": usage.cache_expected.0,
-        "cache_read_tokens": usage.cache_read.0,
-        "cache_write_tokens": usage.cache_write.0,
-        "cost_usd": show::dollars(usage.cost),
-    })
 }

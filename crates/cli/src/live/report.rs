@@ -40,6 +40,8 @@ pub(crate) struct Report {
     changed_agents: Vec<String>,
     /// What its finished runs cost together; none where a price is unknown.
     cost_usd: Option<f64>,
+    /// What they used together.
+    usage: Value,
     /// How its bounds and its session's stood when it ended, in dollars, tokens or seconds.
     budgets: Vec<Value>,
 }
@@ -78,6 +80,8 @@ struct RunReport {
     cache_expected_tokens: Option<u64>,
     cache_read_tokens: Option<u64>,
     cache_write_tokens: Option<u64>,
+    /// Whether less than half of what was expected was read.
+    cache_missed: Option<bool>,
     /// None for an unknown price.
     cost_usd: Option<f64>,
     duration_ms: Option<u64>,
@@ -123,6 +127,7 @@ impl Report {
                 .map(|(agent, _)| agent.to_string())
                 .collect(),
             cost_usd: show::dollars(watch.used().cost),
+            usage: show::used(&watch.used()),
             budgets: watch.budgets.iter().map(show::budget).collect(),
         }
     }
@@ -165,6 +170,7 @@ fn run(watched: &Watched) -> RunReport {
         cache_expected_tokens: None,
         cache_read_tokens: None,
         cache_write_tokens: None,
+        cache_missed: None,
         cost_usd: None,
         duration_ms: None,
         cause: None,
@@ -185,6 +191,7 @@ fn run(watched: &Watched) -> RunReport {
             report.cache_expected_tokens = used(usage.cache_expected);
             report.cache_read_tokens = used(usage.cache_read);
             report.cache_write_tokens = used(usage.cache_write);
+            report.cache_missed = Some(usage.missed());
             report.cost_usd = show::dollars(usage.cost);
             report.duration_ms = Some(*ms);
         }
@@ -282,10 +289,11 @@ fn say_cost(out: &Out, watch: &Watch) {
     let cost = used
         .cost
         .map_or_else(|| "unknown".to_owned(), |c| c.to_string());
-    let cached = show::tokens(used.cache_read);
     let input = show::tokens(used.input);
+    let cache = show::cache(&used).map(|cache| format!("; cache: {cache}"));
     out.say(format_args!(
-        "cost       {cost}: {input} tokens in, {cached} of them cached"
+        "cost       {cost}: {input} tokens in{}",
+        cache.unwrap_or_default()
     ));
 }
 

@@ -333,14 +333,8 @@ impl<'o> Screen<'o> {
                 } else {
                     paint.yellow(word)
                 };
-                let cached = match (usage.cache_expected, usage.cache_read) {
-                    (Tokens::ZERO, Tokens::ZERO) => String::new(),
-                    (Tokens::ZERO, read) => format!("  {} cached", show::tokens(read)),
-                    (expected, read) => {
-                        let (read, expected) = (show::tokens(read), show::tokens(expected));
-                        format!("  {read} of {expected} cached")
-                    }
-                };
+                let cached = show::cache(usage).map(|cache| format!("  cache: {cache}"));
+                let cached = cached.unwrap_or_default();
                 let cost = match usage.cost {
                     Some(Cost::ZERO) => String::new(),
                     Some(cost) => format!("  {cost}"),

@@ -11,6 +11,7 @@ mod agents;
 mod asking;
 mod book;
 mod budget;
+mod cache;
 mod cancelling;
 mod chat;
 mod conversations;

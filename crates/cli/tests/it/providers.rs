@@ -167,6 +167,37 @@ fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
 }
 
 #[test]
+fn what_a_stand_in_was_sent_is_rebuilt_in_its_own_words() {
+    let first = FakeProvider::builder()
+        .script(Script::always(Act::refuse(Refusal::Overloaded)))
+        .start_on_thread();
+    let script = Script::sequence([Act::answer(Answer::call("recall", r#"{"n":2}"#))]);
+    let script = script.then(Answer::text("All is well."));
+    let second = FakeProvider::builder().script(script).start_on_thread();
+    let stand_in = "anthropic/claude-haiku-4-5";
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [providers.anthropic]\nbase_url = \"{}\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [models]\nfallback = [\"{stand_in}\"]\n[run]\nagents = []\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n\
+         [agents.reader]\ndescription = \"reads\"\ntools = [\"recall\"]\n",
+        first.url(),
+        second.url()
+    ));
+    let (file, model) = (example(), "openai/gpt-4o");
+    let args = ["run", &file, "--lead", "reader", "--model", model];
+    call(&place, &args).expect(0);
+    let run = place.json(&["runs", "list"])[0]["run"].clone();
+    let why = place.json(&["why", run.as_str().unwrap()]);
+    let asked = &why["requests"][0];
+    assert_eq!(asked["to"], stand_in, "{why:#}");
+    let rebuilt = ["head", "tail"].map(|piece| asked[piece].as_str().unwrap());
+    let received = block_on(second.wait_for(2));
+    assert_eq!(rebuilt.concat().as_bytes(), &received[0].body[..]);
+    assert_eq!(place.json(&["replay"])["mismatches"], 0);
+}
+
+#[test]
 fn an_unknown_model_is_answered_with_those_like_it() {
     let provider = FakeProvider::builder()
         .script(Script::always(Act::refuse(Refusal::UnknownModel(

@@ -6,13 +6,13 @@ use crate::http::{Daemon, Reply, head};
 use crate::support::Place;
 
 /// A browser that came by a link.
-struct Browser<'d> {
+pub(crate) struct Browser<'d> {
     daemon: &'d Daemon,
     cookie: String,
 }
 
 impl<'d> Browser<'d> {
-    fn enter(daemon: &'d Daemon) -> Browser<'d> {
+    pub(crate) fn enter(daemon: &'d Daemon) -> Browser<'d> {
         let link = daemon
             .request("POST", "/v1/login-links", None)
             .expect(201)
@@ -32,7 +32,7 @@ impl<'d> Browser<'d> {
         Browser { daemon, cookie }
     }
 
-    fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         let headers = [
             ("Host", self.daemon.address.as_str()),
             ("Cookie", &self.cookie),

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use super::extract::{self, Path};
 use super::problem::Fault;
 use super::turns::{self, How};
-use super::{Shared, sessions};
+use super::{Shared, sessions, words};
 use crate::ask::Ask;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -74,6 +74,7 @@ async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegat
 
 /// A turn as the fan-out that it is: what is not there is said.
 fn told(turn: Turn) -> Delegation {
+    let usage = words::together(turn.runs.iter().map(|run| &run.usage));
     let given = turn.runs.into_iter().filter(|run| run.role != "lead");
     let runs: Vec<_> = given.collect();
     let lacking = |state: &str| matches!(state, "partial" | "failed" | "cancelled");
@@ -96,6 +97,7 @@ fn told(turn: Turn) -> Delegation {
         answer: turn.answer,
         error: turn.error,
         cost_usd: turn.cost_usd,
+        usage,
     }
 }
 

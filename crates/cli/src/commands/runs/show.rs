@@ -14,8 +14,9 @@ use crate::traces::{Found, Within, role};
 
 const HELP: &str = "\
 JSON: as of `list`, with task, definition, snapshot, prefix, cache_expected_tokens,
-cache_write_tokens, steps [{event, at, kind (model, tools, named, narrowed, spent), …}], attempts [{attempt, event,
-at, reason}] after the first, and answer.";
+cache_write_tokens, cache_missed (less than half of what was expected was read), steps [{event, at,
+kind (model, tools, named, narrowed, spent), …}], attempts [{attempt, event, at, reason}] after the
+first, and answer.";
 
 /// Characters of a step's or task's text that are shown.
 const SHOWN: usize = 100;
@@ -74,14 +75,16 @@ fn text(paint: Paint, found: &Found<RunId>, run: &RunTrace) -> String {
         (
             "used",
             format!(
-                "{} in ({} cached), {} out, cost {}",
+                "{} in, {} out, cost {}",
                 show::tokens(usage.input),
-                show::tokens(usage.cache_read),
                 show::tokens(usage.output),
                 show::cost(usage.cost)
             ),
         ),
     ];
+    if let Some(cache) = show::cache(&usage) {
+        rows.push(("cache", cache));
+    }
     if let Some(ms) = list::duration(run) {
         rows.push(("took", show::time(ms)));
     }
@@ -217,6 +220,7 @@ fn whole(found: &Found<RunId>, run: &RunTrace) -> Value {
             "prefix": given.prefix.to_string(),
             "cache_expected_tokens": usage.cache_expected.0,
             "cache_write_tokens": usage.cache_write.0,
+            "cache_missed": usage.missed(),
             "steps": run.steps.iter().map(step_json).collect::<Vec<_>>(),
             "attempts": attempts.collect::<Vec<_>>(),
             "answer": answer(run),

@@ -2,8 +2,12 @@
 
 use maud::{Markup, html};
 use unisono_api::context::{Context, Entry, Summary, Tool};
+use unisono_api::usage::Amounts;
+use unisono_context::Tokens;
 
 use crate::short;
+
+pub(super) use crate::short::number;
 
 /// Occupancy from which the bar warns, and from which it alarms, in percent.
 const WARN: u64 = 80;
@@ -11,19 +15,6 @@ const ALARM: u64 = 95;
 
 /// As many messages are listed at once; more are folded.
 const FEW: usize = 20;
-
-/// A number with its thousands apart.
-pub(super) fn number(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
 
 /// How many there are: `1 message`, `2 messages`.
 pub(super) fn many(n: u64, what: &str) -> String {
@@ -35,6 +26,25 @@ pub(super) fn many(n: u64, what: &str) -> String {
 pub(super) fn when(instant: &str) -> Markup {
     let shown = instant.get(..16).unwrap_or(instant).replace('T', " ");
     html! { time datetime=(instant) { (shown) } }
+}
+
+/// What the provider's cache was good for.
+pub(super) fn cache(used: &Amounts) -> Option<String> {
+    short::cache(
+        Tokens(used.cache_expected_tokens),
+        Tokens(used.cache_read_tokens),
+        Tokens(used.cache_write_tokens),
+    )
+}
+
+/// The tokens that were read from it, in a cell of a table; the rest where one points at it.
+pub(super) fn cached(used: &Amounts) -> Markup {
+    html! {
+        td class="number" title=[cache(used)] {
+            (number(used.cache_read_tokens))
+            @if used.cache_missed { " " span class="tag" { "missed" } }
+        }
+    }
 }
 
 /// What something cost.

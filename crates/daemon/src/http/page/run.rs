@@ -10,7 +10,7 @@ use unisono_api::run::{Against, Done, RunDetail, RunStep, Why};
 use unisono_api::turn::Turn;
 use unisono_context::{RunId, TurnId};
 
-use super::parts::{digest, dollars, number, when};
+use super::parts::{cache, digest, dollars, number, when};
 use super::session::Place;
 use super::{Trouble, layout};
 use crate::http::extract::{self, Path, Query};
@@ -52,8 +52,8 @@ fn about(detail: &RunDetail) -> Markup {
                 dt { "Model" } dd { (run.model.as_deref().unwrap_or("not known")) }
                 @if let Some(task) = &run.task { dt { "Task" } dd { (task) } }
                 dt { "Tokens" } dd { (number(used.input_tokens)) " in, "
-                    (number(used.cache_read_tokens)) " of them from the cache, "
                     (number(used.output_tokens)) " out" }
+                @if let Some(cache) = cache(used) { dt { "Provider's cache" } dd { (cache) } }
                 dt { "Cost" } dd { (dollars(used.cost_usd)) }
                 @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (number(ms)) " ms" } }
                 dt { "Opened" } dd { (when(&run.opened)) }

@@ -11,7 +11,7 @@ use unisono_api::turn::{Run, Turn};
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
 
-use super::parts::{digest, dollars, many, number, when};
+use super::parts::{cached, digest, dollars, many, number, when};
 use super::session::{Place, back, noted};
 use super::{Trouble, layout, summaries};
 use crate::http::extract::{self, Path};
@@ -203,7 +203,7 @@ fn row(run: &Run, turn: &Turn, depth: usize) -> Markup {
             td { span class={ "state " (run.state) } { (run.state) }
                 @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } } }
             td class="number" { (number(used.input_tokens)) }
-            td class="number" { (number(used.cache_read_tokens)) }
+            (cached(used))
             td class="number" { (number(used.output_tokens)) }
             td class="number" { (dollars(used.cost_usd)) }
             td class="number" { @match run.duration_ms {

@@ -8,10 +8,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::usage::{Amounts, Usage};
 
-use super::parts::{dollars, number};
+use super::parts::{cached, dollars, number};
 use super::{Trouble, layout};
 use crate::http::extract::Query;
-use crate::http::{Shared, usage};
+use crate::http::{Shared, usage, words};
 
 /// Sessions that are shown: those that used most.
 const SESSIONS: usize = 50;
@@ -55,7 +55,7 @@ fn cells(jobs: u64, used: &Amounts) -> Markup {
     html! {
         td class="number" { (number(jobs)) }
         td class="number" { (number(used.input_tokens)) }
-        td class="number" { (number(used.cache_read_tokens)) }
+        (cached(used))
         td class="number" { (number(used.output_tokens)) }
         td class="number" { (dollars(used.cost_usd)) }
     }
@@ -83,10 +83,8 @@ fn models(all: &Usage) -> Markup {
     names.dedup();
     let together = names.into_iter().map(|name| {
         let of = all.rows.iter().filter(move |row| row.model == name);
-        let (jobs, amounts) = of.fold((0, None), |(jobs, sum), row| {
-            (jobs + row.jobs, Some(plus(sum, &row.amounts)))
-        });
-        (name, jobs, amounts.unwrap_or_default())
+        let jobs = of.clone().map(|row| row.jobs).sum::<u64>();
+        (name, jobs, words::together(of.map(|row| &row.amounts)))
     });
     html! {
         section {
@@ -98,19 +96,6 @@ fn models(all: &Usage) -> Markup {
                     (cells(all.rows.iter().map(|row| row.jobs).sum(), &all.total)) } }
             } }
         }
-    }
-}
-
-/// Two amounts together; a cost that is not known makes that of both unknown.
-fn plus(sum: Option<Amounts>, more: &Amounts) -> Amounts {
-    let Some(sum) = sum else { return *more };
-    Amounts {
-        input_tokens: sum.input_tokens + more.input_tokens,
-        output_tokens: sum.output_tokens + more.output_tokens,
-        cache_expected_tokens: sum.cache_expected_tokens + more.cache_expected_tokens,
-        cache_read_tokens: sum.cache_read_tokens + more.cache_read_tokens,
-        cache_write_tokens: sum.cache_write_tokens + more.cache_write_tokens,
-        cost_usd: sum.cost_usd.zip(more.cost_usd).map(|(a, b)| a + b),
     }
 }
 
