@@ -236,7 +236,7 @@ pub struct Daemon {
     reloading: Mutex<()>,
     reloads: watch::Sender<Option<Arc<Reload>>>,
     runtime: Runtime,
-    learnt: Learnt,
+    learnt: Arc<Learnt>,
     metrics: Metrics,
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
@@ -254,11 +254,11 @@ impl Daemon {
     /// # Errors
     /// The runtime cannot be started.
     pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
-        let learnt = Learnt::open(opened.directory.as_deref());
+        let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
         let search_index = opened.search_index(&setup)?;
         let models = models::build(&setup, &learnt.calibrations);
         let metrics = Metrics::default();
-        let observer = metrics.observer();
+        let observer = metrics.observer().and(learnt.observer());
         #[cfg(feature = "otel")]
         let traces = crate::otel::Exporter::of(&setup);
         #[cfg(feature = "otel")]
@@ -416,7 +416,6 @@ impl Daemon {
     /// There is no such turn, or the session is gone.
     pub async fn wait(&self, session: &Handle, turn: TurnId) -> Result<Finished, Error> {
         let ended = session.wait(turn).await?;
-        self.learnt.keep();
         let answer = match ended.answer {
             Some(id) => {
                 session

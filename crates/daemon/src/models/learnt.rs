@@ -1,15 +1,23 @@
-//! What was learnt of models' tokens, in a file beside the journal. It is no truth: what is lost
-//! is learnt again.
+//! What was learnt of models' tokens, in a file beside the journal: written where a turn has ended
+//! and there is something new, at most once a second. It is no truth: what is lost is learnt again.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 use unisono_model::calibration::Calibrations;
+use unisono_runtime::Observer;
+use unisono_session::{Event, Fact};
 
 /// The file in the store's directory.
 const FILE: &str = "calibration.json";
+/// The shortest time between two writes of its own accord.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What was learnt, and where it is kept; nowhere for a store in memory.
 #[derive(Debug)]
@@ -31,10 +39,10 @@ impl Learnt {
             match fs::read_to_string(path) {
                 Ok(text) => match calibrations.import(&text) {
                     Ok(()) => kept = text,
-                    Err(error) => tell(path, "is not read", &error),
+                    Err(error) => warn(path, "is not read", &error),
                 },
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => tell(path, "is not read", &error),
+                Err(error) => warn(path, "is not read", &error),
             }
         }
         Learnt {
@@ -42,6 +50,14 @@ impl Learnt {
             path,
             kept: Mutex::new(kept),
         }
+    }
+
+    /// Keeps what is new whenever a turn has ended, until nobody tells of turns any more.
+    pub(crate) fn observer(self: &Arc<Learnt>) -> Observer {
+        let (told, turns) = mpsc::channel(1);
+        tokio::spawn(keep_all(self.clone(), turns, PAUSE));
+        let tell = tell(told);
+        Observer::new(move |_, events| tell(events))
     }
 
     /// Keeps what is new. Blocks.
@@ -58,12 +74,32 @@ impl Learnt {
         }
         match replace(path, &text) {
             Ok(()) => *kept = text,
-            Err(error) => tell(path, "cannot be written", &error),
+            Err(error) => warn(path, "cannot be written", &error),
         }
     }
 }
 
-fn tell(path: &Path, what: &str, error: &dyn std::fmt::Display) {
+/// Tells that a turn has ended, where one has.
+fn tell(ended: mpsc::Sender<()>) -> impl Fn(&[Event]) {
+    move |events| {
+        let is_end = |event: &Event| matches!(event.fact, Fact::TurnEnded { .. });
+        if events.iter().any(is_end) {
+            // Full: it will be kept with what was told before.
+            let _ = ended.try_send(());
+        }
+    }
+}
+
+async fn keep_all(learnt: Arc<Learnt>, mut turns: mpsc::Receiver<()>, pause: Duration) {
+    while turns.recv().await.is_some() {
+        let learnt = learnt.clone();
+        // What went wrong was logged; the end of the next turn tries again.
+        let _ = spawn_blocking(move || learnt.keep()).await;
+        sleep(pause).await;
+    }
+}
+
+fn warn(path: &Path, what: &str, error: &dyn std::fmt::Display) {
     tracing::warn!(file = %path.display(), %error, "what was learnt of models' tokens {what}");
 }
 
@@ -118,5 +154,35 @@ mod tests {
         learnt.keep();
         let again = Learnt::open(Some(directory.path()));
         assert_eq!(again.calibrations.of(&model).samples(), 1);
+    }
+
+    fn ended() -> Event {
+        Event {
+            at: unisono_context::Timestamp(0),
+            fact: Fact::TurnEnded {
+                turn: unisono_context::TurnId::from_u128(1),
+                outcome: unisono_session::event::Outcome::Answered,
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_new_is_kept_when_a_turn_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        for samples in 1..=2 {
+            let learnt = Arc::new(Learnt::open(Some(directory.path())));
+            let (told, turns) = mpsc::channel(1);
+            let keeper = tokio::spawn(keep_all(learnt.clone(), turns, Duration::ZERO));
+            let observe = tell(told);
+            let model: Arc<str> = "anthropic/x".into();
+            learnt
+                .calibrations
+                .observe(&model, Tokens(1_000), Tokens(1_200));
+            observe(&[ended()]);
+            drop(observe);
+            keeper.await.unwrap();
+            let again = Learnt::open(Some(directory.path()));
+            assert_eq!(again.calibrations.of(&model).samples(), samples);
+        }
     }
 }
