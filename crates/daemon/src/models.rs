@@ -189,15 +189,12 @@ pub async fn count(
     counted.map_err(|error| error.to_string())
 }
 
-/// The models of these agents as they render and word their requests, with no way to ask
-/// anybody: no key is looked at and no client is made. Those that the catalogue does not know any
-/// more are left out.
-pub fn on_paper<'d>(
-    setup: &Setup,
-    definitions: impl IntoIterator<Item = &'d Arc<Definition>>,
-) -> Models {
+/// Models of these names as they render and word their requests, with no way to ask anybody: no
+/// key is looked at and no client is made. Those that the catalogue does not know any more are left
+/// out.
+pub fn on_paper<'d>(setup: &Setup, names: impl Iterator<Item = &'d Arc<str>>) -> Models {
     let catalogue = Arc::new(setup.loaded.catalogue.clone());
-    let mut names: Vec<&Arc<str>> = definitions.into_iter().map(|agent| &agent.model).collect();
+    let mut names: Vec<&Arc<str>> = names.collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().fold(Models::default(), |all, name| {

@@ -224,11 +224,10 @@ pub async fn replay(journal: &Journal, session: SessionId, turn: TurnId) -> Resu
 /// The requests of a turn, rebuilt without any way to send them. Takes a tokenizer, and time.
 pub fn rebuild(setup: &Setup, replay: &Replay) -> Rebuilt {
     let definitions = replay.turn().map(|turn| turn.distinct_definitions());
-    let each = definitions
-        .iter()
-        .flatten()
-        .map(|(_, definition)| definition);
-    let models = models::on_paper(setup, each);
+    let named = definitions.iter().flatten().map(|(_, agent)| &agent.model);
+    let steps = replay.runs().flat_map(|run| &run.steps);
+    let stood_in = steps.filter_map(|step| step.stand_in());
+    let models = models::on_paper(setup, named.chain(stood_in));
     replay::rebuild(replay, &models)
 }
 

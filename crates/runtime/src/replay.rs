@@ -3,6 +3,7 @@
 //!
 //! Nothing here reaches anybody: the models only render, no program is started, no actor runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -179,8 +180,9 @@ fn one(
         }
         Kind::Llm => match models.get(&brief.definition.model) {
             Ok(model) => {
-                let conversation = Conversation::of(&brief, prefix, &*model);
+                let conversation = Conversation::of(&brief, prefix, &*model, models);
                 requests.sent = conversation.sent;
+                requests.unknown = conversation.unknown;
                 for (what, recorded, rebuilt) in conversation.checks {
                     check(what, recorded, rebuilt);
                 }
@@ -221,10 +223,17 @@ fn documents(brief: &Brief, prefix: &Prefix, program: &Arc<str>) -> Vec<Sent> {
 struct Conversation {
     sent: Vec<Sent>,
     checks: Vec<(&'static str, String, String)>,
+    /// A model stood in that is not known any more: what it was sent is left out.
+    unknown: Option<String>,
 }
 
 impl Conversation {
-    fn of(brief: &Brief, prefix: &Prefix, model: &dyn LanguageModel) -> Conversation {
+    fn of(
+        brief: &Brief,
+        prefix: &Prefix,
+        model: &dyn LanguageModel,
+        models: &Models,
+    ) -> Conversation {
         let first = request::first(brief, prefix.clone());
         let weights = weights(brief);
         let Ok(bounds) = bounds(brief, &first) else {
@@ -232,16 +241,26 @@ impl Conversation {
             return Conversation {
                 sent: Vec::new(),
                 checks: Vec::new(),
+                unknown: None,
             };
         };
+        let (mut stand_ins, mut unknown) = (StandIns::default(), None);
         let retraced = run::retrace(&brief.steps, &weights, bounds);
-        let sent = retraced.asked.iter().map(|asked| {
+        let sent = retraced.asked.iter().filter_map(|asked| {
             let known = brief.steps.get(..asked.known).unwrap_or_default();
             let request = request::after(&first, known, &asked.masked, wrap_up(brief, asked));
-            // The embedded model is asked in this process: it reads what a program would.
-            let body = model.body(&request);
-            let body = body.unwrap_or_else(|| request::document(brief, prefix));
-            sent(brief, asked, body)
+            let replied = asked.reply.and_then(|at| brief.steps.get(at));
+            if let Some(name) = replied.and_then(|step| step.stand_in()) {
+                return match stand_ins.body(brief, name, request, models) {
+                    Ok(body) => Some(sent(brief, asked, (name, body))),
+                    Err(reason) => {
+                        unknown = Some(reason);
+                        None
+                    }
+                };
+            }
+            let body = worded(model, &request, brief);
+            Some(sent(brief, asked, (&brief.definition.model, body)))
         });
         let sent = sent.collect();
         let follow = || "each follows from those before it".to_owned();
@@ -249,7 +268,38 @@ impl Conversation {
         Conversation {
             sent,
             checks: vec![("steps", follow(), steps)],
+            unknown,
         }
+    }
+}
+
+/// A request as it is sent. The embedded model is asked in this process: it reads what a program
+/// would.
+fn worded(model: &dyn LanguageModel, request: &Request, brief: &Brief) -> [Bytes; 2] {
+    let body = model.body(request);
+    body.unwrap_or_else(|| request::document(brief, &request.prefix))
+}
+
+/// The prefixes of the models that answered in place of a run's own, rendered once each.
+#[derive(Default)]
+struct StandIns(BTreeMap<Arc<str>, Prefix>);
+
+impl StandIns {
+    /// What one of them was sent for that request: the same context in its own words.
+    fn body(
+        &mut self,
+        brief: &Brief,
+        name: &Arc<str>,
+        mut request: Request,
+        models: &Models,
+    ) -> Result<[Bytes; 2], String> {
+        let model = models
+            .get(name)
+            .map_err(|error| format!("what stood in is left out: {error}"))?;
+        let prefix = self.0.entry(name.clone());
+        let prefix = prefix.or_insert_with(|| model.render(&request.shared()));
+        request.prefix = prefix.clone();
+        Ok(worded(&*model, &request, brief))
     }
 }
 
@@ -261,9 +311,9 @@ fn wrap_up(brief: &Brief, asked: &Asked) -> Option<Arc<str>> {
     asked.wrap_up.clone().or(by_budget)
 }
 
-fn sent(brief: &Brief, asked: &Asked, body: [Bytes; 2]) -> Sent {
+fn sent(brief: &Brief, asked: &Asked, (to, body): (&Arc<str>, [Bytes; 2])) -> Sent {
     Sent {
-        to: brief.definition.model.clone(),
+        to: to.clone(),
         digest: digest_of(&body),
         body,
         known: asked.known,
