@@ -2,7 +2,7 @@
 //!
 //! Labels take few values: kinds, outcomes, causes; never an id, an agent or a model.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unisono_context::call::Usage;
@@ -11,6 +11,9 @@ use unisono_runtime::{Load, Observer};
 use unisono_session::event::{Late, Outcome};
 use unisono_session::run::Ending;
 use unisono_session::{Event, Fact};
+
+/// Cancelled runs whose late answers are told from what was counted of them.
+const CANCELLED: usize = 1_024;
 
 /// Numbers of a running daemon.
 #[derive(Clone, Debug, Default)]
@@ -73,8 +76,11 @@ pub(crate) struct Counts {
     pub(crate) compaction_ms: u64,
     pub(crate) tokens_summarised: u64,
     pub(crate) messages_shortened: u64,
-    /// What the recorded steps of open runs used: an ending tells of all together.
+    /// What the recorded steps of open runs used, and of cancelled ones, from which an answer may
+    /// come: an ending tells of all together.
     open: HashMap<RunId, Usage>,
+    /// The newest of those that were cancelled, the oldest first.
+    cancelled: VecDeque<RunId>,
 }
 
 /// What was used.
@@ -107,23 +113,15 @@ impl Counts {
             Fact::RunStepped { run, step } => {
                 let usage = step.usage();
                 if step.reply().is_some() || usage != Usage::NONE {
-                    if let Some(stepped) = self.open.get_mut(run) {
-                        *stepped = *stepped + usage;
-                    }
-                    self.charge(By::Agents, &usage);
+                    self.stepped(*run, &usage);
                 }
             }
             Fact::RunEnded { run, ending } => self.run_ended(*run, ending),
-            Fact::CameLate {
-                late: Late::Reply(reply),
-                ..
-            } => {
-                self.charge(By::Agents, &reply.usage);
-            }
-            Fact::CameLate {
-                late: Late::Spent(spent),
-                ..
-            } => self.charge(By::Agents, &spent.usage),
+            Fact::CameLate { run, late, .. } => match late {
+                Late::Reply(reply) => self.stepped(*run, &reply.usage),
+                Late::Spent(spent) => self.stepped(*run, &spent.usage),
+                Late::Answer { usage, .. } => self.answered(*run, usage),
+            },
             Fact::SummariserUsed { usage, .. } => self.charge(By::Summaries, usage),
             Fact::Compacted { checkpoint, .. } => {
                 self.compactions += 1;
@@ -138,8 +136,32 @@ impl Counts {
         }
     }
 
-    fn run_ended(&mut self, run: RunId, ending: &Ending) {
+    fn stepped(&mut self, run: RunId, usage: &Usage) {
+        if let Some(stepped) = self.open.get_mut(&run) {
+            *stepped = *stepped + *usage;
+        }
+        self.charge(By::Agents, usage);
+    }
+
+    /// All that a run used is known. One of an earlier process has counted its steps there.
+    fn answered(&mut self, run: RunId, all: &Usage) {
         let stepped = self.open.remove(&run);
+        if let Some(rest) = stepped.and_then(|stepped| rest(all, &stepped)) {
+            self.charge(By::Agents, &rest);
+        }
+    }
+
+    /// What is still on its way from it may come late.
+    fn let_go(&mut self, run: RunId) {
+        self.cancelled.push_back(run);
+        if self.cancelled.len() > CANCELLED
+            && let Some(oldest) = self.cancelled.pop_front()
+        {
+            self.open.remove(&oldest);
+        }
+    }
+
+    fn run_ended(&mut self, run: RunId, ending: &Ending) {
         let (state, cause, ms) = match ending {
             Ending::Finished {
                 usage,
@@ -147,10 +169,7 @@ impl Counts {
                 duration_ms,
                 ..
             } => {
-                // A run of an earlier process has counted its steps there.
-                if let Some(rest) = stepped.and_then(|stepped| rest(usage, &stepped)) {
-                    self.charge(By::Agents, &rest);
-                }
+                self.answered(run, usage);
                 let state = if partial.is_some() {
                     "partial"
                 } else {
@@ -160,8 +179,14 @@ impl Counts {
             }
             Ending::Failed {
                 cause, duration_ms, ..
-            } => ("failed", cause.code(), *duration_ms),
-            Ending::Cancelled => ("cancelled", "", 0),
+            } => {
+                self.open.remove(&run);
+                ("failed", cause.code(), *duration_ms)
+            }
+            Ending::Cancelled => {
+                self.let_go(run);
+                ("cancelled", "", 0)
+            }
         };
         self.run_ms += ms;
         *self.runs_ended.entry((state, cause)).or_default() += 1;
@@ -207,5 +232,100 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Failed { .. } => "failed",
         Outcome::Cancelled => "cancelled",
         Outcome::Restored { .. } => "restored",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What comes late is counted once.
+
+    use std::sync::Arc;
+
+    use unisono_context::{Digest, Timestamp, TurnId};
+    use unisono_session::event::{OpenedRun, RunRole};
+    use unisono_session::run::{Reply, Step};
+
+    use super::*;
+
+    fn used(input: u64, output: u64) -> Usage {
+        Usage::free(Tokens(input), Tokens(output))
+    }
+
+    fn replied(usage: Usage) -> Reply {
+        Reply {
+            usage,
+            ..Reply::default()
+        }
+    }
+
+    fn opened(run: u128) -> Fact {
+        Fact::RunOpened {
+            run: OpenedRun {
+                id: RunId::from_u128(run),
+                turn: TurnId::from_u128(9),
+                role: RunRole::Lead,
+                agent: unisono_context::AgentId::new("risks"),
+                definition: Digest::of_bytes(b"definition"),
+                snapshot: None,
+                prefix: Digest::of_bytes(b"prefix"),
+            },
+        }
+    }
+
+    fn late(run: u128, late: Late) -> Fact {
+        Fact::CameLate {
+            run: RunId::from_u128(run),
+            attempt: 1,
+            late,
+        }
+    }
+
+    fn cancelled(run: u128) -> Fact {
+        Fact::RunEnded {
+            run: RunId::from_u128(run),
+            ending: Arc::new(Ending::Cancelled),
+        }
+    }
+
+    fn counted(facts: impl IntoIterator<Item = Fact>) -> Counts {
+        let mut counts = Counts::default();
+        for fact in facts {
+            let at = Timestamp(0);
+            counts.take(&Event { at, fact });
+        }
+        counts
+    }
+
+    #[test]
+    fn the_late_answer_of_a_cancelled_run_was_used() {
+        let answer = |usage| Late::Answer {
+            text: "too late".into(),
+            partial: None,
+            usage,
+        };
+        let stepped = Fact::RunStepped {
+            run: RunId::from_u128(1),
+            step: Arc::new(Step::Model(replied(used(100, 10)))),
+        };
+        let counts = counted([
+            opened(1),
+            stepped,
+            cancelled(1),
+            late(1, Late::Reply(replied(used(20, 2)))),
+            late(1, answer(used(130, 15))),
+            // Of an earlier process: what was counted of it is not known here.
+            late(2, answer(used(999, 99))),
+        ]);
+        let agents = counts.used[&By::Agents];
+        assert_eq!((agents.input, agents.output), (130, 15));
+        assert_eq!(agents.calls, 3);
+        assert!(counts.open.is_empty());
+    }
+
+    #[test]
+    fn what_is_remembered_of_cancelled_runs_is_bounded() {
+        let runs = 0..2 * CANCELLED as u128;
+        let counts = counted(runs.flat_map(|run| [opened(run), cancelled(run)]));
+        assert_eq!(counts.open.len(), CANCELLED);
     }
 }

@@ -7,7 +7,7 @@
 //! request before it had ended. What a restart cut is taken from the journal again ([`Spans::recall`]):
 //! the spans that had ended before were told then.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use unisono_context::call::{Reply, Stop, Usage};
@@ -23,6 +23,8 @@ use crate::metrics::rest;
 
 /// Definitions that are remembered; where there are more, all are forgotten once.
 const DEFINITIONS: usize = 4_096;
+/// Ended turns of which a summary may still come.
+const ENDED: usize = 256;
 
 /// What is open.
 #[derive(Debug, Default)]
@@ -30,6 +32,9 @@ pub(super) struct Spans {
     definitions: HashMap<Digest, Arc<Definition>>,
     turns: HashMap<TurnId, Turn>,
     runs: HashMap<RunId, Run>,
+    /// The newest turns that ended after a compaction was decided, the oldest first: when a summary
+    /// could be asked for last.
+    ended: VecDeque<(TurnId, Timestamp)>,
     /// Spans that nobody took.
     pub(super) dropped: u64,
 }
@@ -44,6 +49,8 @@ struct Turn {
     ready: Timestamp,
     /// Requests for summaries that ended.
     summaries: u64,
+    /// Whether a compaction was decided.
+    compacts: bool,
 }
 
 #[derive(Debug)]
@@ -88,12 +95,14 @@ impl Spans {
                     runs: Vec::new(),
                     ready: event.at,
                     summaries: 0,
+                    compacts: false,
                 };
                 self.turns.insert(turn.id, open);
             }
             Fact::CompactionPlanned { turn, .. } | Fact::CompactionFailed { turn, .. } => {
                 if let Some(turn) = self.turns.get_mut(turn) {
                     turn.ready = event.at;
+                    turn.compacts = true;
                 }
             }
             Fact::SummariserUsed { turn, model, usage } => {
@@ -161,11 +170,17 @@ impl Spans {
         (model, usage): (&str, &Usage),
         at: Timestamp,
     ) -> Span {
-        let turn = self.turns.get_mut(&id);
-        let (number, start) = turn.map_or((0, at), |turn| {
-            turn.summaries += 1;
-            (turn.summaries, std::mem::replace(&mut turn.ready, at))
-        });
+        let (number, start) = match self.turns.get_mut(&id) {
+            Some(turn) => {
+                turn.summaries += 1;
+                (turn.summaries, std::mem::replace(&mut turn.ready, at))
+            }
+            None => {
+                let ended = self.ended.iter_mut().find(|(turn, _)| *turn == id);
+                let ready = ended.map(|(_, ready)| std::mem::replace(ready, at));
+                (0, ready.unwrap_or(at))
+            }
+        };
         let mut span = Span {
             trace: id.as_u128(),
             id: match number {
@@ -327,6 +342,12 @@ impl Spans {
         let Some(turn) = self.turns.remove(&id) else {
             return Vec::new();
         };
+        if turn.compacts {
+            self.ended.push_back((id, turn.ready));
+            if self.ended.len() > ENDED {
+                self.ended.pop_front();
+            }
+        }
         let open = turn.runs.iter().filter_map(|run| self.runs.remove(run));
         let mut spans: Vec<Span> = open
             .map(|run| run.ended(session, &Ending::Cancelled, at))
@@ -449,3 +470,6 @@ impl Run {
         span_id(what, self.opened.id.as_u128(), place)
     }
 }
+
+#[cfg(test)]
+mod tests;
