@@ -37,7 +37,8 @@ pub struct Options {
     pub compactions: usize,
     /// Compactions that wait.
     pub compaction_queue: usize,
-    /// How long one compaction step may take.
+    /// How long the compaction of a turn may take, all its steps. After it no model is asked; what
+    /// needs none is carried out.
     pub compaction_deadline: Duration,
     /// Who writes summaries.
     pub summarisers: Chains,
