@@ -12,7 +12,7 @@ use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
 use unisono_search::Recalled;
 use unisono_session::budget::Ask;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Spent, Step, ToolResult, Usage};
+use unisono_session::run::{Spent, Step, ToolResult};
 
 use crate::agent::Failure;
 
@@ -61,10 +61,6 @@ pub(crate) trait Exchange: Send + Sync + 'static {
     /// Says what was paid for besides replies, for a request that goes on; `call` is what was set
     /// aside for it.
     fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent);
-
-    /// Says that something besides replies may have been paid for, that much at most, for a request
-    /// that goes on and for which that call was set aside.
-    fn lost(&self, run: RunId, attempt: u32, call: u32, most: Usage);
 
     /// Counts texts in an encoding, in order. Where that cannot be done, it is estimated.
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>>;

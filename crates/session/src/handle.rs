@@ -105,12 +105,6 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
             call,
             spent,
         } => Ok(spent::handle(tx, run, attempt, call, spent)?),
-        Input::Lost {
-            run,
-            attempt,
-            call,
-            most,
-        } => Ok(spent::lost(tx, run, attempt, call, &most)?),
         Input::RunEnded { run, attempt, end } => Ok(run_ended::handle(tx, run, attempt, end)?),
         Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::CancelRun { run } => cancel::run(tx, run),

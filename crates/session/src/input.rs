@@ -191,18 +191,6 @@ pub enum Input {
         /// What.
         spent: Spent,
     },
-    /// Something may have been paid for besides replies, for a request of the run's model that goes
-    /// on: nobody knows how much.
-    Lost {
-        /// Its run.
-        run: RunId,
-        /// The attempt.
-        attempt: u32,
-        /// The call that was set aside for the request.
-        call: u32,
-        /// The most that it can be.
-        most: Usage,
-    },
     /// An attempt of a run ended.
     RunEnded {
         /// The run.

@@ -240,29 +240,7 @@ impl<T: Transport> Remote<T> {
             key: outgoing.key.clone(),
             ..*outgoing
         };
-        match self.send(&alone).await {
-            Ok(reply) => Ok(reply.usage),
-            Err(error) => {
-                // The provider may have been at work on it; what had come in was told.
-                if !error.begun {
-                    let most = self.at_most(&alone);
-                    outgoing.request.listener.lost(error.class, most);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// The most that a request can have used.
-    fn at_most(&self, outgoing: &Outgoing<'_>) -> Usage {
-        let guess = Sizes::guess(&self.tail(outgoing.request, Mode::Stream));
-        let calibration = self.calibrations.of(&self.name);
-        let input = calibration.adjust(outgoing.prefix + guess).at_most;
-        let output = outgoing.request.max_output;
-        Usage {
-            cost: self.worst_cost(input, output),
-            ..Usage::free(input, output)
-        }
+        Ok(self.send(&alone).await?.usage)
     }
 
     /// The call of a request, and the guessed length of its tail.

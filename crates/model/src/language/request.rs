@@ -8,7 +8,6 @@ use unisono_context::call::{CacheWarm, Choice, Lent, Reply, ToolResult, Usage};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Snapshot, Tokens};
 
-use super::Class;
 use crate::prompt::{Delegated, Group, Persona, Prefix, Shared};
 
 /// All that a model is asked with. Cheap to clone.
@@ -100,13 +99,11 @@ pub struct Listener {
     on_text: Option<Arc<OnText>>,
     on_sign: Option<Arc<OnSign>>,
     on_paid: Option<Arc<OnPaid>>,
-    on_lost: Option<Arc<OnLost>>,
 }
 
 type OnText = dyn Fn(&str) + Send + Sync;
 type OnSign = dyn Fn() + Send + Sync;
 type OnPaid = dyn Fn(Usage, Option<Arc<str>>) + Send + Sync;
-type OnLost = dyn Fn(Class, Usage) + Send + Sync;
 
 impl Listener {
     /// Nobody.
@@ -114,7 +111,6 @@ impl Listener {
         on_text: None,
         on_sign: None,
         on_paid: None,
-        on_lost: None,
     };
 
     /// A listener that is called with each piece of text.
@@ -156,16 +152,6 @@ impl Listener {
         }
     }
 
-    /// Has another function called where a request besides failed of which nothing came in: how,
-    /// and the most that it can have used.
-    #[must_use]
-    pub fn with_lost(self, on_lost: impl Fn(Class, Usage) + Send + Sync + 'static) -> Listener {
-        Listener {
-            on_lost: Some(Arc::new(on_lost)),
-            ..self
-        }
-    }
-
     /// The same for a model that stands in: what is paid for is its own.
     #[must_use]
     pub(super) fn of_stand_in(self, name: Arc<str>) -> Listener {
@@ -182,13 +168,6 @@ impl Listener {
     pub fn paid(&self, usage: Usage, stand_in: Option<Arc<str>>) {
         if let Some(on_paid) = &self.on_paid {
             on_paid(usage, stand_in);
-        }
-    }
-
-    /// Tells that a request besides failed, which can have used that at most.
-    pub fn lost(&self, class: Class, most: Usage) {
-        if let Some(on_lost) = &self.on_lost {
-            on_lost(class, most);
         }
     }
 

@@ -248,12 +248,6 @@ impl Ctx {
         request.listener = request.listener.with_paid(move |usage, stand_in| {
             ctx.paid(number, Spent { usage, stand_in });
         });
-        let ctx = self.clone();
-        request.listener = request.listener.with_lost(move |class, most| {
-            if let (Some(call), CallEnd::Lost) = (number, set_aside::paid(class)) {
-                ctx.line().lost(ctx.run(), ctx.attempt(), call, most);
-            }
-        });
         self.progress(format!("asking {}", self.definition().model));
         // Until the reply begins, the model's own limits bound the wait for it.
         let waiting = self.inner.waiting.lease.pause();

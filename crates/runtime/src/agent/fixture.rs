@@ -23,7 +23,7 @@ use unisono_session::brief::Brief;
 use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Spent, Step, ToolResult, Usage};
+use unisono_session::run::{Spent, Step, ToolResult};
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
 
@@ -164,9 +164,6 @@ impl Exchange for Session {
         let step = Arc::new(Step::Spent(spent));
         self.0.steps.lock().unwrap().push(step);
     }
-
-    /// Budgets are the session's.
-    fn lost(&self, _: RunId, _: u32, _: u32, _: Usage) {}
 
     /// A token a byte.
     fn call_tools(

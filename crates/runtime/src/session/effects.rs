@@ -15,7 +15,7 @@ use unisono_session::budget::Ask;
 use unisono_session::due::{CountRequest, RenderRequest};
 use unisono_session::machine::{AttemptEnd, CallEnd, Counted, DelegateCall, NewCall};
 use unisono_session::measure::MeasureRequest;
-use unisono_session::run::{Cause, Spent, Step, ToolResult, Usage};
+use unisono_session::run::{Cause, Spent, Step, ToolResult};
 use unisono_session::state::Acts;
 use unisono_session::{Effect, Fact, Input, State as SessionState};
 use unisono_store::Journal;
@@ -390,16 +390,6 @@ impl Exchange for SessionLine {
             spent,
         };
         feed(&self.session, paid);
-    }
-
-    fn lost(&self, run: RunId, attempt: u32, call: u32, most: Usage) {
-        let lost = Input::Lost {
-            run,
-            attempt,
-            call,
-            most,
-        };
-        feed(&self.session, lost);
     }
 
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {

@@ -96,42 +96,6 @@ fn it_is_charged_at_once_and_the_rest_stays_set_aside() {
 }
 
 #[test]
-fn what_nobody_knows_is_charged_at_its_worst_and_is_no_step() {
-    let (mut shell, run) = asking(agent("lead"));
-    let (attempt, call, most) = (1, 1, used(300));
-    let lost = || Input::Lost {
-        run,
-        attempt,
-        call,
-        most,
-    };
-    shell.feed(lost()).unwrap();
-    assert_eq!(account(&shell), (amount(300), amount(700)));
-    assert_eq!(total(&shell), used(0), "nothing says that it was used");
-    let end = CallEnd::Used(used(500));
-    let settled = Input::Settle {
-        run,
-        attempt,
-        call,
-        end,
-    };
-    shell.feed(settled).unwrap();
-    assert_eq!(account(&shell), (amount(800), Amount::ZERO));
-    // Of a call that is over.
-    shell.feed(lost()).unwrap();
-    assert_eq!(account(&shell), (amount(800), Amount::ZERO));
-    let end = AttemptEnd::Finished {
-        text: "done".into(),
-        calls: Vec::new(),
-        partial: None,
-        usage: used(500),
-    };
-    shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
-    assert_eq!(account(&shell), (amount(800), Amount::ZERO));
-    assert_eq!(total(&shell), used(500));
-}
-
-#[test]
 fn a_reply_frees_what_is_left_and_the_ending_charges_nothing_twice() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);

@@ -109,14 +109,14 @@ fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
             ..limits()
         }));
         let start = Instant::now();
-        let first = entrance.admit(140_000).await.unwrap();
+        let first = entrance.admit(140_000, Duration::MAX).await.unwrap();
         let order: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut others = JoinSet::new();
         // The last would fit beside the first; it came later.
         for tokens in [140_000, 141_000, 142_000, 20_000] {
             let (entrance, order) = (entrance.clone(), order.clone());
             others.spawn(async move {
-                let admitted = entrance.admit(tokens).await.unwrap();
+                let admitted = entrance.admit(tokens, Duration::MAX).await.unwrap();
                 order.lock().unwrap().push(tokens);
                 sleep(Duration::from_secs(1)).await;
                 admitted.succeeded(Some(2_000));
@@ -141,12 +141,12 @@ fn who_gets_nothing_back_is_told_at_its_deadline() {
             ..limits()
         });
         let start = Instant::now();
-        let under_way = entrance.admit(60).await.unwrap();
-        let failure = entrance.admit(60).await.unwrap_err();
+        let under_way = entrance.admit(60, Duration::MAX).await.unwrap();
+        let failure = entrance.admit(60, Duration::MAX).await.unwrap_err();
         assert_eq!(failure.class, Class::Busy);
         assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
         // Once it is known that nothing comes back, it is told at once.
-        let mut waiting = pin!(entrance.admit(60));
+        let mut waiting = pin!(entrance.admit(60, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         under_way.succeeded(Some(60));
         assert!(waiting.await.is_err());
