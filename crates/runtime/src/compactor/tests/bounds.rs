@@ -29,7 +29,7 @@ fn tiered(stage: &Stage) -> NewTurn {
 async fn the_steps_of_a_turn_share_its_deadline() {
     let hangs = Scripted::by(|_| Act::Hang);
     let stage = Stage::within(&[&hangs], 60, 16_000, DEADLINE).await;
-    let mut progress = stage.handle.progress();
+    let (_, mut progress) = stage.handle.follow(0).await.unwrap();
     let turn = tiered(&stage);
     let id = turn.id;
     stage.handle.accept(turn).await.unwrap();
