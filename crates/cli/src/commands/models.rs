@@ -73,9 +73,11 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
 fn rows(setup: &Setup, args: &Args) -> Vec<Row> {
     let loaded = &setup.loaded;
     let learnt = unisono_daemon::models::learnt(&loaded.config.store.path);
-    // Models that are named but not in the catalogue are shown as well.
+    // Models that are named, or were asked, but are not in the catalogue are shown as well.
     let agents = setup.roster.iter().map(|agent| &*agent.definition.model);
-    let named = agents.chain([loaded.default_model.as_str()]);
+    let asked = learnt.all();
+    let asked = asked.iter().map(|(name, _)| &**name);
+    let named = agents.chain([loaded.default_model.as_str()]).chain(asked);
     let known: Vec<Entry> = loaded.catalogue.entries().collect();
     let mut extra: Vec<Entry> = named
         .filter_map(|name| loaded.catalogue.get(None, name).ok())
