@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::filter::LevelFilter;
 use unisono_fake_provider::{Act, FakeProvider, Refusal, Script};
 use unisono_model::client::Client;
@@ -60,6 +62,9 @@ async fn a_key_is_in_no_error_and_no_log() {
         .finish();
     // The runtime of the test has one thread: all that happens is logged here.
     let _guard = tracing::subscriber::set_default(subscriber);
+    // While there is one subscriber only, a place that logs is asked after in the thread that comes
+    // by first, which may be another test's, without one; it would be silent from then on.
+    let _other = Dispatch::new(NoSubscriber::new());
     for (dialect, _) in DIALECTS {
         for act in acts() {
             let provider = FakeProvider::play(Script::always(act)).await;

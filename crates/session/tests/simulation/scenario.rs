@@ -246,6 +246,18 @@ fn caps(rng: &mut Rng) -> TurnCaps {
     }
 }
 
+/// A turn that may take as long as it takes: the order of its schedule does not decide how far each
+/// of its agents comes.
+fn unhurried(turn: NewTurn) -> NewTurn {
+    NewTurn {
+        caps: TurnCaps {
+            limit_ms: None,
+            ..turn.caps
+        },
+        ..turn
+    }
+}
+
 fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
     let pick = |rng: &mut Rng| agents()[rng.below(agents().len())].clone();
     let delegates = (0..rng.below(4)).map(|index| Assignment {
@@ -387,7 +399,7 @@ impl Scenario {
                 depth,
                 live_runs: 64,
             },
-            ..turn(&mut Rng::new(0), n, "main", false)
+            ..unhurried(turn(&mut Rng::new(0), n, "main", false))
         });
         // Agents' scripts follow from their runs.
         let rounds = |turn: &NewTurn| ids::run(turn.id, 0).as_u128() / 3 % 3;
@@ -458,7 +470,7 @@ impl Scenario {
                 keep: Keep::Messages(2),
                 ..policy(&mut rng)
             },
-            ..turn(&mut rng, 0, "main", false)
+            ..unhurried(turn(&mut rng, 0, "main", false))
         };
         Scenario {
             calls: vec![import(messages), Call::Accept(Box::new(turn))],

@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// The warnings so far, until it is dropped.
 pub(super) struct Watch {
     warnings: Arc<Mutex<Vec<String>>>,
     _guard: DefaultGuard,
+    /// While there is one subscriber only, a place that logs is asked after in the thread that comes
+    /// by first, which may be another test's, without one; it would be silent from then on.
+    _other: Dispatch,
 }
 
 impl Watch {
@@ -21,6 +24,7 @@ impl Watch {
         Watch {
             warnings,
             _guard: tracing::subscriber::set_default(collector),
+            _other: Dispatch::new(NoSubscriber::new()),
         }
     }
 
