@@ -213,8 +213,9 @@ impl State {
     fn peers(&self, turn: &Turn, run: &Run) -> u32 {
         // With another choice of tools a provider may not find the same messages again.
         let choice = |run| self.lent(run).map_or(&Choice::Free, |lent| &lent.choice);
+        let own = choice(run);
         let open = self.runs_of(turn).filter(|other| other.is_open());
-        let alike = open.filter(|other| other.prefix == run.prefix && choice(other) == choice(run));
+        let alike = open.filter(|other| other.prefix == run.prefix && choice(other) == own);
         let alike = alike.count();
         u32::try_from(alike).unwrap_or(u32::MAX)
     }

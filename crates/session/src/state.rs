@@ -234,9 +234,10 @@ impl State {
 
     /// The tools that an agent was lent: the lead answers to whoever asks.
     pub(crate) fn lent(&self, run: &Run) -> Option<&Lent> {
-        let turn = self.turns.get(&run.turn)?;
-        let lent = turn.accepted.work.lent()?;
-        (run.role == RunRole::Lead).then_some(lent)
+        if run.role != RunRole::Lead {
+            return None;
+        }
+        self.turns.get(&run.turn)?.accepted.work.lent()
     }
 
     /// The turns that work on their branches: the first of each queue.
