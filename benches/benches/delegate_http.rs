@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mimalloc::MiMalloc;
 use unisono_benches::bare::Bare;
 use unisono_benches::counting::{Appended, Beside, Counting};
 use unisono_benches::remote::{self, Session};
@@ -18,6 +19,10 @@ use unisono_benches::{Conversation, Samples, Table, bytes, time, usage};
 use unisono_runtime::Runtime;
 use unisono_session::agent::Team;
 use unisono_store::Disk;
+
+/// What the program allocates with.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const DELEGATES: [usize; 4] = [1, 4, 16, 64];
 /// Messages of about 200 tokens that are in the context, and what they come to.

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mimalloc::MiMalloc;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,6 +26,10 @@ use unisono_context::{Encoding, SessionId};
 use unisono_daemon::Daemon;
 use unisono_daemon::http::Server;
 use unisono_model::Tokenizer;
+
+/// What the program allocates with.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Sessions that are there to be read.
 const SESSIONS: u128 = 1_000;

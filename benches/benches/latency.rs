@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mimalloc::MiMalloc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use unisono_benches::bare::Bare;
@@ -17,6 +18,10 @@ use unisono_benches::stub::{self, Stub};
 use unisono_benches::{Conversation, Samples, Table, time};
 use unisono_runtime::Runtime;
 use unisono_store::Disk;
+
+/// What the program allocates with.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Turns or requests a second.
 const RATE: u32 = 500;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use mimalloc::MiMalloc;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use unisono_benches::{Conversation, Samples, Table, team, time};
@@ -18,6 +19,10 @@ use unisono_model::language::Models;
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Kinds, Options, Runtime, Task};
 use unisono_session::agent::{Definition, Kind};
 use unisono_store::{Disk, Journal};
+
+/// What the program allocates with.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const DELEGATES: usize = 16;
 const MESSAGES: u32 = 40;

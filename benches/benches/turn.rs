@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mimalloc::MiMalloc;
 use unisono_benches::counting::{Appended, Beside, Counting};
 use unisono_benches::{Conversation, Table, team};
 use unisono_context::policy::{Policy, Preset};
@@ -16,6 +17,10 @@ use unisono_runtime::{Handle, Options, Runtime};
 use unisono_session::agent::Team;
 use unisono_session::event::Outcome;
 use unisono_store::{Disk, Engine, Journal, Memory};
+
+/// What the program allocates with.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const DELEGATES: usize = 16;
 const ACTIVE: u32 = 400;
