@@ -54,6 +54,10 @@ pub enum Error {
     },
 }
 
+/// The tables of each encoding that was asked for.
+static LOADED: [OnceLock<Result<Tables, Error>>; Encoding::ALL.len()] =
+    [const { OnceLock::new() }; Encoding::ALL.len()];
+
 /// A loaded encoding. Cheap to copy; all copies share the tables.
 #[derive(Clone, Copy)]
 pub struct Tokenizer {
@@ -82,13 +86,17 @@ impl Tokenizer {
     /// # Errors
     /// When the encoding's tables cannot be built; every later call then says the same.
     pub fn load(encoding: Encoding) -> Result<Tokenizer, Error> {
-        static LOADED: [OnceLock<Result<Tables, Error>>; Encoding::ALL.len()] =
-            [const { OnceLock::new() }; Encoding::ALL.len()];
         LOADED[encoding.index()]
             .get_or_init(|| Tables::build(encoding))
             .as_ref()
             .map(|tables| Tokenizer { tables, encoding })
             .map_err(Error::clone)
+    }
+
+    /// The encoding, if it is loaded already. Never blocks.
+    pub fn loaded(encoding: Encoding) -> Option<Tokenizer> {
+        let tables = LOADED[encoding.index()].get()?.as_ref().ok()?;
+        Some(Tokenizer { tables, encoding })
     }
 
     /// The encoding it counts in.

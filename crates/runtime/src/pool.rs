@@ -1,9 +1,11 @@
 //! An agent's pool: admits its runs to a bounded number of workers.
 //!
 //! Owns the places and the queue of one agent. Cancellation does not pass through it: it reaches
-//! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts. Sessions send to it through its [`Handle`]; its
-//! workers are linked to it, so a worker that panics is reported as a lost attempt and its
-//! siblings go on. The queue holds at most [`Options::pool_queue`](crate::Options) attempts and serves sessions in turn.
+//! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts.
+//! Sessions send to it through its [`Handle`]; its workers are linked to it, so a worker that
+//! panics is reported as a lost attempt and its siblings go on. One that has ended its attempt is
+//! given the next one. The queue holds at most [`Options::pool_queue`](crate::Options) attempts and
+//! serves sessions in turn.
 //!
 //! An attempt that waits for other agents lends its place: of those that hold one, none waits
 //! for another's place, so agents that delegate to each other never block each other.
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, MessagingErr, SupervisionEvent};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use unisono_context::AgentId;
@@ -26,28 +28,32 @@ use crate::lane::{Lane, Offer};
 use crate::load::Part;
 use crate::runtime::Env;
 use crate::slot::Slot;
-use crate::worker::{self, Attempt, Worker};
+use crate::worker::{self, Attempt, Start, Worker};
 
 /// What a pool is sent.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Carry out an attempt.
-    Dispatch(Box<Job>),
-    /// A worker has ended its attempt.
-    Ended { worker: ActorId, end: AttemptEnd },
-    /// A worker waits for other agents: its place is free.
-    Lend { worker: ActorId },
+    Dispatch(Job),
+    /// An attempt has ended; its worker is free.
+    Ended { ticket: Ticket, end: AttemptEnd },
+    /// An attempt waits for other agents: its place is free.
+    Lend { ticket: Ticket },
     /// It goes on: told when it has a place again.
     TakeBack {
-        worker: ActorId,
+        ticket: Ticket,
         reply: oneshot::Sender<()>,
     },
 }
 
+/// The number of an attempt that was started, which no other one of the pool has: what is left of
+/// one attempt cannot be taken for the next one of the same worker.
+type Ticket = u64;
+
 /// An attempt, and who wants to know how it ended.
 #[derive(Debug)]
 pub(crate) struct Job {
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     reply: Reply,
 }
 
@@ -82,28 +88,28 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// A worker's place in its pool.
+/// An attempt's place in its pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) pool: ActorRef<Msg>,
-    pub(crate) worker: ActorId,
+    pub(crate) ticket: Ticket,
 }
 
 impl Place {
     /// Lets another attempt have it. One that ends without taking it back needs nothing more.
     pub(crate) fn lend(&self) {
-        let worker = self.worker;
+        let ticket = self.ticket;
         // Without its pool the worker ends.
-        let _ = self.pool.send_message(Msg::Lend { worker });
+        let _ = self.pool.send_message(Msg::Lend { ticket });
     }
 
     /// Waits until there is a place again.
     pub(crate) async fn take_back(&self) {
         let (reply, free) = oneshot::channel();
-        let worker = self.worker;
+        let ticket = self.ticket;
         if self
             .pool
-            .send_message(Msg::TakeBack { worker, reply })
+            .send_message(Msg::TakeBack { ticket, reply })
             .is_ok()
         {
             // Without its pool the worker ends.
@@ -114,9 +120,9 @@ impl Place {
 
 /// What waits for a place.
 enum Entrant {
-    Attempt(Box<Job>),
+    Attempt(Job),
     Returning {
-        worker: ActorId,
+        ticket: Ticket,
         reply: oneshot::Sender<()>,
     },
 }
@@ -155,7 +161,8 @@ impl Handle {
     /// Carries out an attempt. An attempt that is lost with its worker or pool ends in
     /// [`Cause::Panic`].
     pub(crate) fn dispatch(&self, attempt: Attempt, reply: Reply) {
-        let job = Msg::Dispatch(Box::new(Job { attempt, reply }));
+        let attempt = Box::new(attempt);
+        let job = Msg::Dispatch(Job { attempt, reply });
         if let Err(job) = self.slot.send_now(job) {
             let pool = self.clone();
             // A job that finds nobody is dropped with its reply.
@@ -206,14 +213,27 @@ pub(crate) struct Pool;
 pub(crate) struct State {
     env: Arc<Env>,
     lane: Lane<Entrant>,
-    running: HashMap<ActorId, (Reply, Instant)>,
+    /// Attempts that were started.
+    running: HashMap<Ticket, Running>,
+    /// The last ticket.
+    tickets: Ticket,
+    /// Workers that have nothing to do: at most one for each place.
+    resting: Vec<ActorRef<Start>>,
+    places: usize,
     gauge: Arc<Gauge>,
-    /// How often each worker has lent its place and not taken it back.
-    lent: HashMap<ActorId, u32>,
+    /// How often each attempt has lent its place and not taken it back.
+    lent: HashMap<Ticket, u32>,
+}
+
+/// An attempt that was started.
+struct Running {
+    worker: ActorRef<Start>,
+    reply: Reply,
+    since: Instant,
 }
 
 impl State {
-    async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
+    async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Job) {
         let session = job.attempt.brief.session;
         let offered = self.lane.offer(session, Entrant::Attempt(job));
         self.gauge.set(&self.lane, self.env.options.pool_queue);
@@ -242,8 +262,8 @@ impl State {
         let mut next = Some(entrant);
         while let Some(entrant) = next.take() {
             let started = match entrant {
-                Entrant::Attempt(job) => self.spawn(myself, *job).await,
-                Entrant::Returning { worker, reply } => self.give_back(worker, reply),
+                Entrant::Attempt(job) => self.start_attempt(myself, job).await,
+                Entrant::Returning { ticket, reply } => self.give_back(ticket, reply),
             };
             if !started {
                 next = self.lane.done();
@@ -251,41 +271,67 @@ impl State {
         }
     }
 
-    async fn spawn(&mut self, myself: &ActorRef<Msg>, job: Job) -> bool {
+    async fn start_attempt(&mut self, myself: &ActorRef<Msg>, job: Job) -> bool {
         let Job { attempt, reply } = job;
-        let args = worker::Args {
-            attempt,
-            env: self.env.clone(),
-            pool: myself.clone(),
-        };
-        match Worker::spawn_linked(None, Worker, args, myself.get_cell()).await {
-            Ok((worker, _)) => {
-                self.running
-                    .insert(worker.get_id(), (reply, Instant::now()));
+        self.tickets += 1;
+        let ticket = self.tickets;
+        match self.employ(myself, Start { ticket, attempt }).await {
+            Ok(worker) => {
+                let since = Instant::now();
+                let running = Running {
+                    worker,
+                    reply,
+                    since,
+                };
+                self.running.insert(ticket, running);
                 true
             }
-            Err(error) => {
-                let reason = format!("no worker could be started: {error}");
+            Err(reason) => {
                 reply.send(AttemptEnd::failed(Cause::Panic, reason));
                 false
             }
         }
     }
 
-    /// Whether the worker still has use for its place.
-    fn give_back(&mut self, worker: ActorId, reply: oneshot::Sender<()>) -> bool {
-        let wanted = self.running.contains_key(&worker) && reply.send(()).is_ok();
+    /// Gives the work to a worker that has none, else to a new one.
+    async fn employ(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        mut start: Start,
+    ) -> Result<ActorRef<Start>, String> {
+        while let Some(worker) = self.resting.pop() {
+            match worker.send_message(start) {
+                Ok(()) => return Ok(worker),
+                // It was stopped.
+                Err(MessagingErr::SendErr(back)) => start = back,
+                Err(error) => return Err(format!("no worker could be reached: {error}")),
+            }
+        }
+        let args = worker::Args {
+            env: self.env.clone(),
+            pool: myself.clone(),
+        };
+        let spawned = Worker::spawn_linked(None, Worker, args, myself.get_cell()).await;
+        let (worker, _) = spawned.map_err(|e| format!("no worker could be started: {e}"))?;
+        let sent = worker.send_message(start);
+        sent.map_err(|e| format!("no worker could be reached: {e}"))?;
+        Ok(worker)
+    }
+
+    /// Whether the attempt still has use for its place.
+    fn give_back(&mut self, ticket: Ticket, reply: oneshot::Sender<()>) -> bool {
+        let wanted = self.running.contains_key(&ticket) && reply.send(()).is_ok();
         if wanted {
-            self.lent.remove(&worker);
+            self.lent.remove(&ticket);
         }
         wanted
     }
 
-    async fn on_lend(&mut self, myself: &ActorRef<Msg>, worker: ActorId) {
-        if !self.running.contains_key(&worker) {
+    async fn on_lend(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
+        if !self.running.contains_key(&ticket) {
             return;
         }
-        let times = self.lent.entry(worker).or_default();
+        let times = self.lent.entry(ticket).or_default();
         *times += 1;
         if *times == 1
             && let Some(next) = self.lane.done()
@@ -297,17 +343,17 @@ impl State {
     async fn on_take_back(
         &mut self,
         myself: &ActorRef<Msg>,
-        worker: ActorId,
+        ticket: Ticket,
         reply: oneshot::Sender<()>,
     ) {
-        match self.lent.get_mut(&worker) {
+        match self.lent.get_mut(&ticket) {
             Some(times) if *times > 1 => {
                 *times -= 1;
                 // It waits for others still, and takes its place back after that.
                 let _ = reply.send(());
             }
             Some(_) => {
-                let returning = Entrant::Returning { worker, reply };
+                let returning = Entrant::Returning { ticket, reply };
                 if let Some(entrant) = self.lane.take_back(returning) {
                     self.start(myself, entrant).await;
                 }
@@ -316,25 +362,49 @@ impl State {
         }
     }
 
-    async fn on_ended(&mut self, myself: &ActorRef<Msg>, worker: ActorId, end: AttemptEnd) {
-        let Some((reply, since)) = self.running.remove(&worker) else {
+    async fn on_ended(&mut self, myself: &ActorRef<Msg>, ticket: Ticket, end: AttemptEnd) {
+        let Some(worker) = self.end(ticket, end) else {
             return;
         };
-        self.lane.took(since.elapsed());
+        // While places are lent there are more workers than places.
+        if self.resting.len() < self.places {
+            self.resting.push(worker);
+        } else {
+            worker.stop(None);
+        }
+        self.go_on(myself, ticket).await;
+    }
+
+    /// A worker is gone, and what it was at.
+    async fn on_lost(&mut self, myself: &ActorRef<Msg>, lost: ActorId, reason: String) {
+        self.resting.retain(|worker| worker.get_id() != lost);
+        let is_lost = |running: &Running| running.worker.get_id() == lost;
+        let ticket = self.running.iter().find(|(_, at)| is_lost(at));
+        let Some(ticket) = ticket.map(|(ticket, _)| *ticket) else {
+            return;
+        };
+        self.end(ticket, AttemptEnd::failed(Cause::Panic, reason));
+        self.go_on(myself, ticket).await;
+    }
+
+    /// Says how an attempt has ended; gives back its worker.
+    fn end(&mut self, ticket: Ticket, end: AttemptEnd) -> Option<ActorRef<Start>> {
+        let ended = self.running.remove(&ticket)?;
+        self.lane.took(ended.since.elapsed());
         // The session may have stopped caring: it cancelled the run, or is gone.
-        reply.send(end);
-        if self.lent.remove(&worker).is_some() {
+        ended.reply.send(end);
+        Some(ended.worker)
+    }
+
+    /// Gives away the place of an attempt that has ended, unless that is another's already.
+    async fn go_on(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
+        if self.lent.remove(&ticket).is_some() {
             return;
         }
         if let Some(next) = self.lane.done() {
             self.start(myself, next).await;
         }
         self.gauge.set(&self.lane, self.env.options.pool_queue);
-    }
-
-    async fn on_lost(&mut self, myself: &ActorRef<Msg>, worker: ActorId, reason: String) {
-        let end = AttemptEnd::failed(Cause::Panic, reason);
-        self.on_ended(myself, worker, end).await;
     }
 }
 
@@ -353,6 +423,9 @@ impl Actor for Pool {
             env: args.env,
             lane,
             running: HashMap::new(),
+            tickets: 0,
+            resting: Vec::new(),
+            places: args.places.max(1),
             gauge: args.gauge,
             lent: HashMap::new(),
         })
@@ -366,9 +439,9 @@ impl Actor for Pool {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Msg::Dispatch(job) => state.on_dispatch(&myself, job).await,
-            Msg::Ended { worker, end } => state.on_ended(&myself, worker, end).await,
-            Msg::Lend { worker } => state.on_lend(&myself, worker).await,
-            Msg::TakeBack { worker, reply } => state.on_take_back(&myself, worker, reply).await,
+            Msg::Ended { ticket, end } => state.on_ended(&myself, ticket, end).await,
+            Msg::Lend { ticket } => state.on_lend(&myself, ticket).await,
+            Msg::TakeBack { ticket, reply } => state.on_take_back(&myself, ticket, reply).await,
         }
         Ok(())
     }
@@ -384,8 +457,7 @@ impl Actor for Pool {
                 let reason = format!("the agent panicked: {error}");
                 state.on_lost(&myself, worker.get_id(), reason).await;
             }
-            // A worker that stops by itself has sent how its attempt ended; that message may come
-            // after this event. One that was stopped has a reason.
+            // The pool stops those that it has no use for, without a reason.
             SupervisionEvent::ActorTerminated(worker, _, Some(reason)) => {
                 let reason = format!("the worker was stopped: {reason}");
                 state.on_lost(&myself, worker.get_id(), reason).await;

@@ -1,7 +1,8 @@
-//! A worker actor: one attempt of one run, from its brief to its end.
+//! A worker actor: one attempt of one run at a time, from its brief to its end.
 //!
-//! Owns the attempt's brief and context; its pool starts it, linked, and sends it nothing more.
-//! A panic of the agent ends the worker; the pool sees that and reports the attempt as lost.
+//! Owns the attempt's brief and context; its pool starts it, linked, and sends it another attempt
+//! once it has ended one. A panic of the agent ends the worker; the pool sees that and reports the
+//! attempt as lost.
 //!
 //! An agent kind that is an actor of its author's ([`Kinds::with_actor`](crate::Kinds::with_actor))
 //! is sent [`Msg`] by the worker of each attempt, which keeps its time limit and its cancellation.
@@ -44,13 +45,15 @@ pub(crate) struct Attempt {
     pub(crate) own: Stay,
 }
 
-/// What a worker is sent.
+/// What a worker is sent: an attempt, and the number under which its pool knows it.
 #[derive(Debug)]
-pub(crate) struct Start;
+pub(crate) struct Start {
+    pub(crate) ticket: u64,
+    pub(crate) attempt: Box<Attempt>,
+}
 
 /// What a worker is made of.
 pub(crate) struct Args {
-    pub(crate) attempt: Attempt,
     pub(crate) env: Arc<Env>,
     pub(crate) pool: ActorRef<pool::Msg>,
 }
@@ -60,35 +63,26 @@ pub(crate) struct Worker;
 
 impl Actor for Worker {
     type Msg = Start;
-    type State = Option<Args>;
+    type State = Args;
     type Arguments = Args;
 
-    async fn pre_start(
-        &self,
-        myself: ActorRef<Start>,
-        args: Args,
-    ) -> Result<Option<Args>, ActorProcessingErr> {
-        myself.send_message(Start)?;
-        Ok(Some(args))
+    async fn pre_start(&self, _: ActorRef<Start>, args: Args) -> Result<Args, ActorProcessingErr> {
+        Ok(args)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Start>,
-        Start: Start,
-        state: &mut Option<Args>,
+        _: ActorRef<Start>,
+        Start { ticket, attempt }: Start,
+        Args { env, pool }: &mut Args,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some(Args { attempt, env, pool }) = state.take() {
-            let worker = myself.get_id();
-            let place = Place {
-                pool: pool.clone(),
-                worker,
-            };
-            let span = span(&attempt.brief);
-            let end = carry_out(attempt, place, &env).instrument(span).await;
-            pool.send_message(pool::Msg::Ended { worker, end })?;
-        }
-        myself.stop(None);
+        let place = Place {
+            pool: pool.clone(),
+            ticket,
+        };
+        let span = span(&attempt.brief);
+        let end = carry_out(*attempt, place, env).instrument(span).await;
+        pool.send_message(pool::Msg::Ended { ticket, end })?;
         Ok(())
     }
 }

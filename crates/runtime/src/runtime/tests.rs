@@ -1,6 +1,7 @@
 //! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
 
 mod stopping;
+mod workers;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};

@@ -109,11 +109,18 @@ async fn count_surely(
 
 fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     let (env, myself) = (args.env.clone(), myself.clone());
-    tokio::task::spawn_blocking(move || {
+    let is_short = render::is_short(&request.snapshot);
+    let rendering = move || {
         let turn = request.turn;
         let prefixes = render::groups(&request, &env.models);
+        // A session that died meanwhile asks again when it returns.
         let _ = myself.send_message(Msg::Rendered { turn, prefixes });
-    });
+    };
+    if is_short {
+        rendering();
+    } else {
+        tokio::task::spawn_blocking(rendering);
+    }
 }
 
 fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Brief) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use unisono_context::{Digest, Snapshot};
+use unisono_context::{Digest, Snapshot, Tokens};
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::language::Models;
 use unisono_model::prompt::{self, Group, Prefix, Shared};
@@ -12,6 +12,17 @@ use unisono_session::agent::Kind;
 use unisono_session::due::RenderRequest;
 
 use crate::agent;
+
+/// A context of at most so many tokens is rendered by the session itself, in less time than it
+/// takes to have it done by another thread.
+const SHORT: Tokens = Tokens(4_096);
+
+/// Whether a context is that short.
+pub(crate) fn is_short(snapshot: &Snapshot) -> bool {
+    let counts = snapshot.counts();
+    let known = counts.iter().next();
+    known.is_some_and(|(_, count)| count.tokens <= SHORT)
+}
 
 /// One rendering per audience; its agents share the bytes.
 pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest, Prefix> {

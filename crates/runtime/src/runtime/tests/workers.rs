@@ -1,0 +1,124 @@
+//! Workers that are given one attempt after the other.
+
+use unisono_context::AgentId;
+use unisono_session::machine::DelegateCall;
+
+use super::*;
+
+/// Its first attempt leaves work behind that goes on when it is told to, and lends the place of
+/// the attempt. Later ones are those of a gated agent.
+#[derive(Clone)]
+struct Leaver {
+    gated: Gated,
+    attempts: Arc<AtomicU32>,
+    again: Arc<Semaphore>,
+    lent: mpsc::UnboundedSender<()>,
+}
+
+impl Agent for Leaver {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        if self.attempts.fetch_add(1, Ordering::SeqCst) > 0 {
+            return self.gated.run(task, ctx).await;
+        }
+        let (again, lent) = (self.again.clone(), self.lent.clone());
+        tokio::spawn(async move {
+            again.acquire().await.unwrap().forget();
+            let call = DelegateCall {
+                call_id: "late".into(),
+                agent: AgentId::new("nobody"),
+                task: "late".into(),
+            };
+            tokio::select! {
+                biased;
+                _ = ctx.hand_out(1, vec![call]) => {}
+                () = std::future::ready(()) => {}
+            }
+            lent.send(()).unwrap();
+        });
+        Ok(Answer::text("left"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_an_attempt_does_not_lend_the_place_of_the_next() {
+    let (lent, mut was_lent) = mpsc::unbounded_channel();
+    let agent = Leaver {
+        gated: Gated::new(),
+        attempts: Arc::default(),
+        again: Arc::new(Semaphore::new(0)),
+        lent,
+    };
+    let options = Options::default();
+    let load = options.load.clone();
+    let runtime = Runtime::start(
+        Journal::new(Arc::new(Memory::new())),
+        Kinds::default().with("gated", agent.clone()),
+        Models::default(),
+        options,
+    );
+    let runtime = runtime.await.unwrap();
+    let alone = Arc::new(Definition {
+        max_concurrent: 1,
+        ..(*gated()).clone()
+    });
+    let mut turns = Vec::new();
+    for n in 0..3 {
+        let handle = runtime.create(conversation(4)).await.unwrap();
+        let turn = turn(&alone, 0);
+        handle.accept(turn.clone()).await.unwrap();
+        match n {
+            0 => assert_eq!(ended(&handle, turn.id).await, Outcome::Answered),
+            1 => {
+                agent.gated.is_started().await;
+                agent.again.add_permits(1);
+                was_lent.recv().await.unwrap();
+            }
+            _ => {}
+        }
+        turns.push((handle, turn.id));
+    }
+    let waits = async {
+        while load.attempts.waiting() < 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waits = tokio::time::timeout(PATIENCE, waits).await;
+    waits.expect("the third waits for the place of the second");
+    assert_eq!(agent.gated.started.load(Ordering::SeqCst), 1);
+    agent.gated.let_go();
+    for (handle, turn) in turns {
+        assert_eq!(ended(&handle, turn).await, Outcome::Answered);
+    }
+    runtime.shutdown().await;
+}
+
+/// Panics the first time, with a worker that has carried out another attempt before.
+#[derive(Clone, Default)]
+struct Fragile(Arc<AtomicU32>);
+
+impl Agent for Fragile {
+    async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
+        assert_ne!(self.0.fetch_add(1, Ordering::SeqCst), 1, "as it is meant");
+        Ok(Answer::text("done"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_panicked_is_given_nothing_more() {
+    let agent = Fragile::default();
+    let runtime = Runtime::start(
+        Journal::new(Arc::new(Memory::new())),
+        Kinds::default().with("gated", agent.clone()),
+        Models::default(),
+        Options::default(),
+    );
+    let runtime = runtime.await.unwrap();
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    for attempts in [1, 3, 4] {
+        let turn = turn(&gated(), 0);
+        handle.accept(turn.clone()).await.unwrap();
+        assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+        assert_eq!(agent.0.load(Ordering::SeqCst), attempts);
+    }
+    runtime.shutdown().await;
+}
