@@ -1,5 +1,7 @@
 //! Folding events into the state. Total on every journal this program wrote.
 
+use std::sync::Arc;
+
 use unisono_context::message::NewMessage;
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
@@ -93,10 +95,13 @@ impl State {
                 parent,
                 message,
             } => self.append(branch.as_deref(), *parent, message.clone())?,
-            Fact::BranchSet { branch, head } => self.tree.set_branch(branch, *head)?,
+            Fact::BranchSet { branch, head } => {
+                Arc::make_mut(&mut self.tree).set_branch(branch, *head)?;
+            }
             Fact::Counted { encoding, counts } => {
+                let tree = Arc::make_mut(&mut self.tree);
                 for (message, count) in counts {
-                    self.tree.set_count(*message, *encoding, *count)?;
+                    tree.set_count(*message, *encoding, *count)?;
                 }
             }
             Fact::PreambleCounted {
@@ -111,20 +116,22 @@ impl State {
                 let digest = definition.digest();
                 self.definitions.insert(digest, definition.clone());
             }
-            Fact::Pinned { messages } => self.pinned.extend(messages),
+            Fact::Pinned { messages } => Arc::make_mut(&mut self.pinned).extend(messages),
             Fact::Unpinned { messages } => {
-                self.pinned.retain(|message| !messages.contains(message));
+                Arc::make_mut(&mut self.pinned).retain(|message| !messages.contains(message));
             }
             Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
-            Fact::TopicSealed { last, .. } => self.topics.seal(*last),
+            Fact::TopicSealed { last, .. } => Arc::make_mut(&mut self.topics).seal(*last),
             Fact::TopicsImported { decided, sealed } => {
+                let topics = Arc::make_mut(&mut self.topics);
                 for DecidedTopics { through, ends } in decided {
-                    self.topics.decided(&self.tree, *through, ends);
+                    topics.decided(&self.tree, *through, ends);
                 }
-                sealed.iter().for_each(|last| self.topics.seal(*last));
+                sealed.iter().for_each(|last| topics.seal(*last));
             }
             Fact::TurnKeyed { turn, key } => {
-                self.keyed.insert(key.name.clone(), (key.request, *turn));
+                let keyed = Arc::make_mut(&mut self.keyed);
+                keyed.insert(key.name.clone(), (key.request, *turn));
             }
             Fact::ToolRulesSet { rules } => self.tool_rules = rules.clone(),
             _ => return Ok(false),
@@ -143,8 +150,9 @@ impl State {
                     self.step_done(*turn)?;
                 }
                 let newest = self.checkpoints.next_number() - 1;
+                let altered = Arc::make_mut(&mut self.alterations);
                 for alteration in alterations {
-                    self.alterations.set(alteration.clone(), newest);
+                    altered.set(alteration.clone(), newest);
                 }
                 Ok(())
             }
@@ -152,7 +160,7 @@ impl State {
                 if let Some(turn) = turn {
                     self.covered(*turn)?;
                 }
-                self.checkpoints.add(checkpoint.clone());
+                Arc::make_mut(&mut self.checkpoints).add(checkpoint.clone());
                 Ok(())
             }
             Fact::Restored {
@@ -167,7 +175,7 @@ impl State {
                 ends,
             } => {
                 self.preparing(*turn)?;
-                self.topics.decided(&self.tree, *through, ends);
+                Arc::make_mut(&mut self.topics).decided(&self.tree, *through, ends);
                 Ok(())
             }
             Fact::Measured { turn, calibration } => self.measured(*turn, calibration),
@@ -225,9 +233,10 @@ impl State {
         message: NewMessage,
     ) -> Result<(), Error> {
         let id = message.id;
-        self.tree.append(parent, message)?;
+        let tree = Arc::make_mut(&mut self.tree);
+        tree.append(parent, message)?;
         if let Some(branch) = branch {
-            self.tree.set_branch(branch, id)?;
+            tree.set_branch(branch, id)?;
         }
         Ok(())
     }

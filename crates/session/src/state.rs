@@ -28,6 +28,9 @@ use crate::turn::{Phase, Turn};
 pub const MAIN: &str = "main";
 
 /// Everything that follows from a session's journal. Changed only by folding events.
+///
+/// What grows with the journal is shared with copies until one of them is changed: a copy to look
+/// at costs what is open, not what was said.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Its id; none before it was created.
@@ -35,17 +38,17 @@ pub struct State {
     pub(crate) title: Arc<str>,
     pub(crate) system: Arc<str>,
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
-    pub(crate) tree: Tree,
-    pub(crate) checkpoints: Checkpoints,
-    pub(crate) alterations: Alterations,
-    pub(crate) topics: Topics,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) alterations: Arc<Alterations>,
+    pub(crate) topics: Arc<Topics>,
     /// What ends a topic where a message begins with it.
     pub(crate) phrases: Arc<[Arc<str>]>,
     /// The rules about tools for turns that are accepted from now on.
     pub(crate) tool_rules: Arc<Rules>,
     /// Calls that a person was asked about and that were decided about.
-    pub(crate) decided_calls: BTreeSet<CallId>,
-    pub(crate) pinned: BTreeSet<MessageId>,
+    pub(crate) decided_calls: Arc<BTreeSet<CallId>>,
+    pub(crate) pinned: Arc<BTreeSet<MessageId>>,
     pub(crate) preambles: HashMap<Digest, Counts>,
     pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
     /// Turns that have not ended.
@@ -54,13 +57,13 @@ pub struct State {
     pub(crate) runs: BTreeMap<RunId, Run>,
     /// Per branch, the turns that have not ended; the first one works.
     pub(crate) queues: BTreeMap<Arc<str>, VecDeque<TurnId>>,
-    pub(crate) ended: BTreeMap<TurnId, EndedTurn>,
+    pub(crate) ended: Arc<BTreeMap<TurnId, EndedTurn>>,
     /// The turns that were asked for under a key, by its name.
-    pub(crate) keyed: BTreeMap<Arc<str>, (Digest, TurnId)>,
+    pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, TurnId)>>,
     /// The tools that the agents of the newest turn were told of.
     pub(crate) told: Vec<ToolSpec>,
     /// For messages that agents wrote here, where their steps are.
-    pub(crate) acts: HashMap<MessageId, Acts>,
+    pub(crate) acts: Arc<HashMap<MessageId, Acts>>,
     /// What is spent and set aside.
     pub(crate) budget: budget::Tree,
     pub(crate) events: u64,

@@ -228,7 +228,9 @@ impl Work {
         if input.role == Role::Tool {
             return Some(GO_ON.into());
         }
-        let texts = input.parts.iter().map(Part::countable_text);
+        let brought = |part: &&Part| matches!(part, Part::ToolResult { .. });
+        let said = input.parts.iter().filter(|part| !brought(part));
+        let texts = said.map(Part::countable_text);
         Some(texts.collect::<Vec<_>>().join("\n").into())
     }
 }

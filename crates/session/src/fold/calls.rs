@@ -1,5 +1,7 @@
 //! How calls of tools go on.
 
+use std::sync::Arc;
+
 use unisono_context::{RunId, Timestamp};
 
 use crate::run::calls::{Call, CallPlace, CallRound, Decision, PlannedCall, Status};
@@ -38,7 +40,7 @@ impl State {
             turn.counts_from = at;
         }
         let id = self.id_of_call(place);
-        self.decided_calls.extend(id);
+        Arc::make_mut(&mut self.decided_calls).extend(id);
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! The messages a turn appends itself: its delegation's calls and results, and its answer. They
 //! follow from its runs and have derived ids, so the journal does not repeat them.
 
+use std::sync::Arc;
+
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{MessageId, RunId, Timestamp, TurnId};
 
@@ -171,7 +173,7 @@ impl State {
                 first: run.opened_as,
                 last: self.events + 1,
             };
-            self.acts.insert(message, acts);
+            Arc::make_mut(&mut self.acts).insert(message, acts);
         }
     }
 

@@ -84,7 +84,16 @@ impl State {
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
         let branch = turn.accepted.branch.clone();
         if let Work::Answer { input, .. } = &turn.accepted.work {
-            let input = input.clone();
+            let mut input = input.clone();
+            if input.role == Role::User {
+                // What tools came back with stands before what is said next.
+                let brought = |part: &Part| matches!(part, Part::ToolResult { .. });
+                let (results, said) = input.parts.into_iter().partition(brought);
+                input.parts = said;
+                if !results.is_empty() {
+                    self.append_own(id, Role::Tool, results, input.at)?;
+                }
+            }
             self.append(Some(&branch), self.tree.head(&branch), input)?;
         }
         Ok(())
@@ -138,7 +147,7 @@ impl State {
             let replaced = cover.supersedes.clone();
             turn.phase = Phase::Preparing;
             for old in replaced {
-                self.checkpoints.repair_failed(old, at);
+                Arc::make_mut(&mut self.checkpoints).repair_failed(old, at);
             }
         }
         Ok(())
@@ -168,7 +177,7 @@ impl State {
         before: Tokens,
     ) -> Result<(), Error> {
         let Some(id) = id else {
-            self.checkpoints.retire(checkpoint);
+            Arc::make_mut(&mut self.checkpoints).retire(checkpoint);
             return Ok(());
         };
         let turn = self.turn_in(id, "restore", |phase| *phase == Phase::Preparing)?;
@@ -176,7 +185,8 @@ impl State {
         turn.tokens_before = Some(before);
         let branch = turn.accepted.branch.clone();
         if let Some(head) = self.tree.head(&branch) {
-            (self.checkpoints, self.alterations) = self.without(head, checkpoint);
+            let (checkpoints, alterations) = self.without(head, checkpoint);
+            (self.checkpoints, self.alterations) = (checkpoints.into(), alterations.into());
         }
         Ok(())
     }
@@ -269,7 +279,7 @@ impl State {
             }
         }
         let outcome = outcome.clone();
-        self.ended.insert(id, EndedTurn { outcome, answer });
+        Arc::make_mut(&mut self.ended).insert(id, EndedTurn { outcome, answer });
         Ok(())
     }
 

@@ -86,7 +86,7 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
         Work::Answer { input, .. } => {
             check_input(input)?;
             check_ids(tx, new.id, input.id)?;
-            if input.role == Role::Tool {
+            if input.parts.iter().any(brought) {
                 return check_results(tx, new, input);
             }
             if exists || first_of_session {
@@ -103,20 +103,30 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
     Err(Refusal::UnknownBranch(new.branch.clone()))
 }
 
+/// What a tool came back with.
+fn brought(part: &Part) -> bool {
+    matches!(part, Part::ToolResult { .. })
+}
+
+/// What a person says, after what tools came back with or alone, or that alone.
 fn check_input(input: &NewMessage) -> Result<(), Refusal> {
-    let said = |part: &Part| matches!(part, Part::Text(_) | Part::Attachment { .. });
-    let brought = |part: &Part| matches!(part, Part::ToolResult { .. });
+    let results = input.parts.iter().take_while(|part| brought(part)).count();
+    let said = &input.parts[results..];
     match input.role {
-        Role::User if input.parts.iter().all(said) => {}
+        Role::User if said.iter().all(is_said) && (results == 0 || !said.is_empty()) => {}
         // A tool may well come back with nothing.
-        Role::Tool if !input.parts.is_empty() && input.parts.iter().all(brought) => return Ok(()),
+        Role::Tool if results > 0 && said.is_empty() => return Ok(()),
         _ => return Err(Refusal::NotAnInput(input.id)),
     }
     let blank = |part: &Part| part.countable_text().trim().is_empty();
-    if input.parts.iter().all(blank) {
+    if said.iter().all(blank) {
         return Err(Refusal::EmptyTask);
     }
     Ok(())
+}
+
+fn is_said(part: &Part) -> bool {
+    matches!(part, Part::Text(_) | Part::Attachment { .. })
 }
 
 /// Results answer the calls that the branch ends with, each one of them at most once. Nothing may

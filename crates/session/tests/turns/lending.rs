@@ -161,3 +161,37 @@ fn results_answer_the_newest_calls_once_and_wait_behind_nothing() {
     let mut fresh = Shell::with(2);
     assert_eq!(refused(&mut fresh, vec![result(&none)]), not_called(""));
 }
+
+#[test]
+fn what_is_said_next_may_stand_behind_results() {
+    let mut shell = left("I look.");
+    let said = NewMessage {
+        parts: vec![result("a"), result("b"), Part::text("And in Basel?")],
+        ..input(1)
+    };
+    for (parts, why) in [
+        (vec![Part::text("And?"), result("a")], "results come first"),
+        (vec![result("a"), Part::text(" ")], "nothing is said"),
+        (vec![result("c"), Part::text("And?")], "nobody called that"),
+    ] {
+        let wrong = NewMessage { parts, ..input(1) };
+        let refused = shell.feed(Input::Accept(Box::new(lending(1, wrong))));
+        assert!(refused.is_err(), "{why}");
+    }
+    shell.accept(lending(1, said.clone()));
+    let tree = shell.state().tree();
+    let head = tree.head("main").unwrap();
+    let [said_last, results] = [0, 1].map(|n| &tree.path(head).nth(n).unwrap().message);
+    assert_eq!((said_last.id, said_last.role), (said.id, Role::User));
+    assert_eq!(said_last.parts, [Part::text("And in Basel?")]);
+    assert_eq!(
+        (results.role, &results.parts[..]),
+        (Role::Tool, &said.parts[..2])
+    );
+    let lead = shell.dispatched().remove(0);
+    assert_eq!(&*lead.task, "And in Basel?");
+    shell.finish(&lead, "Cold too.");
+    assert_eq!(shell.outcome(1), &Outcome::Answered);
+    assert_eq!(newest(&shell), [Part::text("Cold too.")]);
+    assert_eq!(newest(&shell.recovered()), [Part::text("Cold too.")]);
+}

@@ -20,5 +20,6 @@ mod restoring;
 mod rewriting;
 mod rounds;
 mod running;
+mod sharing;
 mod shell;
 mod topics;
