@@ -18,6 +18,10 @@ pub struct Agent {
     pub tools: Vec<String>,
     /// Where it is defined.
     pub origin: String,
+    /// As what it takes part in what is asked: `lead`, `delegate`, or `available` to the lead; none:
+    /// it does not.
+    #[serde(default)]
+    pub role: Option<String>,
 }
 
 /// What came of reading the definitions of agents again.

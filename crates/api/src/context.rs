@@ -38,6 +38,25 @@ pub struct Context {
     pub summaries: Vec<Summary>,
     /// Messages that stand for themselves.
     pub messages: Vec<Entry>,
+    /// What the provider of the lead's model counts for all of it and the lead's persona, where it
+    /// was to be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_tokens: Option<u64>,
+    /// Why that is not known, where it was to be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_exact: Option<String>,
+}
+
+impl Context {
+    /// The same with what the provider counts, or why that is not known.
+    #[must_use]
+    pub fn counted(self, exact: Result<u64, String>) -> Context {
+        Context {
+            exact_tokens: exact.as_ref().ok().copied(),
+            not_exact: exact.err(),
+            ..self
+        }
+    }
 }
 
 /// A tool.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A part of a list, and where the next one begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
     /// The part, in the list's order.
     pub items: Vec<T>,
@@ -22,17 +22,17 @@ impl<T> Page<T> {
         limit.unwrap_or(Self::USUAL).clamp(1, Self::MOST)
     }
 
-    /// The part of a whole list that begins with the item `cursor`, from 0.
-    pub fn of(
-        all: impl IntoIterator<Item = T>,
-        cursor: Option<usize>,
-        limit: Option<usize>,
+    /// The first `limit` of what is left of a list, of which no more than one more is looked at.
+    /// Where there are more, the next part begins after the last one, at what `place` says of it.
+    pub fn first(
+        left: impl IntoIterator<Item = T>,
+        limit: usize,
+        place: impl FnOnce(&T) -> String,
     ) -> Self {
-        let first = cursor.unwrap_or(0);
-        let limit = Self::size(limit);
-        let mut rest = all.into_iter().skip(first).peekable();
-        let items = rest.by_ref().take(limit).collect();
-        let next = rest.peek().map(|_| (first + limit).to_string());
+        let mut left = left.into_iter();
+        let items: Vec<T> = left.by_ref().take(limit).collect();
+        let more = left.next().is_some();
+        let next = items.last().filter(|_| more).map(place);
         Page { items, next }
     }
 }

@@ -6,9 +6,11 @@ use utoipa::ToSchema;
 /// What is pinned on a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pins {
-    /// The messages, oldest first.
+    /// The messages, oldest first, or a part of them.
     pub pinned: Vec<Pin>,
-    /// What they take together.
+    /// To be sent as `cursor` for the messages that come after; none at the end.
+    pub next: Option<String>,
+    /// What all of them take together.
     pub pinned_tokens: u64,
     /// What there is room for.
     pub usable_tokens: u64,

@@ -119,6 +119,7 @@ pub struct CallResult {
     /// The answer.
     pub content: String,
     /// Whether it is a failure.
+    #[serde(default)]
     pub is_error: bool,
 }
 

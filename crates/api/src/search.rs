@@ -12,6 +12,9 @@ pub struct Found {
     pub complete: bool,
     /// The messages, the best first.
     pub hits: Vec<Hit>,
+    /// To be sent as `cursor` for those that come after; none at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A message that was found.

@@ -7,13 +7,15 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::compaction::{Anew, NewCompaction, NewText, TakeBack};
+use crate::run::CallResult;
 use crate::session::main_branch;
 
 /// A task for a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTurn {
-    /// What is to be done.
+    /// What is to be done; may be left out where there are `results`.
+    #[serde(default)]
     pub task: String,
     /// The branch it continues.
     #[serde(default = "main_branch")]
@@ -25,6 +27,21 @@ pub struct NewTurn {
     /// lead alone.
     #[serde(default)]
     pub agents: Option<Vec<String>>,
+    /// Functions that the lead is lent, as OpenAI's clients write them. It works alone. What it calls
+    /// of them ends the turn: they are in its `calls`, for whoever asks to make.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub tools: Vec<Value>,
+    /// `auto`, `none`, `required`, or one of these functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub tool_choice: Option<Value>,
+    /// Whether one reply may have several calls of them; none: it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// What the calls came back with that the newest turn of the branch has left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<CallResult>,
     /// Settings for this turn alone, by key, dotted: those that can be changed while the daemon
     /// runs, and `models.default`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

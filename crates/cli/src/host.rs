@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use unisono_api::agent::Agent;
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::client::{Client, File};
 use unisono_api::compaction::{Estimate, Restoring};
@@ -10,12 +11,12 @@ use unisono_api::context::Context;
 use unisono_api::session::{NewBranch, NewSession};
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
-use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
 use unisono_daemon::config::Override;
 use unisono_daemon::context::estimate::{self, Without};
 use unisono_daemon::daemon::Opened;
 use unisono_daemon::setup::Setup;
+use unisono_daemon::{Daemon, agents};
 use unisono_runtime::settle;
 use unisono_session::machine::Import;
 use unisono_session::run::calls::Decision;
@@ -193,13 +194,24 @@ impl Host {
         ask: Ask,
     ) -> Result<Context> {
         match self {
-            Host::There { client, .. } => context::of_daemon(client, id, &ask).await,
+            Host::There { client, .. } => context::of_daemon(client, id, &ask, false).await,
             Host::Here(_) => {
                 let (mut state, setup) = (state.clone(), setup.clone());
                 // Counting takes a tokenizer, and time.
                 let count = move || context::of_here(&mut state, &setup, &ask);
                 let counted = tokio::task::spawn_blocking(count).await;
                 counted.map_err(|error| Problem::failed(error.to_string()))?
+            }
+        }
+    }
+
+    /// All agents, and the part each takes in what is asked: as they are where the work is done.
+    pub(crate) async fn agents(&self, ask: &Ask) -> Result<Vec<Agent>> {
+        match self {
+            Host::Here(daemon) => Ok(agents::told(&daemon.setup(), ask)?),
+            Host::There { client, .. } => {
+                let (lead, agents) = context::whom(ask);
+                Ok(client.agents(lead.as_deref(), agents.as_deref()).await?)
             }
         }
     }

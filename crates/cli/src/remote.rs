@@ -106,7 +106,7 @@ impl Engine for Remote {
             let after = after.map(|id| id.to_string());
             let found = self.0.journal_sessions(after.as_deref(), limit).await;
             let found = found.map_err(|error| Remote::failed(&error))?;
-            found.iter().map(info).collect()
+            found.items.iter().map(info).collect()
         })
     }
 

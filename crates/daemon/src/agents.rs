@@ -17,6 +17,7 @@ mod keys;
 mod output_schema;
 mod seen;
 mod team;
+mod told;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub use difference::Difference;
 pub use files::EMBEDDED;
 pub(crate) use keys::KEYS;
 pub(crate) use seen::Seen;
+pub use told::told;
 
 use crate::config::Loaded;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
@@ -57,7 +59,11 @@ pub struct Agent {
 
 /// All agents that can be given a task.
 #[derive(Clone, Debug, Default)]
-pub struct Roster(BTreeMap<AgentId, Agent>);
+pub struct Roster {
+    agents: BTreeMap<AgentId, Agent>,
+    /// The definitions as they were written.
+    sources: Arc<[files::Source]>,
+}
 
 /// No agent of that name, or a team that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,13 +104,33 @@ impl Roster {
     ) -> (Roster, Diagnostics) {
         let mut found = Diagnostics::default();
         let sources = files::collect(loaded, &mut found);
+        Roster::define(sources.into(), loaded, kinds, found)
+    }
+
+    /// The same definitions under another configuration. Nothing is read.
+    pub(crate) fn under<'k>(
+        &self,
+        loaded: &Loaded,
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> (Roster, Diagnostics) {
+        let found = Diagnostics::default();
+        Roster::define(self.sources.clone(), loaded, kinds, found)
+    }
+
+    /// What is wrong with a definition already is not said in other words: `found` goes on.
+    fn define<'k>(
+        sources: Arc<[files::Source]>,
+        loaded: &Loaded,
+        kinds: impl IntoIterator<Item = &'k str>,
+        mut found: Diagnostics,
+    ) -> (Roster, Diagnostics) {
         let kinds: Vec<&str> = kinds.into_iter().collect();
         let setting = define::Setting {
             loaded,
             kinds: &kinds,
         };
         let mut agents = BTreeMap::new();
-        for source in &sources {
+        for source in &*sources {
             if let Some(definition) = setting.define(source, &mut found) {
                 alone::check(source, &loaded.config.run.lead, &definition, &mut found);
                 let agent = Agent {
@@ -117,12 +143,12 @@ impl Roster {
             }
         }
         let known: Vec<&str> = sources.iter().map(|source| source.id.as_str()).collect();
-        for source in &sources {
+        for source in &*sources {
             check_delegates(source, &known, &mut found);
         }
         check_run(loaded, &known, &mut found);
         found.sort();
-        (Roster(agents), found)
+        (Roster { agents, sources }, found)
     }
 
     /// The agent of that name.
@@ -130,28 +156,28 @@ impl Roster {
     /// # Errors
     /// There is none; the error names the nearest.
     pub fn get(&self, id: &str) -> Result<Arc<Definition>, Error> {
-        match self.0.get(&AgentId::from(id)) {
+        match self.agents.get(&AgentId::from(id)) {
             Some(agent) => Ok(agent.definition.clone()),
             None => Err(Error::Unknown {
                 name: id.to_owned(),
-                help: suggestion(id, self.0.keys().map(AgentId::as_str)),
+                help: suggestion(id, self.agents.keys().map(AgentId::as_str)),
             }),
         }
     }
 
     /// Which calls of an agent wait for a person; none where nobody has that name any more.
     pub fn approvals(&self, id: &AgentId) -> &[ApprovalRule] {
-        self.0.get(id).map_or(&[], |agent| &agent.approvals)
+        self.agents.get(id).map_or(&[], |agent| &agent.approvals)
     }
 
     /// The most that one run of an agent may cost, if it says so itself.
     pub fn max_cost(&self, id: &AgentId) -> Option<Cost> {
-        self.0.get(id)?.max_cost
+        self.agents.get(id)?.max_cost
     }
 
     /// Every agent, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Agent> {
-        self.0.values()
+        self.agents.values()
     }
 }
 

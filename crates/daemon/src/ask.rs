@@ -42,6 +42,8 @@ pub struct Ask {
     settings: Vec<Override>,
     tools: Vec<ToolSpec>,
     lent: Lent,
+    /// What tools came back with before the task.
+    brought: Vec<Part>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,16 @@ impl Ask {
     /// with, each a [`Part::ToolResult`].
     pub fn go_on(results: Vec<Part>) -> Ask {
         Ask::of(What::Results(results))
+    }
+
+    /// What tools came back with whose calls the last answer left to whoever asked, before what is
+    /// asked now; each a [`Part::ToolResult`].
+    #[must_use]
+    pub fn after(self, results: Vec<Part>) -> Ask {
+        Ask {
+            brought: results,
+            ..self
+        }
     }
 
     /// Lends the lead tools: what it calls of them is left to whoever asks.
@@ -148,6 +160,7 @@ impl Ask {
             settings: Vec::new(),
             tools: Vec::new(),
             lent: Lent::default(),
+            brought: Vec::new(),
         }
     }
 
@@ -264,7 +277,13 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         lent: ask.lent.clone(),
     };
     let work = match &ask.work {
-        What::Task(task) => answer(Role::User, vec![Part::text(task.as_str())]),
+        What::Task(task) => {
+            let said = std::iter::once(Part::text(task.as_str()));
+            answer(
+                Role::User,
+                ask.brought.iter().cloned().chain(said).collect(),
+            )
+        }
         What::Results(results) => answer(Role::Tool, results.clone()),
         What::Compact(keep, writing) => Work::Compact {
             keep: *keep,
@@ -392,6 +411,11 @@ pub enum NotLent {
         /// The tool.
         tool: Arc<str>,
     },
+    /// It does not work alone.
+    #[error(
+        "tools are lent to one agent, and {0} works with others: let it work alone (`agents`: [])"
+    )]
+    Several(AgentId),
     /// A call is insisted on, of an agent that calls no tools.
     #[error("agent {0} has no model that calls tools: ask it without insisting on a call")]
     Callless(AgentId),
@@ -403,6 +427,10 @@ pub enum NotLent {
 /// They cannot be lent to its lead.
 pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), NotLent> {
     let agent = &turn.team.lead.id;
+    let alone = turn.team.delegates.is_empty() && turn.team.available.is_empty();
+    if !ask.tools.is_empty() && !alone {
+        return Err(NotLent::Several(agent.clone()));
+    }
     let taken = |spec: &&ToolSpec| turn.tools.iter().any(|own| own.name == spec.name);
     if let Some(spec) = ask.tools.iter().find(taken) {
         return Err(NotLent::Taken {

@@ -284,6 +284,8 @@ pub struct Loaded {
     pub warnings: Diagnostics,
     sources: Sources,
     layers: Layers,
+    /// Those that the values are of: what is written while the program runs counts for agents alone.
+    taken: Layers,
 }
 
 impl Loaded {
@@ -330,6 +332,26 @@ impl Loaded {
         (loaded, found)
     }
 
+    /// The same with settings above all others: those that change no server, provider, catalogue or
+    /// prompt. Nothing is read.
+    pub(crate) fn with(&self, settings: &[Override]) -> (Option<Loaded>, Diagnostics) {
+        let mut found = Diagnostics::default();
+        let layers = self.taken.with(&self.sources, settings, &mut found);
+        let loaded = extract(&layers, &mut found).map(|config| {
+            contradictions::check(&config.compaction, &layers, &mut found);
+            models::check(&config, &self.catalogue, &layers, &mut found);
+            Loaded {
+                default_model: default_model(&config, &self.providers).to_owned(),
+                config,
+                taken: layers.clone(),
+                layers,
+                ..self.clone()
+            }
+        });
+        found.sort();
+        (loaded, found)
+    }
+
     /// The tables of agents, all layers merged.
     pub(crate) fn agent_tables(&self) -> Table {
         self.layers.agents()
@@ -366,10 +388,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
         models::check(&config, &catalogue, &layers, &mut found);
         let place = |path: &[&str]| layers.place(path);
         let tools = mcp::read(&config, &sources.variables, &place, &mut found);
-        let default_model = match config.models.default.as_str() {
-            AUTO => providers.default_model(),
-            named => named,
-        };
+        let default_model = default_model(&config, &providers);
         if config.models.default == AUTO && default_model == EXTRACTIVE {
             providers.warn_of_unused(&config.providers, &place, &mut found);
         }
@@ -384,11 +403,20 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
             project: sources.project(),
             warnings: Diagnostics::default(),
             sources,
+            taken: layers.clone(),
             layers,
         })
     });
     found.sort();
     (loaded, found)
+}
+
+/// The model of agents that name none.
+fn default_model<'c>(config: &'c Config, providers: &'c Providers) -> &'c str {
+    match config.models.default.as_str() {
+        AUTO => providers.default_model(),
+        named => named,
+    }
 }
 
 fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {

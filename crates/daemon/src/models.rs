@@ -172,21 +172,23 @@ pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
 }
 
 /// What the provider of an agent's model counts for a context, with the agent's persona and
-/// nothing else; none where it cannot be asked that.
+/// nothing else.
 ///
 /// # Errors
-/// The model cannot be asked, or does not answer.
+/// Why that is not known.
 pub async fn count(
     setup: &Setup,
     agent: &Definition,
     snapshot: Arc<Snapshot>,
-) -> Result<Option<Tokens>, String> {
+) -> Result<u64, String> {
     let models = build(setup, &Calibrations::default());
     let model = models
         .get(&agent.model)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| format!("not counted by the provider: {error}"))?;
     let counted = measure::whole(model.as_ref(), agent, snapshot).await;
-    counted.map_err(|error| error.to_string())
+    let counted = counted.map_err(|error| format!("not counted by the provider: {error}"))?;
+    let cannot = || format!("{} cannot be asked how many tokens a text has", agent.model);
+    Ok(counted.ok_or_else(cannot)?.0)
 }
 
 /// Models of these names as they render and word their requests, with no way to ask anybody: no

@@ -1,7 +1,7 @@
 //! What a program starts from: configuration and agents, read and checked together.
 
 use crate::agents::Roster;
-use crate::config::{self, Loaded, Sources};
+use crate::config::{self, Loaded, Override, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::{summarisers, telemetry, thresholds};
 
@@ -45,12 +45,39 @@ impl Setup {
         Setup::checked(loaded, kinds, found)
     }
 
+    /// The same with settings above all others, checked as at a start. Nothing is read: what was
+    /// written since it was is not seen. `kinds` as for [`Setup::load`].
+    ///
+    /// # Errors
+    /// With them, something is wrong; the list says what, where, and how.
+    pub fn with<'k>(
+        &self,
+        settings: &[Override],
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Setup, Diagnostics> {
+        let (loaded, found) = self.loaded.with(settings);
+        let Some(loaded) = loaded else {
+            return Err(found);
+        };
+        let (roster, more) = self.roster.under(&loaded, kinds);
+        Setup::of(loaded, roster, found, more)
+    }
+
     fn checked<'k>(
         loaded: Loaded,
         kinds: impl IntoIterator<Item = &'k str>,
-        mut found: Diagnostics,
+        found: Diagnostics,
     ) -> Result<Setup, Diagnostics> {
         let (roster, more) = Roster::read(&loaded, kinds);
+        Setup::of(loaded, roster, found, more)
+    }
+
+    fn of(
+        loaded: Loaded,
+        roster: Roster,
+        mut found: Diagnostics,
+        more: Diagnostics,
+    ) -> Result<Setup, Diagnostics> {
         found.extend(more);
         let mut setup = Setup {
             loaded,

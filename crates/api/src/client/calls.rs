@@ -3,7 +3,8 @@
 use reqwest::{Method, StatusCode, header};
 
 use super::{Client, Error, Events};
-use crate::agent::Reload;
+use crate::Page;
+use crate::agent::{Agent, Reload};
 use crate::approval::{Decide, Decided};
 use crate::compaction::{CheckpointDetail, Estimate, NewCompaction};
 use crate::context::Context;
@@ -96,7 +97,8 @@ impl Client {
     }
 
     /// What is seen of a branch, for a lead with its agents: those that are configured there where
-    /// none are named.
+    /// none are named. `exact`: the provider of the lead's model is asked as well how many tokens it
+    /// has.
     ///
     /// # Errors
     /// As of any call.
@@ -104,16 +106,28 @@ impl Client {
         &self,
         session: &str,
         branch: &str,
-        lead: Option<&str>,
-        agents: Option<&str>,
+        (lead, agents): (Option<&str>, Option<&str>),
+        exact: bool,
     ) -> Result<Context, Error> {
         let path = format!("/v1/sessions/{session}/context");
-        let named = [("lead", lead), ("agents", agents)];
-        let named = named
-            .into_iter()
-            .filter_map(|(key, name)| Some((key, name?)));
-        let query: Vec<(&str, &str)> = std::iter::once(("branch", branch)).chain(named).collect();
-        self.json(self.request(Method::GET, &path).query(&query))
+        let request = self.request(Method::GET, &path);
+        let request = request.query(&[("branch", branch)]);
+        let request = request.query(&[("lead", lead), ("agents", agents)]);
+        self.json(request.query(&[("exact", exact)])).await
+    }
+
+    /// All agents there, and the part each would take in what is asked of that lead with these:
+    /// those that are configured there where none are named.
+    ///
+    /// # Errors
+    /// One that is named is unknown there, or as of any call.
+    pub async fn agents(
+        &self,
+        lead: Option<&str>,
+        agents: Option<&str>,
+    ) -> Result<Vec<Agent>, Error> {
+        let request = self.request(Method::GET, "/v1/agents");
+        self.json(request.query(&[("lead", lead), ("agents", agents)]))
             .await
     }
 
@@ -204,7 +218,7 @@ impl Client {
     ///
     /// # Errors
     /// The message is unknown, the branch is busy, or the daemon cannot be reached.
-    pub async fn fork(&self, session: &str, new: &NewBranch) -> Result<Vec<Branch>, Error> {
+    pub async fn fork(&self, session: &str, new: &NewBranch) -> Result<Branch, Error> {
         let path = format!("/v1/sessions/{session}/branches");
         self.json(self.post(&path, new)).await
     }
@@ -247,7 +261,7 @@ impl Client {
         Ok(Events::new(self.url.clone(), self.send(request).await?))
     }
 
-    /// What the store knows of its sessions.
+    /// What the store knows of its sessions, those after one of them.
     ///
     /// # Errors
     /// The daemon cannot be reached, or refuses.
@@ -255,9 +269,9 @@ impl Client {
         &self,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Info>, Error> {
+    ) -> Result<Page<Info>, Error> {
         let mut query = vec![("limit", limit.to_string())];
-        query.extend(after.map(|after| ("after", after.to_owned())));
+        query.extend(after.map(|after| ("cursor", after.to_owned())));
         self.json(self.request(Method::GET, "/v1/journal").query(&query))
             .await
     }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use unisono_api::client::Client;
 use unisono_api::context::Context;
 use unisono_api::turn::Asked;
+use unisono_context::SessionId;
 use unisono_context::policy::Policy;
-use unisono_context::{SessionId, Tokens};
 use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::context::{self, told};
 use unisono_daemon::models;
@@ -62,8 +62,6 @@ pub(crate) struct Args {
 pub(super) struct Shown {
     context: Context,
     topics: Vec<Value>,
-    /// What the provider counts for all of it and the lead's persona, where it was asked.
-    exact: Option<Tokens>,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -74,14 +72,15 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
     let context = match &store {
+        Where::Here(_) if args.exact => counted(&mut state, &setup, &ask).await?,
         Where::Here(_) => of_here(&mut state, &setup, &ask)?,
-        Where::There(client) => of_daemon(client, id, &ask).await?,
+        Where::There(client) => of_daemon(client, id, &ask, args.exact).await?,
     };
     sessions.close().await?;
-    let mut shown = Shown::new(&state, &args.branch, context)?;
-    if args.exact {
-        shown.exact = counted(app, &mut state, &setup, &ask).await?;
+    if let Some(why) = &context.not_exact {
+        app.out.warn(why);
     }
+    let shown = Shown::new(&state, &args.branch, context)?;
     if let Where::Here(_) = store {
         for server in unasked(&ask.team(&setup)?, &shown) {
             app.out.warn(format_args!(
@@ -93,23 +92,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// What the provider of the lead's model counts; none, and a word about it, where it does not.
-async fn counted(app: &App, state: &mut State, setup: &Setup, ask: &Ask) -> Result<Option<Tokens>> {
+/// The same as [`of_here`], counted by the provider of the lead's model too.
+async fn counted(state: &mut State, setup: &Setup, ask: &Ask) -> Result<Context> {
     let team = ask.team(setup)?;
-    let (_, context) = seen(state, setup, ask)?;
-    match models::count(setup, &team.lead, Arc::new(context.snapshot)).await {
-        Ok(Some(exact)) => return Ok(Some(exact)),
-        Ok(None) => {
-            let model = &team.lead.model;
-            app.out.warn(format_args!(
-                "{model} cannot be asked how many tokens a text has"
-            ));
-        }
-        Err(error) => app
-            .out
-            .warn(format_args!("not counted by the provider: {error}")),
-    }
-    Ok(None)
+    let (policy, shown) = seen(state, setup, ask)?;
+    let told = told::told(&shown, state, ask.on_branch(), &policy);
+    let exact = models::count(setup, &team.lead, Arc::new(shown.snapshot)).await;
+    Ok(told.counted(exact))
 }
 
 /// What is seen of a branch by those who would be asked here, counted.
@@ -119,7 +108,20 @@ pub(crate) fn of_here(state: &mut State, setup: &Setup, ask: &Ask) -> Result<Con
 }
 
 /// The same of those whom a daemon would ask: its agents and settings are its own.
-pub(crate) async fn of_daemon(client: &Client, id: SessionId, ask: &Ask) -> Result<Context> {
+pub(crate) async fn of_daemon(
+    client: &Client,
+    id: SessionId,
+    ask: &Ask,
+    exact: bool,
+) -> Result<Context> {
+    let (lead, agents) = whom(ask);
+    let whom = (lead.as_deref(), agents.as_deref());
+    let (id, branch) = (id.to_string(), ask.on_branch());
+    Ok(client.context(&id, branch, whom, exact).await?)
+}
+
+/// The lead and the agents that are named, the latter with commas between them.
+pub(crate) fn whom(ask: &Ask) -> (Option<String>, Option<String>) {
     let (lead, agents) = match ask.request() {
         Asked::Task(new) => (new.lead, new.agents),
         _ => (None, None),
@@ -131,10 +133,7 @@ pub(crate) async fn of_daemon(client: &Client, id: SessionId, ask: &Ask) -> Resu
         });
         names.collect::<Vec<_>>().join(",")
     });
-    let (lead, names) = (lead.as_deref(), names.as_deref());
-    Ok(client
-        .context(&id.to_string(), ask.on_branch(), lead, names)
-        .await?)
+    (lead, names)
 }
 
 fn seen(state: &mut State, setup: &Setup, ask: &Ask) -> Result<(Policy, context::Shown)> {
@@ -165,7 +164,6 @@ impl Shown {
         Ok(Shown {
             topics: topics::json(state, branch, &view),
             context,
-            exact: None,
         })
     }
 

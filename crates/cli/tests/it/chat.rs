@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, At, FakeProvider, Gate, Script};
 
+use crate::http::Daemon;
 use crate::interrupted::Scene;
 use crate::support::{Done, Going, Place, heard, tell};
 use crate::terminal::Talking;
@@ -229,4 +230,47 @@ fn ended_by_the_system_the_turn_stays_open() {
         going.finish().expect(0).json()["answer"],
         "The word is kettle."
     );
+}
+
+#[test]
+fn who_works_is_asked_of_the_daemon() {
+    let config = "[server]\nreload_seconds = 0\n";
+    let clerk = "[agents.clerk]\ndescription = \"keeps the books\"\nmodel = \"extractive\"\n\
+                 [run]\nlead = \"clerk\"\nagents = [\"facts\"]\n";
+    let place = Place::with_config(&format!("{config}{clerk}"));
+    let daemon = Daemon::start(&place);
+    // Those who call have other agents than the daemon that works.
+    let mine = "[agents.mine]\ndescription = \"only here\"\n";
+    place.write("config/unisono.toml", format!("{config}{mine}"));
+    let orders = "/agents\n/agents risks,facts\n/agents none\n/agents default\n/agents mine\n";
+    let done = chat(&place, orders, &[]);
+    let done = done.expect(2).says(&[
+        "clerk answers with facts, risks",
+        "clerk answers alone",
+        "clerk answers with facts\n",
+        "unknown agent `mine`",
+    ]);
+    let line = |name: &str| {
+        let mut lines = done.stdout.lines();
+        let line = lines.find(|line| line.split_whitespace().next() == Some(name));
+        line.unwrap_or_default().to_owned()
+    };
+    assert!(line("clerk").contains(" answers "), "{done:#?}");
+    assert!(line("facts").contains(" works "), "{done:#?}");
+    assert_eq!(line("mine"), "", "{done:#?}");
+    let whom = daemon
+        .get("/v1/agents?lead=risks&agents=")
+        .expect(200)
+        .json();
+    let roles = whom.as_array().unwrap().iter();
+    let roles = roles.filter(|agent| agent["role"] != Value::Null);
+    assert_eq!(
+        roles.map(|one| &one["agent"]).collect::<Vec<_>>(),
+        ["risks"]
+    );
+    daemon
+        .get("/v1/agents?lead=mine")
+        .expect(422)
+        .problem("refused");
+    daemon.stop();
 }

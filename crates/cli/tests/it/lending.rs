@@ -39,6 +39,11 @@ impl Scene {
                 ))),
             }
         });
+        Scene::scripted(script)
+    }
+
+    /// A clerk whose model does as it is written.
+    fn scripted(script: Script) -> Scene {
         let provider = FakeProvider::builder().script(script).start_on_thread();
         let place = Place::with_config("");
         place.write("key", "sk-test-lent");
@@ -358,5 +363,127 @@ fn what_cannot_be_lent_is_refused_in_openais_shape() {
         daemon.get("/v1/sessions").expect(200).json()["items"],
         json!([])
     );
+    daemon.stop();
+}
+
+#[test]
+fn results_may_stand_before_what_is_said_next_in_a_session() {
+    let scene = Scene::new(vec![Answer::empty().and_call("weather", call("Bern"))]);
+    let daemon = Daemon::start(&scene.place);
+    let made = daemon.post("/v1/sessions", &json!({"title": "Weather"}));
+    let made = made.expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    let ask = |messages: Value| json!({"model": "clerk", "tools": tools(), "metadata": {"session": id}, "messages": messages});
+    let first = json!({"role": "user", "content": "How warm is it?"});
+    let left = daemon.post(CHAT, &ask(json!([first]))).expect(200).json();
+    let said = left["choices"][0]["message"].clone();
+    let result = |id: &Value| json!({"role": "tool", "tool_call_id": id, "content": "12"});
+    let result = [
+        result(&said["tool_calls"][0]["id"]),
+        result(&"call_7".into()),
+    ];
+    let next = json!({"role": "user", "content": "And what of Basel?"});
+    let wrong = ask(json!([first, said, result[1], next]));
+    let wrong = daemon.post(CHAT, &wrong).expect(422).json();
+    assert!(wrong.to_string().contains("call_7"), "{wrong}");
+
+    let both = ask(json!([first, said, result[0], next]));
+    let told = daemon.post(CHAT, &both).expect(200).json();
+    // Its model sees the call, what came of it, and what is said next.
+    assert_eq!(
+        told["choices"][0]["message"]["content"], "Told: 12",
+        "{told}"
+    );
+    let sent = scene.sent().pop().unwrap();
+    let roles = sent["messages"].as_array().unwrap().iter();
+    let roles: Vec<&str> = roles.filter_map(|one| one["role"].as_str()).collect();
+    let at = roles.iter().position(|role| *role == "tool").unwrap();
+    assert_eq!(roles[at - 1..=at + 1], ["assistant", "tool", "user"]);
+    let messages = daemon.get(&format!("/v1/sessions/{id}/messages"));
+    let messages = messages.expect(200).json();
+    let told = messages["items"].as_array().unwrap().iter();
+    let roles: Vec<&str> = told.filter_map(|one| one["role"].as_str()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "user", "assistant"]);
+    daemon.stop();
+}
+
+#[test]
+fn results_that_a_session_has_already_are_not_taken_twice() {
+    let scene = Scene::scripted(Script::sequence([
+        Act::answer(Answer::empty().and_call("weather", call("Bern"))),
+        Act::json(400, r#"{"error": {"message": "not today"}}"#),
+        Act::answer(Answer::text("Told.")),
+    ]));
+    let daemon = Daemon::start(&scene.place);
+    let made = daemon.post("/v1/sessions", &json!({"title": "Weather"}));
+    let id = made.expect(201).json()["session"].clone();
+    let path = format!("/v1/sessions/{}", id.as_str().unwrap());
+    let ask = |messages: Value| json!({"model": "clerk", "tools": tools(), "metadata": {"session": id}, "messages": messages});
+    let first = json!({"role": "user", "content": "How warm is it?"});
+    let left = daemon.post(CHAT, &ask(json!([first]))).expect(200).json();
+    let said = left["choices"][0]["message"].clone();
+    let result =
+        json!({"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "12"});
+    // The turn ends without an answer, and the session with the result.
+    let failed = ask(json!([first, said, result]));
+    daemon.post(CHAT, &failed).expect(500);
+    let next = json!({"role": "user", "content": "Once more."});
+    let told = daemon.post(CHAT, &ask(json!([first, said, result, next])));
+    let told = told.expect(200).json();
+    assert_eq!(told["choices"][0]["message"]["content"], "Told.");
+    assert_eq!(results(&scene.provider.requests()[2]), ["12"]);
+    let messages = daemon.get(&format!("{path}/messages")).expect(200).json();
+    let told = messages["items"].as_array().unwrap().iter();
+    let roles: Vec<&str> = told.filter_map(|one| one["role"].as_str()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "user", "assistant"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_turn_is_lent_tools_as_a_client_of_openai_lends_them() {
+    let both = Answer::text("I look.").and_call("weather", call("Bern"));
+    let scene = Scene::new(vec![both]);
+    let daemon = Daemon::start(&scene.place);
+    let made = daemon.post("/v1/sessions", &json!({"title": "Weather"}));
+    let made = made.expect(201).json();
+    let path = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+    let asked = json!({"task": "How warm is it?", "tools": tools()});
+    let left = daemon.post(&path, &asked).expect(200).json();
+    assert_eq!(left["state"], "answered", "{left}");
+    assert_eq!(left["calls"][0]["tool"], "weather");
+    assert_eq!(left["calls"][0]["arguments"], call("Bern"));
+    let came = json!([{"call_id": left["calls"][0]["id"], "content": "12"}]);
+    let keyed = [("Idempotency-Key", "result")];
+    let bring = json!({"tools": tools(), "results": came});
+    let told = daemon.request_with("POST", &path, &keyed, Some(&bring));
+    let told = told.expect(200).json();
+    assert_eq!(told["answer"], "Told: 12", "{told}");
+    let again = daemon.request_with("POST", &path, &keyed, Some(&bring));
+    assert_eq!(again.expect(200).json(), told);
+
+    for (asked, status, says) in [
+        (json!({"task": "x", "tools": [{}]}), 400, "tools: tools[0]"),
+        (
+            json!({"task": "x", "tools": tools(), "tool_choice": "weather"}),
+            400,
+            "tool_choice",
+        ),
+        (
+            json!({"task": "x", "tools": tools(), "agents": ["facts"]}),
+            400,
+            "let it work alone",
+        ),
+        (json!({"results": came}), 422, "no call"),
+        (json!({}), 422, "empty"),
+    ] {
+        let refused = daemon.post(&path, &asked).expect(status);
+        let code = if status == 400 {
+            "invalid_request"
+        } else {
+            "refused"
+        };
+        let detail = refused.problem(code);
+        assert!(detail.contains(says), "{asked}: {detail}");
+    }
     daemon.stop();
 }

@@ -27,6 +27,7 @@ mod import_agents;
 mod interrupted;
 mod lending;
 mod limits;
+mod lists;
 mod mcp;
 mod metrics;
 mod moving;

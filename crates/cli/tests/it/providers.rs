@@ -647,3 +647,47 @@ fn a_server_with_a_smaller_window_than_was_assumed_is_asked_for_less_and_remembe
     let then = asked(&provider.requests())[4..].to_vec();
     assert_eq!(then, [2_048, 2_048], "a turn begins within it");
 }
+
+#[test]
+fn the_daemon_has_the_context_counted_with_its_own_key() {
+    let provider = FakeProvider::builder().start_on_thread();
+    let place = Place::with_config("");
+    place.write("key", KEY);
+    let config = format!(
+        "[server]\nreload_seconds = 0\n[models]\ndefault = \"anthropic/claude-sonnet-4-5\"\n\
+         [providers.anthropic]\nbase_url = \"{}\"\napi_key_file = {:?}\nattempts = 1\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n",
+        provider.url(),
+        place.path("key"),
+    );
+    place.write("config/unisono.toml", config);
+    place.call(&["import", &example()]).expect(0);
+    let daemon = crate::http::Daemon::start(&place);
+    // Whoever calls has neither the key nor that model.
+    place.write(
+        "config/unisono.toml",
+        "[models]\ndefault = \"extractive\"\n",
+    );
+    let counted = place.json(&["context", "latest", "--exact"]);
+    assert!(counted["exact_tokens"].as_u64() > Some(0), "{counted}");
+    let requests = provider.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(requests[0].path.ends_with("/count_tokens"));
+    let plain = place.json(&["context", "latest"]);
+    assert_eq!(plain["exact_tokens"], serde_json::Value::Null);
+    assert_eq!(provider.requests().len(), 1, "not asked for it");
+    let listed = daemon.get("/v1/sessions").expect(200).json();
+    let id = listed["items"][0]["session"].as_str().unwrap();
+    daemon.stop();
+
+    let daemon = crate::http::Daemon::start(&place);
+    let context = daemon.get(&format!("/v1/sessions/{id}/context?exact=true"));
+    let context = context.expect(200).json();
+    let why = context["not_exact"].as_str().unwrap();
+    assert!(why.contains("cannot be asked how many tokens"), "{why}");
+    place
+        .call(&["context", "latest", "--exact"])
+        .expect(0)
+        .says(&["cannot be asked how many tokens"]);
+    daemon.stop();
+}

@@ -169,3 +169,43 @@ fn an_open_turn_goes_on_with_the_agents_it_began_with_also_after_a_restart() {
     assert_eq!(turn["runs"][0]["text"], "The word is unison.", "{turn}");
     daemon.stop();
 }
+
+#[test]
+fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
+    let config = "[server]\nreload_seconds = 0\n[run]\nagents = [\"says\"]\n";
+    let place = Place::with_config(config);
+    place.write("agents/says.md", saying("one"));
+    place.write("agents/other.md", saying("other"));
+    let daemon = Daemon::start(&place);
+    let session = session(&daemon);
+    let told = |settings: Value| {
+        let task = json!({"task": "When?", "settings": settings});
+        let turn = daemon.post(&format!("{session}/turns"), &task).expect(200);
+        turn.json()["runs"][0]["text"].clone()
+    };
+    let own = json!({"run.timeout_seconds": 50});
+    assert_eq!(told(own.clone()), "one");
+
+    // What is written is nobody's before it is read, and settings at a start are not read again.
+    place.write("agents/says.md", saying("two"));
+    let changed = config.replace("\"says\"", "\"other\"");
+    place.write("config/unisono.toml", &changed);
+    assert_eq!(told(own.clone()), "one");
+    let reload = daemon.post("/v1/agents/reload", &json!({}));
+    assert_eq!(reload.expect(200).json()["changed"], json!(["says"]));
+    for settings in [own, json!({})] {
+        assert_eq!(told(settings.clone()), "two", "{settings}");
+    }
+    let chosen = json!({"run.agents": ["other"]});
+    assert_eq!(told(chosen), "other", "its own win");
+    let wrong = json!({"task": "When?", "settings": {"run.agents": ["nobody"]}});
+    let wrong = daemon.post(&format!("{session}/turns"), &wrong).expect(422);
+    assert!(wrong.problem("refused").contains("nobody"));
+    // What is changed while it runs counts for those with settings of their own too.
+    let change = json!({"changes": {"run.agents": ["other"]}});
+    daemon
+        .request("PATCH", "/v1/settings", Some(&change))
+        .expect(200);
+    assert_eq!(told(json!({"run.timeout_seconds": 50})), "other");
+    daemon.stop();
+}

@@ -305,10 +305,10 @@ fn a_turn_is_cancelled_and_branches_are_started() {
     assert!(again.problem("not_found").contains("not open"));
 
     let new = json!({"name": "plan-b", "at": "#1"});
-    let branches = daemon.post(&at("/branches"), &new).expect(201).json();
+    let branch = daemon.post(&at("/branches"), &new).expect(201).json();
     assert_eq!(
-        branches[1],
-        json!({"name": "plan-b", "head": branches[1]["head"], "messages": 1})
+        branch,
+        json!({"name": "plan-b", "head": branch["head"], "messages": 1})
     );
     let missing = json!({"name": "plan-c", "at": "#77"});
     daemon
@@ -335,8 +335,9 @@ fn a_compaction_on_request_is_a_turn_with_a_checkpoint() {
     assert_eq!(turn["state"], "compacted", "{turn}");
     assert_eq!(turn["checkpoints"], json!([1]));
     let made = daemon.get(&at("/checkpoints")).expect(200).json();
-    assert_eq!(made[0]["active"], true);
-    assert!(made[0]["tokens_after"].as_u64() < made[0]["tokens_before"].as_u64());
+    let made = &made["items"][0];
+    assert_eq!(made["active"], true);
+    assert!(made["tokens_after"].as_u64() < made["tokens_before"].as_u64());
     let messages = daemon.get(&at("/messages?limit=1")).expect(200).json();
     assert_eq!(messages["items"][0]["form"], "summarised");
     let context = daemon.get(&at("/context")).expect(200).json();

@@ -1,11 +1,15 @@
 //! A request that is made again under the same key: also after the daemon was killed it is told what
 //! came of the first one, and nothing is done twice.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
+use unisono_fake_provider::tools::LOG;
 
 use crate::http::{Daemon, Reply};
 use crate::interrupted::Scene;
-use crate::support::{Place, heard, send_signal, tell};
+use crate::support::{PATIENCE, Place, heard, send_signal, tell};
+use crate::tools;
 
 fn session(daemon: &Daemon) -> String {
     let messages = json!([{"role": "user", "content": "We ship on Friday 6 March."}]);
@@ -130,5 +134,104 @@ fn what_was_done_is_told_again_though_its_agents_are_gone() {
         .expect(422)
         .problem("key_reused");
     assert_eq!(scene.marks(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn what_was_refused_while_its_servers_were_down_is_done_when_asked_again() {
+    let put = ("files__put", json!({"text": "the invoice"}));
+    // It is down as long as there is nothing in its log.
+    let server = format!(
+        "command = \"sh\"\nargs = [\"-c\", \"test -s '{{LOG}}' && exec '{{EXE}}' \
+         tools::tool_server --exact --nocapture\"]\ntimeout = \"3s\"\n\
+         [mcp.files.env]\n{LOG} = \"{{LOG}}\"\n"
+    );
+    let scene = tools::Scene::new(&[&[put]], &server, "");
+    let daemon = Daemon::start(&scene.place);
+    let id = session(&daemon);
+    let path = format!("/v1/sessions/{id}/turns");
+    let task = json!({"task": "Put it there."});
+    for _ in 0..2 {
+        let refused = keyed(&daemon, &path, "order-17", &task).expect(503);
+        assert!(refused.header("retry-after").is_some());
+        assert!(refused.problem("unavailable").contains("files"));
+    }
+    let none = daemon.get(&path).expect(200).json();
+    assert_eq!(none["items"], json!([]), "what is refused is no turn");
+
+    scene.place.write("log", "up\n");
+    let begun = Instant::now();
+    let first = loop {
+        let reply = keyed(&daemon, &path, "order-17", &task);
+        if reply.status == 200 {
+            break reply.json();
+        }
+        // It may be left alone for a moment after it failed.
+        reply.expect(503).problem("unavailable");
+        assert!(begun.elapsed() < PATIENCE, "it is not taken");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(first["state"], "answered", "{first}");
+    assert_eq!(scene.count("call put "), 1);
+    daemon.stop();
+
+    // It is down again, and has nothing to do with what was done.
+    scene.place.write("log", "");
+    let daemon = Daemon::start(&scene.place);
+    keyed(&daemon, &path, "order-18", &task).expect(503);
+    let again = keyed(&daemon, &path, "order-17", &task).expect(200).json();
+    assert_eq!(again, first);
+    assert_eq!(scene.count("call put "), 0, "not made again");
+    daemon.stop();
+}
+
+#[test]
+fn what_was_refused_by_a_full_pool_is_done_once_when_asked_again() {
+    let scene = Scene::new();
+    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let bounds = "[runtime]\nqueue_per_agent = 1\n[agent_defaults]\nmax_concurrent = 1\n";
+    scene
+        .place
+        .write("config/unisono.toml", format!("{bounds}{config}"));
+    let daemon = Daemon::start(&scene.place);
+    let path = |id: &str| format!("/v1/sessions/{id}/turns");
+    let task = json!({"task": "Which word?", "lead": "waits", "agents": [], "wait": false});
+    let [works, waits, refused] = [(); 3].map(|()| path(&session(&daemon)));
+    let one = keyed(&daemon, &works, "a", &task).expect(202).json();
+    heard(&scene.started);
+    let other = keyed(&daemon, &waits, "a", &task).expect(202).json();
+    // Its run waits once its turn is on disk.
+    let waiting = "unisono_attempts{state=\"waiting\"} 1";
+    let queued = |metrics: &str| metrics.lines().any(|line| line == waiting);
+    let begun = Instant::now();
+    while !queued(&daemon.get("/metrics").expect(200).text()) {
+        assert!(begun.elapsed() < PATIENCE, "its run does not wait");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let full = keyed(&daemon, &refused, "a", &task).expect(429);
+    assert!(full.header("retry-after").is_some());
+    assert!(full.problem("busy").contains("waits"));
+    let none = daemon.get(&refused).expect(200).json();
+    assert_eq!(none["items"], json!([]), "what is refused is no turn");
+    // Those that were taken are told again, however full it is.
+    for (path, turn) in [(&works, &one), (&waits, &other)] {
+        let again = keyed(&daemon, path, "a", &task).expect(202).json();
+        assert_eq!(again["turn"], turn["turn"]);
+    }
+    tell(&scene.word, "unison");
+    // The one that waited begins: there is a place again.
+    heard(&scene.started);
+    let taken = keyed(&daemon, &refused, "a", &task).expect(202).json();
+    let again = keyed(&daemon, &refused, "a", &task).expect(202).json();
+    assert_eq!(again["turn"], taken["turn"]);
+    tell(&scene.word, "unison");
+    heard(&scene.started);
+    tell(&scene.word, "unison");
+    let waited = json!({"task": "Which word?", "lead": "waits", "agents": []});
+    let ended = keyed(&daemon, &refused, "a", &waited).expect(200).json();
+    assert_eq!(ended["turn"], taken["turn"]);
+    assert_eq!(ended["state"], "answered", "{ended}");
+    let turns = daemon.get(&refused).expect(200).json();
+    assert_eq!(turns["items"].as_array().unwrap().len(), 1);
     daemon.stop();
 }

@@ -72,7 +72,13 @@ fn a_summary_is_estimated_made_edited_written_anew_and_taken_back() {
         "as it was, byte for byte"
     );
     let all = daemon.get(&at("/checkpoints")).expect(200).json();
-    let retired = |all: &Value| all.as_array().unwrap().iter().all(|c| c["retired"] == true);
+    let retired = |all: &Value| {
+        all["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|c| c["retired"] == true)
+    };
     assert!(retired(&all), "{all}");
     let none = daemon.get(&at("/checkpoints/9")).expect(404);
     none.problem("not_found");
@@ -101,7 +107,7 @@ fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
     assert_eq!(failed["error"]["code"], "compaction_failed", "{failed}");
     assert_eq!(failed["offers"], json!(["retry", "extractive", "leave"]));
     let none = daemon.get(&at("/checkpoints")).expect(200).json();
-    assert_eq!(none, json!([]));
+    assert_eq!(none, json!({"items": [], "next": null}));
     let dry = json!({"summariser": "openai/gpt-4o-mini"});
     let dry = daemon.post(&at("/compactions/dry-run"), &dry).expect(200);
     assert!(dry.json()["estimated_cost_usd"].as_f64() > Some(0.0));
@@ -160,12 +166,13 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
         .request("PUT", &at("/pins/2?branch=nope"), None)
         .expect(404);
 
-    assert_eq!(daemon.get(&at("/topics")).expect(200).json(), json!([]));
+    let none = daemon.get(&at("/topics")).expect(200).json();
+    assert_eq!(none["items"], json!([]));
     let sealed = daemon.post(&at("/topics/seal"), &json!({})).expect(200);
     let sealed = sealed.json();
     assert_eq!(sealed["ended_by"], "person", "{sealed}");
     let topics = daemon.get(&at("/topics")).expect(200).json();
-    assert_eq!(topics[0], sealed);
+    assert_eq!(topics["items"][0], sealed);
     let again = daemon.post(&at("/topics/seal"), &json!({})).expect(409);
     again.problem("conflict");
 
@@ -189,10 +196,11 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
         .problem("invalid_request");
 
     let tree = daemon.get(&at("/tree")).expect(200).json();
-    assert_eq!(tree[0]["branches"], json!(["main"]), "{tree}");
+    assert_eq!(tree["items"][0]["branches"], json!(["main"]), "{tree}");
     let fork = json!({"name": "what-if", "at": "#4"});
     daemon.post(&at("/branches"), &fork).expect(201);
     let tree = daemon.get(&at("/tree")).expect(200).json();
+    let tree = &tree["items"];
     assert_eq!(tree[0]["branches"], json!(["what-if"]), "{tree}");
     assert_eq!(tree[0]["last_ordinal"], 4);
     daemon.stop();
@@ -225,8 +233,15 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
     let listed = daemon.get(&at("/runs?limit=2")).expect(200).json();
     assert_eq!(listed["items"][0]["run"], runs[0]["run"]);
     assert_eq!(listed["items"][0]["turn"], turn);
-    assert_eq!(listed["next"], "2");
-    let rest = daemon.get(&at("/runs?cursor=2")).expect(200).json();
+    assert_eq!(listed["next"], runs[1]["run"]);
+    let next = listed["next"].as_str().unwrap();
+    let rest = daemon.get(&at(&format!("/runs?cursor={next}")));
+    let rest = rest.expect(200).json();
+    let of_turn = daemon.get(&at(&format!("/runs?turn={turn}")));
+    let of_turn = of_turn.expect(200).json();
+    assert_eq!(of_turn["items"].as_array().unwrap().len(), 3);
+    let other = daemon.get(&at(&format!("/runs?turn={id}")));
+    other.expect(404).problem("not_found");
     assert_eq!(rest["items"][0]["role"], "lead");
     assert_eq!(rest["next"], Value::Null);
     let only = daemon.get(&at("/runs?agent=facts")).expect(200).json();

@@ -381,7 +381,8 @@ fn two_clients_that_answer_one_call_are_told_who_was_first() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    let waiting = until("/v1/approvals", &|all| !all.as_array().unwrap().is_empty());
+    let some = |all: &Value| !all["items"].as_array().unwrap().is_empty();
+    let waiting = until("/v1/approvals", &some)["items"].clone();
     assert_eq!(waiting[0]["session"], id.as_str());
     assert_eq!(waiting[0]["tool"], "files__send");
     let at = format!("/v1/approvals/{}", waiting[0]["call"].as_str().unwrap());

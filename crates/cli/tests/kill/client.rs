@@ -85,7 +85,8 @@ impl Daemon {
 
     /// The calls that wait for a person.
     pub(crate) fn waiting(&self) -> io::Result<Value> {
-        self.send("GET", "/v1/approvals", "", "")?.json()
+        let mut page = self.send("GET", "/v1/approvals", "", "")?.json()?;
+        Ok(page["items"].take())
     }
 
     /// Answers one; the reply's code.

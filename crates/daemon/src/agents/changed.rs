@@ -32,7 +32,7 @@ impl Roster {
     pub fn changed(&self, turn: &Turn) -> Vec<(AgentId, Change)> {
         let mut changed: Vec<(AgentId, Change)> = Vec::new();
         for (digest, recorded) in turn.distinct_definitions() {
-            let change = match self.0.get(&recorded.id) {
+            let change = match self.agents.get(&recorded.id) {
                 Some(agent) if as_learnt(&agent.definition, &recorded).digest() == digest => {
                     continue;
                 }

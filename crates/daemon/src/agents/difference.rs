@@ -28,14 +28,17 @@ impl Roster {
     /// What is different from the agents of before.
     pub fn since(&self, before: &Roster) -> Difference {
         let mut difference = Difference::default();
-        for (id, agent) in &self.0 {
-            match before.0.get(id) {
+        for (id, agent) in &self.agents {
+            match before.agents.get(id) {
                 None => difference.added.push(id.clone()),
                 Some(known) if known != agent => difference.changed.push(id.clone()),
                 Some(_) => {}
             }
         }
-        let gone = before.0.keys().filter(|id| !self.0.contains_key(*id));
+        let gone = before
+            .agents
+            .keys()
+            .filter(|id| !self.agents.contains_key(*id));
         difference.removed = gone.cloned().collect();
         difference
     }

@@ -16,12 +16,16 @@ impl Ask {
             What::Task(_) | What::Results(_) => Asked::Task(NewTurn {
                 task: match &self.work {
                     What::Task(task) => task.clone(),
-                    // Only clients of OpenAI lend tools, and ask the daemon themselves.
+                    // Programs lend tools, and ask the daemon themselves.
                     _ => String::new(),
                 },
                 branch,
                 lead: self.lead.clone(),
                 agents: self.agents.clone(),
+                tools: Vec::new(),
+                tool_choice: None,
+                parallel_tool_calls: None,
+                results: Vec::new(),
                 settings: self.own(),
                 wait,
             }),

@@ -8,7 +8,7 @@ use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::keys::EXCLUSIVE;
-use super::sources::Sources;
+use super::sources::{Override, Sources};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::document::{Entry, Table, Value};
 use crate::schema;
@@ -28,6 +28,19 @@ impl Layers {
     /// Reads, checks and completes every layer. What is wrong is reported and left out.
     pub(crate) fn read(sources: &Sources, found: &mut Diagnostics) -> Layers {
         let mut layers = Layers(reading::layers(sources, found));
+        layers.keep_one_of_each_group(found);
+        layers
+    }
+
+    /// The same with settings above all others.
+    pub(crate) fn with(
+        &self,
+        sources: &Sources,
+        settings: &[Override],
+        found: &mut Diagnostics,
+    ) -> Layers {
+        let mut layers = self.clone();
+        layers.0.extend(reading::flags(sources, settings, found));
         layers.keep_one_of_each_group(found);
         layers
     }

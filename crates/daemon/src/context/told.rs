@@ -43,6 +43,8 @@ pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Cont
         tiers: tiers.collect(),
         summaries: summaries(&shown.snapshot, &tokens),
         messages: entries(&shown.snapshot, &tokens),
+        exact_tokens: None,
+        not_exact: None,
     }
 }
 

@@ -30,7 +30,7 @@ pub enum NotChanged {
 
 impl Daemon {
     /// Configuration and agents as they count for what is asked: as they are, or with its own
-    /// settings above all others.
+    /// settings above all others. Files are as they were read last.
     ///
     /// # Errors
     /// With its settings, something is wrong.
@@ -39,12 +39,10 @@ impl Daemon {
         if ask.settings().is_empty() {
             return Ok(setup);
         }
-        let mut sources = setup.loaded.sources().clone();
-        sources.overrides.extend(ask.settings().iter().cloned());
-        let kinds = self.kinds.clone();
-        let reading = tokio::task::spawn_blocking(move || Setup::load(sources, kinds.names()));
-        match reading.await {
-            Ok(read) => Ok(Arc::new(read?)),
+        let (own, kinds) = (ask.settings().to_vec(), self.kinds.clone());
+        let making = tokio::task::spawn_blocking(move || setup.with(&own, kinds.names()));
+        match making.await {
+            Ok(made) => Ok(Arc::new(made?)),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use serde::Deserialize;
 use unisono_api::agent::{Agent, Model, Reload};
 use unisono_api::{Code, Problem};
 use unisono_context::AgentId;
@@ -11,8 +12,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
+use super::extract::Query;
 use super::problem::Fault;
-use crate::daemon;
+use crate::ask::Ask;
+use crate::{agents, daemon};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -21,26 +24,47 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(models))
 }
 
-/// The agents that can be given a task.
+/// The agents that can be given a task, and the part each takes in what would be asked.
 #[utoipa::path(
-    get, path = "/v1/agents", tag = "agents", security(("token" = [])),
+    get, path = "/v1/agents", tag = "agents", security(("token" = [])), params(Whom),
     responses((status = 200, description = "The agents, by name", body = Vec<Agent>),
               (status = "default", description = "A problem", body = Problem))
 )]
-async fn agents(State(shared): State<Arc<Shared>>) -> Json<Vec<Agent>> {
-    let setup = shared.daemon.setup();
-    let agents = setup.roster.iter().map(|agent| {
-        let definition = &agent.definition;
-        Agent {
-            agent: definition.id.to_string(),
-            description: definition.description.to_string(),
-            kind: definition.kind.name().to_owned(),
-            model: definition.model.to_string(),
-            tools: definition.tools.iter().map(ToString::to_string).collect(),
-            origin: agent.origin.to_string(),
+async fn agents(
+    State(shared): State<Arc<Shared>>,
+    Query(whom): Query<Whom>,
+) -> Result<Json<Vec<Agent>>, Fault> {
+    let ask = asked(whom.lead.as_deref(), whom.agents.as_deref());
+    let told = agents::told(&shared.daemon.setup(), &ask);
+    Ok(Json(told.map_err(daemon::Error::from)?))
+}
+
+/// Who would be asked.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Whom {
+    /// The agent that would answer; none: as configured.
+    lead: Option<String>,
+    /// The agents that would work before it, with commas between them; none: as configured; empty:
+    /// the lead alone.
+    agents: Option<String>,
+}
+
+/// What is asked of a lead with these agents, a comma between them.
+pub(super) fn asked(lead: Option<&str>, agents: Option<&str>) -> Ask {
+    let ask = Ask::new("");
+    let ask = match lead {
+        Some(lead) => ask.lead(lead),
+        None => ask,
+    };
+    match agents {
+        Some(agents) => {
+            let named = agents.split(',').map(str::trim);
+            ask.agents(named.filter(|name| !name.is_empty()))
         }
-    });
-    Json(agents.collect())
+        None => ask,
+    }
 }
 
 /// Reads the definitions of all agents again. Turns that begin after it have the new ones; if one

@@ -1,20 +1,23 @@
 //! `/v1/approvals`: calls of tools that wait for a person, of all sessions.
 
 use std::collections::VecDeque;
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::approval::{Approval, Decide, Decided, Verdict};
-use unisono_api::{Code, Problem};
-use unisono_context::{CallId, SessionId};
+use unisono_api::{Code, Page, Problem};
+use unisono_context::{CallId, SessionId, Timestamp};
 use unisono_runtime::Handle;
-use unisono_session::run::calls::{Decision, Status, Waiting};
+use unisono_session::run::calls::{CallPlace, Decision, Status, Waiting};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
+use super::part::after;
 use super::problem::Fault;
 use super::{Shared, sessions, words};
 
@@ -47,10 +50,62 @@ impl Recent {
 
 /// Which calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Which {
     /// Only those of this session.
     session: Option<String>,
+    /// `next` of the part before.
+    cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    limit: Option<usize>,
+}
+
+/// Where a call stands among those that wait: also once it does not wait any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    asked_at: Timestamp,
+    call: CallPlace,
+}
+
+impl Place {
+    fn of(waiting: &Waiting) -> Place {
+        Place {
+            asked_at: waiting.call.asked_at,
+            call: waiting.place,
+        }
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Place { asked_at, call } = self;
+        write!(
+            f,
+            "{}.{}.{}.{}",
+            asked_at.0, call.run, call.round, call.index
+        )
+    }
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Place, ()> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let [asked_at, run, round, index] = parts[..] else {
+            return Err(());
+        };
+        let number = |text: &str| text.parse().map_err(|_| ());
+        Ok(Place {
+            asked_at: Timestamp(asked_at.parse().map_err(|_| ())?),
+            call: CallPlace {
+                run: run.parse().map_err(|_| ())?,
+                round: number(round)?,
+                index: number(index)?,
+            },
+        })
+    }
 }
 
 /// The calls that wait, the oldest first. Events named `tools_called`, `tool_in_doubt` and
@@ -58,14 +113,23 @@ struct Which {
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals", security(("token" = [])),
     params(Which),
-    responses((status = 200, description = "The calls", body = Vec<Approval>),
+    responses((status = 200, description = "A part of the list", body = Page<Approval>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Query(which): Query<Which>,
-) -> Result<Json<Vec<Approval>>, Fault> {
-    Ok(Json(waiting(&shared, which.session.as_deref()).await?))
+) -> Result<Json<Page<Approval>>, Fault> {
+    let after: Option<Place> = after(which.cursor.as_deref())?;
+    let mut all = open(&shared, which.session.as_deref()).await?;
+    all.retain(|(_, one)| after.is_none_or(|after| Place::of(one) > after));
+    let limit = Page::<Approval>::size(which.limit);
+    let part = Page::first(all, limit, |(_, last)| Place::of(last).to_string());
+    let items = part.items.iter().map(|(session, one)| told(*session, one));
+    Ok(Json(Page {
+        items: items.collect(),
+        next: part.next,
+    }))
 }
 
 /// The calls that wait, of all sessions or of one, the oldest first.
@@ -73,11 +137,7 @@ pub(super) async fn waiting(
     shared: &Shared,
     session: Option<&str>,
 ) -> Result<Vec<Approval>, Fault> {
-    let mut all = Vec::new();
-    for (session, waiting) in open(shared, session).await? {
-        all.extend(waiting.into_iter().map(|one| (session.id(), one)));
-    }
-    all.sort_by_key(|(_, one)| (one.call.asked_at, one.place));
+    let all = open(shared, session).await?;
     let all = all.iter().map(|(session, one)| told(*session, one));
     Ok(all.collect())
 }
@@ -140,10 +200,8 @@ async fn unfinished(shared: &Shared) -> Result<Vec<Handle>, Fault> {
     Ok(handles)
 }
 
-async fn open(
-    shared: &Shared,
-    session: Option<&str>,
-) -> Result<Vec<(Handle, Vec<Waiting>)>, Fault> {
+/// The calls that wait with their sessions, in the order of their places.
+async fn open(shared: &Shared, session: Option<&str>) -> Result<Vec<(SessionId, Waiting)>, Fault> {
     let handles = match session {
         Some(id) => vec![sessions::open(shared, id).await?],
         None => unfinished(shared).await?,
@@ -151,9 +209,10 @@ async fn open(
     let mut open = Vec::new();
     for handle in handles {
         let waiting = handle.inspect(|state| state.waiting_calls().collect::<Vec<_>>());
-        let waiting = waiting.await?;
-        open.push((handle, waiting));
+        let waiting = waiting.await?.into_iter();
+        open.extend(waiting.map(|one| (handle.id(), one)));
     }
+    open.sort_by_key(|(_, one)| Place::of(one));
     Ok(open)
 }
 

@@ -6,14 +6,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use unisono_api::session::{Branch, NewBranch, Stretch};
-use unisono_api::{Code, Problem};
+use unisono_api::{Code, Page, Problem};
 use unisono_context::{MessageId, Ordinal};
 use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{self, Path};
+use super::extract::{self, Path, Query};
 use super::messages::unknown_branch;
+use super::part::{Part, no_cursor};
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::{outline, short};
@@ -27,19 +28,38 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(tree))
 }
 
-/// The branches of a session.
+/// The branches of a session, by name.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/branches", tag = "branches", security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id")),
-    responses((status = 200, description = "The branches, by name", body = Vec<Branch>),
+    params(("session" = String, Path, description = "The session's id"), Part),
+    responses((status = 200, description = "A part of the list", body = Page<Branch>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-) -> Result<Json<Vec<Branch>>, Fault> {
+    Query(part): Query<Part>,
+) -> Result<Json<Page<Branch>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    Ok(Json(session.inspect(sessions::branches).await?))
+    let (after, limit) = (part.cursor.clone(), part.limit());
+    let look = move |state: &SessionState| {
+        let tree = state.tree();
+        if let Some(after) = &after {
+            // A branch is never taken away.
+            tree.head(after)?;
+        }
+        let all = tree.branches();
+        let left = all.filter(|(name, _)| after.as_deref().is_none_or(|after| *name > after));
+        let left = left.map(|(name, head)| sessions::branch(state, name, head));
+        Some(Page::first(left, limit, |last| last.name.clone()))
+    };
+    let found = session.inspect(look).await?;
+    Ok(Json(found.ok_or_else(|| no_place(&part))?))
+}
+
+/// What a cursor names that is no place of the list.
+fn no_place(part: &Part) -> Fault {
+    no_cursor(part.cursor.as_deref().unwrap_or_default())
 }
 
 /// Starts a branch at a message, or sets it there. Nothing is copied.
@@ -47,14 +67,14 @@ async fn list(
     post, path = "/v1/sessions/{session}/branches", tag = "branches", security(("token" = [])),
     params(("session" = String, Path, description = "The session's id")),
     request_body = NewBranch,
-    responses((status = 201, description = "The branches, by name", body = Vec<Branch>),
+    responses((status = 201, description = "The branch", body = Branch),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     extract::Json(new): extract::Json<NewBranch>,
-) -> Result<(StatusCode, Json<Vec<Branch>>), Fault> {
+) -> Result<(StatusCode, Json<Branch>), Fault> {
     if new.name.trim().is_empty() {
         return Err(Fault::new(Code::Refused, "a branch has a name"));
     }
@@ -72,40 +92,55 @@ async fn create(
         None => extract::id("message", &new.at)?,
     };
     session.fork(&new.name, at).await?;
-    let branches = session.inspect(sessions::branches).await?;
-    Ok((StatusCode::CREATED, Json(branches)))
+    let look = move |state: &SessionState| sessions::branch(state, &new.name, at);
+    Ok((StatusCode::CREATED, Json(session.inspect(look).await?)))
 }
 
 /// The tree of a session's messages: stretches between forks, in the order in which they are drawn.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/tree", tag = "branches", security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id")),
-    responses((status = 200, description = "The stretches", body = Vec<Stretch>),
+    params(("session" = String, Path, description = "The session's id"), Part),
+    responses((status = 200, description = "A part of the list", body = Page<Stretch>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn tree(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-) -> Result<Json<Vec<Stretch>>, Fault> {
+    Query(part): Query<Part>,
+) -> Result<Json<Page<Stretch>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    Ok(Json(session.inspect(outlined).await?))
+    let (after, limit) = (part.after::<MessageId>()?, part.limit());
+    let look = move |state: &SessionState| {
+        let stretches = outline::stretches(state.tree(), false);
+        let told = match after {
+            None => 0,
+            Some(after) => 1 + stretches.iter().position(|one| one.first.id == after)?,
+        };
+        let left = stretches.into_iter().skip(told).map(stretch);
+        Some(Page::first(left, limit, |last| last.first.clone()))
+    };
+    let found = session.inspect(look).await?;
+    Ok(Json(found.ok_or_else(|| no_place(&part))?))
 }
 
 /// The tree of a session's messages.
 pub(super) fn outlined(state: &SessionState) -> Vec<Stretch> {
     let stretches = outline::stretches(state.tree(), false).into_iter();
-    let each = stretches.map(|stretch| Stretch {
-        depth: u32::try_from(stretch.depth).unwrap_or(u32::MAX),
-        first: stretch.first.id.to_string(),
-        last: stretch.last.id.to_string(),
-        first_ordinal: stretch.first.ordinal.0,
-        last_ordinal: stretch.last.ordinal.0,
-        messages: stretch.messages as u64,
-        role: stretch.first.role.name().to_owned(),
-        text: short::line(&stretch.first.countable_text(), TEXT_CHARS),
-        branches: stretch.heads,
-    });
-    each.collect()
+    stretches.map(stretch).collect()
+}
+
+fn stretch(of: outline::Stretch) -> Stretch {
+    Stretch {
+        depth: u32::try_from(of.depth).unwrap_or(u32::MAX),
+        first: of.first.id.to_string(),
+        last: of.last.id.to_string(),
+        first_ordinal: of.first.ordinal.0,
+        last_ordinal: of.last.ordinal.0,
+        messages: of.messages as u64,
+        role: of.first.role.name().to_owned(),
+        text: short::line(&of.first.countable_text(), TEXT_CHARS),
+        branches: of.heads,
+    }
 }
 
 /// The message at a place of a branch.

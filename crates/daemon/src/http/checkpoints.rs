@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
-use unisono_api::Problem;
 use unisono_api::compaction::{
     Anew, Checkpoint, CheckpointDetail, Compaction, KeyFact, NewText, Range, TakeBack,
 };
 use unisono_api::session::main_branch;
+use unisono_api::{Page, Problem};
 use unisono_context::checkpoint::{self, Body, Kind, Tier};
 use unisono_context::{CheckpointId, Cost};
 use unisono_runtime::Handle;
@@ -24,6 +24,7 @@ use utoipa_axum::routes;
 use super::compactions::{told, writing};
 use super::extract::{self, Path, Query};
 use super::messages::unknown_branch;
+use super::part::OnBranch;
 use super::problem::Fault;
 use super::turns::{self, How};
 use super::{Shared, sessions, settings, words};
@@ -41,6 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// Of which branch.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Of {
     /// The branch whose context is meant: `main`.
@@ -52,17 +54,25 @@ struct Of {
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/checkpoints", tag = "compaction",
     security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id"), Of),
-    responses((status = 200, description = "The checkpoints", body = Vec<Checkpoint>),
+    params(("session" = String, Path, description = "The session's id"), OnBranch),
+    responses((status = 200, description = "A part of the list", body = Page<Checkpoint>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(of): Query<Of>,
-) -> Result<Json<Vec<Checkpoint>>, Fault> {
+    Query(on): Query<OnBranch>,
+) -> Result<Json<Page<Checkpoint>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let look = move |state: &SessionState| checkpoints(state, &of.branch);
+    let (branch, part) = on.split();
+    let (after, limit) = (part.after::<u32>()?, part.limit());
+    let look = move |state: &SessionState| {
+        let active = active(state, &branch);
+        let all = state.checkpoints().iter();
+        let left = all.filter(|one| after.is_none_or(|after| one.number > after));
+        let left = left.map(|one| described(state, &active, one));
+        Page::first(left, limit, |last| last.number.to_string())
+    };
     Ok(Json(session.inspect(look).await?))
 }
 

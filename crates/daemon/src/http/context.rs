@@ -12,12 +12,14 @@ use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::agents::asked;
 use super::extract::{Path, Query};
 use super::messages::unknown_branch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::ask::{self, Ask};
 use crate::context::{Shown, told};
+use crate::models;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))
@@ -25,6 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// Of which branch.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Of {
     /// The branch: `main`.
@@ -35,23 +38,9 @@ struct Of {
     /// The agents that would work before it, with commas between them; none: as configured; empty:
     /// the lead alone.
     agents: Option<String>,
-}
-
-impl Of {
-    fn ask(&self) -> Ask {
-        let ask = Ask::new("").branch(self.branch.as_str());
-        let ask = match &self.lead {
-            Some(lead) => ask.lead(lead.as_str()),
-            None => ask,
-        };
-        match &self.agents {
-            Some(agents) => {
-                let named = agents.split(',').map(str::trim);
-                ask.agents(named.filter(|name| !name.is_empty()))
-            }
-            None => ask,
-        }
-    }
+    /// Whether the provider of the lead's model is asked as well how many tokens it has.
+    #[serde(default)]
+    exact: bool,
 }
 
 /// The context of a branch for a lead with its agents, by section.
@@ -67,7 +56,9 @@ async fn show(
     Query(of): Query<Of>,
 ) -> Result<Json<Context>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    of_team(&shared, &session, &of.ask()).await.map(Json)
+    let ask = asked(of.lead.as_deref(), of.agents.as_deref());
+    let ask = ask.branch(of.branch.as_str());
+    of_team(&shared, &session, &ask, of.exact).await.map(Json)
 }
 
 /// The context of a branch for the configured lead.
@@ -76,11 +67,16 @@ pub(super) async fn of_branch(
     session: &Handle,
     branch: &str,
 ) -> Result<Context, Fault> {
-    of_team(shared, session, &Ask::new("").branch(branch)).await
+    of_team(shared, session, &Ask::new("").branch(branch), false).await
 }
 
 /// The context of a branch for those who would be asked.
-async fn of_team(shared: &Shared, session: &Handle, ask: &Ask) -> Result<Context, Fault> {
+async fn of_team(
+    shared: &Shared,
+    session: &Handle,
+    ask: &Ask,
+    exact: bool,
+) -> Result<Context, Fault> {
     let setup = shared.daemon.setup();
     let team = ask.team(&setup).map_err(crate::daemon::Error::from)?;
     let (policy, safety) = ask::policy(&setup, &team);
@@ -92,7 +88,13 @@ async fn of_team(shared: &Shared, session: &Handle, ask: &Ask) -> Result<Context
     // Counting takes a tokenizer, and time.
     let look = move || {
         let shown = Shown::new(&mut state, head, &team, (&policy, safety))?;
-        Ok::<_, crate::context::Error>(told::told(&shown, &state, &branch, &policy))
+        let told = told::told(&shown, &state, &branch, &policy);
+        Ok::<_, crate::context::Error>((told, shown.snapshot, team.lead))
     };
-    Ok(super::off_thread(look).await??)
+    let (told, snapshot, lead) = super::off_thread(look).await??;
+    if !exact {
+        return Ok(told);
+    }
+    let counted = models::count(&setup, &lead, Arc::new(snapshot)).await;
+    Ok(told.counted(counted))
 }

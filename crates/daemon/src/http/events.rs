@@ -42,6 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// Where to follow from.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct From {
     /// Events after this sequence number; `Last-Event-ID` comes before it. None: those to come.

@@ -11,7 +11,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use serde::Deserialize;
 use unisono_api::journal::{EventBlock, Info};
 use unisono_api::session::Session;
-use unisono_api::{Code, Problem};
+use unisono_api::{Code, Page, Problem};
 use unisono_context::{Digest, SessionId};
 use unisono_runtime::clock;
 use unisono_store::SessionInfo;
@@ -19,6 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
+use super::part::after;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
@@ -36,16 +37,18 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// Which sessions.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Sessions {
-    /// Those after this one.
-    after: Option<String>,
+    /// `next` of the part before.
+    cursor: Option<String>,
     /// How many at most: 4,096.
     limit: Option<usize>,
 }
 
 /// Which events.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Events {
     /// The number of the first one.
@@ -57,21 +60,20 @@ struct Events {
 /// What the store knows of its sessions, in the order of their ids.
 #[utoipa::path(
     get, path = "/v1/journal", tag = "journal", security(("token" = [])), params(Sessions),
-    responses((status = 200, description = "The sessions", body = Vec<Info>),
+    responses((status = 200, description = "A part of the list", body = Page<Info>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Query(part): Query<Sessions>,
-) -> Result<Json<Vec<Info>>, Fault> {
-    let after = part
-        .after
-        .as_deref()
-        .map(|id| extract::id::<SessionId>("session", id));
+) -> Result<Json<Page<Info>>, Fault> {
     let limit = part.limit.unwrap_or(MOST).clamp(1, MOST);
     let journal = shared.daemon.runtime().journal();
-    let found = journal.sessions(after.transpose()?, limit).await?;
-    Ok(Json(found.into_iter().map(info).collect()))
+    let after: Option<SessionId> = after(part.cursor.as_deref())?;
+    // One more tells whether there are more.
+    let found = journal.sessions(after, limit + 1).await?;
+    let found = found.into_iter().map(info);
+    Ok(Json(Page::first(found, limit, |last| last.session.clone())))
 }
 
 /// What the store knows of a session.
@@ -135,6 +137,7 @@ async fn events(
 
 /// How a file is read.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct File {
     /// What it is called.

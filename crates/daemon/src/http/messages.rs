@@ -19,6 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{Path, Query};
+use super::part::after;
 use super::problem::Fault;
 use super::{Shared, sessions, words};
 
@@ -31,16 +32,17 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 }
 
 /// Which messages.
-#[derive(Clone, Debug, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+struct Which {
     /// The branch: `main`.
     #[serde(default = "main_branch")]
-    pub(super) branch: String,
+    branch: String,
     /// `next` of the part before.
-    pub(super) cursor: Option<u32>,
+    cursor: Option<String>,
     /// How many at most: 100, and no more than 1,000.
-    pub(super) limit: Option<u32>,
+    limit: Option<u32>,
 }
 
 /// The messages of a branch, the oldest first, also those that have left the context.
@@ -56,21 +58,28 @@ async fn list(
     Query(part): Query<Which>,
 ) -> Result<Json<Page<Message>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let branch = part.branch.clone();
-    let found = session.inspect(move |state| read(state, &part)).await?;
-    let page = found.ok_or_else(|| unknown_branch(&branch))?;
-    Ok(Json(page))
+    let first = after(part.cursor.as_deref())?.unwrap_or(1);
+    let (branch, limit) = (part.branch.clone(), part.limit.unwrap_or(PAGE));
+    let look = move |state: &SessionState| read(state, &branch, first, limit);
+    let found = session.inspect(look).await?;
+    Ok(Json(found.ok_or_else(|| unknown_branch(&part.branch))?))
 }
 
 pub(super) fn unknown_branch(branch: &str) -> Fault {
     Fault::new(Code::NotFound, format!("there is no branch {branch:?}"))
 }
 
-pub(super) fn read(state: &SessionState, part: &Which) -> Option<Page<Message>> {
-    let head = state.tree().head(&part.branch)?;
+/// The messages of a branch from one on; none where the branch is not there.
+pub(super) fn read(
+    state: &SessionState,
+    branch: &str,
+    first: u32,
+    limit: u32,
+) -> Option<Page<Message>> {
+    let head = state.tree().head(branch)?;
     let view = state.view(head, false)?;
-    let first = part.cursor.unwrap_or(1).max(1);
-    let limit = part.limit.unwrap_or(PAGE).clamp(1, MOST);
+    let first = first.max(1);
+    let limit = limit.clamp(1, MOST);
     let last = first.saturating_add(limit - 1).min(view.len().0);
     if first > last {
         return Some(Page {

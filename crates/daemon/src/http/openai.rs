@@ -2,15 +2,16 @@
 //!
 //! Without a session the request's messages are the conversation: it is kept as long as it is
 //! being answered ([`passing`]). With one, in the header `X-Unisono-Session` or in `metadata.session`, the last
-//! message is what is asked, and the session's own conversation is what it is asked of.
+//! message is what is asked, with what tools came back with before it, and the session's own
+//! conversation is what it is asked of.
 
 mod answer;
 mod chat;
 mod form;
 pub(super) mod passing;
 mod responses;
-mod tools;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -24,18 +25,20 @@ use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, R
 use unisono_api::session::NewSession;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
-use unisono_context::message::Role;
+use unisono_context::message::{NewMessage, Part, Role};
 use unisono_runtime::{Handle, clock};
+use unisono_session::State as SessionState;
 use unisono_session::machine::Import;
+use unisono_session::state::MAIN;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::lent::Wanted;
 use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use crate::ask::Ask;
 use form::Form;
 use passing::Passing;
-use tools::Wanted;
 
 /// Where all of it is.
 pub(super) const BASE: &str = "/openai/";
@@ -234,10 +237,13 @@ impl Asked {
 async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Result<Asked, Refused> {
     let field = said.field;
     let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
-    let named = header.or(said.session.as_deref());
+    let named = match header.or(said.session.as_deref()) {
+        Some(id) => Some(sessions::open(shared, id).await?),
+        None => None,
+    };
     let mut import = sessions::import(NewSession {
-        messages: match named {
-            Some(_) => newest(said.messages),
+        messages: match &named {
+            Some(session) => newest(said.messages, &session.inspect(brought).await?),
             None => said.messages,
         },
         title: Some("chat completion".to_owned()),
@@ -245,7 +251,7 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         ..NewSession::default()
     })
     .map_err(|fault| Refused(fault, Some(field)))?;
-    let ask = last(&mut import).ok_or_else(|| {
+    let ask = last(&mut import, named.is_some()).ok_or_else(|| {
         let detail = "the last message must be a user's, which is what is asked, or what a tool \
                       came back with";
         Refused::field(field, Code::InvalidRequest, detail)
@@ -258,7 +264,9 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         }
         ask
     } else {
-        let (specs, lent) = said.tools.read()?;
+        let read = said.tools.read();
+        let (specs, lent) =
+            read.map_err(|wrong| Refused::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
         let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
         ask.lending(specs, lent)
     };
@@ -268,11 +276,11 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
     said.form.fits(&team.lead)?;
     // Before there is a session that would have to be removed again.
     let place = said.stream.then(|| events::place(shared)).transpose()?;
+    let passes = named.is_none();
     let session = match named {
-        Some(id) => sessions::open(shared, id).await?,
+        Some(session) => session,
         None => shared.daemon.import(import).await?,
     };
-    let passes = named.is_none();
     Ok(Asked {
         passing: passes.then(|| shared.passings.guard(&shared.daemon, &session)),
         session,
@@ -281,15 +289,31 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
     })
 }
 
-/// What is said anew in a session: the last message, or the results at the end, behind calls that
-/// they answer.
-fn newest(mut messages: Vec<Value>) -> Vec<Value> {
+/// The calls whose results a session ends with: clients tell them again with all the rest.
+fn brought(state: &SessionState) -> BTreeSet<String> {
+    let head = state.tree().head(MAIN);
+    let path = head.into_iter().flat_map(|head| state.tree().path(head));
+    let results = path.take_while(|node| node.role() == Role::Tool);
+    let parts = results.flat_map(|node| &node.message.parts);
+    let ids = parts.filter_map(|part| match part {
+        Part::ToolResult { call_id, .. } => Some(call_id.to_string()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// What is said anew in a session: the results at the end, or the last message and those right
+/// before it, but those that are `known`; behind calls that they answer.
+fn newest(mut messages: Vec<Value>, known: &BTreeSet<String>) -> Vec<Value> {
     let is_result = |message: &Value| message["role"] == "tool";
+    let said = messages.pop_if(|last| !is_result(last));
     let before = messages.iter().rposition(|message| !is_result(message));
-    let first = before
-        .map_or(0, |at| at + 1)
-        .min(messages.len().saturating_sub(1));
-    let newest = messages.split_off(first);
+    let mut newest = messages.split_off(before.map_or(0, |at| at + 1));
+    if said.is_some() {
+        let is_known = |id: &Value| id.as_str().is_some_and(|id| known.contains(id));
+        newest.retain(|result| !is_known(&result["tool_call_id"]));
+    }
+    newest.extend(said);
     let results = newest.iter().filter(|message| is_result(message));
     let calls = results.map(|result| {
         json!({"id": result["tool_call_id"], "type": "function",
@@ -302,26 +326,32 @@ fn newest(mut messages: Vec<Value>) -> Vec<Value> {
 }
 
 /// What is asked: the last message, which is taken out of the conversation, or all the results it
-/// ends with.
-fn last(import: &mut Import) -> Option<Ask> {
-    let (_, last) = import.messages.pop()?;
+/// ends with. In a session, the results before the last message are new there too.
+fn last(import: &mut Import, in_session: bool) -> Option<Ask> {
+    let last = &import.messages.last()?.1;
     match last.role {
         Role::User => {
             let texts = last.parts.iter().map(|part| part.countable_text());
-            Some(Ask::new(texts.collect::<Vec<_>>().join("\n")))
+            let ask = Ask::new(texts.collect::<Vec<_>>().join("\n"));
+            import.messages.pop();
+            Some(match in_session {
+                true => ask.after(results(import)),
+                false => ask,
+            })
         }
-        Role::Tool => {
-            let mut results = vec![last.parts];
-            while let Some((_, older)) = import
-                .messages
-                .pop_if(|(_, message)| message.role == Role::Tool)
-            {
-                results.push(older.parts);
-            }
-            Some(Ask::go_on(results.into_iter().rev().flatten().collect()))
-        }
+        Role::Tool => Some(Ask::go_on(results(import))),
         Role::System | Role::Assistant => None,
     }
+}
+
+/// The results that a conversation ends with, taken out of it.
+fn results(import: &mut Import) -> Vec<Part> {
+    let mut results = Vec::new();
+    let is_result = |last: &mut (_, NewMessage)| last.1.role == Role::Tool;
+    while let Some((_, result)) = import.messages.pop_if(is_result) {
+        results.push(result.parts);
+    }
+    results.into_iter().rev().flatten().collect()
 }
 
 async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {

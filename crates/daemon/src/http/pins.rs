@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use unisono_api::Problem;
 use unisono_api::pin::{Pin, Pins};
 use unisono_api::session::main_branch;
+use unisono_api::{Page, Problem};
 use unisono_context::MessageId;
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
@@ -16,6 +16,7 @@ use utoipa_axum::routes;
 
 use super::branches::placed;
 use super::extract::{self, Path, Query};
+use super::part::OnBranch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::context::pins;
@@ -28,6 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// On which branch.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct On {
     /// The branch: `main`.
@@ -38,37 +40,57 @@ struct On {
 /// What is pinned on a branch, and what it takes.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/pins", tag = "context", security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id"), On),
-    responses((status = 200, description = "What is pinned", body = Pins),
+    params(("session" = String, Path, description = "The session's id"), OnBranch),
+    responses((status = 200, description = "What is pinned, a part of it", body = Pins),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(on): Query<On>,
+    Query(on): Query<OnBranch>,
 ) -> Result<Json<Pins>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    told(&shared, &session, &on.branch).await.map(Json)
+    let (branch, part) = on.split();
+    let (after, limit) = (part.after()?, part.limit());
+    told(&shared, &session, &branch, after, limit)
+        .await
+        .map(Json)
 }
 
-async fn told(shared: &Shared, session: &Handle, branch: &str) -> Result<Pins, Fault> {
+/// What is pinned on a branch after a message.
+async fn told(
+    shared: &Shared,
+    session: &Handle,
+    branch: &str,
+    after: Option<u32>,
+    limit: usize,
+) -> Result<Pins, Fault> {
     let setup = shared.daemon.setup();
     let mut state = session.inspect(Clone::clone).await?;
     let branch = branch.to_owned();
     let work = move || pins::Pins::of(&setup, &mut state, &branch);
     let pins = super::off_thread(work).await??;
-    let pinned = pins.messages.iter().map(|(message, tokens)| Pin {
+    let left = pins.messages.iter();
+    let left = left.filter(|(message, _)| after.is_none_or(|after| message.ordinal.0 > after));
+    let pinned = left.map(|(message, tokens)| Pin {
         message: message.id.to_string(),
         ordinal: message.ordinal.0,
         role: message.role.name().to_owned(),
         tokens: tokens.0,
         text: message.countable_text(),
     });
+    let part = Page::first(pinned, limit, |last| last.ordinal.to_string());
     Ok(Pins {
-        pinned: pinned.collect(),
+        pinned: part.items,
+        next: part.next,
         pinned_tokens: pins.tokens().0,
         usable_tokens: pins.usable.0,
     })
+}
+
+/// What is pinned on a branch once that has changed, from the first message on.
+async fn now(shared: &Shared, session: &Handle, branch: &str) -> Result<Pins, Fault> {
+    told(shared, session, branch, None, Page::<Pin>::size(None)).await
 }
 
 /// Pins a message, and the call or results it belongs together with.
@@ -87,7 +109,7 @@ async fn pin(
 ) -> Result<Json<Pins>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     set(&session, &on.branch, &message, true).await?;
-    told(&shared, &session, &on.branch).await.map(Json)
+    now(&shared, &session, &on.branch).await.map(Json)
 }
 
 /// Takes a message's pin away.
@@ -106,7 +128,7 @@ async fn unpin(
 ) -> Result<Json<Pins>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     set(&session, &on.branch, &message, false).await?;
-    told(&shared, &session, &on.branch).await.map(Json)
+    now(&shared, &session, &on.branch).await.map(Json)
 }
 
 /// Pins a message, or takes its pin away.

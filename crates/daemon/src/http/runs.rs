@@ -180,6 +180,7 @@ async fn cancel(
 
 /// Which request, and beside whose.
 #[derive(Clone, Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Beside {
     /// The request whose bytes are told, from 1: the first.

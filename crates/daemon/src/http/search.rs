@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::search::Found;
 use unisono_api::session::main_branch;
-use unisono_api::{Code, Problem};
+use unisono_api::{Code, Page, Problem};
 use unisono_context::SessionId;
 use unisono_runtime::clock;
 use unisono_search::Query as Words;
@@ -17,12 +17,15 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{self, Path, Query};
+use super::part::after;
 use super::problem::Fault;
 use crate::hits;
 
 /// Messages that are told, where nobody says how many; and the most.
 const FOUND: usize = 20;
 const MOST: usize = 1_000;
+/// How far a list of what was found can be walked: each part costs all those before it.
+const DEEPEST: usize = 10_000;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -32,6 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// What is searched for.
 #[derive(Clone, Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct For {
     /// Words, and within them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
@@ -40,6 +44,8 @@ pub(super) struct For {
     /// The branch whose context tells what is active: `main`.
     #[serde(default = "main_branch")]
     pub(super) branch: String,
+    /// `next` of the part before.
+    pub(super) cursor: Option<String>,
     /// How many messages at most: 20, and no more than 1,000.
     pub(super) limit: Option<usize>,
 }
@@ -97,10 +103,13 @@ pub(super) async fn found(
         search.settle(only.first().copied()).await?;
     }
     let limit = sought.limit.unwrap_or(FOUND).clamp(1, MOST);
-    let answer = search.find(&query, &only, limit).await?;
+    let told = told_before(sought)?;
+    let answer = search.find(&query, &only, told + limit + 1).await?;
+    let left = answer.found.into_iter().skip(told);
+    let part = Page::first(left, limit, |_| (told + limit).to_string());
     let stems = query.stems();
-    let mut hits = Vec::with_capacity(answer.found.len());
-    for found in answer.found {
+    let mut hits = Vec::with_capacity(part.items.len());
+    for found in part.items {
         // A session that was deleted meanwhile is not found any more.
         let Ok(session) = shared.daemon.open(found.session).await else {
             continue;
@@ -114,5 +123,16 @@ pub(super) async fn found(
         notes: query.notes.iter().map(ToString::to_string).collect(),
         complete: answer.complete,
         hits,
+        next: part.next,
     })
+}
+
+/// How many messages the parts before had: the best come first, so there is no other place.
+fn told_before(sought: &For) -> Result<usize, Fault> {
+    let told = after(sought.cursor.as_deref())?.unwrap_or(0);
+    if told > DEEPEST {
+        let detail = format!("no more than {DEEPEST} messages are told: search for rarer words");
+        return Err(Fault::new(Code::Refused, detail));
+    }
+    Ok(told)
 }

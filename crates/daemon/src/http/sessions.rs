@@ -6,11 +6,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use unisono_api::session::{Branch, EndedTurn, Listed, NewSession, Session};
 use unisono_api::{Code, Page, Problem};
-use unisono_context::SessionId;
+use unisono_context::{MessageId, SessionId};
 use unisono_runtime::{Handle, clock};
 use unisono_session::machine::Import;
 use unisono_session::{Fact, State as SessionState};
@@ -20,35 +19,16 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::extract::{self, Path, Query};
+use super::part::Part;
 use super::problem::Fault;
 use super::{Shared, words};
 use crate::Daemon;
 use crate::transcript::{self, Format, Stamps};
 
-/// Sessions of a page, where nobody says how many; and the most.
-const PAGE: usize = 50;
-const MOST: usize = 500;
-
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(show, delete))
-}
-
-/// Which part of a list.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Part {
-    /// `next` of the part before.
-    pub(super) cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
-    pub(super) limit: Option<usize>,
-}
-
-impl Part {
-    pub(super) fn limit(&self) -> usize {
-        self.limit.unwrap_or(PAGE).clamp(1, MOST)
-    }
 }
 
 /// A session of the store.
@@ -87,15 +67,14 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Query(part): Query<Part>,
 ) -> Result<Json<Page<Listed>>, Fault> {
-    let after = part.cursor.as_deref().map(|id| extract::id("session", id));
-    let found = page(&shared.daemon, after.transpose()?, part.limit()).await?;
-    let whole = found.len() == part.limit();
-    let next = found
-        .last()
-        .filter(|_| whole)
-        .map(|last| last.id.to_string());
-    let items = listed(&shared.daemon, found).await?;
-    Ok(Json(Page { items, next }))
+    let limit = part.limit();
+    // One more tells whether there are more.
+    let found = page(&shared.daemon, part.after()?, limit + 1).await?;
+    let found = Page::first(found, limit, |last| last.id.to_string());
+    Ok(Json(Page {
+        items: listed(&shared.daemon, found.items).await?,
+        next: found.next,
+    }))
 }
 
 /// What a list has of sessions, but of those whose first event is not their creation.
@@ -239,12 +218,19 @@ pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
 /// The branches of a session, by name.
 pub(super) fn branches(state: &SessionState) -> Vec<Branch> {
     let tree = state.tree();
-    let branches = tree.branches().map(|(name, head)| Branch {
+    let branches = tree.branches();
+    branches
+        .map(|(name, head)| branch(state, name, head))
+        .collect()
+}
+
+/// A branch that ends in a message.
+pub(super) fn branch(state: &SessionState, name: &str, head: MessageId) -> Branch {
+    Branch {
         name: name.to_owned(),
         head: head.to_string(),
-        messages: tree.get(head).map_or(0, |node| node.ordinal().0),
-    });
-    branches.collect()
+        messages: state.tree().get(head).map_or(0, |node| node.ordinal().0),
+    }
 }
 
 /// Deletes a session for good.

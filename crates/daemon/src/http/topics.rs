@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use unisono_api::session::main_branch;
 use unisono_api::topic::{Seal, Topic};
-use unisono_api::{Code, Problem};
+use unisono_api::{Code, Page, Problem};
 use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
 use super::messages::unknown_branch;
+use super::part::OnBranch;
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::context::topics;
@@ -24,32 +23,29 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(seal))
 }
 
-/// On which branch.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-struct On {
-    /// The branch: `main`.
-    #[serde(default = "main_branch")]
-    branch: String,
-}
-
 /// The topics of a branch, the oldest first; none where nothing was decided about topics.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/topics", tag = "compaction", security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id"), On),
-    responses((status = 200, description = "The topics", body = Vec<Topic>),
+    params(("session" = String, Path, description = "The session's id"), OnBranch),
+    responses((status = 200, description = "A part of the list", body = Page<Topic>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(on): Query<On>,
-) -> Result<Json<Vec<Topic>>, Fault> {
+    Query(on): Query<OnBranch>,
+) -> Result<Json<Page<Topic>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let branch = on.branch.clone();
-    let found = session.inspect(move |state| topics_of(state, &on.branch));
-    let found = found.await?.ok_or_else(|| unknown_branch(&branch))?;
-    Ok(Json(found))
+    let (branch, part) = on.split();
+    let (after, limit) = (part.after::<u32>()?, part.limit());
+    let on = branch.clone();
+    let look = move |state: &SessionState| {
+        let left = topics_of(state, &on)?.into_iter();
+        let left = left.filter(|topic| after.is_none_or(|after| topic.first > after));
+        Some(Page::first(left, limit, |last| last.first.to_string()))
+    };
+    let found = session.inspect(look).await?;
+    Ok(Json(found.ok_or_else(|| unknown_branch(&branch))?))
 }
 
 /// The topics of a branch; none where it is not there.

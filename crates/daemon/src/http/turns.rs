@@ -6,10 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use unisono_api::page::Page;
 use unisono_api::turn::{NewTurn, Turn};
 use unisono_api::{Code, Problem};
+use unisono_context::message::Part;
 use unisono_context::{Digest, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
@@ -18,6 +19,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
+use super::lent::Wanted;
+use super::part;
 use super::problem::Fault;
 use super::{Shared, events, record, sessions, settings};
 use crate::ask::Ask;
@@ -30,33 +33,22 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(cancel))
 }
 
-/// Which part of the turns.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-struct Which {
-    /// `next` of the part before.
-    cursor: Option<u64>,
-    /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
-}
-
 /// The turns of a session, the newest first.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns", tag = "turns", security(("token" = [])),
-    params(("session" = String, Path, description = "The session's id"), Which),
+    params(("session" = String, Path, description = "The session's id"), part::Part),
     responses((status = 200, description = "A part of the list", body = Page<Turn>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(which): Query<Which>,
+    Query(part): Query<part::Part>,
 ) -> Result<Json<Page<Turn>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let journal = shared.daemon.runtime().journal();
-    let limit = Page::<Turn>::size(which.limit);
-    let part = record::turns(journal, &session, which.cursor, limit).await?;
-    Ok(Json(part))
+    let turns = record::turns(journal, &session, part.after()?, part.limit()).await?;
+    Ok(Json(turns))
 }
 
 /// Gives a session a task. Without `Accept: text/event-stream` the answer is waited for, unless
@@ -172,7 +164,25 @@ pub(super) async fn answer<T: Serialize>(
 }
 
 fn asked(new: &NewTurn) -> Result<Ask, Fault> {
-    let ask = Ask::new(new.task.as_str())
+    let results = new.results.iter().map(|result| Part::ToolResult {
+        call_id: result.call_id.as_str().into(),
+        content: result.content.as_str().into(),
+        is_error: result.is_error,
+    });
+    let results: Vec<Part> = results.collect();
+    let goes_on = !results.is_empty() && new.task.trim().is_empty();
+    let ask = match goes_on {
+        true => Ask::go_on(results),
+        false => Ask::new(new.task.as_str()).after(results),
+    };
+    let lent = Wanted {
+        tools: Some(new.tools.clone()),
+        choice: new.tool_choice.clone(),
+        parallel: new.parallel_tool_calls,
+    };
+    let (specs, lent) = lent.read()?;
+    let ask = ask
+        .lending(specs, lent)
         .branch(new.branch.as_str())
         .with_settings(settings::of_request(&new.settings)?);
     let ask = match &new.lead {

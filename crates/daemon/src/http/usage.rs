@@ -27,6 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// Of which session.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Of {
     /// The session; none: all of them.

@@ -40,16 +40,15 @@ impl Display for Place {
 }
 
 impl FromStr for Place {
-    type Err = String;
+    type Err = uuid::Error;
 
-    fn from_str(text: &str) -> Result<Place, String> {
+    fn from_str(text: &str) -> Result<Place, uuid::Error> {
         let (session, run) = match text.split_once('.') {
             Some((session, run)) => (session, Some(run)),
             None => (text, None),
         };
-        let wrong = || format!("{text:?} is no cursor: send `next` of the part before as it is");
-        let run = run.map(str::parse).transpose().map_err(|_| wrong())?;
-        let session = session.parse().map_err(|_| wrong())?;
+        let run = run.map(str::parse).transpose()?;
+        let session = session.parse()?;
         Ok(Place { session, run })
     }
 }

@@ -239,8 +239,8 @@ impl<'t> Talk<'t> {
             Order::Compact(instructions) => return self.compact(instructions, interrupts).await,
             Order::Branches => self.branches()?,
             Order::Branch { name, at } => self.branch(name, at).await?,
-            Order::Agents => self.list_agents()?,
-            Order::Choose(agents) => self.choose(agents)?,
+            Order::Agents => self.list_agents().await?,
+            Order::Choose(agents) => self.choose(agents).await?,
             Order::Seal => self.seal().await?,
             Order::History(newest) => self.history(newest),
             Order::Help => self.app.out.say(orders()),
@@ -310,27 +310,17 @@ impl<'t> Talk<'t> {
         self.look().await
     }
 
-    fn list_agents(&self) -> Result<()> {
-        let team = self.ask("").team(self.setup)?;
-        let works = |id: &unisono_context::AgentId| {
-            if team.lead.id == *id {
-                "answers"
-            } else if team.delegates.iter().any(|d| d.agent.id == *id) {
-                "works"
-            } else if team.available.iter().any(|agent| agent.id == *id) {
-                "may be asked"
-            } else {
-                ""
-            }
-        };
-        let rows = self.setup.roster.iter().map(|agent| {
-            let definition = &agent.definition;
-            vec![
-                definition.id.to_string(),
-                works(&definition.id).to_owned(),
-                definition.model.to_string(),
-                show::line(&definition.description, 80),
-            ]
+    async fn list_agents(&self) -> Result<()> {
+        let agents = self.host.agents(&self.ask("")).await?;
+        let rows = agents.into_iter().map(|agent| {
+            let works = match agent.role.as_deref() {
+                Some("lead") => "answers",
+                Some("delegate") => "works",
+                Some(_) => "may be asked",
+                None => "",
+            };
+            let about = show::line(&agent.description, 80);
+            vec![agent.agent, works.to_owned(), agent.model, about]
         });
         let rows = rows.collect();
         self.app
@@ -339,35 +329,29 @@ impl<'t> Talk<'t> {
         Ok(())
     }
 
-    fn choose(&mut self, agents: Option<String>) -> Result<()> {
+    async fn choose(&mut self, agents: Option<String>) -> Result<()> {
         let before = self.workers.clone();
         self.workers.choose(agents);
-        let team = match self.ask("").team(self.setup) {
-            Ok(team) => team,
-            // The daemon may know agents that are not known here.
-            Err(_) if matches!(self.host, Host::There { .. }) => {
-                let named = self.workers.named().unwrap_or_default();
-                self.app.out.say(format_args!(
-                    "with {}, if the daemon has them",
-                    named.join(", ")
-                ));
-                return Ok(());
-            }
-            Err(error) => {
+        let agents = match self.host.agents(&self.ask("")).await {
+            Ok(agents) => agents,
+            Err(problem) => {
                 self.workers = before;
-                return Err(error.into());
+                return Err(problem);
             }
         };
-        let others = team.delegates.iter().map(|d| d.agent.id.to_string());
-        let others = others.chain(team.available.iter().map(|agent| agent.id.to_string()));
-        let others: Vec<String> = others.collect();
+        let (mut lead, mut others) = (String::new(), Vec::new());
+        for agent in agents {
+            match agent.role.as_deref() {
+                Some("lead") => lead = agent.agent,
+                Some(_) => others.push(agent.agent),
+                None => {}
+            }
+        }
         let with = match others.is_empty() {
             true => "alone".to_owned(),
             false => format!("with {}", others.join(", ")),
         };
-        self.app
-            .out
-            .say(format_args!("{} answers {with}", team.lead.id));
+        self.app.out.say(format_args!("{lead} answers {with}"));
         Ok(())
     }
 

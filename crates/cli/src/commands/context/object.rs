@@ -13,7 +13,7 @@ pub(super) fn json(shown: &Shown) -> Value {
         "window_tokens": context.window_tokens, "usable_tokens": context.usable_tokens,
         "used_tokens": context.used_tokens, "occupancy_percent": context.occupancy_percent,
         "approximate": context.approximate,
-        "exact_tokens": shown.exact.map(|exact| exact.0),
+        "exact_tokens": shown.context.exact_tokens,
         "system": {"tokens": context.system_tokens, "text": context.system},
         "tools": context.tools, "tools_tokens": context.tools_tokens,
         "topics": shown.topics,

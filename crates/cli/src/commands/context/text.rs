@@ -95,8 +95,8 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
     let rest = "░".repeat((BAR - filled) as usize);
     let approximate = if context.approximate { "about " } else { "" };
     let id = state.id().map(sessions::short).unwrap_or_default();
-    let exact = shown.exact.map(|exact| {
-        let (name, tokens) = (format!("{:<9}", "provider"), show::tokens(exact));
+    let exact = shown.context.exact_tokens.map(|exact| {
+        let (name, tokens) = (format!("{:<9}", "provider"), show::tokens(Tokens(exact)));
         format!(
             "{} {tokens} tokens with the lead's persona\n",
             paint.bold(name)

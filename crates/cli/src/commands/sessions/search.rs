@@ -77,7 +77,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(name) => Some(sessions.find(name).await?),
         None => None,
     };
-    let found = match store {
+    let mut found = match store {
         Where::Here(opened) => here(&opened, &setup, &query, only, &args).await?,
         Where::There(client) => {
             let limit = usize::from(args.limit);
@@ -88,6 +88,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
                 .await?
         }
     };
+    // As many as were asked for are told.
+    found.next = None;
     sessions.close().await?;
     for note in &found.notes {
         app.out.warn(note);
@@ -132,6 +134,7 @@ async fn here(
         hits: hits.collect(),
         notes: query.notes.iter().map(ToString::to_string).collect(),
         complete: answer.complete,
+        next: None,
     })
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::Layer;
 use crate::config::keys::ALL;
-use crate::config::sources::{FILE, PREFIX, Sources};
+use crate::config::sources::{FILE, Override, PREFIX, Sources};
 use crate::config::stored::STORED;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::document::{self, Entry, Node, Table, Value};
@@ -89,11 +89,24 @@ fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
         let path = path.split("__").map(str::to_owned).collect();
         Some(setting(Origin::Env(name.clone()), path, value))
     });
-    let flags = sources.overrides.iter().map(|over| {
-        let path = over.key.split('.').map(str::to_owned).collect();
-        setting(Origin::Flag(over.flag.clone()), path, &over.value)
-    });
-    variables.chain(flags)
+    variables.chain(sources.overrides.iter().map(flag))
+}
+
+fn flag(over: &Override) -> Layer {
+    let path = over.key.split('.').map(str::to_owned).collect();
+    setting(Origin::Flag(over.flag.clone()), path, &over.value)
+}
+
+/// A layer for each of these settings.
+pub(super) fn flags(
+    sources: &Sources,
+    settings: &[Override],
+    found: &mut Diagnostics,
+) -> Vec<Layer> {
+    let layers = settings.iter().map(flag);
+    layers
+        .map(|layer| checked(layer, &sources.directory, sources, found))
+        .collect()
 }
 
 /// Whether there is no such file, nor a directory it could be in.

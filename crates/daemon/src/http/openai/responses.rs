@@ -22,10 +22,10 @@ use utoipa_axum::routes;
 
 use super::answer::{self, Used};
 use super::form::Form;
-use super::tools::Wanted;
 use steps::Steps;
 
 use super::{Conversation, Refused, answer_of, asked, now};
+use crate::http::lent::Wanted;
 use crate::http::problem::Fault;
 use crate::http::{Shared, extract};
 

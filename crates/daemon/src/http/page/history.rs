@@ -53,6 +53,7 @@ pub(super) async fn show(
         let sought = search::For {
             q: which.q.clone(),
             branch: which.branch.clone(),
+            cursor: None,
             limit: Some(FOUND),
         };
         let found = search::found(&shared, &sought, Some(session.id())).await?;
@@ -83,12 +84,7 @@ impl Section {
         let length = length.map_or(0, |node| node.ordinal().0);
         let newest = length.saturating_sub(MESSAGES - 1);
         let first = which.from.unwrap_or(newest).max(1);
-        let shown = messages::Which {
-            branch: which.branch.clone(),
-            cursor: Some(first),
-            limit: Some(MESSAGES),
-        };
-        let page = messages::read(state, &shown);
+        let page = messages::read(state, &which.branch, first, MESSAGES);
         Section {
             first,
             messages: page.map(|page| page.items).unwrap_or_default(),

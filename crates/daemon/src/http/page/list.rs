@@ -40,6 +40,7 @@ pub(super) async fn show(
         let sought = search::For {
             q: which.q.clone(),
             branch: main_branch(),
+            cursor: None,
             limit: Some(SHOWN),
         };
         let hits = search::found(&shared, &sought, None).await?;

@@ -161,6 +161,8 @@ mod tests {
             tiers: Vec::new(),
             summaries: Vec::new(),
             messages: Vec::new(),
+            exact_tokens: None,
+            not_exact: None,
         }
     }
 

@@ -112,14 +112,10 @@ pub(super) async fn show(
         0 => None,
         _ => Some(context::of_branch(&shared, &session, &on.branch).await?),
     };
-    let shown = messages::Which {
-        branch: on.branch.clone(),
-        cursor: Some(place.length.saturating_sub(MESSAGES - 1).max(1)),
-        limit: Some(MESSAGES),
-    };
+    let first = place.length.saturating_sub(MESSAGES - 1);
     let branch = on.branch;
     let look = move |state: &SessionState| {
-        let said = messages::read(state, &shown).map(|page| page.items);
+        let said = messages::read(state, &branch, first, MESSAGES).map(|page| page.items);
         let stored = checkpoints::checkpoints(state, &branch);
         let about = topics::topics_of(state, &branch).unwrap_or_default();
         let pins = history::pinned(state, &branch);

@@ -1,5 +1,5 @@
 //! Tools that a client lends the agent it asks: the agent's model is told of them, and what it
-//! calls of them is the client's to make.
+//! calls of them is the client's to make. They are written as OpenAI's clients write them.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,28 @@ use unisono_context::call::{Choice, Lent};
 use unisono_context::snapshot::ToolSpec;
 use unisono_runtime::tools::BUILT_IN;
 
-use super::Refused;
+use super::problem::Fault;
 
 /// Tools of one request at most, as with OpenAI.
 const MOST: usize = 128;
 /// Characters of a name at most, as with OpenAI.
 const NAME_CHARS: usize = 64;
+
+/// What of a request cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    /// The field.
+    pub(super) field: &'static str,
+    /// What is wrong with it.
+    pub(super) detail: String,
+}
+
+impl From<Wrong> for Fault {
+    fn from(wrong: Wrong) -> Fault {
+        let detail = format!("{}: {}", wrong.field, wrong.detail);
+        Fault::new(Code::InvalidRequest, detail)
+    }
+}
 
 /// What a request says of tools.
 #[derive(Debug, Default)]
@@ -31,7 +47,7 @@ impl Wanted {
     }
 
     /// The tools, and how they are lent.
-    pub(super) fn read(self) -> Result<(Vec<ToolSpec>, Lent), Refused> {
+    pub(super) fn read(self) -> Result<(Vec<ToolSpec>, Lent), Wrong> {
         let tools = self.tools.unwrap_or_default();
         if tools.len() > MOST {
             let detail = format!("{} tools are too many: {MOST} is the most", tools.len());
@@ -61,8 +77,9 @@ impl Wanted {
     }
 }
 
-fn wrong(field: &'static str, detail: impl Into<String>) -> Refused {
-    Refused::field(field, Code::InvalidRequest, detail)
+fn wrong(field: &'static str, detail: impl Into<String>) -> Wrong {
+    let detail = detail.into();
+    Wrong { field, detail }
 }
 
 /// One tool: chat completions have what it is under `function`, responses beside its type.
@@ -147,10 +164,8 @@ mod tests {
             choice: (!choice.is_null()).then_some(choice),
             parallel: None,
         };
-        wanted.read().map_err(|refused| {
-            let failure = refused.failure().error;
-            format!("{}: {}", failure.param.unwrap_or_default(), failure.message)
-        })
+        let read = wanted.read();
+        read.map_err(|wrong| format!("{}: {}", wrong.field, wrong.detail))
     }
 
     #[test]

@@ -1,0 +1,37 @@
+//! The agents in the words of clients.
+
+use unisono_api::agent::Agent;
+
+use super::Error;
+use crate::ask::Ask;
+use crate::setup::Setup;
+
+/// All agents, by name, each with the part it takes in what is asked.
+///
+/// # Errors
+/// An agent that is asked for is unknown, or does not fit.
+pub fn told(setup: &Setup, ask: &Ask) -> Result<Vec<Agent>, Error> {
+    let team = ask.team(setup)?;
+    let agents = setup.roster.iter().map(|agent| {
+        let definition = &agent.definition;
+        let role = if team.lead.id == definition.id {
+            Some("lead")
+        } else if team.delegates.iter().any(|d| d.agent.id == definition.id) {
+            Some("delegate")
+        } else if team.available.iter().any(|one| one.id == definition.id) {
+            Some("available")
+        } else {
+            None
+        };
+        Agent {
+            agent: definition.id.to_string(),
+            description: definition.description.to_string(),
+            kind: definition.kind.name().to_owned(),
+            model: definition.model.to_string(),
+            tools: definition.tools.iter().map(ToString::to_string).collect(),
+            origin: agent.origin.to_string(),
+            role: role.map(str::to_owned),
+        }
+    });
+    Ok(agents.collect())
+}

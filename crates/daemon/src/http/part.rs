@@ -1,0 +1,71 @@
+//! Which part of a list is asked for: the same two parameters for every list.
+//!
+//! A cursor is where the part before ended, never how many there were: what is added or goes away
+//! in between neither hides an item nor tells one twice.
+
+use std::str::FromStr;
+
+use serde::Deserialize;
+use unisono_api::session::main_branch;
+use unisono_api::{Code, Page};
+
+use super::problem::Fault;
+
+/// Which part of a list.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Part {
+    /// `next` of the part before.
+    pub(super) cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    limit: Option<usize>,
+}
+
+impl Part {
+    /// The place after which it begins.
+    pub(super) fn after<P: FromStr>(&self) -> Result<Option<P>, Fault> {
+        after(self.cursor.as_deref())
+    }
+
+    /// How many it has at most.
+    pub(super) fn limit(&self) -> usize {
+        Page::<()>::size(self.limit)
+    }
+}
+
+/// Which part of what there is on a branch.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OnBranch {
+    /// The branch: `main`.
+    #[serde(default = "main_branch")]
+    pub(super) branch: String,
+    /// `next` of the part before.
+    pub(super) cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    limit: Option<usize>,
+}
+
+impl OnBranch {
+    /// The branch, and the part.
+    pub(super) fn split(self) -> (String, Part) {
+        let (cursor, limit) = (self.cursor, self.limit);
+        (self.branch, Part { cursor, limit })
+    }
+}
+
+/// The place that a cursor names.
+pub(super) fn after<P: FromStr>(cursor: Option<&str>) -> Result<Option<P>, Fault> {
+    let read = |text: &str| text.parse().map_err(|_| no_cursor(text));
+    cursor.map(read).transpose()
+}
+
+/// What stands for no place of the list.
+pub(super) fn no_cursor(text: &str) -> Fault {
+    let detail = format!(
+        "{text:?} is no cursor of this list: send `next` of the part before as it is, or none"
+    );
+    Fault::new(Code::InvalidRequest, detail)
+}
