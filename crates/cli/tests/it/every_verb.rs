@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Done, Going, Place, example, heard, tell};
+use crate::support::{Done, Going, Place, example, heard, send_signal, tell};
 
 const REFERENCE: &str = include_str!("../../../../docs/src/reference/commands.md");
 const EXTRACTIVE: &str = "[compaction]\nsummarisers = [\"extractive\"]\n";
@@ -324,17 +324,17 @@ fn a_context_is_counted_with_the_settings_of_the_daemon_that_has_it() {
     daemon.stop();
 }
 
-/// A turn of which one agent waits for a word.
-fn waiting(scene: &Scene) -> (Daemon, Going) {
+/// A turn of which one agent waits for a word, and the process of that.
+fn waiting(scene: &Scene) -> (Daemon, Going, String) {
     let daemon = Daemon::start(&scene.place);
-    let (going, _) = scene.run(&[]);
-    (daemon, going)
+    let (going, agent) = scene.run(&[]);
+    (daemon, going, agent)
 }
 
 #[test]
 fn whoever_stops_watching_comes_back_with_resume() {
     let scene = Scene::new();
-    let (daemon, going) = waiting(&scene);
+    let (daemon, going, _) = waiting(&scene);
     going.signal("INT");
     let left = going.finish().expect(130);
     left.says(&["interrupted: the daemon goes on with it", "unisono resume"]);
@@ -351,7 +351,7 @@ fn whoever_stops_watching_comes_back_with_resume() {
 #[test]
 fn a_run_is_cancelled_in_the_daemon_that_works_on_it() {
     let scene = Scene::new();
-    let (daemon, going) = waiting(&scene);
+    let (daemon, going, _) = waiting(&scene);
     let runs = scene.place.json(&["runs", "list", "--agent", "waits"]);
     let run = runs[0]["run"].as_str().unwrap();
     let done = scene.place.json(&["runs", "cancel", run]);
@@ -387,9 +387,11 @@ fn a_run_is_cancelled_in_the_daemon_that_works_on_it() {
 #[test]
 fn a_daemon_that_is_killed_ends_what_follows_it_with_3() {
     let scene = Scene::new();
-    let (daemon, going) = waiting(&scene);
+    let (daemon, going, agent) = waiting(&scene);
     daemon.going.signal("KILL");
     daemon.going.finish();
+    // It outlives its daemon, and would wait for its word for ever.
+    send_signal("KILL", &agent);
     going
         .finish()
         .expect(3)
