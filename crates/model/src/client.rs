@@ -79,6 +79,9 @@ pub struct Call {
     /// How long its caller waits: where the provider's limits, or the pause before another attempt,
     /// are over later than that, it ends at once. None: as long as the settings say.
     pub patience: Option<Duration>,
+    /// Set where what it may take was set aside: an attempt that has to be paid for, though it broke
+    /// off, is the last.
+    pub bounded: bool,
     /// Told of the reply's text while it comes in. When an attempt fails in the middle and the
     /// next one succeeds, it is told the text again from the start.
     pub listener: Listener,
@@ -251,12 +254,13 @@ impl Client {
                 }
                 Err(failed) => failed,
             };
-            admitted.failed(failed.failure.class);
+            admitted.failed(&failed.failure);
             call.lost(progress.heard.failed(failed.failure.class));
             let outcome = retry::Failed {
                 class: failed.failure.class,
                 attempt,
                 vetoed: failed.vetoed,
+                spent: call.bounded && progress.heard.any_lost,
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let left = left.min(patience());
@@ -305,12 +309,18 @@ impl Client {
         .await
     }
 
-    /// The error of a call that was not let through. What it failed with before says more.
+    /// The error of a call that was not let through. What it failed with before says more; where
+    /// others failed and this call did not, what they failed with.
     fn refused(&self, call: &Call, refused: Failure, progress: &mut Progress) -> language::Error {
-        match progress.last.take() {
-            Some(last) => self.error(call, last, &format!("; then {}", refused.reason)),
-            None => self.error(call, refused.into(), ""),
+        if let Some(last) = progress.last.take() {
+            return self.error(call, last, &format!("; then {}", refused.reason));
         }
+        let why = match refused.class {
+            Class::CircuitOpen { .. } => self.entrance.failed_with(),
+            _ => None,
+        };
+        let ending = why.map_or_else(String::new, |why| format!("; it failed last with: {why}"));
+        self.error(call, refused.into(), &ending)
     }
 
     fn too_late(&self, call: &Call, progress: &mut Progress) -> language::Error {

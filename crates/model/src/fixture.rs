@@ -183,6 +183,7 @@ pub(crate) fn request() -> Request {
         peers: 1,
         place: 0,
         patience: None,
+        bounded: false,
         listener: Listener::NONE,
     }
 }

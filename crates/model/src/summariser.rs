@@ -64,6 +64,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         peers: 1,
         place: 0,
         patience: None,
+        bounded: false,
         listener: Listener::NONE,
     }
 }

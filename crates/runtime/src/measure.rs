@@ -74,6 +74,7 @@ fn request(model: &dyn LanguageModel, agent: &Definition, snapshot: Arc<Snapshot
         peers: 1,
         place: 0,
         patience: None,
+        bounded: false,
         listener: Listener::NONE,
     }
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use unisono_context::Cost;
 use unisono_context::checkpoint::Writer;
-use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Pace, Script, Usage, block_on};
+use unisono_fake_provider::{
+    Act, Answer, At, Ending, FakeProvider, Gate, Pace, Script, Usage, block_on,
+};
 use unisono_session::budget::Amount;
 use unisono_session::{Event, Fact, State, ids};
 
@@ -303,4 +305,49 @@ fn a_summary_for_which_nothing_is_left_is_not_asked_for() {
             .any(|event| matches!(event.fact, Fact::Reserved { run, .. } if run == summaries));
         assert_eq!(reserved, by_model);
     }
+}
+
+#[test]
+fn replies_that_break_off_again_and_again_stay_within_the_cap() {
+    let pieces = Answer::pieces(["All ", "is ", "well."]);
+    let broken = Act::answer(pieces).end_at(At::Event(3), Ending::Reset);
+    let provider = FakeProvider::builder()
+        .script(Script::always(broken))
+        .start_on_thread();
+    let place = Place::with_config(&format!(
+        "[models]\ndefault = \"{MODEL}\"\ncatalogue = \"models.toml\"\n[run]\nagents = []\n\
+         [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 6\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n\
+         [agents.reader]\ndescription = \"reads\"\nretries = 9\n",
+        provider.url()
+    ));
+    place.write(
+        "models.toml",
+        "[models.\"openai/gpt-4o\"]\nmax_output = 400\n",
+    );
+    let said = "The supplier of part nine closes for good. ".repeat(400);
+    let asked = serde_json::json!([{"role": "user", "content": said}]);
+    place.write("asked.json", asked.to_string());
+    let file = place.path("asked.json").to_string_lossy().into_owned();
+    let cap = 12_000;
+    let most = cap.to_string();
+    let args = [
+        "run",
+        &file,
+        "--lead",
+        "reader",
+        "--max-tokens",
+        &most,
+        "--json",
+    ];
+    let mut command = place.command(&args);
+    command.env("TEST_KEY", "sk-test");
+    let done = finish(command.spawn().unwrap(), &args);
+    let report = done.json();
+    assert_ne!(report["outcome"], "answered", "{report:#}");
+    let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
+    assert_eq!(set_aside, Amount::ZERO);
+    let requests = provider.request_count();
+    assert!((2..6).contains(&requests), "each is set aside: {requests}");
+    assert!(spent.tokens.0 > 4_000 && spent.tokens.0 <= cap, "{spent:?}");
 }

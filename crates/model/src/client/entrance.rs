@@ -1,6 +1,6 @@
 //! Where requests to a provider wait for their turn: the shell around [`Gate`].
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -120,6 +120,11 @@ impl Entrance {
         self.locked(|gate, now| gate.learn(now, told));
     }
 
+    /// What the provider failed with last.
+    pub(super) fn failed_with(&self) -> Option<Arc<str>> {
+        self.locked(|gate, _| gate.failed_with())
+    }
+
     fn locked<T>(&self, act: impl FnOnce(&mut Gate, Duration) -> T) -> T {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut gate, self.start.elapsed())
@@ -141,9 +146,9 @@ impl Admitted<'_> {
     }
 
     /// The attempt has failed.
-    pub(super) fn failed(mut self, class: Class) {
+    pub(super) fn failed(mut self, failure: &Failure) {
         let taken = self.taken;
-        self.end(|gate, now, pass| gate.failed(now, pass, taken, class));
+        self.end(|gate, now, pass| gate.failed(now, pass, taken, failure));
     }
 
     fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, Pass)) {

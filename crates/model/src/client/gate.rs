@@ -5,6 +5,7 @@
 //!
 //! Times are durations since a fixed start.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::{self, Breaker, Pass, Verdict};
@@ -22,6 +23,8 @@ const PROBED: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Gate {
     breaker: Breaker,
+    /// What the provider failed with last, for those that are not let through.
+    failed_with: Option<Arc<str>>,
     cool_down: CoolDown,
     meter: Meter,
     /// The longest cool-down; after it somebody may try.
@@ -59,6 +62,7 @@ impl Gate {
     pub fn new(limits: &Limits, retry: &retry::Policy, breaker: breaker::Policy) -> Gate {
         Gate {
             breaker: Breaker::new(breaker),
+            failed_with: None,
             cool_down: CoolDown::default(),
             meter: Meter::new(limits),
             longest_hold: retry.longest_wait,
@@ -118,15 +122,26 @@ impl Gate {
     }
 
     /// An attempt has failed that took so many tokens.
-    pub fn failed(&mut self, now: Duration, pass: Pass, taken: u64, class: Class) {
+    pub fn failed(&mut self, now: Duration, pass: Pass, taken: u64, failure: &Failure) {
+        let class = failure.class;
+        let verdict = Verdict::of(class);
         self.meter.ended(taken, None);
-        self.breaker.report(now, pass, Verdict::of(class));
+        self.breaker.report(now, pass, verdict);
+        if verdict == Verdict::Fails {
+            self.failed_with = Some(failure.reason.as_str().into());
+        }
         let hold = match (class, retry::asked(class)) {
             (_, Some(asked)) => asked.min(self.longest_hold),
             (Class::RateLimited { .. }, None) => self.shortest_hold,
             _ => return,
         };
         self.cool_down.hold(now, hold);
+    }
+
+    /// What the provider failed with last: why it is left alone, where it is. It may hold what the
+    /// provider said, keys included.
+    pub fn failed_with(&self) -> Option<Arc<str>> {
+        self.failed_with.clone()
     }
 
     /// An attempt was given up before it ended that took so many tokens.

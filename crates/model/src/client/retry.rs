@@ -32,6 +32,8 @@ pub struct Failed {
     pub attempt: u32,
     /// The provider said that trying again is of no use.
     pub vetoed: bool,
+    /// What was set aside for the request is used in part, and may not be enough for another.
+    pub spent: bool,
 }
 
 /// What follows.
@@ -53,6 +55,8 @@ pub enum Reason {
     Permanent,
     /// The provider said so.
     Vetoed,
+    /// What was set aside for it is used in part.
+    Spent,
     /// All attempts are used up.
     Attempts(u32),
     /// The provider asks for a longer wait than it is given.
@@ -77,6 +81,9 @@ pub fn decide(policy: &Policy, failed: &Failed, left: Duration, draw: f64) -> De
     }
     if failed.vetoed {
         return Decision::GiveUp(Reason::Vetoed);
+    }
+    if failed.spent {
+        return Decision::GiveUp(Reason::Spent);
     }
     if failed.attempt >= policy.attempts {
         return Decision::GiveUp(Reason::Attempts(failed.attempt));
@@ -124,6 +131,9 @@ impl fmt::Display for Reason {
         match self {
             Reason::Permanent | Reason::Attempts(1) => Ok(()),
             Reason::Vetoed => f.write_str("; the provider asks not to try again"),
+            Reason::Spent => f.write_str(
+                "; not sent again: it is paid for out of what was set aside for one reply",
+            ),
             Reason::Attempts(attempts) => write!(f, "; gave up after {attempts} attempts"),
             Reason::TooLong { asked, most } => write!(
                 f,

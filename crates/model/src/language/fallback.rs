@@ -47,10 +47,12 @@ impl Fallback {
         self
     }
 
-    async fn ask(&self, request: Request) -> Result<super::Reply, Error> {
-        let mut failed = match self.first.1.complete(request.clone()).await {
+    async fn ask(&self, asked: Request) -> Result<super::Reply, Error> {
+        let mut failed = match self.first.1.complete(asked.clone()).await {
             Ok(reply) => return Ok(reply),
-            Err(error) if !is_passed_on(error.class) => return Err(error),
+            Err(error) if !is_passed_on(error.class) || is_spent(&asked, &error) => {
+                return Err(error);
+            }
             Err(error) => vec![error],
         };
         for (at, (name, model)) in self.others.iter().enumerate() {
@@ -58,9 +60,9 @@ impl Fallback {
                 tracing::warn!(%error, next = %name, "falling back to the next model");
             }
             let request = Request {
-                prefix: self.prefix(at, model.as_ref(), &request),
-                listener: request.listener.clone().of_stand_in(name.clone()),
-                ..request.clone()
+                prefix: self.prefix(at, model.as_ref(), &asked),
+                listener: asked.listener.clone().of_stand_in(name.clone()),
+                ..asked.clone()
             };
             let replied = match model.fit(request).await {
                 Ok(request) => model.complete(request).await,
@@ -75,7 +77,8 @@ impl Fallback {
                 Err(error) => {
                     // What is too long for a stand-in need not be so for the next.
                     let too_long = matches!(error.class, Class::Overflow { .. });
-                    let ends = !too_long && !is_passed_on(error.class);
+                    let ends =
+                        is_spent(&asked, &error) || (!too_long && !is_passed_on(error.class));
                     failed.push(error);
                     if ends {
                         break;
@@ -138,6 +141,12 @@ impl std::fmt::Debug for Fallback {
         let names = std::iter::once(&self.first).chain(&self.others);
         f.debug_list().entries(names.map(|(name, _)| name)).finish()
     }
+}
+
+/// Whether something was paid for already out of what was set aside for one reply: a stand-in's may
+/// be more than is left of it.
+const fn is_spent(request: &Request, error: &Error) -> bool {
+    request.bounded && error.begun
 }
 
 /// Whether another provider may do better.

@@ -257,6 +257,7 @@ impl<T: Transport> Remote<T> {
             body: [request.prefix.bytes().clone(), tail],
             tokens: input + request.max_output,
             patience: request.patience,
+            bounded: request.bounded,
             listener: request.listener.clone(),
             on_first_event: self.on_first_event(outgoing),
             on_lost: Some(self.on_lost(&request.listener, input)),

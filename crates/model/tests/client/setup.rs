@@ -102,6 +102,7 @@ pub(crate) fn call(dialect: Dialect, mode: Mode) -> Call {
         tokens: Tokens(100),
         listener: Listener::NONE,
         patience: None,
+        bounded: false,
         on_first_event: None,
         on_lost: None,
     }

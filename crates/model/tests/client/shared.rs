@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 use unisono_fake_provider::{
-    Act, Answer, FakeProvider, Gate, RateLimits, Refusal, RetryAfter, Script, Usage, Window,
+    Act, Answer, At, Ending, FakeProvider, Gate, RateLimits, Refusal, RetryAfter, Script, Usage,
+    Window,
 };
 use unisono_model::client::{Call, Client};
 use unisono_model::dialect::{Dialect, Mode};
@@ -119,10 +120,41 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_a_probe_is_answered()
     let opened = Instant::now();
     let error = reply(&client).await.unwrap_err();
     assert!(matches!(error.class, Class::CircuitOpen { .. }));
+    let said = "it failed last with: HTTP 502";
+    assert!(error.reason.contains(said), "what was wrong: {error}");
     assert_eq!(provider.request_count(), 2, "nothing was sent");
     tokio::time::sleep(ms(300)).await;
     assert!(reply(&client).await.is_ok(), "after {:?}", opened.elapsed());
     assert_eq!(at_once(&client, 4).await.len(), 4);
+}
+
+#[tokio::test]
+async fn who_meets_an_open_breaker_is_told_where_nobody_listens() {
+    // Its port is given back at once.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let mut settings = settings(DIALECT, &origin);
+    settings.retry.attempts = 1;
+    settings.breaker.failures = 1;
+    let client = Client::new(settings).unwrap();
+    let first = reply(&client).await.unwrap_err();
+    assert_eq!(first.class, Class::Transport, "{first}");
+    for _ in 0..2 {
+        let later = reply(&client).await.unwrap_err();
+        assert!(matches!(later.class, Class::CircuitOpen { .. }), "{later}");
+        let why = format!(
+            "is left alone for 30.0 s more; it failed last with: {}",
+            first.reason
+        );
+        let said = later.reason.replace("29.9 s", "30.0 s");
+        assert!(said.contains(&why), "{later}");
+        assert!(
+            said.contains(&origin) && said.contains("refused"),
+            "{later}"
+        );
+        assert!(later.to_string().contains("mine/fake-model"), "{later}");
+    }
 }
 
 #[tokio::test]
@@ -238,5 +270,32 @@ async fn a_fan_out_whose_replies_are_short_waits_for_them_and_is_not_refused() {
     gate.open();
     for replied in soon(delegates.join_all()).await {
         assert_eq!(replied.as_deref().ok(), Some("Hello."), "{replied:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_tokens_were_set_aside_is_sent_again_only_while_nothing_is_paid_for() {
+    let pieces = Answer::pieces(["One ", "two ", "three."]);
+    let broken = || Act::answer(pieces.clone()).end_at(At::Event(4), Ending::Reset);
+    let refused = || Act::refuse(Refusal::Internal);
+    for (bounded, script, requests) in [
+        (false, [broken(), broken()], 3),
+        (true, [broken(), broken()], 1),
+        (true, [refused(), refused()], 3),
+        (true, [refused(), broken()], 2),
+    ] {
+        let script = Script::sequence(script).then(Act::answer("Hello."));
+        let (provider, client) = with(script, |settings| settings.retry.attempts = 3).await;
+        let asked = Call {
+            bounded,
+            ..call(DIALECT, Mode::Stream)
+        };
+        let replied = soon(client.reply(asked)).await;
+        assert_eq!(provider.request_count(), requests, "{replied:?}");
+        assert_eq!(replied.is_ok(), requests == 3, "{replied:?}");
+        if let Err(error) = replied {
+            assert!(error.begun && error.class.is_transient(), "{error:?}");
+            assert!(error.reason.contains("was set aside"), "{error}");
+        }
     }
 }

@@ -37,6 +37,7 @@ pub(crate) fn of(brief: &Brief, prefix: Prefix, task: Arc<str>) -> Request {
         peers: brief.peers,
         place: brief.place,
         patience: None,
+        bounded: brief.bounded,
         listener: Listener::NONE,
     }
 }

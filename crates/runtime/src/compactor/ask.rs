@@ -215,6 +215,7 @@ async fn complete(
         .await
         .map_err(|reason| Arc::from(format!("model {name}: {reason}")))?;
     let model = model.clone();
+    request.bounded = asked.work.job.bounded;
     request.patience = Some(asked.until.saturating_duration_since(Instant::now()));
     // Dropped with this future, and with it the request.
     let mut call = JoinSet::new();

@@ -29,6 +29,10 @@ fn entrance(limits: Limits) -> Entrance {
     Entrance::new(&settings)
 }
 
+fn failure(class: Class) -> Failure {
+    Failure::new(class, "the provider failed")
+}
+
 const QUEUE: Duration = Duration::from_secs(60);
 
 fn limits() -> Limits {
@@ -44,9 +48,9 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
         let entrance = Arc::new(entrance(limits()));
         let start = Instant::now();
         let first = entrance.admit(1, Duration::MAX).await.unwrap();
-        first.failed(Class::RateLimited {
+        first.failed(&failure(Class::RateLimited {
             retry_after_ms: Some(20_000),
-        });
+        }));
         let mut siblings = JoinSet::new();
         for _ in 0..32 {
             let entrance = entrance.clone();
@@ -179,7 +183,7 @@ fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
     timed(async {
         let entrance = entrance(limits());
         let first = entrance.admit(1, Duration::MAX).await.unwrap();
-        first.failed(Class::Transport);
+        first.failed(&failure(Class::Transport));
         let refused = entrance.admit(1, Duration::MAX).await.unwrap_err();
         assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;

@@ -22,6 +22,10 @@ const ASK: Ask = Ask {
 };
 const GO: Step = Step::Go(Pass::Ordinary);
 
+fn failure(class: Class) -> Failure {
+    Failure::new(class, "cannot connect")
+}
+
 fn limited(retry_after_ms: Option<u64>) -> Class {
     Class::RateLimited { retry_after_ms }
 }
@@ -48,7 +52,7 @@ fn refused(step: &Step) -> Option<(Class, &str)> {
 fn one_that_is_told_to_wait_holds_its_siblings_back() {
     let mut gate = gate(Limits::default());
     assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
-    gate.failed(ms(0), Pass::Ordinary, 10, limited(Some(2_000)));
+    gate.failed(ms(0), Pass::Ordinary, 10, &failure(limited(Some(2_000))));
     assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Wait(ms(2_000)));
     assert_eq!(
         gate.step(ms(500), ASK, 1.0),
@@ -82,7 +86,7 @@ fn holds_by_class() {
     ];
     for (class, hold) in table {
         let mut gate = gate(Limits::default());
-        gate.failed(ms(0), Pass::Ordinary, 10, class);
+        gate.failed(ms(0), Pass::Ordinary, 10, &failure(class));
         let patient = Ask {
             patience: Duration::MAX,
             ..ASK
@@ -95,7 +99,7 @@ fn holds_by_class() {
 #[test]
 fn who_cannot_wait_so_long_is_refused_at_once() {
     let mut gate = gate(Limits::default());
-    gate.failed(ms(0), Pass::Ordinary, 10, limited(Some(90_000)));
+    gate.failed(ms(0), Pass::Ordinary, 10, &failure(limited(Some(90_000))));
     let step = gate.step(ms(0), ASK, 0.0);
     let (class, reason) = refused(&step).unwrap();
     assert_eq!(class, Class::Busy);
@@ -196,7 +200,7 @@ fn who_stands_in_line_still_minds_the_cool_down() {
     });
     assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
     let waiting = queued(gate.step(ms(0), ASK, 0.0), ms(60_000));
-    gate.failed(ms(0), Pass::Ordinary, 10, limited(Some(1_000)));
+    gate.failed(ms(0), Pass::Ordinary, 10, &failure(limited(Some(1_000))));
     assert_eq!(gate.step(ms(0), waiting, 0.0), Step::Wait(ms(1_000)));
 }
 
@@ -205,7 +209,7 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
         assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
-        gate.failed(ms(0), Pass::Ordinary, 10, Class::Transport);
+        gate.failed(ms(0), Pass::Ordinary, 10, &failure(Class::Transport));
     }
     let step = gate.step(ms(4_000), ASK, 0.0);
     let (class, reason) = refused(&step).unwrap();
@@ -229,7 +233,7 @@ fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
 fn a_provider_is_back_when_an_answer_begins() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
-        gate.failed(ms(0), Pass::Ordinary, 10, Class::Transport);
+        gate.failed(ms(0), Pass::Ordinary, 10, &failure(Class::Transport));
     }
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
     let step = gate.step(ms(10_000), ASK, 0.0);
@@ -240,7 +244,12 @@ fn a_provider_is_back_when_an_answer_begins() {
     gate.answers(ms(10_500), Pass::Probe(1));
     assert_eq!(gate.step(ms(10_500), ASK, 0.0), GO, "before its end");
     // What breaks after that is one failure among others.
-    gate.failed(ms(11_000), Pass::Probe(1), 10, Class::IncompleteStream);
+    gate.failed(
+        ms(11_000),
+        Pass::Probe(1),
+        10,
+        &failure(Class::IncompleteStream),
+    );
     assert_eq!(gate.step(ms(11_000), ASK, 0.0), GO);
 }
 
@@ -251,7 +260,7 @@ fn a_refused_request_takes_no_place() {
         ..Limits::default()
     });
     for _ in 0..2 {
-        gate.failed(ms(0), Pass::Ordinary, 10, Class::Transport);
+        gate.failed(ms(0), Pass::Ordinary, 10, &failure(Class::Transport));
     }
     assert!(refused(&gate.step(ms(0), ASK, 0.0)).is_some());
     assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
@@ -280,4 +289,23 @@ fn what_headers_say_and_replies_use_is_counted() {
     };
     gate.learn(ms(20_000), &told);
     queued(gate.step(ms(20_000), ASK, 0.0), ms(30_000));
+}
+
+#[test]
+fn what_a_provider_failed_with_is_remembered_and_what_it_refused_is_not() {
+    let mut gate = gate(Limits::default());
+    assert_eq!(gate.failed_with(), None);
+    for (class, reason, known) in [
+        (Class::BadRequest, "no such field", None),
+        (Class::Transport, "cannot connect", Some("cannot connect")),
+        (limited(None), "too many requests", Some("cannot connect")),
+        (
+            Class::IncompleteStream,
+            "the stream broke off",
+            Some("the stream broke off"),
+        ),
+    ] {
+        gate.failed(ms(0), Pass::Ordinary, 10, &Failure::new(class, reason));
+        assert_eq!(gate.failed_with().as_deref(), known, "{class:?}");
+    }
 }

@@ -22,6 +22,7 @@ fn failed(class: Class, attempt: u32) -> Failed {
         class,
         attempt,
         vetoed: false,
+        spent: false,
     }
 }
 
@@ -205,6 +206,14 @@ fn the_bound_doubles_up_to_its_cap() {
 
 #[test]
 fn a_veto_holds() {
+    let spent = Failed {
+        spent: true,
+        ..failed(C::Transport, 1)
+    };
+    assert_eq!(
+        decide(&POLICY, &spent, LONG, 0.5),
+        Decision::GiveUp(Reason::Spent)
+    );
     let vetoed = Failed {
         vetoed: true,
         ..failed(C::Transport, 1)

@@ -192,6 +192,23 @@ fn a_stream_of_text() {
 }
 
 #[test]
+fn the_same_call_twice_is_two_calls() {
+    let part = r#"{"functionCall":{"name":"search","args":{"n":1}}}"#;
+    let body = format!(
+        r#"{{"candidates":[{{"finishReason":"STOP","content":{{"parts":[{part},{part}]}}}}],
+            "usageMetadata":{{"promptTokenCount":1}}}}"#
+    );
+    let reply = DIALECT.whole(body.as_bytes()).unwrap();
+    assert_eq!(
+        calls(&reply),
+        [
+            ("g0", "search", r#"{"n":1}"#),
+            ("g1", "search", r#"{"n":1}"#)
+        ]
+    );
+}
+
+#[test]
 fn a_stream_of_calls() {
     let reply = reply(DIALECT, include_str!("../testdata/gemini/tools.sse"));
     assert_eq!(&*reply.text, "I look in both places.");

@@ -234,3 +234,26 @@ async fn what_is_paid_for_by_a_stand_in_is_its_own() {
     let told = told.lock().unwrap();
     assert_eq!(told[..], [(used, None), (used, reply.stand_in)]);
 }
+
+#[test]
+fn what_was_set_aside_for_one_reply_pays_for_no_second_one() {
+    for (bounded, begun, spent) in [
+        (false, false, false),
+        (false, true, false),
+        (true, false, false),
+        (true, true, true),
+    ] {
+        let request = Request {
+            bounded,
+            ..fixture::request()
+        };
+        let error = Error {
+            model: "test/1".into(),
+            class: Class::Transport,
+            reason: "it broke".into(),
+            request_id: None,
+            begun,
+        };
+        assert_eq!(is_spent(&request, &error), spent, "{bounded} {begun}");
+    }
+}
