@@ -32,6 +32,20 @@ impl State {
         turn.budgets(self.preamble_counts(&turn.preamble), holds)
     }
 
+    /// How many agents of a turn whose context is frozen are given it at once: its lead and those
+    /// of its fan-out that want it, without those that are too small for it.
+    pub fn sharing(&self, turn: &Turn) -> usize {
+        let rooms = self.rooms(turn.accepted.id);
+        let holds = |digest: &Digest| rooms.get(digest).is_some_and(Result::is_ok);
+        let delegates = turn.team.delegates.iter().map(|delegate| &delegate.agent);
+        let digests = turn.accepted.delegates.iter().map(|(digest, _)| digest);
+        let lead = (&turn.team.lead, &turn.accepted.lead);
+        let members = std::iter::once(lead).chain(delegates.zip(digests));
+        let given = members
+            .filter(|(agent, digest)| agent.context == ContextMode::Snapshot && holds(digest));
+        given.count()
+    }
+
     /// The room of each agent of a turn whose context is frozen, by definition digest, or why it
     /// is too small for that context.
     pub(crate) fn rooms(&self, id: TurnId) -> BTreeMap<Digest, Result<Tokens, Arc<str>>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::{AgentId, RunId, Timestamp};
-use unisono_session::agent::{ContextMode, Team};
+use unisono_session::agent::Team;
 use unisono_session::event::RunRole;
 use unisono_session::run::{Cause, Ending, Run, Usage};
 use unisono_session::turn::Turn;
@@ -158,11 +158,4 @@ fn places(team: &Team) -> Vec<Watched> {
     let place =
         |(role, agent): (RunRole, &Arc<Definition>)| Watched::waiting(role, agent.id.clone());
     all.map(place).collect()
-}
-
-/// How many agents of a team are given the snapshot.
-pub(super) fn sharing(team: &Team) -> usize {
-    let delegates = team.delegates.iter().map(|d| &d.agent);
-    let shared = delegates.filter(|agent| agent.context == ContextMode::Snapshot);
-    shared.count() + 1
 }

@@ -18,7 +18,7 @@ use unisono_session::run::calls::{CallPlace, Waiting};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
-use super::member::{Status, Watched, members, place_of, sharing};
+use super::member::{Status, Watched, members, place_of};
 use crate::problem::{Problem, Result};
 
 /// A turn, as far as it has come.
@@ -350,7 +350,7 @@ impl Watch {
             .count();
         Some(Frozen {
             snapshot: *snapshot,
-            agents: sharing(&turn.team),
+            agents: self.state.sharing(turn),
             tokens: view.effective(budget)?.tokens,
             usable: budget.usable,
             messages: manifest

@@ -109,6 +109,8 @@ fn an_agent_that_is_too_small_is_refused_by_name_and_the_others_go_on() {
     let briefs = shell.dispatched();
     let names: Vec<&str> = briefs.iter().map(|b| b.definition.id.as_str()).collect();
     assert_eq!(names, ["a"]);
+    let open = shell.state().turn(turn_id(0)).unwrap();
+    assert_eq!(shell.state().sharing(open), 2, "the lead and one other");
     let refused = shell.state().turn(turn_id(0)).unwrap().runs[0];
     assert_eq!(shell.state().run(refused).unwrap().snapshot, None);
     let Ending::Failed { cause, reason, .. } = ended_as(&shell, refused) else {
