@@ -52,6 +52,9 @@ pub struct Model {
     pub default: bool,
     /// Tokens in and out together.
     pub window_tokens: u64,
+    /// The same where the provider refused so many and named less: what turns keep within.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learnt_window_tokens: Option<u64>,
     /// Tokens out at most.
     pub max_output_tokens: u64,
 }

@@ -15,8 +15,10 @@ use unisono_daemon::ask::Ask;
 use unisono_daemon::config::Override;
 use unisono_daemon::context::estimate::{self, Without};
 use unisono_daemon::daemon::Opened;
+use unisono_daemon::models;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::{Daemon, agents};
+use unisono_model::calibration::Calibrations;
 use unisono_runtime::settle;
 use unisono_session::machine::Import;
 use unisono_session::run::calls::Decision;
@@ -98,7 +100,8 @@ impl Where {
         state: &mut State,
     ) -> Result<Estimate> {
         let Where::There(client) = self else {
-            return Ok(estimate::Estimate::of(setup, ask, state)?.told());
+            let learnt = learnt_here(setup);
+            return Ok(estimate::Estimate::of(setup, &learnt, ask, state)?.told());
         };
         let asked = ask.clone().with_settings(flags(setup));
         let new = asked.compaction_request();
@@ -115,7 +118,8 @@ impl Where {
         (head, checkpoint): (MessageId, &Checkpoint),
     ) -> Result<Restoring> {
         let Where::There(client) = self else {
-            return Ok(Without::of(setup, ask, state, head, checkpoint.id)?.told());
+            let of = (setup, &learnt_here(setup));
+            return Ok(Without::of(of, ask, state, head, checkpoint.id)?.told());
         };
         let (session, branch) = (session.to_string(), ask.on_branch());
         let found = client
@@ -195,10 +199,11 @@ impl Host {
     ) -> Result<Context> {
         match self {
             Host::There { client, .. } => context::of_daemon(client, id, &ask, false).await,
-            Host::Here(_) => {
+            Host::Here(daemon) => {
                 let (mut state, setup) = (state.clone(), setup.clone());
+                let learnt = daemon.calibrations().clone();
                 // Counting takes a tokenizer, and time.
-                let count = move || context::of_here(&mut state, &setup, &ask);
+                let count = move || context::of_here(&mut state, (&setup, &learnt), &ask);
                 let counted = tokio::task::spawn_blocking(count).await;
                 counted.map_err(|error| Problem::failed(error.to_string()))?
             }
@@ -436,4 +441,9 @@ async fn decide(client: &Client, call: CallId, decision: Decision) -> Result<()>
 fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T> {
     let wrong = |_| Problem::failed(format!("the daemon names {text:?}, which is no {what}"));
     text.parse().map_err(wrong)
+}
+
+/// What is known of models' tokens in the store that is configured here.
+pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
+    models::learnt(&setup.loaded.config.store.path)
 }

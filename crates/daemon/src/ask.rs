@@ -12,6 +12,7 @@ use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{AgentId, CheckpointId, MessageId, TurnId};
+use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::redact::redact;
 use unisono_runtime::mcp::{self, Offer};
@@ -28,6 +29,7 @@ use uuid::Uuid;
 use crate::agents::Error;
 use crate::config::{Override, Resolved};
 use crate::context;
+use crate::models;
 use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
 
@@ -244,6 +246,22 @@ impl Ask {
             .roster
             .team(lead, self.agents.as_deref().unwrap_or(&run.agents))
     }
+
+    /// Its agents within the windows that are known of their models, and when their conversation
+    /// is compacted: what a turn is planned by, and what those see who only look.
+    ///
+    /// # Errors
+    /// An agent is unknown, or the lead among its delegates.
+    pub fn measured_by(
+        &self,
+        setup: &Setup,
+        learnt: &Calibrations,
+    ) -> Result<(Team, (Policy, Ppm)), Error> {
+        let mut team = self.team(setup)?;
+        models::within_learnt(&mut team, learnt);
+        let policy = policy(setup, &team);
+        Ok((team, policy))
+    }
 }
 
 /// How a turn ended.
@@ -261,10 +279,10 @@ pub struct Finished {
 ///
 /// # Errors
 /// An agent is unknown, or the lead among its delegates.
-pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
-    let team = ask.team(setup)?;
+pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, Error> {
+    let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
+    // By the digests of the agents as the turn has them.
     let caps = caps(setup, &team);
-    let (policy, safety) = policy(setup, &team);
     let answer = |role, parts| Work::Answer {
         input: NewMessage {
             id: MessageId::new(Uuid::now_v7()),
@@ -308,10 +326,10 @@ pub fn turn(setup: &Setup, ask: &Ask) -> Result<NewTurn, Error> {
         work,
         tools: tools_of(&team, []),
         phrases: phrases(setup, &team.lead),
+        calibrations: models::calibrations(setup, &team, learnt),
         team,
         policy,
         safety,
-        calibrations: Vec::new(),
         delegation: setup.loaded.config.delegation.limits(),
         rules: Arc::default(),
         caps,

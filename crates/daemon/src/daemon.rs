@@ -369,7 +369,7 @@ impl Daemon {
             return Ok(known);
         }
         let setup = self.setup_for(ask).await?;
-        let mut turn = ask::turn(&setup, ask)?;
+        let mut turn = ask::turn(&setup, ask, self.calibrations())?;
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&turn).await?;
         if !offers.is_empty() {
@@ -377,8 +377,6 @@ impl Daemon {
             turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
         }
         ask::lend(ask, &mut turn)?;
-        models::within_learnt(&mut turn.team, self.calibrations());
-        turn.calibrations = models::calibrations(&setup, &turn.team, self.calibrations());
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
             models::check_prices(&setup, &turn.team)?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use unisono_context::budget::Limits;
 use unisono_context::{Ppm, Snapshot, Tokens};
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
@@ -155,10 +156,9 @@ pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) ->
 /// Has the agents of a team keep within the windows that their models' providers named.
 pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
     let keep_within = |agent: &mut Arc<Definition>| {
-        let limits = agent.limits;
-        let window = learnt.of(&agent.model).window(limits.window);
-        if window < limits.window {
-            Arc::make_mut(agent).limits = limits.within(window);
+        let known = limits_known(agent, learnt);
+        if known != agent.limits {
+            Arc::make_mut(agent).limits = known;
         }
     };
     let delegates = team
@@ -169,6 +169,12 @@ pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
         .chain(delegates)
         .chain(&mut team.available)
         .for_each(keep_within);
+}
+
+/// What an agent's model takes: as the catalogue has it, or less where its provider said so.
+pub fn limits_known(agent: &Definition, learnt: &Calibrations) -> Limits {
+    let window = learnt.of(&agent.model).window(agent.limits.window);
+    agent.limits.within(window)
 }
 
 /// What the provider of an agent's model counts for a context, with the agent's persona and

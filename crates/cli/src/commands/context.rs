@@ -15,6 +15,7 @@ use unisono_daemon::ask::{self, Ask};
 use unisono_daemon::context::{self, told};
 use unisono_daemon::models;
 use unisono_daemon::setup::Setup;
+use unisono_model::calibration::Calibrations;
 use unisono_runtime::mcp;
 use unisono_session::State;
 use unisono_session::agent::Team;
@@ -22,7 +23,7 @@ use unisono_session::state::MAIN;
 
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
-use crate::host::Where;
+use crate::host::{Where, learnt_here};
 use crate::problem::Result;
 use crate::topics;
 
@@ -73,7 +74,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let mut state = sessions.state(id).await?;
     let context = match &store {
         Where::Here(_) if args.exact => counted(&mut state, &setup, &ask).await?,
-        Where::Here(_) => of_here(&mut state, &setup, &ask)?,
+        Where::Here(_) => of_here(&mut state, (&setup, &learnt_here(&setup)), &ask)?,
         Where::There(client) => of_daemon(client, id, &ask, args.exact).await?,
     };
     sessions.close().await?;
@@ -95,15 +96,19 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// The same as [`of_here`], counted by the provider of the lead's model too.
 async fn counted(state: &mut State, setup: &Setup, ask: &Ask) -> Result<Context> {
     let team = ask.team(setup)?;
-    let (policy, shown) = seen(state, setup, ask)?;
+    let (policy, shown) = seen(state, (setup, &learnt_here(setup)), ask)?;
     let told = told::told(&shown, state, ask.on_branch(), &policy);
     let exact = models::count(setup, &team.lead, Arc::new(shown.snapshot)).await;
     Ok(told.counted(exact))
 }
 
 /// What is seen of a branch by those who would be asked here, counted.
-pub(crate) fn of_here(state: &mut State, setup: &Setup, ask: &Ask) -> Result<Context> {
-    let (policy, shown) = seen(state, setup, ask)?;
+pub(crate) fn of_here(
+    state: &mut State,
+    by: (&Setup, &Calibrations),
+    ask: &Ask,
+) -> Result<Context> {
+    let (policy, shown) = seen(state, by, ask)?;
     Ok(told::told(&shown, state, ask.on_branch(), &policy))
 }
 
@@ -136,9 +141,12 @@ pub(crate) fn whom(ask: &Ask) -> (Option<String>, Option<String>) {
     (lead, names)
 }
 
-fn seen(state: &mut State, setup: &Setup, ask: &Ask) -> Result<(Policy, context::Shown)> {
-    let team = ask.team(setup)?;
-    let (policy, safety) = ask::policy(setup, &team);
+fn seen(
+    state: &mut State,
+    (setup, learnt): (&Setup, &Calibrations),
+    ask: &Ask,
+) -> Result<(Policy, context::Shown)> {
+    let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
     let head = state.tree().head(ask.on_branch());
     let head = head.ok_or_else(|| unknown_branch(state, ask.on_branch()))?;
     let shown = context::Shown::new(state, head, &team, (&policy, safety))?;

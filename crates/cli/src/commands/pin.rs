@@ -9,6 +9,7 @@ use unisono_session::state::MAIN;
 
 use super::sessions::branch::{ordinal, unknown_branch};
 use crate::app::App;
+use crate::host::learnt_here;
 use crate::live::End;
 use crate::problem::{Problem, Result};
 use crate::show;
@@ -133,7 +134,7 @@ fn found(state: &State, branch: &str, numbers: &[u32]) -> Result<Vec<MessageId>>
 /// Lists what is pinned, and what of the context it takes.
 fn tell(app: &App, setup: &Setup, id: SessionId, mut state: State, branch: &str) -> Result<()> {
     head(&state, branch)?;
-    let pins = Pins::of(setup, &mut state, branch)?;
+    let pins = Pins::of(setup, &learnt_here(setup), &mut state, branch)?;
     let (pinned, total, usable) = (&pins.messages, pins.tokens(), pins.usable);
     if total > usable {
         let (total, usable) = (show::tokens(total), show::tokens(usable));

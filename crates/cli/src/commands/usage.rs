@@ -11,7 +11,8 @@ use crate::show;
 
 const HELP: &str = "\
 Tokens in include those read from the provider's prompt cache (CACHED) and written to it
-(WRITTEN). EXPECTED were hoped for: where less than half of them were there, the cache missed.
+(WRITTEN). EXPECTED were hoped for: where less than half of them were there, the cache missed. A
+row and the total go by their sums; of one run, `unisono runs show` says it.
 `?` is an unknown cost, which is not free. (summaries) are what was asked of the writers of
 summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,

@@ -618,6 +618,9 @@ fn a_server_with_a_smaller_window_than_was_assumed_is_asked_for_less_and_remembe
     });
     let provider = FakeProvider::builder().script(script).start_on_thread();
     let place = place("openai-compatible", &provider);
+    let settings = fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let default = "[models]\ndefault = \"openai-compatible/qwen3\"\n";
+    place.write("config/unisono.toml", settings + default);
     place.write(
         "asked.json",
         r#"[{"role":"user","content":"What is late?"}]"#,
@@ -646,6 +649,17 @@ fn a_server_with_a_smaller_window_than_was_assumed_is_asked_for_less_and_remembe
     call(&place, &args).expect(0);
     let then = asked(&provider.requests())[4..].to_vec();
     assert_eq!(then, [2_048, 2_048], "a turn begins within it");
+
+    // Those who only look are told of the same.
+    let json = |args: &[&str]| call(&place, &[args, &["--json"]].concat()).expect(0).json();
+    let session = json(&["sessions", "list"])[0]["session"].clone();
+    let session = session.as_str().unwrap();
+    let context = json(&["context", session]);
+    assert_eq!(context["window_tokens"], 8_192, "{context}");
+    let usable = context["usable_tokens"].as_u64().unwrap();
+    assert!(usable < 8_192 - 2_048, "{context}");
+    assert_eq!(json(&["pin", session])["usable_tokens"], usable);
+    assert_eq!(json(&["agents", "show", "facts"])["window_tokens"], 8_192);
 }
 
 #[test]

@@ -8,13 +8,14 @@ use unisono_context::tokens::Count;
 use unisono_context::view::View;
 use unisono_context::{CheckpointId, Cost, MessageId, Tokens};
 use unisono_model::Tokenizer;
+use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_runtime::clock;
 use unisono_session::State;
 
 use super::{measure, tokenizer};
 use crate::agents;
-use crate::ask::{self, Ask, check_chosen};
+use crate::ask::{Ask, check_chosen};
 use crate::setup::Setup;
 use crate::short;
 use crate::summarisers::{self, Unaskable};
@@ -62,11 +63,15 @@ impl Estimate {
     ///
     /// # Errors
     /// The branch or an agent is unknown, something cannot be counted, or nothing would fit.
-    pub fn of(setup: &Setup, ask: &Ask, state: &mut State) -> Result<Estimate, Error> {
+    pub fn of(
+        setup: &Setup,
+        learnt: &Calibrations,
+        ask: &Ask,
+        state: &mut State,
+    ) -> Result<Estimate, Error> {
         let unknown = || Error::Branch(ask.on_branch().to_owned());
         let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
-        let team = ask.team(setup)?;
-        let (policy, safety) = ask::policy(setup, &team);
+        let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
         check_chosen(setup, ask, &team, &policy)?;
         let measured = measure(state, head, &team, (&policy, safety))?;
         let view = state.view(head, false).ok_or_else(unknown)?;
@@ -165,14 +170,13 @@ impl Without {
     /// # Errors
     /// An agent is unknown, or something cannot be counted.
     pub fn of(
-        setup: &Setup,
+        (setup, learnt): (&Setup, &Calibrations),
         ask: &Ask,
         state: &mut State,
         head: MessageId,
         checkpoint: CheckpointId,
     ) -> Result<Without, Error> {
-        let team = ask.team(setup)?;
-        let (policy, safety) = ask::policy(setup, &team);
+        let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
         let budget = measure(state, head, &team, (&policy, safety))?.budget;
         let effective = |view: Option<View<'_>>| {
             view.and_then(|view| view.effective(&budget))

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use unisono_context::{Message, MessageId, Tokens};
+use unisono_model::calibration::Calibrations;
 use unisono_session::State;
 
 use super::estimate::Error;
 use super::measure;
-use crate::ask::{self, Ask};
+use crate::ask::Ask;
 use crate::setup::Setup;
 
 /// What is pinned on a branch.
@@ -25,11 +26,15 @@ impl Pins {
     ///
     /// # Errors
     /// The branch is unknown, or something cannot be counted.
-    pub fn of(setup: &Setup, state: &mut State, branch: &str) -> Result<Pins, Error> {
+    pub fn of(
+        setup: &Setup,
+        learnt: &Calibrations,
+        state: &mut State,
+        branch: &str,
+    ) -> Result<Pins, Error> {
         let unknown = || Error::Branch(branch.to_owned());
         let head = state.tree().head(branch).ok_or_else(unknown)?;
-        let team = Ask::new("").team(setup)?;
-        let (policy, safety) = ask::policy(setup, &team);
+        let (team, (policy, safety)) = Ask::new("").measured_by(setup, learnt)?;
         let budget = measure(state, head, &team, (&policy, safety))?.budget;
         let cost = |message: &Message| {
             let counts = state.tree().get(message.id).map(|node| node.counts);

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use unisono_api::agent::{Agent, Model, Reload};
 use unisono_api::{Code, Problem};
 use unisono_context::AgentId;
+use unisono_model::calibration::Calibrations;
+use unisono_model::catalogue::Entry;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -117,9 +119,16 @@ async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<Model>> {
             lacks,
             default: model == loaded.default_model,
             model,
+            learnt_window_tokens: learnt_window(&entry, shared.daemon.calibrations()),
             window_tokens: entry.window.0,
             max_output_tokens: entry.max_output.0,
         }
     });
     Json(models.collect())
+}
+
+/// A smaller window than the catalogue's that a provider named.
+fn learnt_window(model: &Entry, learnt: &Calibrations) -> Option<u64> {
+    let found = learnt.of(&model.model.to_string()).window(model.window);
+    (found < model.window).then_some(found.0)
 }

@@ -164,7 +164,9 @@ pub(super) async fn detail(
     let checkpoint = described(&state, &active(&state, branch), &found);
     let ask = Ask::restore(found.id).branch(branch);
     let (id, active) = (found.id, checkpoint.active);
-    let work = move || active.then(|| Without::of(&setup, &ask, &mut state, head, id));
+    let learnt = shared.daemon.calibrations().clone();
+    let without = move || Without::of((&setup, &learnt), &ask, &mut state, head, id);
+    let work = move || active.then(without);
     let without = super::off_thread(work).await?.transpose()?;
     let key_facts = found.key_facts.iter().map(|fact| KeyFact {
         text: fact.text.to_string(),

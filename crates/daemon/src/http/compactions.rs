@@ -164,6 +164,7 @@ pub(super) async fn estimated(
 ) -> Result<Estimate, Fault> {
     let setup = shared.daemon.setup_for(&ask).await?;
     let mut state = session.inspect(Clone::clone).await?;
-    let work = move || estimate::Estimate::of(&setup, &ask, &mut state);
+    let learnt = shared.daemon.calibrations().clone();
+    let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);
     Ok(super::off_thread(work).await??.told())
 }

@@ -17,7 +17,7 @@ use super::extract::{Path, Query};
 use super::messages::unknown_branch;
 use super::problem::Fault;
 use super::{Shared, sessions};
-use crate::ask::{self, Ask};
+use crate::ask::Ask;
 use crate::context::{Shown, told};
 use crate::models;
 
@@ -78,8 +78,8 @@ async fn of_team(
     exact: bool,
 ) -> Result<Context, Fault> {
     let setup = shared.daemon.setup();
-    let team = ask.team(&setup).map_err(crate::daemon::Error::from)?;
-    let (policy, safety) = ask::policy(&setup, &team);
+    let measured_by = ask.measured_by(&setup, shared.daemon.calibrations());
+    let (team, (policy, safety)) = measured_by.map_err(crate::daemon::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch();
     let head = state.tree().head(branch);

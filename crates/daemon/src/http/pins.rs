@@ -67,8 +67,8 @@ async fn told(
 ) -> Result<Pins, Fault> {
     let setup = shared.daemon.setup();
     let mut state = session.inspect(Clone::clone).await?;
-    let branch = branch.to_owned();
-    let work = move || pins::Pins::of(&setup, &mut state, &branch);
+    let (branch, learnt) = (branch.to_owned(), shared.daemon.calibrations().clone());
+    let work = move || pins::Pins::of(&setup, &learnt, &mut state, &branch);
     let pins = super::off_thread(work).await??;
     let left = pins.messages.iter();
     let left = left.filter(|(message, _)| after.is_none_or(|after| message.ordinal.0 > after));

@@ -15,7 +15,6 @@ use unisono_context::{SessionId, TurnId};
 use unisono_session::state::MAIN;
 
 use crate::Daemon;
-use crate::ask;
 use crate::ask::Ask;
 use crate::context::{Shown, entry_text};
 use crate::http::sessions as listing;
@@ -135,8 +134,8 @@ async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
         return Ok("nothing was said yet".to_owned());
     };
     let setup = &daemon.setup();
-    let team = Ask::new("").team(setup).map_err(failed)?;
-    let (policy, safety) = ask::policy(setup, &team);
+    let measured_by = Ask::new("").measured_by(setup, daemon.calibrations());
+    let (team, (policy, safety)) = measured_by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
     let looking =
         tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &team, (&policy, safety)));

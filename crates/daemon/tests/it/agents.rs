@@ -4,6 +4,7 @@ use unisono_context::Tokens;
 use unisono_context::call::CacheWarm;
 use unisono_daemon::agents::{DEFAULT_TOOLS, TOOLS};
 use unisono_daemon::ask::Ask;
+use unisono_model::calibration::Calibrations;
 use unisono_session::agent::{ContextMode, Kind, OnFailure, PrefixMode};
 
 use crate::sandbox::Sandbox;
@@ -285,7 +286,10 @@ fn a_lead_that_delegates_chooses_among_the_agents_named() {
         "agent `boss` is the lead and cannot be one of its own delegates"
     );
 
-    let turn = |lead: &str| unisono_daemon::ask::turn(&setup, &Ask::new("go").lead(lead)).unwrap();
+    let turn = |lead: &str| {
+        let ask = Ask::new("go").lead(lead);
+        unisono_daemon::ask::turn(&setup, &ask, &Calibrations::default()).unwrap()
+    };
     let tools = |lead: &str| {
         turn(lead)
             .tools

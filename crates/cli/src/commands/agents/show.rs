@@ -1,11 +1,14 @@
 //! `unisono agents show`.
 
 use serde_json::json;
+use unisono_context::Tokens;
 use unisono_daemon::agents::Agent;
+use unisono_daemon::models;
 use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure};
 
 use super::list::json;
 use crate::app::App;
+use crate::host::learnt_here;
 use crate::problem::{Problem, Result};
 use crate::show;
 
@@ -29,10 +32,11 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         .iter()
         .find(|agent| agent.definition.id == definition.id);
     let agent = found.ok_or_else(|| Problem::usage(format!("unknown agent `{}`", args.agent)))?;
+    let window = models::limits_known(&agent.definition, &learnt_here(&setup)).window;
     if app.out.json {
-        app.out.json(&whole(agent));
+        app.out.json(&whole(agent, window));
     } else {
-        app.out.data(text(app, agent));
+        app.out.data(text(app, agent, window));
     }
     Ok(())
 }
@@ -51,7 +55,7 @@ fn on_failure(mode: OnFailure) -> &'static str {
     }
 }
 
-fn text(app: &App, agent: &Agent) -> String {
+fn text(app: &App, agent: &Agent, window: Tokens) -> String {
     let d = &agent.definition;
     let list = |items: Vec<&str>| {
         if items.is_empty() {
@@ -70,7 +74,7 @@ fn text(app: &App, agent: &Agent) -> String {
         Kind::Http(Http { url, .. }) => format!("http: {url}"),
         other => other.name().to_owned(),
     };
-    let window = show::tokens(d.limits.window);
+    let window = show::tokens(window);
     let rows = [
         ("agent", d.id.to_string()),
         ("for", d.description.to_string()),
@@ -115,12 +119,12 @@ fn limits(agent: &Agent) -> String {
     )
 }
 
-fn whole(agent: &Agent) -> serde_json::Value {
+fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
     let d = &agent.definition;
     let mut value = json(agent);
     value["instructions"] = (*d.instructions).into();
     value["digest"] = d.digest().to_string().into();
-    value["window_tokens"] = d.limits.window.0.into();
+    value["window_tokens"] = window.0.into();
     value["max_turns"] = d.max_turns.into();
     value["timeout_ms"] = d.timeout_ms.into();
     value["retries"] = d.retries.into();
