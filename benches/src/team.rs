@@ -53,6 +53,7 @@ pub fn definition(id: &str) -> Definition {
         cache_warm: Default::default(),
         on_failure: Default::default(),
         delegates: Vec::new(),
+        pipeline: Vec::new(),
         tags: Vec::new(),
     }
 }

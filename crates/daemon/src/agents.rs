@@ -15,6 +15,7 @@ mod http;
 pub mod import;
 mod keys;
 mod output_schema;
+mod pipeline;
 mod seen;
 mod team;
 mod told;
@@ -79,6 +80,18 @@ pub enum Error {
     /// The agent that answers cannot work before itself.
     #[error("agent `{0}` is the lead and cannot be one of its own delegates")]
     LeadDelegated(AgentId),
+    /// It works with the stages of its pipeline and nobody else.
+    #[error(
+        "agent `{0}` works through its pipeline and takes no other agents: leave them out, or add \
+         them to its `pipeline`"
+    )]
+    PipelineAlone(AgentId),
+    /// A pipeline is worked through for a lead alone.
+    #[error(
+        "agent `{0}` has a pipeline and can only be the lead: name the agents of its pipeline \
+         instead, or ask it with `--lead {0}`"
+    )]
+    PipelineGiven(AgentId),
     /// Nothing stands before or after the equals sign.
     #[error("`{0}` must be an agent, or agent=task")]
     BadAssignment(String),
@@ -144,7 +157,8 @@ impl Roster {
         }
         let known: Vec<&str> = sources.iter().map(|source| source.id.as_str()).collect();
         for source in &*sources {
-            check_delegates(source, &known, &mut found);
+            check_delegates(source, &sources, &known, &mut found);
+            pipeline::check(source, &sources, &known, &mut found);
         }
         check_run(loaded, &known, &mut found);
         found.sort();
@@ -181,7 +195,12 @@ impl Roster {
     }
 }
 
-fn check_delegates(source: &files::Source, known: &[&str], found: &mut Diagnostics) {
+fn check_delegates(
+    source: &files::Source,
+    all: &[files::Source],
+    known: &[&str],
+    found: &mut Diagnostics,
+) {
     for item in source.texts("delegates") {
         let name = item.text;
         if name == source.id.as_str() {
@@ -191,6 +210,13 @@ fn check_delegates(source: &files::Source, known: &[&str], found: &mut Diagnosti
             let problem = format!("agent `{}` names an unknown delegate `{name}`", source.id);
             let diagnostic = Diagnostic::error(item.place.clone(), problem).on("delegates");
             found.push(diagnostic.suggest(name, known.iter().copied()));
+        } else if pipeline::has(all, name) {
+            let problem = format!(
+                "agent `{}` names `{name}` as a delegate, which has a pipeline of its own",
+                source.id
+            );
+            let diagnostic = Diagnostic::error(item.place.clone(), problem).on("delegates");
+            found.push(diagnostic.help(pipeline::instead(name)));
         }
     }
 }

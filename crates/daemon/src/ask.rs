@@ -242,9 +242,14 @@ impl Ask {
     pub fn team(&self, setup: &Setup) -> Result<Team, Error> {
         let run = &setup.loaded.config.run;
         let lead = self.lead.as_deref().unwrap_or(&run.lead);
+        let usual = match setup.roster.get(lead)?.pipeline[..] {
+            [] => &run.agents[..],
+            // It has all it works with.
+            _ => &[],
+        };
         setup
             .roster
-            .team(lead, self.agents.as_deref().unwrap_or(&run.agents))
+            .team(lead, self.agents.as_deref().unwrap_or(usual))
     }
 
     /// Its agents within the windows that are known of their models, and when their conversation
@@ -459,7 +464,7 @@ pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), NotLent> {
     let calls = match turn.team.lead.kind {
         Kind::Llm => &*turn.team.lead.model != EXTRACTIVE,
         Kind::Custom(_) => true,
-        Kind::Command(_) | Kind::Http(_) => false,
+        Kind::Command(_) | Kind::Http(_) | Kind::Pipeline => false,
     };
     if ask.lent.choice != Choice::Free && !calls {
         return Err(NotLent::Callless(agent.clone()));

@@ -114,8 +114,8 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
         let asked = loaded.providers.lacks(&entry.model.provider).is_none();
         (!free && !known && asked).then(|| model.to_owned())
     };
-    // Programs and servers ask no model of ours; an agent of an author's may.
-    let asks = |agent: &&Arc<Definition>| !matches!(agent.kind, Kind::Command(_) | Kind::Http(_));
+    // Programs, servers and mere pipelines ask no model of ours; an agent of an author's may.
+    let asks = |agent: &&Arc<Definition>| matches!(agent.kind, Kind::Llm | Kind::Custom(_));
     for agent in team.definitions().filter(asks) {
         let own = setup.roster.max_cost(&agent.id);
         let own = own.map(|_| format!("`max_cost_usd` of agent `{}`", agent.id));

@@ -12,6 +12,7 @@ mod failure;
 pub(crate) mod fixture;
 pub(crate) mod http;
 pub(crate) mod llm;
+pub(crate) mod pipeline;
 pub(crate) mod request;
 mod spending;
 pub mod template;
@@ -42,7 +43,8 @@ use crate::worker;
 pub struct Task {
     /// The task in words.
     pub text: Arc<str>,
-    /// For a lead: what its delegates came back with, in the order of the fan-out.
+    /// What it is given of others' work: a lead, that of its delegates in the order of the fan-out;
+    /// a stage of a pipeline, that of the stages before it.
     pub results: Vec<Delivered>,
 }
 

@@ -174,6 +174,8 @@ fn one(
             requests.sent = documents(&brief, prefix, &command.program);
         }
         Kind::Http(http) => requests.sent = documents(&brief, prefix, &http.url),
+        // It is given results, and hands the last one on.
+        Kind::Pipeline => {}
         Kind::Custom(kind) => {
             let code = format!("the code of kind `{kind}` decides what it asks its model");
             requests.unknown = Some(code);

@@ -24,6 +24,7 @@ use unisono_session::run::Cause;
 use crate::agent::command::CommandAgent;
 use crate::agent::http::HttpAgent;
 use crate::agent::llm::LlmAgent;
+use crate::agent::pipeline::PipelineAgent;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
 use crate::gate::Stay;
 use crate::lease::Lease;
@@ -165,7 +166,7 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
 /// their time limit bounds them.
 async fn stuck(kind: &Kind, lease: &Lease, length: Duration) {
     match kind {
-        Kind::Llm | Kind::Custom(_) => lease.expired(length).await,
+        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => lease.expired(length).await,
         Kind::Command(_) | Kind::Http(_) => std::future::pending().await,
     }
 }
@@ -178,6 +179,7 @@ fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
             Ok(Arc::new(CommandAgent::new(command.clone(), withheld)))
         }
         Kind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),
+        Kind::Pipeline => Ok(Arc::new(PipelineAgent)),
         Kind::Custom(kind) => env.kinds.get(kind).ok_or_else(|| {
             let reason = format!("no agent kind {kind:?} is registered in this program");
             Failure::new(Cause::BadInput, reason)

@@ -19,6 +19,8 @@ pub enum Kind {
     Custom(Arc<str>),
     /// A server: the brief as JSON by POST, its answer in the reply.
     Http(Http),
+    /// Nobody: what came of the last stage of its pipeline is its answer.
+    Pipeline,
 }
 
 /// How a server is asked.
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Llm => "llm",
             Kind::Command(_) => "command",
             Kind::Http(_) => "http",
+            Kind::Pipeline => "pipeline",
             Kind::Custom(name) => name,
         }
     }
@@ -86,6 +89,15 @@ pub enum OnFailure {
     Fail,
 }
 
+/// One of the agents that work one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The agent. One may have several stages.
+    pub agent: AgentId,
+    /// What it is to do; none: the turn's own input.
+    pub task: Option<Arc<str>>,
+}
+
 /// An agent as it was loaded. Recorded with the turns that use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
@@ -125,6 +137,9 @@ pub struct Definition {
     pub on_failure: OnFailure,
     /// Agents that always work before it answers.
     pub delegates: Vec<AgentId>,
+    /// Agents that work before it answers one after the other, each with what came of those
+    /// before it; empty where there are delegates.
+    pub pipeline: Vec<Stage>,
     /// Free labels.
     pub tags: Vec<Arc<str>>,
 }
@@ -142,6 +157,7 @@ impl Definition {
             Kind::Command(command) => command.digest_into(h.u64(1)),
             Kind::Custom(name) => h.u64(2).str(name),
             Kind::Http(http) => http.digest_into(h.u64(3)),
+            Kind::Pipeline => h.u64(4),
         };
         h.str(&self.model)
             .u64(self.limits.window.0)
@@ -169,13 +185,22 @@ impl Definition {
 impl Definition {
     fn digest_later_fields(&self, h: &mut Hasher) {
         let (schema, temperature) = (self.output_schema.as_deref(), self.temperature_milli);
-        if (schema, temperature, self.cache_warm) == (None, None, CacheWarm::default()) {
+        let warm = self.cache_warm;
+        let alone = self.pipeline.is_empty();
+        if (schema, temperature, warm, alone) == (None, None, CacheWarm::default(), true) {
             return;
         }
         h.opt_str(schema);
         // One more than the temperature, so that zero says that there is none.
         h.u64(temperature.map_or(0, |milli| u64::from(milli) + 1))
-            .u64(self.cache_warm as u64);
+            .u64(warm as u64);
+        if alone {
+            return;
+        }
+        h.u64(self.pipeline.len() as u64);
+        for stage in &self.pipeline {
+            h.str(stage.agent.as_str()).opt_str(stage.task.as_deref());
+        }
     }
 }
 
@@ -224,7 +249,8 @@ pub struct Assignment {
 pub struct Team {
     /// The agent that answers.
     pub lead: Arc<Definition>,
-    /// The fan-out, in the order in which its results are given to the lead.
+    /// The fan-out, or the stages of the lead's pipeline, in the order in which their results are
+    /// given to the lead.
     pub delegates: Vec<Assignment>,
     /// Agents that the lead may give tasks to by itself.
     pub available: Vec<Arc<Definition>>,

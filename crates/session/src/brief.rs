@@ -48,7 +48,8 @@ pub struct Brief {
     pub definition_digest: Digest,
     /// What it is to do.
     pub task: Arc<str>,
-    /// For a lead: what its delegates came back with, in the order of the fan-out.
+    /// What it is given of others' work: for a lead that of its delegates, in the order of the
+    /// fan-out; for a stage of a pipeline that of the stages before it.
     pub results: Vec<Delivered>,
     /// The agents it may give tasks to by itself ([`crate::Input::Delegate`]).
     pub colleagues: Vec<Arc<Definition>>,
@@ -154,8 +155,9 @@ impl State {
         let definition = self.definitions.get(&run.definition)?;
         let snapshot = turn.snapshot.0.as_ref()?;
         let results = match run.role {
+            RunRole::Delegate { index } if turn.in_order() => self.delivered(turn, index),
             RunRole::Delegate { .. } | RunRole::Child { .. } => Vec::new(),
-            RunRole::Lead => self.delivered(turn),
+            RunRole::Lead => self.delivered(turn, u32::MAX),
         };
         let mut calibrations = turn.accepted.calibrations.iter();
         Some(Brief {
@@ -220,8 +222,10 @@ impl State {
         u32::try_from(alike).unwrap_or(u32::MAX)
     }
 
-    fn delivered(&self, turn: &Turn) -> Vec<Delivered> {
-        let fan_out = self.runs_of(turn).take(turn.team.delegates.len());
+    /// What the first delegates came back with.
+    fn delivered(&self, turn: &Turn, first: u32) -> Vec<Delivered> {
+        let first = turn.fan_out.iter().take(first as usize);
+        let fan_out = first.filter_map(|run| self.runs.get(run));
         let ended = fan_out.filter_map(|run| {
             Some(Delivered {
                 agent: run.agent.clone(),

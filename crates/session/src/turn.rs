@@ -63,6 +63,8 @@ pub struct Turn {
     pub runs: Vec<RunId>,
     /// The lead's.
     pub lead_run: Option<RunId>,
+    /// Those of the fan-out, or of the lead's pipeline, in its order.
+    pub fan_out: Vec<RunId>,
     /// How many of its runs have not ended.
     pub open_runs: u32,
     /// How many of the fan-out's have not.
@@ -124,17 +126,13 @@ impl Turn {
         }
     }
 
-    /// The run in that place, once it is opened. The fan-out is opened before all others, in its
-    /// order.
+    /// The run in that place, once it is opened.
     pub fn run(&self, role: RunRole) -> Option<RunId> {
         match role {
             RunRole::Lead => self.lead_run,
             RunRole::Delegate { index } => {
                 let at = usize::try_from(index).ok()?;
-                self.runs
-                    .get(at)
-                    .filter(|_| at < self.team.delegates.len())
-                    .copied()
+                self.fan_out.get(at).copied()
             }
             RunRole::Child {
                 parent,
@@ -145,6 +143,11 @@ impl Turn {
                 self.runs.contains(&id).then_some(id)
             }
         }
+    }
+
+    /// Whether its delegates work one after the other: they are the stages of its lead's pipeline.
+    pub fn in_order(&self) -> bool {
+        !self.team.lead.pipeline.is_empty()
     }
 
     /// The available agent of that name, and the digest of its definition.

@@ -132,6 +132,9 @@ pub(crate) enum Invalid {
     /// A turn or an ending that has a variant of its own where nothing is lent or handed over.
     #[error("tools or calls of whoever asked stand where there are none")]
     Alone,
+    /// A definition that has a variant of its own where it has no pipeline.
+    #[error("a pipeline without stages stands where there is none")]
+    Stageless,
     /// A table with keys twice, or out of order.
     #[error("its {table} are not in ascending order")]
     Order {

@@ -25,7 +25,8 @@ pub fn answers_alone(team: &Team) -> Option<String> {
 /// Warns of a lead that has the tool `delegate` for nothing. Another agent that has it is no fault
 /// of anybody's who does not use it.
 pub(super) fn check(source: &Source, lead: &str, agent: &Definition, found: &mut Diagnostics) {
-    if source.id.as_str() != lead || !agent.delegates.is_empty() {
+    let others = !agent.delegates.is_empty() || !agent.pipeline.is_empty();
+    if source.id.as_str() != lead || others {
         return;
     }
     if let Some(problem) = cannot_delegate(agent) {

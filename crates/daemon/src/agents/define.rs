@@ -10,13 +10,13 @@ use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
 
 use super::files::Source;
-use super::{http, output_schema, tools};
+use super::{http, output_schema, pipeline, tools};
 use crate::config::{Loaded, dollars, models};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 use crate::schema::duration_ms;
 
-const BUILT_IN_KINDS: [&str; 4] = ["llm", EXTRACTIVE, "command", "http"];
+const BUILT_IN_KINDS: [&str; 5] = ["llm", EXTRACTIVE, "command", "http", pipeline::KIND];
 
 /// What definitions are made against.
 pub(super) struct Setting<'l> {
@@ -67,6 +67,7 @@ impl Setting<'_> {
                 .texts("delegates")
                 .map(|item| AgentId::from(item.text))
                 .collect(),
+            pipeline: pipeline::stages(source),
             tags: source.texts("tags").map(|item| item.text.into()).collect(),
         })
     }
@@ -82,9 +83,15 @@ impl Setting<'_> {
     }
 
     fn kind(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
-        let name = source.text("kind").unwrap_or("llm");
+        let name = source
+            .text("kind")
+            .unwrap_or(match pipeline::alone(source) {
+                true => pipeline::KIND,
+                false => "llm",
+            });
         let kind = match name {
             "llm" | EXTRACTIVE => Kind::Llm,
+            pipeline::KIND => Kind::Pipeline,
             "command" => return self.command(source, found),
             "http" => return http::of(source, &self.loaded.sources().variables, found),
             registered if self.kinds.contains(&registered) => Kind::Custom(registered.into()),

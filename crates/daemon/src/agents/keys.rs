@@ -26,6 +26,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("output_schema", Kind::Schema),
     key("cache_warm", Kind::Choice(&["leader", "prewarm", "off"])),
     key("delegates", Kind::Texts),
+    key("pipeline", Kind::Texts),
     key("tags", Kind::Texts),
     key("command", Kind::Program),
     key("args", Kind::Texts),

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use unisono_runtime::tools::DELEGATE;
-use unisono_session::agent::{Assignment, Definition, Team};
+use unisono_session::agent::{Assignment, Definition, Stage, Team};
 
 use super::{Error, Roster};
 
 impl Roster {
     /// A lead with its agents: first the delegates its definition always has, then those named,
-    /// each `agent` or `agent=task`.
+    /// each `agent` or `agent=task`. A lead with a pipeline has its stages and nobody else.
     ///
     /// They work before it, each on its task or the turn's input; an agent without a task of its
     /// own works once. A lead with the tool `delegate` decides by itself who works on what: an
     /// agent that is named without a task is one it may choose.
     ///
     /// # Errors
-    /// An unknown agent, or the lead among its delegates.
+    /// An unknown agent, the lead among its delegates, or a pipeline and others.
     pub fn team<S: AsRef<str>>(&self, lead: &str, delegates: &[S]) -> Result<Team, Error> {
         let lead = self.get(lead)?;
         let mut team = Team {
@@ -24,6 +24,14 @@ impl Roster {
             delegates: Vec::new(),
             available: Vec::new(),
         };
+        if !lead.pipeline.is_empty() {
+            if !delegates.is_empty() {
+                return Err(Error::PipelineAlone(lead.id.clone()));
+            }
+            let stages = lead.pipeline.iter().map(|stage| self.stage(stage, &lead));
+            team.delegates = stages.collect::<Result<_, _>>()?;
+            return Ok(team);
+        }
         for id in &lead.delegates {
             let assignment = self.assignment(id.as_str(), &lead)?;
             if !team.delegates.contains(&assignment) {
@@ -50,14 +58,29 @@ impl Roster {
         if agent.is_empty() || task.is_some_and(str::is_empty) {
             return Err(Error::BadAssignment(spec.to_owned()));
         }
+        Ok(Assignment {
+            agent: self.given(agent, lead)?,
+            task: task.map(Arc::from),
+        })
+    }
+
+    fn stage(&self, stage: &Stage, lead: &Definition) -> Result<Assignment, Error> {
+        Ok(Assignment {
+            agent: self.given(stage.agent.as_str(), lead)?,
+            task: stage.task.clone(),
+        })
+    }
+
+    /// An agent that is given a task by that lead.
+    fn given(&self, agent: &str, lead: &Definition) -> Result<Arc<Definition>, Error> {
         let agent = self.get(agent)?;
         if agent.id == lead.id {
             return Err(Error::LeadDelegated(lead.id.clone()));
         }
-        Ok(Assignment {
-            agent,
-            task: task.map(Arc::from),
-        })
+        match agent.pipeline[..] {
+            [] => Ok(agent),
+            _ => Err(Error::PipelineGiven(agent.id.clone())),
+        }
     }
 }
 

@@ -390,6 +390,7 @@ pub(crate) fn definition(kind: Kind) -> Definition {
         cache_warm: Default::default(),
         on_failure: OnFailure::Continue,
         delegates: Vec::new(),
+        pipeline: Vec::new(),
         tags: Vec::new(),
     }
 }

@@ -56,7 +56,10 @@ struct Audience {
 
 impl Audience {
     fn of(definition: &Definition) -> Audience {
-        let program = matches!(definition.kind, Kind::Command(_) | Kind::Http(_));
+        let program = matches!(
+            definition.kind,
+            Kind::Command(_) | Kind::Http(_) | Kind::Pipeline
+        );
         let native = program || &*definition.model == EXTRACTIVE;
         Audience {
             model: (!native).then(|| definition.model.clone()),

@@ -49,7 +49,7 @@ impl State {
             _ => return Ok(()),
         }
         for index in 0..fan_out {
-            let run = self.turn_mut(id)?.runs.get(index).copied();
+            let run = self.turn_mut(id)?.fan_out.get(index).copied();
             let (content, is_error) = brief::result_text(run.and_then(|run| self.runs.get(&run)));
             let result = Part::ToolResult {
                 call_id: brief::call_id(index).into(),

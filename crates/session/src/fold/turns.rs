@@ -39,6 +39,7 @@ impl State {
             measured_by: None,
             runs: Vec::new(),
             lead_run: None,
+            fan_out: Vec::new(),
             open_runs: 0,
             open_fan_out: 0,
             unopened: 0,
@@ -214,7 +215,10 @@ impl State {
         turn.open_runs += 1;
         match run.role {
             RunRole::Lead => turn.lead_run = Some(run.id),
-            RunRole::Delegate { .. } => turn.open_fan_out += 1,
+            RunRole::Delegate { .. } => {
+                turn.fan_out.push(run.id);
+                turn.open_fan_out += 1;
+            }
             RunRole::Child { parent, round, .. } => self.child_opened(parent, round)?,
         }
         let event = self.events + 1;
@@ -240,7 +244,7 @@ impl State {
             RunRole::Lead => {}
             RunRole::Delegate { .. } => {
                 turn.open_fan_out = turn.open_fan_out.saturating_sub(1);
-                if turn.open_fan_out == 0 && turn.runs.len() >= turn.team.delegates.len() {
+                if turn.open_fan_out == 0 && turn.fan_out.len() >= turn.team.delegates.len() {
                     self.append_results(turn_id, at)?;
                 }
             }

@@ -81,7 +81,7 @@ pub(super) fn failed(
         return Ok(());
     };
     let ends_turn = rules(tx, run).ends_turn;
-    let told = format!("agent {} failed: {}", run.agent, cause.told(&reason));
+    let told = told(tx, run, &cause.told(&reason));
     let duration_ms = tx.now.ms_since(run.opened_at).max(0) as u64;
     let ending = Ending::Failed {
         cause,
@@ -95,6 +95,31 @@ pub(super) fn failed(
         Some(turn) => tx.fail_turn(turn, "delegate_failed", told),
         None => Ok(()),
     }
+}
+
+/// What a turn fails with whose agent's failure is that: where a pipeline stopped, and what of it
+/// was not begun, included.
+fn told(tx: &Tx<'_>, run: &Run, reason: &str) -> String {
+    let mut told = format!("agent {} failed: {reason}", run.agent);
+    let turn = tx.state.turns.get(&run.turn);
+    let turn = turn.filter(|turn| turn.in_order());
+    let (Some(turn), RunRole::Delegate { index }) = (turn, run.role) else {
+        return told;
+    };
+    let (stages, stage) = (&turn.team.delegates, index as usize + 1);
+    told.push_str(&format!("; it was stage {stage} of {}", stages.len()));
+    let left = stages
+        .iter()
+        .skip(stage)
+        .map(|stage| stage.agent.id.as_str());
+    let left: Vec<&str> = left.collect();
+    if !left.is_empty() {
+        told.push_str(&format!(
+            ", and nothing came of {} after it",
+            left.join(", ")
+        ));
+    }
+    told
 }
 
 /// Whether whoever asked makes calls of the tool for the agent: the lead answers to them.

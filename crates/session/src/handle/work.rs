@@ -1,4 +1,5 @@
-//! What follows once the context is frozen: T4 to T7.
+//! What follows once the context is frozen: T4 to T7. Delegates work side by side; the stages of a
+//! pipeline, one after the other, each opened when the one before it has ended.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::{Tx, children, run_ended};
 /// A run that can be opened; the digest of its definition where no prompt was rendered for it.
 pub(super) type Opening = Result<OpenedRun, Digest>;
 
-/// Opens the fan-out, then the lead's run, then ends the turn as that did. What agents gave to
+/// Opens the fan-out, or stage by stage the pipeline, then the lead's run, then ends the turn as that did. What agents gave to
 /// others by themselves is opened whenever it was asked for.
 pub(super) fn advance(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
     open_team(tx, id)?;
@@ -35,12 +36,11 @@ fn open_team(tx: &mut Tx<'_>, id: TurnId) -> Result<(), fold::Error> {
     }
     let rendered = turn.prefixes.0.is_some();
     let fan_out = turn.team.delegates.len();
-    // Nothing else is opened before the fan-out is.
-    let opened = turn.runs.len().min(fan_out);
-    let next = if opened < fan_out {
+    let opened = turn.fan_out.len();
+    let next = if opened < fan_out && !turn.in_order() {
         opened..fan_out
     } else if turn.open_fan_out == 0 {
-        fan_out..fan_out + 1
+        opened..opened + 1
     } else {
         return Ok(());
     };

@@ -14,7 +14,7 @@ use unisono_context::{
     CallId, CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
 };
 use unisono_session::agent::ContextMode;
-use unisono_session::brief::{Brief, CompactionJob, ToolJob};
+use unisono_session::brief::{Brief, CompactionJob, Delivered, ToolJob};
 use unisono_session::budget::{Amount, EXCEEDED};
 use unisono_session::event::{DelegatedCall, Late, OpenedRun, RunRole, Work};
 use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
@@ -59,6 +59,8 @@ pub struct Ledger {
     dispatched: BTreeSet<(RunId, u32)>,
     cancelled: BTreeSet<RunId>,
     shared: BTreeMap<TurnId, Arc<Snapshot>>,
+    /// What each run was handed of others' work.
+    handed: BTreeMap<RunId, Vec<Delivered>>,
     pub acknowledged: BTreeSet<TurnId>,
     /// Turns for which a model was asked for summaries.
     summarised: BTreeSet<TurnId>,
@@ -121,8 +123,13 @@ impl Ledger {
             Fact::RunOpened { run } => {
                 let known = *self.run_ids.entry((run.turn, run.role)).or_insert(run.id);
                 assert_eq!(known, run.id, "the same run under the same id");
-                if let RunRole::Child { parent, .. } = run.role {
-                    may_be_given_to(after, run, parent);
+                let turn = after.turn(run.turn).unwrap();
+                match run.role {
+                    RunRole::Child { parent, .. } => may_be_given_to(after, run, parent),
+                    RunRole::Delegate { .. } if turn.in_order() => {
+                        assert_eq!(turn.open_fan_out, 1, "one stage at a time");
+                    }
+                    RunRole::Delegate { .. } | RunRole::Lead => {}
                 }
                 let agent = after.definition(run.definition).unwrap();
                 let fits = self.rooms[&(run.turn, run.definition)].is_some();
@@ -349,11 +356,17 @@ impl Ledger {
                 "nothing of the delegation is in the snapshot"
             );
         }
-        if run.role == RunRole::Lead {
-            let order = brief.results.iter().map(|result| &result.agent);
-            let fan_out = turn.team.delegates.iter().map(|d| &d.agent.id);
-            assert!(order.eq(fan_out), "results in the order of the fan-out");
-        }
+        let first = match run.role {
+            RunRole::Lead => turn.team.delegates.len(),
+            RunRole::Delegate { index } if turn.in_order() => index as usize,
+            RunRole::Delegate { .. } | RunRole::Child { .. } => 0,
+        };
+        let order = brief.results.iter().map(|result| &result.agent);
+        let fan_out = turn.team.delegates.iter().map(|d| &d.agent.id);
+        assert!(order.eq(fan_out.take(first)), "results in order");
+        let handed = self.handed.entry(run.id);
+        let handed = handed.or_insert_with(|| brief.results.clone());
+        assert_eq!(*handed, brief.results, "the same whenever it is started");
     }
 
     fn sees_only(&mut self, snapshot: &Arc<Snapshot>, turn: TurnId) {

@@ -182,6 +182,17 @@ fn calls_of_tools_cut_at_every_event() {
     assert!(met.iter().all(|(_, times)| *times > 100), "{met:?}");
 }
 
+/// Stages that work one after the other and give tasks to others meanwhile, cut at every event and
+/// at every step: never is one begun before the one before it has ended.
+#[test]
+fn stages_of_a_pipeline_cut_at_every_event() {
+    for (first, seed) in (0..12).zip([0, 1, 2].into_iter().cycle()) {
+        let scenario = Scenario::pipeline(3, first);
+        let world = World::new(scenario, Rng::new(seed), Order::Random);
+        schedules_of(seed, world, everywhere);
+    }
+}
+
 /// A lead that gives tasks to others in two rounds, on one level and on two, cut at every event
 /// and at every step.
 #[test]

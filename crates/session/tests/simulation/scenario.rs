@@ -10,7 +10,7 @@ use unisono_context::{
     AgentId, Cost, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{
-    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
+    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Stage, Team,
 };
 use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::{Calibration, DelegationLimits, Unwritten, Work, Writing};
@@ -120,6 +120,7 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
             OnFailure::Continue
         },
         delegates: Vec::new(),
+        pipeline: Vec::new(),
         tags: Vec::new(),
     })
 }
@@ -128,6 +129,16 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
 pub fn agents() -> &'static [Arc<Definition>] {
     static AGENTS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
     AGENTS.get_or_init(|| (0..21).map(|n| agent(&format!("agent-{n}"), n)).collect())
+}
+
+/// Has the delegates of a turn work one after the other.
+fn in_order(turn: &mut NewTurn) {
+    let stages = turn.team.delegates.iter().map(|stage| Stage {
+        agent: stage.agent.id.clone(),
+        task: stage.task.clone(),
+    });
+    let pipeline = stages.collect();
+    Arc::make_mut(&mut turn.team.lead).pipeline = pipeline;
 }
 
 pub fn message(n: u64, role: Role, length: usize) -> NewMessage {
@@ -351,6 +362,9 @@ impl Scenario {
             let exists = n > 0 || !imported.is_empty();
             let compacts = exists && rng.percent(20);
             let mut turn = turn(rng, n, branch, compacts);
+            if rng.percent(30) {
+                in_order(&mut turn);
+            }
             if n > 0 && rng.percent(25) {
                 // Of an earlier turn, where that made one.
                 let made_by = turn_id(rng.below(n as usize) as u64);
@@ -446,6 +460,19 @@ impl Scenario {
             ],
             trouble: 0,
         }
+    }
+
+    /// One turn of that many stages, one after the other, some of which give tasks to others.
+    pub fn pipeline(stages: usize, first_agent: usize) -> Scenario {
+        let mut scenario = Scenario::fan_out(stages, first_agent, first_agent % 2 == 0);
+        for call in &mut scenario.calls {
+            if let Call::Accept(turn) = call {
+                turn.team.available = agents()[first_agent + 4..first_agent + 7].to_vec();
+                turn.delegation.depth = 2;
+                in_order(turn);
+            }
+        }
+        scenario
     }
 
     /// One turn of that many delegates over a conversation that is compacted first.

@@ -14,6 +14,7 @@ mod lending;
 mod looking_back;
 mod measuring;
 mod pinning;
+mod pipeline;
 mod prepaying;
 mod repairing;
 mod restoring;

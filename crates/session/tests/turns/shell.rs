@@ -292,6 +292,7 @@ pub fn agent(name: &str) -> Definition {
         cache_warm: Default::default(),
         on_failure: OnFailure::Continue,
         delegates: Vec::new(),
+        pipeline: Vec::new(),
         tags: Vec::new(),
     }
 }

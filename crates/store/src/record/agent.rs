@@ -59,6 +59,13 @@ pub(crate) struct Definition {
     pub(super) cache_warm: CacheWarm,
 }
 
+/// One of the agents that work one after the other.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stage {
+    agent: Arc<str>,
+    task: Option<Arc<str>>,
+}
+
 /// What carries an agent out. The order of the variants is the format.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Kind {
@@ -66,6 +73,7 @@ pub(crate) enum Kind {
     Command(Command),
     Custom(Arc<str>),
     Http(Http),
+    Pipeline,
 }
 
 impl Kind {
@@ -73,7 +81,7 @@ impl Kind {
     pub(super) const fn since(&self) -> u16 {
         match self {
             Self::Llm | Self::Command(_) | Self::Custom(_) => 2,
-            Self::Http(_) => 3,
+            Self::Http(_) | Self::Pipeline => 3,
         }
     }
 }
@@ -153,11 +161,30 @@ impl TryFrom<Definition> for agent::Definition {
             prefix: definition.prefix.into(),
             on_failure: definition.on_failure.into(),
             delegates: definition.delegates.into_iter().map(AgentId::new).collect(),
+            pipeline: Vec::new(),
             tags: definition.tags,
             output_schema: definition.output_schema,
             temperature_milli: definition.temperature_milli,
             cache_warm: definition.cache_warm.into(),
         })
+    }
+}
+
+impl From<&agent::Stage> for Stage {
+    fn from(stage: &agent::Stage) -> Self {
+        Self {
+            agent: stage.agent.as_str().into(),
+            task: stage.task.clone(),
+        }
+    }
+}
+
+impl From<Stage> for agent::Stage {
+    fn from(stage: Stage) -> Self {
+        Self {
+            agent: AgentId::new(stage.agent),
+            task: stage.task,
+        }
     }
 }
 
@@ -171,6 +198,7 @@ impl From<&agent::Kind> for Kind {
                 url: http.url.clone(),
                 headers: (&http.headers).into(),
             }),
+            agent::Kind::Pipeline => Self::Pipeline,
         }
     }
 }
@@ -187,6 +215,7 @@ impl TryFrom<Kind> for agent::Kind {
                 url: http.url,
                 headers: http.headers.try_into()?,
             }),
+            Kind::Pipeline => Self::Pipeline,
         })
     }
 }

@@ -7,7 +7,7 @@ use unisono_context::Timestamp;
 use unisono_session::event;
 
 use super::Invalid;
-use super::agent::Definition;
+use super::agent::{Definition, Stage};
 use super::budget::{Amount, Reservation, TurnCaps};
 use super::checkpoint::Checkpoint;
 use super::compaction::Plan;
@@ -206,6 +206,11 @@ pub(super) enum Fact {
         caps: Box<TurnCaps>,
         limit_ms: u64,
     },
+    // With a pipeline.
+    DefinedWith {
+        definition: Box<Definition>,
+        pipeline: Vec<Stage>,
+    },
 }
 
 impl Fact {
@@ -221,7 +226,7 @@ impl Fact {
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),
             Self::Capped { .. } | Self::Reserved { .. } | Self::CallSettled { .. } => 3,
-            Self::CappedWithin { .. } => 3,
+            Self::CappedWithin { .. } | Self::DefinedWith { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,

@@ -4,7 +4,7 @@ use serde_json::json;
 use unisono_context::Tokens;
 use unisono_daemon::agents::Agent;
 use unisono_daemon::models;
-use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure};
+use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure, Stage};
 
 use super::list::json;
 use crate::app::App;
@@ -14,8 +14,8 @@ use crate::show;
 
 const HELP: &str = "\
 JSON: as of `list`, with instructions, digest, window_tokens, max_turns, timeout_ms, retries,
-max_concurrent, context, on_failure, delegates, command {program, args} for programs, and
-http {url, headers} for servers.";
+max_concurrent, context, on_failure, delegates, pipeline [{agent, task}], command {program, args}
+for programs, and http {url, headers} for servers.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -94,6 +94,7 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
             "delegates",
             list(d.delegates.iter().map(|id| id.as_str()).collect()),
         ),
+        ("pipeline", pipeline(&d.pipeline)),
         ("limits", limits(agent)),
         ("digest", d.digest().short()),
     ];
@@ -105,6 +106,18 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
         rows.join("\n"),
         show::indented(&d.instructions, "")
     )
+}
+
+/// `outline, then draft, then review (Check it.)`.
+fn pipeline(stages: &[Stage]) -> String {
+    let stages = stages.iter().map(|stage| match &stage.task {
+        Some(task) => format!("{} ({task})", stage.agent),
+        None => stage.agent.to_string(),
+    });
+    match stages.collect::<Vec<_>>() {
+        none if none.is_empty() => "none".to_owned(),
+        stages => stages.join(", then "),
+    }
 }
 
 fn limits(agent: &Agent) -> String {
@@ -137,6 +150,9 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
         .map(|id| id.as_str())
         .collect::<Vec<_>>()
         .into();
+    let stages = d.pipeline.iter();
+    let stages = stages.map(|stage| json!({"agent": stage.agent.as_str(), "task": stage.task}));
+    value["pipeline"] = stages.collect();
     match &d.kind {
         Kind::Command(Command { program, args, .. }) => {
             value["command"] = json!({"program": program, "args": args});
@@ -144,7 +160,7 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
         Kind::Http(Http { url, headers }) => {
             value["http"] = json!({"url": url, "headers": headers});
         }
-        Kind::Llm | Kind::Custom(_) => {}
+        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => {}
     }
     value
 }

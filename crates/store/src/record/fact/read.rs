@@ -6,6 +6,7 @@ use unisono_context::{
     CheckpointId, Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
     alteration,
 };
+use unisono_session::agent::Definition;
 use unisono_session::budget;
 use unisono_session::event::{self, RequestKey};
 
@@ -60,6 +61,18 @@ impl TryFrom<Fact> for event::Fact {
             },
             Fact::Defined { definition } => Self::Defined {
                 definition: Arc::new((*definition).try_into()?),
+            },
+            Fact::DefinedWith { pipeline, .. } if pipeline.is_empty() => {
+                return Err(Invalid::Stageless);
+            }
+            Fact::DefinedWith {
+                definition,
+                pipeline,
+            } => Self::Defined {
+                definition: Arc::new(Definition {
+                    pipeline: pipeline.into_iter().map(Into::into).collect(),
+                    ..(*definition).try_into()?
+                }),
             },
             Fact::TurnAccepted { turn } => Self::TurnAccepted {
                 turn: Box::new((*turn).try_into()?),

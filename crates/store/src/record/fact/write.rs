@@ -56,8 +56,12 @@ impl TryFrom<&event::Fact> for Fact {
                 encoding: (*encoding).into(),
                 count: (*count).into(),
             },
-            Decided::Defined { definition } => Self::Defined {
+            Decided::Defined { definition } if definition.pipeline.is_empty() => Self::Defined {
                 definition: Box::new((&**definition).into()),
+            },
+            Decided::Defined { definition } => Self::DefinedWith {
+                definition: Box::new((&**definition).into()),
+                pipeline: definition.pipeline.iter().map(Into::into).collect(),
             },
             Decided::TurnAccepted { turn } => Self::TurnAccepted {
                 turn: Box::new((&**turn).into()),

@@ -202,11 +202,31 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ("defined_llm", defined(agent::Kind::Llm)),
         ("defined_command", defined(agent::Kind::Command(command()))),
         ("defined_http", defined(agent::Kind::Http(http()))),
+        ("defined_pipeline", pipeline()),
         (
             "defined_custom",
             defined(agent::Kind::Custom("echo".into())),
         ),
     ]
+}
+
+/// Nobody answers but the second of two stages.
+fn pipeline() -> Fact {
+    let stage = |agent: &str, task: Option<&str>| agent::Stage {
+        agent: AgentId::new(agent),
+        task: task.map(Into::into),
+    };
+    let Fact::Defined { definition } = defined(agent::Kind::Pipeline) else {
+        unreachable!("that is what it makes");
+    };
+    let definition = agent::Definition {
+        delegates: Vec::new(),
+        pipeline: vec![stage("critic", None), stage("writer", Some("Mend it."))],
+        ..(*definition).clone()
+    };
+    Fact::Defined {
+        definition: definition.into(),
+    }
 }
 
 fn told(instructions: &str) -> Writing {

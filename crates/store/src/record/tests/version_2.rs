@@ -44,7 +44,10 @@ pub(super) fn knew(fact: &Fact) -> bool {
             outcome: Outcome::Restored { .. },
             ..
         } => false,
-        Fact::Defined { definition } => !matches!(definition.kind, Kind::Http(_)),
+        Fact::Defined { definition } => {
+            let later = matches!(definition.kind, Kind::Http(_) | Kind::Pipeline);
+            !later && definition.pipeline.is_empty()
+        }
         Fact::TurnAccepted { turn } => {
             let writing = turn.work.writing().cloned().unwrap_or_default();
             let wishes = writing.summariser.is_some() || writing.unwritten != Unwritten::Leave;

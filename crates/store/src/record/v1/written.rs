@@ -106,6 +106,7 @@ impl From<v2::Fact> for Fact {
             | v2::Fact::TurnKeyed { .. }
             | v2::Fact::Capped { .. }
             | v2::Fact::CappedWithin { .. }
+            | v2::Fact::DefinedWith { .. }
             | v2::Fact::Reserved { .. }
             | v2::Fact::CallSettled { .. }
             | v2::Fact::Pinned { .. }

@@ -151,6 +151,7 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         command.prop_map(agent::Kind::Command),
         text().prop_map(agent::Kind::Custom),
         http.prop_map(agent::Kind::Http),
+        Just(agent::Kind::Pipeline),
     ];
     let limits = (tokens(), tokens(), encoding(), tokens()).prop_map(
         |(window, max_output, encoding, per_message)| Limits {
@@ -167,7 +168,9 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         select(&[agent::OnFailure::Continue, agent::OnFailure::Fail][..]),
     );
     let texts = (text(), text(), text());
-    let lists = (list(text()), list(agent_id()), list(text()));
+    let stage = (agent_id(), option::of(text()));
+    let stage = stage.prop_map(|(agent, task)| agent::Stage { agent, task });
+    let lists = (list(text()), list(agent_id()), list(text()), list(stage));
     let warm = select(&[CacheWarm::Leader, CacheWarm::Prewarm, CacheWarm::Off][..]);
     let asked = (option::of(text()), option::of(any::<u32>()), warm);
     (
@@ -200,6 +203,7 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
                 cache_warm: asked.2,
                 on_failure: modes.2,
                 delegates: lists.1,
+                pipeline: lists.3,
                 tags: lists.2,
             },
         )

@@ -75,6 +75,7 @@ pub(super) fn defined(kind: agent::Kind) -> Fact {
             cache_warm: CacheWarm::Prewarm,
             on_failure: agent::OnFailure::Fail,
             delegates: vec![AgentId::new("critic")],
+            pipeline: Vec::new(),
             tags: vec!["fast".into()],
         }),
     }

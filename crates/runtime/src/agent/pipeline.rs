@@ -1,0 +1,133 @@
+//! An agent that is nothing but its pipeline: its answer is what the last stage came back with.
+
+use unisono_session::brief::Delivered;
+use unisono_session::run::{Cause, Ending};
+
+use super::{Agent, Answer, Ctx, Failure, Task};
+
+/// Carries out definitions of kind `pipeline`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PipelineAgent;
+
+impl Agent for PipelineAgent {
+    async fn run(&self, task: Task, _: Ctx) -> Result<Answer, Failure> {
+        answer(&task.results)
+    }
+}
+
+/// The result of the last stage that has one. It is not complete where a stage failed, or has only
+/// a part of its result: a later stage did without.
+fn answer(results: &[Delivered]) -> Result<Answer, Failure> {
+    let finished = results.iter().rev().find_map(|stage| match &*stage.ending {
+        Ending::Finished { text, .. } => Some(text.clone()),
+        Ending::Failed { .. } | Ending::Cancelled => None,
+    });
+    let missing: Vec<String> = (1..)
+        .zip(results)
+        .filter_map(|(number, stage)| {
+            let why = missing(&stage.ending)?;
+            Some(format!("stage {number}, {}: {why}", stage.agent))
+        })
+        .collect();
+    let missing = (!missing.is_empty()).then(|| missing.join("; "));
+    match (finished, missing) {
+        (Some(text), missing) => Ok(Answer {
+            partial: missing.map(Into::into),
+            ..Answer::text(text)
+        }),
+        (None, Some(missing)) => {
+            let reason = format!("no stage of the pipeline has a result: {missing}");
+            Err(Failure::new(Cause::BadInput, reason))
+        }
+        (None, None) => {
+            let reason = "no stage of the pipeline worked: ask the agent as a lead, not as one \
+                          that is given a task";
+            Err(Failure::new(Cause::BadInput, reason))
+        }
+    }
+}
+
+/// What a stage lacks; none: its result is whole.
+fn missing(ending: &Ending) -> Option<String> {
+    match ending {
+        Ending::Finished { partial, .. } => {
+            partial.as_ref().map(|why| format!("incomplete: {why}"))
+        }
+        Ending::Failed { cause, reason, .. } => Some(cause.told(reason).to_string()),
+        Ending::Cancelled => Some("cancelled".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use unisono_context::AgentId;
+    use unisono_session::run::Usage;
+
+    use super::*;
+
+    fn finished(text: &str, partial: Option<&str>) -> Ending {
+        Ending::Finished {
+            text: text.into(),
+            calls: Vec::new(),
+            partial: partial.map(Into::into),
+            usage: Usage::default(),
+            duration_ms: 1,
+        }
+    }
+
+    fn failed() -> Ending {
+        Ending::Failed {
+            cause: Cause::Timeout,
+            reason: "after 3 s".into(),
+            duration_ms: 1,
+        }
+    }
+
+    fn stages(endings: impl IntoIterator<Item = Ending>) -> Vec<Delivered> {
+        let names = ["outline", "draft", "review"];
+        let each = names.iter().zip(endings).map(|(agent, ending)| Delivered {
+            agent: AgentId::new(*agent),
+            task: "an article".into(),
+            ending: Arc::new(ending),
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn the_answer_is_the_last_result_and_says_what_is_missing() {
+        let whole = |text| finished(text, None);
+        let cases = [
+            (vec![whole("a"), whole("b"), whole("c")], "c", None),
+            (
+                vec![whole("a"), failed(), whole("c")],
+                "c",
+                Some("stage 2, draft: timeout: after 3 s"),
+            ),
+            (
+                vec![whole("a"), finished("b", Some("no room")), failed()],
+                "b",
+                Some("stage 2, draft: incomplete: no room; stage 3, review: timeout: after 3 s"),
+            ),
+        ];
+        for (endings, text, missing) in cases {
+            let answer = answer(&stages(endings)).unwrap();
+            assert_eq!(&*answer.text, text);
+            assert_eq!(answer.partial.as_deref(), missing);
+        }
+    }
+
+    #[test]
+    fn without_any_result_there_is_no_answer() {
+        let failure = answer(&stages([failed(), Ending::Cancelled])).unwrap_err();
+        assert_eq!(
+            &*failure.reason,
+            "no stage of the pipeline has a result: stage 1, outline: timeout: after 3 s; \
+             stage 2, draft: cancelled"
+        );
+        let alone = answer(&[]).unwrap_err();
+        assert!(alone.reason.contains("as a lead"), "{}", alone.reason);
+        assert!(!alone.cause.is_retryable());
+    }
+}
