@@ -288,7 +288,7 @@ impl Scenario {
 fn register(kinds: Kinds, definition: &Definition, agent: impl Agent) -> Kinds {
     match &definition.kind {
         Kind::Custom(kind) => kinds.with(kind.to_string(), agent),
-        Kind::Llm | Kind::Command(_) | Kind::Http(_) => kinds,
+        Kind::Llm | Kind::Command(_) | Kind::Http(_) | Kind::Pipeline => kinds,
     }
 }
 

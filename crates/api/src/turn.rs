@@ -179,6 +179,8 @@ pub struct Run {
     pub model: Option<String>,
     /// `delegate`, `lead` or `child`.
     pub role: String,
+    /// For a `delegate` of a pipeline: its place in that, from 1.
+    pub stage: Option<u32>,
     /// The run that gave it its task, for a `child`.
     pub parent: Option<String>,
     /// What it was given to do, where it has a task of its own.

@@ -163,7 +163,12 @@ pub(crate) async fn replay(sessions: &Sessions, id: SessionId, turn: TurnId) -> 
 pub(crate) fn role_json(run: &RunTrace) -> serde_json::Value {
     match run.opened.1.role {
         RunRole::Lead => serde_json::json!({"role": "lead"}),
-        RunRole::Delegate { index } => serde_json::json!({"role": "delegate", "index": index}),
+        RunRole::Delegate { index } => match run.stage {
+            Some(stage) => {
+                serde_json::json!({"role": "delegate", "index": index, "stage": stage})
+            }
+            None => serde_json::json!({"role": "delegate", "index": index}),
+        },
         RunRole::Child {
             parent,
             round,

@@ -84,7 +84,10 @@ pub fn step(step: &Step) -> String {
 pub fn role(run: &RunTrace) -> String {
     match run.opened.1.role {
         RunRole::Lead => "lead".to_owned(),
-        RunRole::Delegate { index } => format!("delegate {}", index + 1),
+        RunRole::Delegate { index } => match run.stage {
+            Some(stage) => format!("stage {stage}"),
+            None => format!("delegate {}", index + 1),
+        },
         RunRole::Child { parent, round, .. } => format!("round {round} of {}", end(&parent)),
     }
 }

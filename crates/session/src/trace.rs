@@ -46,6 +46,8 @@ pub struct RunTrace {
     pub opened: (Moment, OpenedRun),
     /// Its definition.
     pub definition: Option<Arc<Definition>>,
+    /// Its stage, from 1, where it works in a pipeline.
+    pub stage: Option<u32>,
     /// Its finished steps.
     pub steps: Vec<(Moment, Arc<Step>)>,
     /// Its later attempts: which, and why the one before failed.
@@ -225,6 +227,7 @@ impl Trace {
                 let opened = RunTrace {
                     opened: (now, run.clone()),
                     definition: self.definitions.get(&run.definition).cloned(),
+                    stage: self.stage(run),
                     steps: Vec::new(),
                     retries: Vec::new(),
                     ended: None,
@@ -259,6 +262,16 @@ impl Trace {
             }
             _ => {}
         }
+    }
+
+    /// The stage of a run of the pipeline of its turn's lead.
+    fn stage(&self, run: &OpenedRun) -> Option<u32> {
+        let RunRole::Delegate { index } = run.role else {
+            return None;
+        };
+        let (_, turn) = &self.turns.get(&run.turn)?.accepted;
+        let lead = self.definitions.get(&turn.lead)?;
+        (!lead.pipeline.is_empty()).then_some(index + 1)
     }
 
     /// Its turns, oldest first.

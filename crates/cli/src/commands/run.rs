@@ -45,7 +45,7 @@ Examples:
 JSON: session, turn, outcome (answered, failed, cancelled, timeout, open), error {code, reason},
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 checkpoints [{number, messages, tokens_before, tokens_after, model, duration_ms}],
-runs [{agent, role, state, text, input_tokens, output_tokens, cache_expected_tokens,
+runs [{agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
 cost_usd, usage {as of `usage`, of all runs together}.";
 

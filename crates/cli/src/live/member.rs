@@ -15,6 +15,8 @@ pub(crate) struct Watched {
     pub(crate) run: Option<RunId>,
     pub(crate) agent: AgentId,
     pub(crate) role: RunRole,
+    /// Its stage, from 1, where it works in a pipeline.
+    pub(crate) stage: Option<u32>,
     pub(crate) opened_at: Timestamp,
     pub(crate) status: Status,
 }
@@ -49,6 +51,7 @@ impl Watched {
             run: None,
             agent,
             role,
+            stage: None,
             opened_at: Timestamp(0),
             status: Status::Waiting,
         }
@@ -155,7 +158,13 @@ fn places(team: &Team) -> Vec<Watched> {
     let delegates = (0u32..).zip(&team.delegates);
     let delegates = delegates.map(|(index, d)| (RunRole::Delegate { index }, &d.agent));
     let all = delegates.chain([(RunRole::Lead, &team.lead)]);
-    let place =
-        |(role, agent): (RunRole, &Arc<Definition>)| Watched::waiting(role, agent.id.clone());
+    let in_order = !team.lead.pipeline.is_empty();
+    let place = |(role, agent): (RunRole, &Arc<Definition>)| Watched {
+        stage: match role {
+            RunRole::Delegate { index } if in_order => Some(index + 1),
+            _ => None,
+        },
+        ..Watched::waiting(role, agent.id.clone())
+    };
     all.map(place).collect()
 }

@@ -71,6 +71,8 @@ struct RunReport {
     agent: String,
     /// `delegate`, `lead`, or `child` of one of these.
     role: &'static str,
+    /// Its place in a pipeline, from 1.
+    stage: Option<u32>,
     /// `waiting`, `running`, `done`, `partial`, `failed` or `cancelled`.
     state: &'static str,
     text: Option<String>,
@@ -163,6 +165,7 @@ fn run(watched: &Watched) -> RunReport {
     let mut report = RunReport {
         agent: watched.agent.to_string(),
         role: watched.role_word(),
+        stage: watched.stage,
         state: watched.status.word(),
         text: None,
         input_tokens: None,

@@ -35,6 +35,7 @@ mod moving;
 mod otel;
 mod passing;
 mod pins;
+mod pipeline;
 mod providers;
 mod reloading;
 mod restore;

@@ -161,6 +161,7 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace, waits: bool) -> Run {
             RunRole::Child { .. } => "child",
         }
         .to_owned(),
+        stage: run.stage,
         parent: parent(run).map(|parent| parent.to_string()),
         task: trace.own_task(id).map(|task| task.to_string()),
         state: match run.status() {

@@ -205,6 +205,16 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
             "a.toml",
             "description = \"x\"\nkind = \"extractive\"\ncache_warm = \"off\"\noutput_schema = \"{}\"\n",
         ),
+        ("a.md", "---\ndescription: x\npipeline: []\n---\n"),
+        (
+            "a.md",
+            "---\ndescription: x\npipeline: [a, risk, '=x', 'facts=', facts]\ndelegates: [risks]\n---\n",
+        ),
+        ("a.md", "---\ndescription: x\nkind: pipeline\n---\n"),
+        (
+            "a.md",
+            "---\ndescription: x\npipeline: [facts]\ntemperature: 0.2\n---\n",
+        ),
         ("A b.md", "---\ndescription: x\n---\n"),
         ("a.toml", "description = 3\n"),
         ("a.toml", "description = \"x\"\nmodel = \n"),
@@ -214,6 +224,52 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         .map(|(name, text)| format!("{text}\n>>> {}\n", with_agent(name, text).check()))
         .collect();
     insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn a_pipeline_has_its_stages_and_nobody_else() {
+    let article = "---\ndescription: x\npipeline: [facts, risks=Only the money., facts]\n---\n";
+    let sandbox = with_agent("article.md", article).file(
+        "project/agents/told.toml",
+        "description = \"x\"\ninstructions = \"Sum it up.\"\npipeline = [\"facts\"]\n",
+    );
+    let setup = sandbox.setup();
+    let roster = &setup.roster;
+    // Without instructions it adds nothing; with some it answers itself.
+    assert_eq!(roster.get("article").unwrap().kind, Kind::Pipeline);
+    assert_eq!(roster.get("told").unwrap().kind, Kind::Llm);
+    let team = roster.team("article", &[""; 0]).unwrap();
+    let stages = team.delegates.iter();
+    let stages: Vec<_> = stages
+        .map(|stage| (stage.agent.id.as_str(), stage.task.as_deref()))
+        .collect();
+    let risks = ("risks", Some("Only the money."));
+    assert_eq!(stages, [("facts", None), risks, ("facts", None)]);
+
+    // The agents that are usually asked are not added; those that are named are refused.
+    let usual = Ask::new("x").lead("article").team(&setup).unwrap();
+    assert_eq!(usual, team);
+    let refused = |lead: &str, agents: &[&str]| roster.team(lead, agents).unwrap_err().to_string();
+    insta::assert_snapshot!(refused("article", &["actions"]), @"agent `article` works through its pipeline and takes no other agents: leave them out, or add them to its `pipeline`");
+    insta::assert_snapshot!(refused("lead", &["article"]), @"agent `article` has a pipeline and can only be the lead: name the agents of its pipeline instead, or ask it with `--lead article`");
+}
+
+#[test]
+fn pipelines_do_not_stand_in_each_other() {
+    let sandbox = with_agent("a.md", "---\ndescription: x\npipeline: [facts, b]\n---\n")
+        .file(
+            "project/agents/b.md",
+            "---\ndescription: x\npipeline: [a]\n---\n",
+        )
+        .file(
+            "project/agents/c.md",
+            "---\ndescription: x\ndelegates: [b]\n---\n",
+        );
+    insta::assert_snapshot!(sandbox.check(), @r"
+    agents/a.md:3:1: error: the pipeline of agent `a` names agent `b`, which has a pipeline of its own; name the agents of its pipeline in place of `b`
+    agents/b.md:3:1: error: the pipeline of agent `b` names agent `a`, which has a pipeline of its own; name the agents of its pipeline in place of `a`
+    agents/c.md:3:1: error: agent `c` names `b` as a delegate, which has a pipeline of its own; name the agents of its pipeline in place of `b`
+    ");
 }
 
 #[test]

@@ -464,7 +464,7 @@ impl Scenario {
 
     /// One turn of that many stages, one after the other, some of which give tasks to others.
     pub fn pipeline(stages: usize, first_agent: usize) -> Scenario {
-        let mut scenario = Scenario::fan_out(stages, first_agent, first_agent % 2 == 0);
+        let mut scenario = Scenario::fan_out(stages, first_agent, first_agent.is_multiple_of(2));
         for call in &mut scenario.calls {
             if let Call::Accept(turn) = call {
                 turn.team.available = agents()[first_agent + 4..first_agent + 7].to_vec();

@@ -198,6 +198,7 @@ fn row(run: &Run, turn: &Turn, depth: usize) -> Markup {
             td class={ "depth" (depth.min(DEEPEST)) } {
                 a href={ "/sessions/" (turn.session) "/runs/" (run.run) } { (run.agent) }
                 @if run.role == "lead" { " " span class="tag" { "lead" } }
+                @if let Some(stage) = run.stage { " " span class="tag" { "stage " (stage) } }
             }
             td class="quiet" { (run.model.as_deref().unwrap_or("")) }
             td { span class={ "state " (run.state) } { (run.state) }

@@ -1,0 +1,223 @@
+//! Agents that work one after the other: without a key, and on a provider that speaks the real
+//! wire format on loopback, whole, cancelled, stopped in the middle, and where a stage fails.
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Recorded, Script, block_on};
+
+use crate::http::Daemon;
+use crate::support::{Going, Place, example};
+
+fn text(request: &Recorded) -> String {
+    String::from_utf8_lossy(&request.body).into_owned()
+}
+
+fn is_of(agent: &str, request: &Recorded) -> bool {
+    text(request).contains(&format!("You are the agent \\\"{agent}\\\""))
+}
+
+/// `article`: outline, draft, review; nothing of its own.
+fn place(config: &str) -> Place {
+    let place = Place::with_config(config);
+    for stage in ["outline", "draft", "review"] {
+        let file = format!("---\ndescription: Makes the {stage}\n---\nWrite the {stage}.\n");
+        place.write(&format!("agents/{stage}.md"), file);
+    }
+    let article = "---\ndescription: Writes an article\npipeline: [outline, draft, review]\n---\n";
+    place.write("agents/article.md", article);
+    place
+}
+
+fn on(provider: &FakeProvider) -> Place {
+    place(&format!(
+        "[run]\nlead = \"article\"\n[providers.openai-compatible]\n\
+         base_url = \"{}/v1\"\nattempts = 1\n[models]\ndefault = \"openai-compatible/qwen3\"\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n",
+        provider.url()
+    ))
+}
+
+/// Each stage says what it made; the draft waits for the gate, if there is one.
+fn script(gate: Option<Gate>) -> Script {
+    Script::by(move |request| {
+        let stages = ["outline", "draft", "review"];
+        let stage = stages.iter().find(|stage| is_of(stage, request));
+        let stage = stage.expect("only stages ask a model");
+        let act = Act::answer(Answer::text(format!("This is the {stage}.")));
+        match &gate {
+            Some(gate) if *stage == "draft" => act.hold(gate),
+            _ => act,
+        }
+    })
+}
+
+fn agents(runs: &Value) -> Vec<(&str, &str)> {
+    let runs = runs.as_array().unwrap().iter();
+    runs.map(|run| {
+        (
+            run["agent"].as_str().unwrap(),
+            run["state"].as_str().unwrap(),
+        )
+    })
+    .collect()
+}
+
+#[test]
+fn without_a_key_each_stage_reads_what_came_before_it() {
+    let place = place("");
+    let args = ["run", &example(), "--lead", "article", "--json"];
+    let report = place.call(&args).expect(0).json();
+    let runs = &report["runs"];
+    let done = ["outline", "draft", "review", "article"].map(|agent| (agent, "done"));
+    assert_eq!(agents(runs), done);
+    assert_eq!(runs[2]["stage"], 3);
+    assert_eq!(report["answer"], runs[2]["text"], "the last stage's result");
+    assert_eq!(report["snapshot_agents"], 4, "one context for all");
+
+    let listed = place.json(&["runs", "list"]);
+    let mut draft = listed.as_array().unwrap().iter();
+    let draft = draft.rfind(|run| run["agent"] == "draft").unwrap();
+    assert_eq!((&draft["stage"], &draft["index"]), (&json!(2), &json!(1)));
+    let draft = draft["run"].as_str().unwrap();
+    let shown = place.call(&["runs", "show", draft]).expect(0);
+    assert!(shown.stdout.contains("(stage 2)"), "{}", shown.stdout);
+    let why = place.call(&["why", draft]).expect(0).stdout;
+    assert!(why.contains(r#""results":[{"agent":"outline""#), "{why}");
+    place.call(&["replay", "latest"]).expect(0);
+
+    let shown = place.call(&["agents", "show", "article"]).expect(0).stdout;
+    assert!(
+        shown.contains("outline, then draft, then review"),
+        "{shown}"
+    );
+    let others = ["run", &example(), "--lead", "article", "--agents", "risks"];
+    let refused = place.call(&others).expect(2);
+    refused.says(&["agent `article` works through its pipeline"]);
+}
+
+#[test]
+fn all_stages_are_sent_the_same_bytes_before_their_own() {
+    let provider = FakeProvider::builder()
+        .script(script(None))
+        .start_on_thread();
+    let place = on(&provider);
+    let args = ["run", &example(), "--json"];
+    let report = Going::start(place.command(&args)).finish().expect(0).json();
+    assert_eq!(report["answer"], "This is the review.");
+
+    let requests = block_on(provider.wait_for(3));
+    assert_eq!(
+        requests.len(),
+        3,
+        "nobody asks a model for the pipeline itself"
+    );
+    let bodies: Vec<String> = requests.iter().map(text).collect();
+    let role = bodies[0].find("# Your role").expect("its own part");
+    for later in &bodies[1..] {
+        assert_eq!(
+            later[..role],
+            bodies[0][..role],
+            "the prefix that is shared"
+        );
+        let handed = later
+            .find("This is the outline.")
+            .expect("what came before");
+        assert!(role < handed, "behind what is shared");
+    }
+    assert!(!bodies[0].contains("# Result of"));
+    assert!(!bodies[1].contains("This is the draft."));
+    let (outline, draft) = ("# Result of outline", "# Result of draft");
+    let at = |said| bodies[2].find(said).expect(said);
+    assert!(at(outline) < at("This is the outline."));
+    assert!(at("This is the outline.") < at(draft));
+    assert!(at(draft) < at("This is the draft."));
+}
+
+#[test]
+fn what_was_stopped_goes_on_with_the_stage_that_was_open() {
+    let gate = Gate::new();
+    let script = script(Some(gate.clone()));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = on(&provider);
+    let mut going = Going::start(place.command(&["run", &example()]));
+    going.wait_for(&["draft", "running"]);
+    block_on(provider.wait_for(2));
+    going.signal("INT");
+    going.finish().expect(130);
+
+    gate.open();
+    Going::start(place.command(&["resume"])).finish().expect(0);
+    let requests = block_on(provider.wait_for(4));
+    assert_eq!(requests.len(), 4, "the outline is not asked for again");
+    assert_eq!(requests[1].body, requests[2].body, "sent again as it was");
+    assert!(is_of("draft", &requests[1]) && is_of("review", &requests[3]));
+    let runs = place.json(&["runs", "list"]);
+    let done = agents(&runs)
+        .iter()
+        .filter(|(_, state)| *state == "done")
+        .count();
+    assert_eq!(done, 4, "{runs}");
+}
+
+#[test]
+fn a_cancelled_turn_asks_no_further_stage() {
+    let gate = Gate::new();
+    let script = script(Some(gate.clone()));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = on(&provider);
+    let imported = place.json(&["import", &example()]);
+    let turns = format!(
+        "/v1/sessions/{}/turns",
+        imported["session"].as_str().unwrap()
+    );
+    let daemon = Daemon::start(&place);
+    let asked = json!({"task": "An article.", "wait": false});
+    let turn = daemon.post(&turns, &asked).expect(202).json();
+    block_on(provider.wait_for(2));
+    let path = format!("{turns}/{}", turn["turn"].as_str().unwrap());
+    daemon
+        .post(&format!("{path}/cancel"), &json!({}))
+        .expect(200);
+    let ended = daemon.get(&path).expect(200).json();
+    assert_eq!(ended["state"], "cancelled");
+    let stages = [("outline", "done"), ("draft", "cancelled")];
+    assert_eq!(agents(&ended["runs"]), stages);
+    assert_eq!(ended["runs"][1]["stage"], 2);
+    gate.open();
+    daemon.stop();
+    assert_eq!(provider.request_count(), 2);
+}
+
+#[test]
+fn a_stage_that_fails_is_missed_or_stops_the_pipeline() {
+    let broken = |on_failure: &str| {
+        let place = place("");
+        let draft = format!(
+            "---\ndescription: Fails\nkind: command\ncommand: \"false\"\nretries: 0\n\
+             on_failure: {on_failure}\n---\n"
+        );
+        place.write("agents/draft.md", draft);
+        place
+    };
+    let place = broken("continue");
+    let args = ["run", &example(), "--lead", "article", "--json"];
+    let report = place.call(&args).expect(4).json();
+    let states = ["done", "failed", "done", "partial"];
+    let told = agents(&report["runs"]);
+    assert!(told.iter().map(|(_, state)| *state).eq(states), "{told:?}");
+    assert_eq!(report["answer"], report["runs"][2]["text"]);
+    let missing = report["runs"][3]["reason"].as_str().unwrap();
+    assert!(
+        missing.starts_with("stage 2, draft: exit_failure: "),
+        "{missing}"
+    );
+
+    let place = broken("fail");
+    let report = place.call(&args).expect(1).json();
+    let reason = report["error"]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("agent draft failed: exit_failure: "),
+        "{reason}"
+    );
+    let stopped = "; it was stage 2 of 3, and nothing came of review after it";
+    assert!(reason.ends_with(stopped), "{reason}");
+}
