@@ -63,6 +63,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::Daemon;
+use crate::past::usage::Folds;
 use openai::passing::Passings;
 use page::login::Logins;
 use rate::Rate;
@@ -121,6 +122,8 @@ pub(crate) struct Shared {
     decided: approvals::Recent,
     /// Sessions that are there for one request.
     passings: Passings,
+    /// What sessions used, as far as it was asked for.
+    used: Folds,
 }
 
 /// A daemon that listens.
@@ -182,6 +185,7 @@ impl Server {
             openapi,
             decided: approvals::Recent::default(),
             passings: Passings::new(),
+            used: Folds::default(),
         });
         let router = router
             .merge(page::routes())

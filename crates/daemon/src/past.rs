@@ -1,6 +1,7 @@
 //! Looking back: what a session's journal tells of turns, runs and what they were sent.
 
 pub mod runs;
+pub(crate) mod usage;
 
 use std::collections::BTreeMap;
 

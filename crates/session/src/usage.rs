@@ -98,6 +98,15 @@ impl Ledger {
         }
     }
 
+    /// Adds what another session used.
+    pub fn add(&mut self, other: &Ledger) {
+        for (of, used) in &other.used {
+            let sum = self.used.entry(of.clone()).or_default();
+            sum.jobs += used.jobs;
+            sum.usage = sum.usage + used.usage;
+        }
+    }
+
     /// Who used what, by asker and model.
     pub fn used(&self) -> impl ExactSizeIterator<Item = (&Asker, &str, &Used)> {
         let all = self.used.iter();

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use unisono_api::Problem;
 use unisono_api::usage::{Amounts, Row, Usage};
 use unisono_context::SessionId;
-use unisono_session::Fact;
 use unisono_session::usage::{Asker, Ledger};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,9 +16,7 @@ use super::extract::Query;
 use super::problem::Fault;
 use super::{Shared, sessions, words};
 use crate::past;
-
-/// Sessions read at a time.
-const PAGE: usize = 1_024;
+use crate::past::usage::Fold;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(show))
@@ -64,23 +61,18 @@ pub(super) struct OfSession {
 
 /// What a session used, or all of them.
 pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used, Fault> {
-    let mut ledger = Ledger::default();
-    let mut sessions = Vec::new();
-    if let Some(id) = session {
-        let session = sessions::open(shared, id).await?;
-        sessions.extend(read(shared, session.id(), &mut ledger).await?);
-    } else {
-        let mut after = None;
-        loop {
-            let page = sessions::page(&shared.daemon, after, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.id);
-            for session in &page {
-                sessions.extend(read(shared, session.id, &mut ledger).await?);
-            }
-        }
-    }
     let journal = shared.daemon.runtime().journal();
+    let folds = match session {
+        Some(id) => {
+            let id = sessions::open(shared, id).await?.id();
+            let fold = shared.used.one(journal, id).await?;
+            fold.map(|fold| (id, fold)).into_iter().collect()
+        }
+        None => shared.used.all(journal).await?,
+    };
+    let mut ledger = Ledger::default();
+    folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
+    let mut sessions: Vec<OfSession> = folds.into_iter().filter_map(of).collect();
     let budget = shared.daemon.setup().loaded.config.budget.clone();
     let tokens = |of: &OfSession| of.amounts.input_tokens + of.amounts.output_tokens;
     sessions.sort_by_key(|of| std::cmp::Reverse(tokens(of)));
@@ -107,28 +99,13 @@ pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used,
     })
 }
 
-/// Adds what a session used; that alone, if it was anything.
-async fn read(
-    shared: &Shared,
-    session: SessionId,
-    ledger: &mut Ledger,
-) -> Result<Option<OfSession>, Fault> {
-    let (mut own, mut title) = (Ledger::default(), String::new());
-    let journal = shared.daemon.runtime().journal();
-    past::read(journal, session, |event| {
-        if let Fact::Created { title: named, .. } = &event.fact {
-            title = named.to_string();
-        }
-        ledger.take(event);
-        own.take(event);
-        Ok::<_, unisono_store::Error>(true)
-    })
-    .await?;
-    let jobs = own.used().map(|(_, _, used)| used.jobs).sum();
-    Ok((own.used().len() > 0).then(|| OfSession {
+/// What a session used, if it was anything.
+fn of((session, fold): (SessionId, Fold)) -> Option<OfSession> {
+    let used = fold.ledger.used();
+    (used.len() > 0).then(|| OfSession {
         session: session.to_string(),
-        title,
-        jobs,
-        amounts: words::amounts(&own.total()),
-    }))
+        title: fold.title,
+        jobs: used.map(|(_, _, used)| used.jobs).sum(),
+        amounts: words::amounts(&fold.ledger.total()),
+    })
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::to_value;
+use unisono_context::call::Usage;
 use unisono_context::message::{NewMessage, Role};
-use unisono_context::{MessageId, Timestamp, TurnId};
+use unisono_context::{MessageId, Timestamp, Tokens, TurnId};
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_session::machine::Import;
+use unisono_session::usage::Ledger;
 use unisono_store::{
     Answer as Reading, Append, Checkpoint, Claim, Engine, Event as Stored, Health, SessionId as Id,
     SessionInfo,
@@ -27,7 +29,10 @@ struct AtOnce;
 
 impl Agent for AtOnce {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
-        Ok(Answer::text(format!("{} agrees", ctx.definition().id)))
+        Ok(Answer {
+            usage: Usage::free(Tokens(10), Tokens(1)),
+            ..Answer::text(format!("{} agrees", ctx.definition().id))
+        })
     }
 }
 
@@ -168,4 +173,72 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
     assert!(nobody.await.unwrap().is_none());
     drop(session);
     daemon.shutdown().await;
+}
+
+async fn ask(daemon: &Daemon, session: &Handle) {
+    let turn = daemon.begin(session, &Ask::new("Task")).await.unwrap();
+    daemon.wait(session, turn).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_used_is_read_once_and_then_only_what_came_since() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = daemon(directory.path()).await;
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let session = daemon.import(conversation()).await.unwrap();
+        ask(&daemon, &session).await;
+        sessions.push(session);
+    }
+    let engine = daemon.runtime().journal().engine().clone();
+    let earliest = Arc::new(Earliest(engine, AtomicU64::new(u64::MAX)));
+    let journal = Journal::new(earliest.clone());
+    let folds = usage::Folds::default();
+    let input = |folds: &[(SessionId, usage::Fold)]| {
+        let each = folds.iter().map(|(_, fold)| fold.ledger.total().input.0);
+        each.collect::<Vec<u64>>()
+    };
+    let all = folds.all(&journal).await.unwrap();
+    assert_eq!(earliest.1.swap(u64::MAX, Ordering::Relaxed), 1);
+    let once = all[0].1.ledger.total().input.0;
+    assert!(once >= 20, "both agents were asked: {once}");
+    assert_eq!(input(&all), [once; 3]);
+
+    assert_eq!(input(&folds.all(&journal).await.unwrap()), [once; 3]);
+    let read = earliest.1.load(Ordering::Relaxed);
+    assert_eq!(read, u64::MAX, "nothing is new, and event {read} was read");
+
+    let before = sessions[1].inspect(State::events).await.unwrap();
+    ask(&daemon, &sessions[1]).await;
+    let one = folds
+        .one(&journal, sessions[1].id())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(one.ledger.total().input.0, 2 * once);
+    assert_eq!(
+        input(&folds.all(&journal).await.unwrap()),
+        [once, 2 * once, once]
+    );
+    assert_eq!(earliest.1.load(Ordering::Relaxed), before + 1);
+
+    // By a fold of the whole journal it is the same.
+    let mut whole = Ledger::default();
+    read_all(&journal, sessions[1].id(), &mut whole).await;
+    assert!(whole.used().eq(one.ledger.used()));
+
+    let gone = sessions.remove(0);
+    daemon.runtime().delete(gone.id()).await.unwrap();
+    assert_eq!(input(&folds.all(&journal).await.unwrap()), [2 * once, once]);
+    assert!(folds.one(&journal, gone.id()).await.unwrap().is_none());
+    drop((gone, sessions));
+    daemon.shutdown().await;
+}
+
+async fn read_all(journal: &Journal, session: SessionId, ledger: &mut Ledger) {
+    let read = read(journal, session, |event| {
+        ledger.take(event);
+        Ok::<_, unisono_store::Error>(true)
+    });
+    read.await.unwrap();
 }
