@@ -19,6 +19,7 @@ use crate::host::{self, Host, Where};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 use crate::sessions::Sessions;
+use crate::show;
 
 /// A client of a daemon that holds a store.
 pub(crate) fn client(running: &Running) -> Result<Client> {
@@ -166,9 +167,9 @@ impl App {
         self.out
             .warn(format_args!("the store was damaged: {}", salvage.reason));
         self.out.say(format_args!(
-            "  saved {} sessions with {} events; the damaged files are kept in {}",
-            salvage.sessions,
-            salvage.events,
+            "  saved {} with {}; the damaged files are kept in {}",
+            show::many(salvage.sessions, "session"),
+            show::many(salvage.events, "event"),
             salvage.quarantine.display()
         ));
         for lost in &salvage.lost {

@@ -156,6 +156,11 @@ fn trouble(data: &Path, error: sled::Error) -> Trouble {
         sled::Error::Io(source) if source.raw_os_error().is_some() => {
             Trouble::Error(Error::io("open", data, source))
         }
+        // Its own words end in a backtrace that is never there.
+        sled::Error::Corruption { at, .. } => Trouble::Damaged(match at {
+            Some(at) => format!("its log is damaged at byte {}", at.lid()),
+            None => "its log is damaged".to_owned(),
+        }),
         error => Trouble::Damaged(error.to_string()),
     }
 }

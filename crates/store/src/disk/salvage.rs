@@ -69,13 +69,19 @@ impl fmt::Display for Lost {
     }
 }
 
+/// `1 event`, `2 events`.
+fn many(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 impl fmt::Display for Salvage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the store was damaged: {}", self.reason)?;
         writeln!(
             f,
-            "saved {} events of {} sessions",
-            self.events, self.sessions
+            "saved {} of {}",
+            many(self.events, "event"),
+            many(self.sessions, "session")
         )?;
         for lost in &self.lost {
             writeln!(f, "lost {lost}")?;
