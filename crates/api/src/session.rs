@@ -123,7 +123,7 @@ pub struct NewSession {
     /// The system text every agent sees first; in place of leading system messages.
     #[serde(default)]
     pub system: Option<String>,
-    /// Labels: platform, channel, owner.
+    /// Labels: platform, channel, owner. Names that begin with `unisono.` are refused.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// What was said so far: OpenAI chat messages.

@@ -214,6 +214,11 @@ pub enum Input {
     Tick,
 }
 
+/// What the names of labels begin with that only this program gives.
+pub const RESERVED_LABELS: &str = "unisono.";
+/// The label that says which process's request a session is there for; see [`Import::passing`].
+pub const PASSING: &str = "unisono.passing";
+
 /// A conversation that becomes a session.
 #[derive(Clone, Debug, Default)]
 pub struct Import {
@@ -223,8 +228,11 @@ pub struct Import {
     pub title: Arc<str>,
     /// The system text.
     pub system: Arc<str>,
-    /// Labels.
+    /// Labels, none of a name that begins with [`RESERVED_LABELS`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// The process for one request of which it is there: it goes with that request. No
+    /// conversation that somebody brings says so.
+    pub passing: Option<Arc<str>>,
     /// Messages with their parents, parents first.
     pub messages: Vec<(Option<MessageId>, NewMessage)>,
     /// Branch heads; without any, `main` ends in the last message.

@@ -14,8 +14,8 @@ use crate::state::State;
 use crate::{fold, handle};
 
 pub use crate::input::{
-    AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, NewCall, NewTurn, StepResult,
-    Written,
+    AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, NewCall, NewTurn, PASSING,
+    RESERVED_LABELS, StepResult, Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.
@@ -48,6 +48,12 @@ pub enum Refusal {
     /// An import without a session id.
     #[error("the import names no session id")]
     NoSessionId,
+    /// A label whose name is the daemon's own.
+    #[error(
+        "the label {0:?} is reserved: names that begin with \"{RESERVED_LABELS}\" are given by the \
+         program alone; give it another name, or leave it out"
+    )]
+    ReservedLabel(Arc<str>),
     /// A message or branch does not fit.
     #[error(transparent)]
     Tree(#[from] tree::Error),

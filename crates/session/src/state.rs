@@ -19,6 +19,7 @@ use crate::agent::Definition;
 use crate::budget;
 use crate::event::{Outcome, RunRole};
 use crate::ids;
+use crate::input::RESERVED_LABELS;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
 use crate::tool::Rules;
@@ -103,6 +104,13 @@ impl State {
     /// The system text every agent sees first.
     pub fn system(&self) -> &Arc<str> {
         &self.system
+    }
+
+    /// Its labels, but for those that this program gives: what of them goes along with a copy.
+    pub fn own_labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.labels.iter();
+        all.map(|(name, value)| (&**name, &**value))
+            .filter(|(name, _)| !name.starts_with(RESERVED_LABELS))
     }
 
     /// Its labels.

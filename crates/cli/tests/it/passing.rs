@@ -111,21 +111,83 @@ fn a_stream_that_has_no_place_leaves_no_session() {
 fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     let scene = Scene::new();
     let daemon = Daemon::start(&scene.place);
-    // One that a client made: it stays, whatever its labels say.
-    let like = json!({"via": "openai", "passing": "by"});
-    let new = json!({"messages": [{"role": "user", "content": "Hello."}], "labels": like});
-    let kept = daemon.post("/v1/sessions", &new).expect(201).json();
     let waiting = sent(&daemon, &ask("waits", false));
     let agent = heard(&scene.started);
+    let passing = sessions(&daemon).remove(0);
+    let labels = passing["labels"].clone();
+    assert_eq!(labels["via"], "openai");
+    assert_ne!(labels["unisono.passing"], Value::Null);
+    // Sessions of clients stay, whatever is said of them.
+    let hello = json!([{"role": "user", "content": "Hello."}]);
+    let mut kept = vec![];
+    let own = json!({"via": "openai", "passing": labels["unisono.passing"]});
+    let new = json!({"messages": hello, "labels": own});
+    kept.push(daemon.post("/v1/sessions", &new).expect(201).json());
+    // A copy of one that is passing is a session of whoever made it.
+    let copied = [
+        "export",
+        passing["session"].as_str().unwrap(),
+        "--format",
+        "unisono",
+    ];
+    let copy = scene.place.call(&copied).expect(0).stdout;
+    assert!(!copy.contains("unisono.passing"), "{copy}");
+    scene.place.write("copy.jsonl", &copy);
+    let imported = scene.place.json(&["import", "copy.jsonl", "--copy"]);
+    kept.push(imported);
+    // The mark itself comes in no way.
+    let new = json!({"messages": hello, "labels": labels});
+    let detail = daemon
+        .post("/v1/sessions", &new)
+        .expect(422)
+        .problem("refused");
+    assert!(
+        detail.contains("\"unisono.passing\" is reserved"),
+        "{detail}"
+    );
+    let (head, rest) = copy.split_once('\n').unwrap();
+    let mut head: Value = serde_json::from_str(head).unwrap();
+    head["labels"] = labels.clone();
+    head["id"] = json!("0192aaaa-0000-7000-8000-000000000001");
+    let marked = format!("{head}\n{rest}");
+    scene.place.write("marked.jsonl", &marked);
+    let token = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &token),
+        ("Content-Type", "application/octet-stream"),
+    ];
+    let imports = "/v1/imports?name=marked.jsonl&format=unisono";
+    let head = crate::http::head("POST", imports, &headers, marked.len());
+    let refused = daemon.send(&head, marked.as_bytes()).expect(422);
+    let detail = refused.problem("refused");
+    assert!(
+        detail.contains("\"unisono.passing\" is reserved"),
+        "{detail}"
+    );
+    let done = scene.place.call(&["import", "marked.jsonl"]).expect(2);
+    done.says(&["\"unisono.passing\" is reserved"]);
+    // What is said in `metadata` of a request is no label.
+    let mut named = ask("marks", false);
+    named["metadata"] = labels;
+    named["metadata"]["session"] = kept[0]["session"].clone();
+    daemon.post(CHAT, &named).expect(200);
     send_signal("KILL", &daemon.going.id().to_string());
     drop((daemon, waiting));
     send_signal("KILL", &agent);
 
     let daemon = Daemon::start(&scene.place);
-    comes_true("what was left is removed", || sessions(&daemon).len() == 1);
-    assert_eq!(sessions(&daemon)[0]["session"], kept["session"]);
+    comes_true("what was left is removed", || sessions(&daemon).len() == 2);
+    for kept in &kept {
+        let path = format!("/v1/sessions/{}", kept["session"].as_str().unwrap());
+        daemon.get(&path).expect(200);
+    }
     let runs = daemon.get("/v1/runs").expect(200).json();
-    assert_eq!(runs["items"], json!([]), "nothing works on it");
+    let [run] = &runs["items"].as_array().unwrap()[..] else {
+        panic!("another one works: {runs}");
+    };
+    assert_eq!(run["session"], kept[0]["session"]);
+    assert_eq!(run["state"], "done");
     daemon.stop();
 }
 

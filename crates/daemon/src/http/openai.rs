@@ -247,10 +247,10 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
             None => said.messages,
         },
         title: Some("chat completion".to_owned()),
-        labels: shared.passings.labels(),
         ..NewSession::default()
     })
     .map_err(|fault| Refused(fault, Some(field)))?;
+    shared.passings.mark(&mut import);
     let ask = last(&mut import, named.is_some()).ok_or_else(|| {
         let detail = "the last message must be a user's, which is what is asked, or what a tool \
                       came back with";

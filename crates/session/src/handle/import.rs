@@ -9,6 +9,7 @@ use unisono_context::topic::DecidedTopics;
 use unisono_context::{MessageId, Tokens, Tree, tree};
 
 use crate::event::Fact;
+use crate::input::{PASSING, RESERVED_LABELS};
 use crate::machine::{Import, Refusal};
 use crate::state::{MAIN, State};
 
@@ -16,8 +17,9 @@ use super::{Tx, completed, step_done};
 
 /// Checks the whole conversation before anything of it is recorded. The same import again records
 /// what a crash kept from the journal, which is nothing where all of it is there.
-pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
+pub(super) fn handle(tx: &mut Tx<'_>, mut import: Import) -> Result<(), Refusal> {
     let session = import.session.ok_or(Refusal::NoSessionId)?;
+    label(&mut import)?;
     let branches = heads(&import);
     check(&import, &branches)?;
     if tx.state.id.is_none() {
@@ -74,6 +76,19 @@ pub(super) fn handle(tx: &mut Tx<'_>, import: Import) -> Result<(), Refusal> {
     if !knows_topics(tx.state, &decided, &sealed) {
         tx.record(Fact::TopicsImported { decided, sealed })?;
     }
+    Ok(())
+}
+
+/// Refuses labels that are not for whoever brings the conversation, and gives those that are.
+/// There is no other way by which a session comes to labels.
+fn label(import: &mut Import) -> Result<(), Refusal> {
+    let mut names = import.labels.keys();
+    if let Some(name) = names.find(|name| name.starts_with(RESERVED_LABELS)) {
+        return Err(Refusal::ReservedLabel(name.clone()));
+    }
+    let passing = import.passing.take();
+    let passing = passing.map(|process| (PASSING.into(), process));
+    import.labels.extend(passing);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
 use unisono_session::agent::{Definition, Team};
 use unisono_session::event::{Calibration, Outcome, Work};
-use unisono_session::machine::{Import, NewTurn};
+use unisono_session::machine::{Import, NewTurn, PASSING, RESERVED_LABELS};
 use unisono_session::{Fact, Input, Machine, Refusal, ids};
 
 use crate::shell::*;
@@ -146,6 +146,41 @@ fn a_refusal_leaves_the_machine_as_it_was() {
         assert_eq!(shell.feed(input).unwrap_err(), expected, "{name}");
         assert_eq!(format!("{:?}", shell.machine), before, "{name}");
     }
+}
+
+#[test]
+fn labels_that_the_program_gives_are_taken_from_nobody() {
+    for name in [PASSING, RESERVED_LABELS, "unisono.anything"] {
+        let import = Import {
+            labels: [(name.into(), "x".into())].into(),
+            ..conversation(1)
+        };
+        let mut machine = Machine::new();
+        let refusal = machine.handle(Input::Import(import), Timestamp(0));
+        assert_eq!(
+            refusal.unwrap_err(),
+            Refusal::ReservedLabel(name.into()),
+            "{name}"
+        );
+        assert_eq!(machine.state().events(), 0, "nothing of it is stored");
+    }
+    let passing = Import {
+        labels: [("via".into(), "openai".into())].into(),
+        passing: Some("a process".into()),
+        ..conversation(1)
+    };
+    let mut machine = Machine::new();
+    let import = Input::Import(passing.clone());
+    machine.handle(import, Timestamp(0)).unwrap();
+    let state = machine.state();
+    assert_eq!(
+        state.labels().get(PASSING).map(|of| &**of),
+        Some("a process")
+    );
+    let own: Vec<_> = state.own_labels().collect();
+    assert_eq!(own, [("via", "openai")], "a copy of it is no such session");
+    let again = machine.handle(Input::Import(passing), Timestamp(0));
+    assert_eq!(again.unwrap().events, [], "the same again");
 }
 
 #[test]

@@ -2,24 +2,21 @@
 //!
 //! A client that has gone away is answered by nobody, so its turn is cancelled: nothing works or
 //! spends for it any more. What a process that was killed left is removed at the next start, by
-//! the labels alone, before any of it goes on.
+//! a label alone, before any of it goes on. Only this program gives that label: a session that
+//! somebody else made is never one of these, whatever is said of it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::Handle;
+use unisono_session::machine::{Import, PASSING};
 use unisono_session::{Event, Fact, State};
 use uuid::Uuid;
 
 use crate::Daemon;
 use crate::daemon::Error;
 
-/// The label that says which way a session came, and what it says of these.
-const VIA: (&str, &str) = ("via", "openai");
-/// The label that holds the process whose request a session is for.
-const PASSING: &str = "passing";
 /// Sessions looked at at a time.
 const PAGE: usize = 1_024;
 
@@ -39,10 +36,10 @@ impl Passings {
         }
     }
 
-    /// What says of a session that it is there for one request.
-    pub(super) fn labels(&self) -> BTreeMap<String, String> {
-        let passing = (PASSING.to_owned(), self.process.to_string());
-        [(VIA.0.to_owned(), VIA.1.to_owned()), passing].into()
+    /// Says of a conversation that it is there for one request.
+    pub(super) fn mark(&self, import: &mut Import) {
+        import.labels.insert("via".into(), "openai".into());
+        import.passing = Some(self.process.to_string().into());
     }
 
     /// Removes that session as soon as this is gone.
@@ -99,10 +96,8 @@ impl Passings {
         let Fact::Created { labels, .. } = &first.fact else {
             return false;
         };
-        let passing = labels.get(PASSING);
-        let passing = passing.and_then(|process| process.parse::<Uuid>().ok());
-        labels.get(VIA.0).is_some_and(|via| **via == *VIA.1)
-            && passing.is_some_and(|process| process != self.process)
+        let process = self.process.to_string();
+        labels.get(PASSING).is_some_and(|of| **of != *process)
     }
 }
 

@@ -5,7 +5,6 @@ mod shortened;
 mod topics;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -97,7 +96,7 @@ fn head_line(state: &State) -> Result<String, WriteError> {
         id: state.id().ok_or(WriteError::NoSession)?.to_string(),
         title: state.title(),
         system: state.system(),
-        labels: state.labels(),
+        labels: state.own_labels().collect(),
     };
     line(&mut out, &session)?;
     Ok(out)
@@ -110,7 +109,7 @@ struct SessionLine<'s> {
     id: String,
     title: &'s str,
     system: &'s str,
-    labels: &'s BTreeMap<Arc<str>, Arc<str>>,
+    labels: BTreeMap<&'s str, &'s str>,
 }
 
 #[derive(Serialize)]
