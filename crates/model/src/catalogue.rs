@@ -249,6 +249,7 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
             .or(defaults.cache_seconds)
             .unwrap_or(DEFAULT_CACHE_LIFETIME),
         breakpoints: known.breakpoints.unwrap_or(false),
+        think_opened: known.think_opened.unwrap_or(false),
         structured: known.structured.unwrap_or(true),
         reasoning: known.reasoning.unwrap_or(false),
         dialect: known.dialect,

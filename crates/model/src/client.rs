@@ -82,6 +82,9 @@ pub struct Call {
     /// Set where what it may take was set aside: an attempt that has to be paid for, though it broke
     /// off, is the last.
     pub bounded: bool,
+    /// Whether the model's prompt ends with the tag that opens reasoning, so that its replies begin
+    /// within that.
+    pub think_opened: bool,
     /// Told of the reply's text while it comes in. When an attempt fails in the middle and the
     /// next one succeeds, it is told the text again from the start.
     pub listener: Listener,

@@ -199,13 +199,33 @@ impl Dialect {
         }
     }
 
+    /// As [`Dialect::decoder`], of a model whose prompt ends with the tag that opens reasoning. Only
+    /// Chat Completions have it in their text.
+    pub fn opened_decoder(self) -> Decoder {
+        match self {
+            Dialect::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::opened()),
+            _ => self.decoder(),
+        }
+    }
+
+    /// As [`Dialect::whole`], of a model whose prompt ends with the tag that opens reasoning.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn opened_whole(self, body: &[u8]) -> Result<Reply, Failure> {
+        match self {
+            Dialect::OpenAiChat => openai_chat::whole(body, true),
+            _ => self.whole(body),
+        }
+    }
+
     /// Reads a reply that came as one document.
     ///
     /// # Errors
     /// It is an error of the provider, or not a reply; the failure names what is missing.
     pub fn whole(self, body: &[u8]) -> Result<Reply, Failure> {
         match self {
-            Dialect::OpenAiChat => openai_chat::whole(body),
+            Dialect::OpenAiChat => openai_chat::whole(body, false),
             Dialect::OpenAiResponses => openai_responses::whole(body),
             Dialect::Anthropic => anthropic::whole(body),
             Dialect::Gemini => gemini::whole(body),

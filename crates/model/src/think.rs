@@ -1,5 +1,10 @@
 //! Reasoning that a model writes into its text: a `<think>` block before its answer, as servers
 //! pass it on that are not told to read reasoning out.
+//!
+//! The chat templates of some models (DeepSeek-R1, QwQ, Qwen3 Thinking) end the prompt with the
+//! opening tag, so that a reply has only the closing one. Nothing in its first words tells it from
+//! an answer, and what was told of a stream cannot be taken back: such models are marked in the
+//! catalogue (`think_opened`), and their replies are read as thoughts from the start.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
@@ -11,6 +16,8 @@ pub(crate) struct Apart {
     /// What was read and not decided on: part of a tag, or white space.
     held: String,
     block: String,
+    /// Whether the prompt opened the block.
+    opened: bool,
 }
 
 /// How far it has come.
@@ -25,6 +32,33 @@ enum Place {
 }
 
 impl Apart {
+    /// Reads a reply whose prompt ended with the opening tag.
+    pub(crate) fn opened() -> Apart {
+        Apart {
+            place: Place::Inside,
+            opened: true,
+            ..Apart::default()
+        }
+    }
+
+    /// The server tells reasoning by itself: a text that has not begun is the answer.
+    pub(crate) fn told_elsewhere(&mut self) {
+        if self.opened && self.held.is_empty() && self.block.is_empty() {
+            *self = Apart::default();
+        }
+    }
+
+    /// The reply is complete: a block that its prompt opened, and that neither tag is in, is the
+    /// answer of a model that did not think this time.
+    pub(crate) fn complete(&mut self) {
+        let unmarked = !self.block.trim_start().starts_with(OPEN);
+        if self.opened && self.place == Place::Inside && unmarked {
+            self.block.push_str(&self.held);
+            self.held = std::mem::take(&mut self.block);
+            self.place = Place::Answer;
+        }
+    }
+
     /// Reads on; what belongs to the answer is added to it.
     pub(crate) fn push(&mut self, piece: &str, answer: &mut String) {
         if self.place == Place::Answer {
@@ -146,6 +180,80 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Text behind a prompt that opened the block, the block, the answer, and the answer where the
+    /// reply is complete.
+    const OPENED: [(&str, &str, &str, &str); 11] = [
+        ("", "", "", ""),
+        ("hm</think>Hello.", "hm</think>", "Hello.", "Hello."),
+        (
+            "hm, größer </thin\n</think>\n\nHello. </think> <think>no</think>",
+            "hm, größer </thin\n</think>\n\n",
+            "Hello. </think> <think>no</think>",
+            "Hello. </think> <think>no</think>",
+        ),
+        ("</think>Hello.", "</think>", "Hello.", "Hello."),
+        // A template that leaves the tag to the model after all.
+        (
+            "<think>hm</think>Hello.",
+            "<think>hm</think>",
+            "Hello.",
+            "Hello.",
+        ),
+        ("\n<think>hm", "\n<think>hm", "", ""),
+        ("hm</think> \n", "hm</think> \n", "", ""),
+        ("a<</think>b", "a<</think>", "b", "b"),
+        // Cut off within its thoughts, or an answer without any.
+        ("größer", "größer", "", "größer"),
+        ("hm </thin", "hm </thin", "", "hm </thin"),
+        (" \nHello.", " \nHello.", "", " \nHello."),
+    ];
+
+    #[test]
+    fn thoughts_that_the_prompt_opened_are_taken_out_wherever_the_text_is_cut() {
+        for (text, block, cut_off, complete) in OPENED {
+            let cuts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            let cuts: Vec<usize> = cuts.collect();
+            for (n, first) in cuts.iter().enumerate() {
+                for second in &cuts[n..] {
+                    let pieces = [&text[..*first], &text[*first..*second], &text[*second..]];
+                    for ends in [false, true] {
+                        let (mut apart, mut answer) = (Apart::opened(), String::new());
+                        for piece in pieces {
+                            apart.push(piece, &mut answer);
+                            assert!(
+                                cut_off.starts_with(&answer),
+                                "no thought is told: {answer:?}"
+                            );
+                        }
+                        if ends {
+                            apart.complete();
+                        }
+                        apart.finish(&mut answer);
+                        let expected = if ends { complete } else { cut_off };
+                        assert_eq!(answer, expected, "{pieces:?}");
+                        let kept = if expected == text { "" } else { block };
+                        assert_eq!(apart.block(), kept, "{pieces:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn where_reasoning_is_told_elsewhere_the_text_is_the_answer() {
+        let (mut apart, mut answer) = (Apart::opened(), String::new());
+        apart.push("", &mut answer);
+        apart.told_elsewhere();
+        apart.push("Hello.", &mut answer);
+        assert_eq!((apart.block(), &*answer), ("", "Hello."));
+        // Too late: the text has begun.
+        let (mut apart, mut answer) = (Apart::opened(), String::new());
+        apart.push("hm", &mut answer);
+        apart.told_elsewhere();
+        apart.push("</think>Hello.", &mut answer);
+        assert_eq!((apart.block(), &*answer), ("hm</think>", "Hello."));
     }
 
     #[test]

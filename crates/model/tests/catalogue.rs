@@ -228,6 +228,7 @@ fn a_users_file_overrides_key_by_key() {
         [models."ollama/qwen3"]
         window = 32_768
         trigger = 0.8
+        think_opened = true
     "#;
     let catalogue = built_in().with_file("models.toml", user).unwrap();
     let changed = catalogue.get(None, "gpt-4o").unwrap();
@@ -245,6 +246,7 @@ fn a_users_file_overrides_key_by_key() {
         (Ppm::percent(80), Encoding::Cl100kBase)
     );
     assert!(own.estimated);
+    assert!(own.think_opened && !changed.think_opened);
 }
 
 #[test]

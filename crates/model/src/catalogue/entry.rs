@@ -64,6 +64,9 @@ pub struct Entry {
     /// Whether it reasons before it answers: it then takes no temperature, and its reasoning is
     /// sent back to it within a run.
     pub reasoning: bool,
+    /// Whether its chat template opens the block of its reasoning, so that a reply has only the
+    /// tag that closes it.
+    pub think_opened: bool,
     /// Whether it takes an output schema; else it is given a tool to answer with, in dialects where
     /// that is needed.
     pub structured: bool,

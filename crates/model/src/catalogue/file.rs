@@ -140,6 +140,7 @@ pub(super) struct Model {
     pub(super) cache_seconds: Option<Duration>,
     pub(super) breakpoints: Option<bool>,
     pub(super) reasoning: Option<bool>,
+    pub(super) think_opened: Option<bool>,
     pub(super) structured: Option<bool>,
     #[serde(deserialize_with = "dialect")]
     pub(super) dialect: Option<Dialect>,
@@ -169,6 +170,7 @@ impl Model {
         take(&mut self.cache_seconds, over.cache_seconds);
         take(&mut self.breakpoints, over.breakpoints);
         take(&mut self.reasoning, over.reasoning);
+        take(&mut self.think_opened, over.think_opened);
         take(&mut self.structured, over.structured);
         take(&mut self.dialect, over.dialect);
         take(&mut self.trigger, over.trigger);

@@ -138,8 +138,12 @@ impl Client {
             }
             (Mode::Stream | Mode::Whole, _) => {
                 let body = incoming.whole().await?;
-                let reply = dialect.whole(&body).map_err(|failure| {
-                    let again = |clean: &[u8]| dialect.whole(clean).err();
+                let whole = |body: &[u8]| match call.think_opened {
+                    true => dialect.opened_whole(body),
+                    false => dialect.whole(body),
+                };
+                let reply = whole(&body).map_err(|failure| {
+                    let again = |clean: &[u8]| whole(clean).err();
                     self.secrets.retold(failure, &body, again)
                 })?;
                 tell_first(call, heard, admitted);
@@ -157,7 +161,11 @@ impl Client {
         admitted: &Admitted<'_>,
     ) -> Result<Reply, Failure> {
         let mut parser = sse::Parser::new(self.settings.caps.stream);
-        let mut decoder = self.settings.dialect.decoder();
+        let dialect = self.settings.dialect;
+        let mut decoder = match call.think_opened {
+            true => dialect.opened_decoder(),
+            false => dialect.decoder(),
+        };
         loop {
             let piece = match incoming.next().await {
                 Ok(Some(piece)) => piece,

@@ -258,6 +258,7 @@ impl<T: Transport> Remote<T> {
             tokens: input + request.max_output,
             patience: request.patience,
             bounded: request.bounded,
+            think_opened: self.entry.think_opened,
             listener: request.listener.clone(),
             on_first_event: self.on_first_event(outgoing),
             on_lost: Some(self.on_lost(&request.listener, input)),

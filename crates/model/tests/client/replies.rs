@@ -8,7 +8,7 @@ use unisono_fake_provider::{
     Act, Answer, At, Dialect as Fake, FakeProvider, Gate, LineEnd, Script, Splits, Style, Usage,
     render_whole,
 };
-use unisono_model::client::Client;
+use unisono_model::client::{Call, Client};
 use unisono_model::dialect::{Dialect, Mode};
 use unisono_model::language::{Class, Listener};
 use unisono_model::provider::{Auth, Header, Key, Kind, Settings};
@@ -389,6 +389,29 @@ async fn an_event_that_comes_twice_is_no_second_call() {
                 arguments.into_iter().all(|a| sound(a) || !json(a)),
                 "{case}"
             );
+        }
+    }
+}
+
+#[tokio::test]
+async fn thoughts_that_the_prompt_opened_are_told_nobody() {
+    let thinking = Answer::pieces(["A ", "key?</th", "ink>\n", "\nUnder ", "the mat."]);
+    for mode in [Mode::Stream, Mode::Whole] {
+        for (think_opened, expected) in [
+            (true, "Under the mat."),
+            (false, "A key?</think>\n\nUnder the mat."),
+        ] {
+            let provider = FakeProvider::play(Script::always(thinking.clone())).await;
+            let client = client(Dialect::OpenAiChat, &provider.url());
+            let heard = Heard::default();
+            let call = Call {
+                think_opened,
+                listener: heard.listener(),
+                ..call(Dialect::OpenAiChat, mode)
+            };
+            let reply = soon(client.reply(call)).await.unwrap();
+            assert_eq!(&*reply.text, expected, "{mode:?}");
+            assert_eq!(heard.pieces().concat(), expected, "{mode:?}");
         }
     }
 }

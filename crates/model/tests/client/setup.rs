@@ -103,6 +103,7 @@ pub(crate) fn call(dialect: Dialect, mode: Mode) -> Call {
         listener: Listener::NONE,
         patience: None,
         bounded: false,
+        think_opened: false,
         on_first_event: None,
         on_lost: None,
     }

@@ -62,6 +62,13 @@ struct Choice<'a> {
 }
 
 impl Decoder {
+    pub(in crate::dialect) fn opened() -> Decoder {
+        Decoder {
+            draft: Draft::opened(),
+            ..Decoder::default()
+        }
+    }
+
     pub(in crate::dialect) fn event<'d>(
         &'d mut self,
         event: &sse::Event<'_>,
@@ -154,13 +161,17 @@ fn seen(text: &str) -> Seen<'_> {
 }
 
 /// Reads a reply that came as one document.
-pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+pub(in crate::dialect) fn whole(body: &[u8], opened: bool) -> Result<Reply, Failure> {
     let chunk: Chunk<'_> = serde_json::from_slice(body).map_err(|e| unreadable(body, &e))?;
     if chunk.choices.is_none() || chunk.error.is_some() {
         let failure = refusal::reported(body);
         return Err(failure.unwrap_or_else(|| Failure::missing("choices")));
     }
-    let mut draft = Draft::default();
+    let mut draft = if opened {
+        Draft::opened()
+    } else {
+        Draft::default()
+    };
     draft.used(chunk.usage.unwrap_or_default());
     let choice = chunk.choices.into_iter().flatten().next();
     let choice = choice.ok_or_else(|| Failure::missing("choices[0]"))?;

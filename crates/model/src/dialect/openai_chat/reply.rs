@@ -153,11 +153,22 @@ struct Call {
 }
 
 impl Draft {
+    /// A reply whose prompt ended with the tag that opens reasoning.
+    pub(super) fn opened() -> Draft {
+        Draft {
+            apart: Apart::opened(),
+            ..Draft::default()
+        }
+    }
+
     /// Adds a piece.
     ///
     /// # Errors
     /// The arguments of a call cannot be read.
     pub(super) fn add(&mut self, delta: Delta<'_>) -> Result<(), Failure> {
+        // Before the content: where reasoning is told by itself, there is none in that.
+        self.reason(ReasoningKey::Content, delta.reasoning_content);
+        self.reason(ReasoningKey::Plain, delta.reasoning);
         if let Some(content) = delta.content {
             self.say(&content.0);
         }
@@ -165,8 +176,6 @@ impl Draft {
             self.refused = true;
             self.text.push_str(&refusal);
         }
-        self.reason(ReasoningKey::Content, delta.reasoning_content);
-        self.reason(ReasoningKey::Plain, delta.reasoning);
         for call in delta.tool_calls.into_iter().flatten() {
             self.call(call)?;
         }
@@ -206,6 +215,7 @@ impl Draft {
         let Some(Str(piece)) = piece.filter(|piece| !piece.0.is_empty()) else {
             return;
         };
+        self.apart.told_elsewhere();
         let (known, reasoning) = self.reasoning.get_or_insert_with(|| (key, String::new()));
         if *known == key {
             reasoning.push_str(&piece);
@@ -263,6 +273,9 @@ impl Draft {
     pub(super) fn into_reply(mut self) -> Result<Reply, Failure> {
         let missing_reason = || Failure::missing("choices[0].finish_reason");
         let stop = self.stop.ok_or_else(missing_reason)?;
+        if stop == Stop::Complete && self.calls.is_empty() {
+            self.apart.complete();
+        }
         self.apart.finish(&mut self.text);
         let inline = self.apart.block();
         let verbatim = match self.reasoning {

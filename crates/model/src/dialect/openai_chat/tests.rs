@@ -340,6 +340,38 @@ fn reasoning_in_the_content_is_no_part_of_the_answer_and_goes_back_within_a_run(
 }
 
 #[test]
+fn thoughts_that_the_prompt_opened_are_no_part_of_the_answer() {
+    let whole = |message: &str, stop: &str| {
+        let body = format!(r#"{{"choices":[{{"finish_reason":"{stop}","message":{message}}}]}}"#);
+        CHAT.opened_whole(body.as_bytes()).unwrap()
+    };
+    for (message, stop, expected) in [
+        (r#"{"content":"A key?</think>\n\nYes."}"#, "stop", "Yes."),
+        (r#"{"content":"<think>A key?</think>Yes."}"#, "stop", "Yes."),
+        // The server reads reasoning out, or there was none.
+        (
+            r#"{"content":"Yes.","reasoning_content":"A key?"}"#,
+            "stop",
+            "Yes.",
+        ),
+        (
+            r#"{"content":"Yes.","reasoning":"A key?"}"#,
+            "length",
+            "Yes.",
+        ),
+        (r#"{"content":"Yes."}"#, "stop", "Yes."),
+        (r#"{"content":"A key? Or"}"#, "length", ""),
+    ] {
+        assert_eq!(&*whole(message, stop).text, expected, "{message}");
+    }
+    let calls = r#"{"content":"A key?","tool_calls":[{"id":"c","function":{"name":"search"}}]}"#;
+    let reply = whole(calls, "tool_calls");
+    assert_eq!((&*reply.text, reply.calls.len()), ("", 1));
+    let sent_back = reply::own_content(reply.verbatim.as_deref());
+    assert_eq!(sent_back.as_deref(), Some("A key?"));
+}
+
+#[test]
 fn reasoning_of_other_dialects_is_not_sent() {
     for foreign in [
         "[]",

@@ -127,3 +127,27 @@ fn is_of(request: &Recorded, dialect: Dialect) -> bool {
         .endpoint()
         .is_some_and(|endpoint| endpoint.dialect == spoken)
 }
+
+#[tokio::test]
+async fn a_model_whose_template_opens_its_thoughts_is_read_so() {
+    let user = "[models.\"openai-compatible/qwq\"]\nthink_opened = true";
+    let catalogue = Catalogue::built_in().unwrap();
+    let catalogue = Arc::new(catalogue.with_file("models.toml", user).unwrap());
+    let thinking = Answer::pieces(["Which one?</th", "ink>\n\nBoth."]);
+    for (name, expected) in [("qwq", "Both."), ("other", "Which one?</think>\n\nBoth.")] {
+        let provider = FakeProvider::play(Script::always(thinking.clone())).await;
+        let url = provider.url();
+        let mut settings = Settings::new("mine", Kind::OpenAi, Some(&url), None).unwrap();
+        settings.dialect = Dialect::OpenAiChat;
+        let client = Client::new(settings).unwrap();
+        let entry = catalogue.get(Some("openai-compatible"), name).unwrap();
+        let remote = Remote::new(entry, client, catalogue.clone());
+        let request = fixture::request();
+        let prefix = remote.render(&request.shared());
+        let reply = remote
+            .complete(Request { prefix, ..request })
+            .await
+            .unwrap();
+        assert_eq!(&*reply.text, expected, "{name}");
+    }
+}
