@@ -1,0 +1,108 @@
+//! The tools of a turn: those that are built in, those that servers offer, and those that are lent.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use unisono_context::AgentId;
+use unisono_context::call::Choice;
+use unisono_context::snapshot::ToolSpec;
+use unisono_model::catalogue::EXTRACTIVE;
+use unisono_runtime::mcp::{self, Offer};
+use unisono_runtime::tools;
+use unisono_session::agent::{Kind, Team};
+use unisono_session::machine::NewTurn;
+use unisono_session::tool::{Rules, allows};
+
+use super::Ask;
+use crate::setup::Setup;
+
+/// The servers whose tools somebody of a team may call, sorted.
+pub fn servers_of(team: &Team) -> BTreeSet<&str> {
+    let tools = team.definitions().flat_map(|agent| &agent.tools);
+    let allowed = tools.filter(|tool| !tool.starts_with('!'));
+    allowed.filter_map(|tool| mcp::server_of(tool)).collect()
+}
+
+/// The tools a team is told of: the sorted union over its members of those that are built in and
+/// those that servers offer.
+pub fn tools_of<'o>(team: &Team, offered: impl IntoIterator<Item = &'o ToolSpec>) -> Vec<ToolSpec> {
+    let given = |name: &str| team.definitions().any(|agent| allows(&agent.tools, name));
+    let mut tools = tools::specs();
+    tools.extend(offered.into_iter().cloned());
+    tools.retain(|tool| given(&tool.name));
+    tools.sort();
+    tools
+}
+
+/// Why tools cannot be lent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotLent {
+    /// The agent has one of that name.
+    #[error("agent {agent} has a tool {tool:?} of its own: lend yours under another name")]
+    Taken {
+        /// The agent.
+        agent: AgentId,
+        /// The tool.
+        tool: Arc<str>,
+    },
+    /// It does not work alone.
+    #[error(
+        "tools are lent to one agent, and {0} works with others: let it work alone (`agents`: [])"
+    )]
+    Several(AgentId),
+    /// A call is insisted on, of an agent that calls no tools.
+    #[error("agent {0} has no model that calls tools: ask it without insisting on a call")]
+    Callless(AgentId),
+}
+
+/// Adds the tools that are lent to those that a team is told of.
+///
+/// # Errors
+/// They cannot be lent to its lead.
+pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), NotLent> {
+    let agent = &turn.team.lead.id;
+    let alone = turn.team.delegates.is_empty() && turn.team.available.is_empty();
+    if !ask.tools.is_empty() && !alone {
+        return Err(NotLent::Several(agent.clone()));
+    }
+    let taken = |spec: &&ToolSpec| turn.tools.iter().any(|own| own.name == spec.name);
+    if let Some(spec) = ask.tools.iter().find(taken) {
+        return Err(NotLent::Taken {
+            agent: agent.clone(),
+            tool: spec.name.clone(),
+        });
+    }
+    let calls = match turn.team.lead.kind {
+        Kind::Llm => &*turn.team.lead.model != EXTRACTIVE,
+        Kind::Custom(_) => true,
+        Kind::Command(_) | Kind::Http(_) | Kind::Pipeline => false,
+    };
+    if ask.lent.choice != Choice::Free && !calls {
+        return Err(NotLent::Callless(agent.clone()));
+    }
+    turn.tools.extend(ask.tools.iter().cloned());
+    turn.tools.sort();
+    Ok(())
+}
+
+/// What is to be known of a team's calls of tools that servers offer: those that are configured
+/// for every agent come first.
+pub fn rules_of(setup: &Setup, team: &Team, offers: &[Offer]) -> Rules {
+    let approvals = &setup.loaded.config.approvals;
+    let own = team.definitions().map(|agent| &agent.id);
+    let own: BTreeSet<_> = own.collect();
+    let own = own.into_iter().flat_map(|id| setup.roster.approvals(id));
+    let contract = |offer: &Offer| (offer.spec.name.clone(), offer.contract);
+    Rules {
+        contracts: offers.iter().map(contract).collect(),
+        approvals: setup
+            .loaded
+            .tools
+            .approvals
+            .iter()
+            .chain(own)
+            .cloned()
+            .collect(),
+        approval_timeout_ms: Some(approvals.timeout.ms()),
+    }
+}
