@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::turn::Settings;
+
 /// A session as a list has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Listed {
@@ -34,6 +36,8 @@ pub struct Session {
     pub system: String,
     /// Labels: platform, channel, owner.
     pub labels: BTreeMap<String, String>,
+    /// Its own settings: by key, dotted, as on a command line.
+    pub settings: BTreeMap<String, String>,
     /// Events in its journal: where to follow it from.
     pub events: u64,
     /// Messages on all branches.
@@ -126,6 +130,10 @@ pub struct NewSession {
     /// Labels: platform, channel, owner. Names that begin with `unisono.` are refused.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// Settings of its own, by key, dotted; see `PATCH /v1/sessions/{session}/settings`.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub settings: Settings,
     /// What was said so far: OpenAI chat messages.
     #[serde(default)]
     #[schema(value_type = Vec<Object>)]

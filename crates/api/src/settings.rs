@@ -13,9 +13,9 @@ pub struct Setting {
     pub key: String,
     /// Its value, as TOML.
     pub value: String,
-    /// Where it was written: `defaults`, a file with line and column, a variable, a flag.
+    /// Where it was written: `defaults`, a file with line and column, `session`, a variable, a flag.
     pub origin: String,
-    /// Whether it can be changed while the daemon runs.
+    /// Whether it can be changed while the daemon runs; of a session: whether it can have its own.
     pub changeable: bool,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use unisono_api::client::Client;
 use unisono_daemon::Daemon;
-use unisono_daemon::config::{Override, Sources};
+use unisono_daemon::config::{Override, Own, Sources};
 use unisono_daemon::daemon::{self, Opened};
 use unisono_daemon::http::Running;
 use unisono_daemon::setup::Setup;
@@ -75,6 +75,20 @@ impl App {
         let variable = std::env::var(telemetry::VARIABLE).ok();
         telemetry::init(&setup.loaded.config.log, variable.as_deref()).map_err(Problem::usage)?;
         Ok(setup)
+    }
+
+    /// Configuration and agents as they count for a session with such settings.
+    pub(crate) fn setup_with(&self, setup: &Setup, own: &Own) -> Result<Setup> {
+        if own.is_empty() {
+            return Ok(setup.clone());
+        }
+        Ok(setup.with(own, &[], self.kinds.names())?)
+    }
+
+    /// The same to look on: as configured where something is wrong with them by now.
+    pub(crate) fn setup_beside(&self, setup: &Setup, own: &Own) -> Setup {
+        let with = self.setup_with(setup, own);
+        with.unwrap_or_else(|_| setup.clone())
     }
 
     /// Opens the store to read it. One that does not exist is empty, and is not made.

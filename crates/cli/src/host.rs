@@ -12,7 +12,7 @@ use unisono_api::session::{NewBranch, NewSession};
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::Override;
+use unisono_daemon::config::{Override, own};
 use unisono_daemon::context::estimate::{self, Without};
 use unisono_daemon::daemon::Opened;
 use unisono_daemon::models;
@@ -24,6 +24,7 @@ use unisono_session::machine::Import;
 use unisono_session::run::calls::Decision;
 use unisono_session::{Input, State};
 
+use crate::app::App;
 use crate::commands::context;
 use crate::conversation::Source;
 use crate::live::{End, Feed, Watch};
@@ -47,6 +48,14 @@ impl Where {
             Where::Here(opened) => opened.journal.clone(),
             Where::There(client) => remote::journal(client.clone()),
         })
+    }
+
+    /// Configuration and agents as they count for a session: a daemon has its own.
+    pub(crate) fn setup_of(&self, app: &App, setup: &Setup, state: &State) -> Result<Setup> {
+        match self {
+            Where::Here(_) => app.setup_with(setup, &own(state)),
+            Where::There(_) => Ok(setup.clone()),
+        }
     }
 
     /// Whether a daemon has it.
@@ -190,17 +199,12 @@ impl Host {
     }
 
     /// What those who would be asked see of a branch: as they are configured where the work is done.
-    pub(crate) async fn context(
-        &self,
-        id: SessionId,
-        state: &State,
-        setup: &Setup,
-        ask: Ask,
-    ) -> Result<Context> {
+    pub(crate) async fn context(&self, id: SessionId, state: &State, ask: Ask) -> Result<Context> {
         match self {
             Host::There { client, .. } => context::of_daemon(client, id, &ask, false).await,
             Host::Here(daemon) => {
-                let (mut state, setup) = (state.clone(), setup.clone());
+                let setup = daemon.setup_with(own(state), &[]).await?;
+                let mut state = state.clone();
                 let learnt = daemon.calibrations().clone();
                 // Counting takes a tokenizer, and time.
                 let count = move || context::of_here(&mut state, (&setup, &learnt), &ask);

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use unisono_api::client::Error as ClientError;
-use unisono_daemon::daemon;
+use unisono_daemon::daemon::{self, NotChanged};
 use unisono_daemon::diagnostic::Diagnostics;
 use unisono_store::Error as StoreError;
 
@@ -212,6 +212,8 @@ impl From<daemon::Error> for Problem {
     fn from(error: daemon::Error) -> Problem {
         match error {
             daemon::Error::Setup(found) => found.into(),
+            daemon::Error::Settings(NotChanged::Session(error)) => error.into(),
+            error @ daemon::Error::Settings(_) => Problem::usage(error),
             daemon::Error::Store(error) => error.into(),
             daemon::Error::Search(error) => error.into(),
             daemon::Error::Runtime(error) => error.into(),

@@ -124,7 +124,7 @@ function follow(root) {
   const changes = [
     "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "restored",
     "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended",
-    "branch_set", "pinned", "unpinned", "topic_sealed",
+    "branch_set", "pinned", "unpinned", "topic_sealed", "settings_set",
     "tools_called", "tool_started", "tool_ended", "tool_in_doubt", "tool_decided",
   ];
   for (const name of changes) {

@@ -12,6 +12,7 @@ pub(crate) mod keys;
 mod layers;
 pub(crate) mod mcp;
 pub(crate) mod models;
+pub(crate) mod own;
 mod prompts;
 mod providers;
 mod show;
@@ -34,6 +35,7 @@ pub use budget::{Budget, dollars};
 pub(crate) use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use mcp::{Approvals, McpServer, Tools};
+pub use own::{NotOwn, Own, OwnChanges, is_settable, own, settable};
 pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
@@ -332,11 +334,11 @@ impl Loaded {
         (loaded, found)
     }
 
-    /// The same with settings above all others: those that change no server, provider, catalogue or
-    /// prompt. Nothing is read.
-    pub(crate) fn with(&self, settings: &[Override]) -> (Option<Loaded>, Diagnostics) {
+    /// The same with the settings of a session, and settings above all others: those that change no
+    /// server, provider, catalogue or prompt. Nothing is read.
+    pub(crate) fn with(&self, own: &Own, settings: &[Override]) -> (Option<Loaded>, Diagnostics) {
         let mut found = Diagnostics::default();
-        let layers = self.taken.with(&self.sources, settings, &mut found);
+        let layers = self.taken.with(&self.sources, own, settings, &mut found);
         let loaded = extract(&layers, &mut found).map(|config| {
             contradictions::check(&config.compaction, &layers, &mut found);
             models::check(&config, &self.catalogue, &layers, &mut found);

@@ -38,7 +38,7 @@ use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
 
 pub use reload::Reload;
-pub use settings::{NotChanged, change};
+pub use settings::{NotChanged, change, own_changes};
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,9 @@ pub enum Error {
     /// The runtime refused, or failed.
     #[error(transparent)]
     Runtime(#[from] unisono_runtime::Error),
+    /// The settings that a conversation brings cannot be its session's.
+    #[error("the settings of the session: {0}")]
+    Settings(#[from] NotChanged),
     /// An agent that was asked for does not fit.
     #[error(transparent)]
     Agents(#[from] agents::Error),
@@ -318,11 +321,19 @@ impl Daemon {
     /// Makes a session of a conversation; one without an id gets one. On disk when it returns.
     ///
     /// # Errors
-    /// The conversation is refused, or the store fails.
+    /// The conversation or its settings are refused, or the store fails.
     pub async fn import(&self, mut import: Import) -> Result<Handle, Error> {
         import
             .session
             .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
+        if !import.settings.is_empty() {
+            let (setup, kinds, own) = (self.setup(), self.kinds.clone(), import.settings.clone());
+            let check = move || settings::check_own(&setup, &kinds, &own);
+            match tokio::task::spawn_blocking(check).await {
+                Ok(checked) => checked?,
+                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            }
+        }
         Ok(self.runtime.create(import).await?)
     }
 
@@ -346,7 +357,16 @@ impl Daemon {
             traces.recall(self.runtime.journal(), session).await;
         }
         let handle = self.runtime.open(session).await?;
-        let setup = self.setup();
+        let own = |state: &unisono_session::State| {
+            let is_at_work = state.open_turns().next().is_some();
+            is_at_work.then(|| config::own(state))
+        };
+        let Some(own) = handle.inspect(own).await? else {
+            return Ok(handle);
+        };
+        // What is wrong with its settings by now is said where they are to count.
+        let setup = self.setup_with(own, &[]).await;
+        let setup = setup.unwrap_or_else(|_| self.setup());
         let look = move |state: &unisono_session::State| -> Vec<(AgentId, Change)> {
             let turns = state.open_turns();
             turns.flat_map(|turn| setup.roster.changed(turn)).collect()
@@ -368,7 +388,7 @@ impl Daemon {
         {
             return Ok(known);
         }
-        let setup = self.setup_for(ask).await?;
+        let setup = self.setup_for(session, ask).await?;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&turn).await?;

@@ -11,6 +11,8 @@ pub enum Origin {
     Defaults,
     /// A file. Kept as it is shown: relative to the working directory where it lies below it.
     File(PathBuf),
+    /// The settings of a session.
+    Session,
     /// An environment variable.
     Env(String),
     /// A command-line flag, as the person wrote it.
@@ -22,6 +24,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::Defaults => f.write_str("defaults"),
             Origin::File(path) => fmt::Display::fmt(&path.display(), f),
+            Origin::Session => f.write_str("session"),
             Origin::Env(name) => write!(f, "env {name}"),
             Origin::Flag(flag) => write!(f, "flag {flag}"),
         }

@@ -1,7 +1,7 @@
 //! What a program starts from: configuration and agents, read and checked together.
 
 use crate::agents::Roster;
-use crate::config::{self, Loaded, Override, Sources};
+use crate::config::{self, Loaded, Override, Own, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::{summarisers, telemetry, thresholds};
 
@@ -45,17 +45,19 @@ impl Setup {
         Setup::checked(loaded, kinds, found)
     }
 
-    /// The same with settings above all others, checked as at a start. Nothing is read: what was
-    /// written since it was is not seen. `kinds` as for [`Setup::load`].
+    /// The same with the settings of a session, and settings above all others, checked as at a
+    /// start. Nothing is read: what was written since it was is not seen. `kinds` as for
+    /// [`Setup::load`].
     ///
     /// # Errors
     /// With them, something is wrong; the list says what, where, and how.
     pub fn with<'k>(
         &self,
+        own: &Own,
         settings: &[Override],
         kinds: impl IntoIterator<Item = &'k str>,
     ) -> Result<Setup, Diagnostics> {
-        let (loaded, found) = self.loaded.with(settings);
+        let (loaded, found) = self.loaded.with(own, settings);
         let Some(loaded) = loaded else {
             return Err(found);
         };

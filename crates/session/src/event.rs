@@ -329,6 +329,11 @@ pub enum Fact {
         /// Whether somebody said so; else it is what was set aside.
         told: bool,
     },
+    /// The session's own settings, which count for turns accepted from now on.
+    SettingsSet {
+        /// All of them: by key, dotted, as on a command line.
+        settings: BTreeMap<Arc<str>, Arc<str>>,
+    },
 }
 
 impl Outcome {

@@ -134,6 +134,7 @@ impl State {
                 keyed.insert(key.name.clone(), (key.request, *turn));
             }
             Fact::ToolRulesSet { rules } => self.tool_rules = rules.clone(),
+            Fact::SettingsSet { settings } => self.settings = Arc::new(settings.clone()),
             _ => return Ok(false),
         }
         Ok(true)

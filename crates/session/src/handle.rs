@@ -20,6 +20,7 @@ mod rewrite;
 mod run_ended;
 mod run_stepped;
 mod seal;
+mod set;
 mod spent;
 mod step_done;
 mod work;
@@ -109,6 +110,7 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         Input::Cancel { turn } => cancel::handle(tx, turn),
         Input::CancelRun { run } => cancel::run(tx, run),
         Input::Seal { branch } => seal::handle(tx, branch),
+        Input::Set { changes } => set::handle(tx, changes),
         Input::Tick => Ok(calls::expire(tx)?),
     }
 }

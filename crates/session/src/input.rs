@@ -59,6 +59,12 @@ pub enum Input {
         /// The branch.
         branch: Arc<str>,
     },
+    /// Settings of the session's own, for turns that are accepted from now on. The same again
+    /// changes nothing.
+    Set {
+        /// By key, dotted, as on a command line; none: it has none of its own any more.
+        changes: BTreeMap<Arc<str>, Option<Arc<str>>>,
+    },
     /// [`crate::Effect::Count`] was carried out.
     Counted(Counted),
     /// [`crate::Effect::Measure`] was carried out.
@@ -230,6 +236,8 @@ pub struct Import {
     pub system: Arc<str>,
     /// Labels, none of a name that begins with [`RESERVED_LABELS`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Settings of its own, as in [`Input::Set`].
+    pub settings: BTreeMap<Arc<str>, Arc<str>>,
     /// The process for one request of which it is there: it goes with that request. No
     /// conversation that somebody brings says so.
     pub passing: Option<Arc<str>>,

@@ -39,6 +39,8 @@ pub struct State {
     pub(crate) title: Arc<str>,
     pub(crate) system: Arc<str>,
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Its own settings, for turns that are accepted from now on.
+    pub(crate) settings: Arc<BTreeMap<Arc<str>, Arc<str>>>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) alterations: Arc<Alterations>,
@@ -111,6 +113,11 @@ impl State {
         let all = self.labels.iter();
         all.map(|(name, value)| (&**name, &**value))
             .filter(|(name, _)| !name.starts_with(RESERVED_LABELS))
+    }
+
+    /// Its own settings: by key, dotted, as on a command line. What they mean is not known here.
+    pub fn settings(&self) -> &Arc<BTreeMap<Arc<str>, Arc<str>>> {
+        &self.settings
     }
 
     /// Its labels.

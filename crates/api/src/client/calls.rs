@@ -179,6 +179,30 @@ impl Client {
         self.json(request.body(text)).await
     }
 
+    /// Every setting as it counts for a session.
+    ///
+    /// # Errors
+    /// There is no such session, or the daemon cannot be reached.
+    pub async fn own_settings(&self, session: &str) -> Result<Vec<Setting>, Error> {
+        let path = format!("/v1/sessions/{session}/settings");
+        self.json(self.request(Method::GET, &path)).await
+    }
+
+    /// Changes settings of a session, for turns that begin after it.
+    ///
+    /// # Errors
+    /// One cannot be changed, a value is wrong, or the daemon cannot be reached.
+    pub async fn change_own_settings(
+        &self,
+        session: &str,
+        changes: &Changes,
+    ) -> Result<Vec<Setting>, Error> {
+        let text = serde_json::to_string(changes).unwrap_or_default();
+        let request = self.request(Method::PATCH, &format!("/v1/sessions/{session}/settings"));
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        self.json(request.body(text)).await
+    }
+
     /// Has the definitions of all agents read again.
     ///
     /// # Errors

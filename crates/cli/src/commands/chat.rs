@@ -5,6 +5,8 @@ mod order;
 mod talk;
 
 use unisono_daemon::ask::Ask;
+use unisono_daemon::config::own;
+use unisono_session::State;
 use unisono_session::state::MAIN;
 
 use self::input::{Input, Read};
@@ -14,7 +16,7 @@ use super::run::{say_model, team};
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
 use crate::args::Workers;
-use crate::host::Where;
+use crate::host::{Host, Where};
 use crate::live::{Interrupt, Interrupts};
 use crate::problem::{Exit, Problem, Result};
 use crate::sessions;
@@ -60,7 +62,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.workers.overrides())?;
     let asked = args.workers.given(Ask::new(""));
-    if !app.has_daemon(&setup) {
+    if args.session.is_none() && !app.has_daemon(&setup) {
+        // Nothing is made where it cannot be done.
         team(&setup, &asked)?;
     }
     let mut interrupts = Interrupts::listen()?;
@@ -70,11 +73,18 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(name) => Some(sessions.find(name).await?),
         None => None,
     };
-    match &store {
-        Where::Here(_) => say_model(&app.out, &setup, &team(&setup, &asked)?),
-        Where::There(client) => app.out.say(format_args!("daemon     {}", client.url())),
+    if let Where::There(client) = &store {
+        app.out.say(format_args!("daemon     {}", client.url()));
     }
     let host = app.host(store, setup.clone()).await?;
+    if let Host::Here(_) = host {
+        let state = match known {
+            Some(id) => host.state(id).await?,
+            None => State::default(),
+        };
+        let setup = app.setup_with(&setup, &own(&state))?;
+        say_model(&app.out, &setup, &team(&setup, &asked)?);
+    }
     let mut talk = Talk::new(app, &setup, &host, &args);
     let done = match known {
         Some(id) => talk.open(id).await,

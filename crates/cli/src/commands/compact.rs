@@ -93,7 +93,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if state.tree().head(&args.branch).is_none() {
         return Err(unknown_branch(&state, &args.branch));
     }
-    let estimate = store.estimate(id, &setup, &ask, &mut state).await?;
+    let of = store.setup_of(app, &setup, &state)?;
+    let estimate = store.estimate(id, &of, &ask, &mut state).await?;
     if args.dry_run {
         tell_estimate(app, id, &args, &estimate);
         return sessions.close().await;

@@ -13,7 +13,7 @@ use crate::problem::Result;
 pub(crate) enum Command {
     /// Shows every setting with its value and where it was written
     Show(show::Args),
-    /// Changes a setting while the program runs
+    /// Changes a setting while the program runs, of all sessions or of one
     Set(set::Args),
     /// Checks settings and agents; unknown keys are errors
     Check(check::Args),
@@ -21,7 +21,7 @@ pub(crate) enum Command {
 
 pub(crate) fn run(app: &App, command: Command) -> Result<()> {
     match command {
-        Command::Show(args) => show::run(app, args),
+        Command::Show(args) => app.wait_for(show::run(app, args)),
         Command::Set(args) => app.wait_for(set::run(app, args)),
         Command::Check(args) => check::run(app, args),
     }

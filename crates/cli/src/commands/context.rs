@@ -72,6 +72,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
+    let setup = store.setup_of(app, &setup, &state)?;
     let context = match &store {
         Where::Here(_) if args.exact => counted(&mut state, &setup, &ask).await?,
         Where::Here(_) => of_here(&mut state, (&setup, &learnt_here(&setup)), &ask)?,

@@ -82,20 +82,14 @@ impl Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
     let ask = args.ask()?;
-    if !app.has_daemon(&setup) {
-        // Nothing is made where it cannot be done. A daemon's agents and models are its own.
-        run::team(&setup, &ask)?;
-    }
-    let timeout = args.timeout.unwrap_or(setup.loaded.config.run.timeout());
     let mut interrupts = Interrupts::listen()?;
     let store = app.store_or_nothing(&setup).await?;
     let screen = Screen::new(&app.out);
-    match &store {
-        Where::Here(_) => run::say_model(&app.out, &setup, &run::team(&setup, &ask)?),
-        Where::There(client) => screen.headline("daemon", client.url()),
+    if let Where::There(client) = &store {
+        screen.headline("daemon", client.url());
     }
     let from = From::Session(store.sessions().find(&args.session).await?);
-    let limits = Limits::leaving(Some(timeout), &mut interrupts);
+    let limits = Limits::leaving(args.timeout, &mut interrupts);
     let (id, watch, end) = run::followed(app, (setup, store), from, &ask, (screen, limits)).await?;
     conclude_delegation(&app.out, id, &watch, end)
 }

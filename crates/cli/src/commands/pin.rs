@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use unisono_context::{MessageId, Ordinal, SessionId};
+use unisono_daemon::config::own;
 use unisono_daemon::context::pins::{Pins, pinned};
 use unisono_daemon::setup::Setup;
 use unisono_session::State;
@@ -134,6 +135,7 @@ fn found(state: &State, branch: &str, numbers: &[u32]) -> Result<Vec<MessageId>>
 /// Lists what is pinned, and what of the context it takes.
 fn tell(app: &App, setup: &Setup, id: SessionId, mut state: State, branch: &str) -> Result<()> {
     head(&state, branch)?;
+    let setup = &app.setup_beside(setup, &own(&state));
     let pins = Pins::of(setup, &learnt_here(setup), &mut state, branch)?;
     let (pinned, total, usable) = (&pins.messages, pins.tokens(), pins.usable);
     if total > usable {

@@ -1,6 +1,7 @@
 //! `unisono resume`: open turns go on from their last recorded step.
 
 use unisono_context::{SessionId, TurnId};
+use unisono_daemon::config::own;
 use unisono_daemon::setup::Setup;
 
 use crate::app::App;
@@ -93,6 +94,7 @@ async fn one(
     interrupts: &mut Interrupts,
 ) -> Result<(End, Result<()>)> {
     let before = host.sessions().state(id).await?;
+    let setup = app.setup_beside(setup, &own(&before));
     let changed = before.turn(turn).map(|turn| setup.roster.changed(turn));
     let compaction = &setup.loaded.config.compaction;
     let mut watch = Watch::new(before, turn).notifying(compaction);

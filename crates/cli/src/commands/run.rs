@@ -1,11 +1,12 @@
 //! `unisono run`: the main job in one command.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgGroup;
 use unisono_context::SessionId;
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::{AUTO, Override};
+use unisono_daemon::config::{AUTO, Override, own};
 use unisono_daemon::models;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::transcript::Format;
@@ -99,19 +100,17 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if task.is_some_and(|task| task.trim().is_empty()) {
         return Err(Problem::usage("--task is empty").hint("say what is to be done"));
     }
-    if !app.has_daemon(&setup) {
-        // Nothing is made where it cannot be done. A daemon's agents and models are its own.
-        team(&setup, &ask)?;
-    }
     let source = args.file.as_deref().map(conversation::open).transpose()?;
     let taken = source.map(|source| taken(app, &args, source)).transpose()?;
-    let timeout = args.timeout.unwrap_or(setup.loaded.config.run.timeout());
+    if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
+        // Nothing is made where it cannot be done. A daemon's agents and models are its own.
+        team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
+    }
     let mut interrupts = Interrupts::listen()?;
     let store = app.store_or_daemon(&setup).await?;
     let screen = Screen::new(&app.out);
-    match &store {
-        Where::Here(_) => say_model(&app.out, &setup, &team(&setup, &ask)?),
-        Where::There(client) => screen.headline("daemon", client.url()),
+    if let Where::There(client) = &store {
+        screen.headline("daemon", client.url());
     }
     let sessions = store.sessions();
     let from = match taken {
@@ -121,12 +120,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             From::Session(sessions.find(name).await?)
         }
     };
-    let limits = Limits::leaving(Some(timeout), &mut interrupts);
+    let limits = Limits::leaving(args.timeout, &mut interrupts);
     let (id, watch, end) = followed(app, (setup, store), from, &ask, (screen, limits)).await?;
     conclude(&app.out, id, &watch, end)
 }
 
-/// Has a turn done, and shows how it comes along.
+/// Has a turn done, and shows how it comes along; within the session's time where no other is said.
 pub(super) async fn followed(
     app: &App,
     (setup, store): (Setup, Where),
@@ -134,10 +133,20 @@ pub(super) async fn followed(
     ask: &Ask,
     (mut screen, limits): (Screen<'_>, Limits<'_>),
 ) -> Result<(SessionId, Watch, End)> {
-    let compaction = setup.loaded.config.compaction.clone();
-    let host = app.host(store, setup).await?;
+    let host = app.host(store, setup.clone()).await?;
+    let own = match &from {
+        From::Session(id) => own(&host.state(*id).await?),
+        From::File(taken) => Arc::new(taken.import.settings.clone()),
+    };
+    if let Host::Here(_) = host {
+        let setup = app.setup_with(&setup, &own)?;
+        say_model(&app.out, &setup, &team(&setup, ask)?);
+    }
+    let config = app.setup_beside(&setup, &own).loaded.config;
     let id = open(&host, from, &screen, ask.on_branch()).await?;
-    let mut watch = host.begin(id, ask).await?.notifying(&compaction);
+    let watch = host.begin(id, ask).await?;
+    let mut watch = watch.notifying(&config.compaction);
+    let limits = limits.within(config.run.timeout());
     let end = follow(&host, id, &mut watch, &mut screen, limits).await?;
     drop(screen);
     host.stop(end).await;
@@ -197,7 +206,7 @@ async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>
 pub(super) fn say_model(out: &Out, setup: &Setup, team: &Team) {
     let loaded = &setup.loaded;
     let default = loaded.default_model.as_str();
-    let answers = |agent: &std::sync::Arc<unisono_session::Definition>| {
+    let answers = |agent: &Arc<unisono_session::Definition>| {
         agent.kind == unisono_session::agent::Kind::Llm && &*agent.model == default
     };
     if !team.definitions().any(answers) || loaded.config.models.default != AUTO {

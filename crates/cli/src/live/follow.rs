@@ -111,6 +111,14 @@ impl<'i> Limits<'i> {
         }
     }
 
+    /// The same, with this limit where there is none.
+    pub(crate) fn within(self, timeout: Duration) -> Limits<'i> {
+        Limits {
+            timeout: self.timeout.or(Some(timeout)),
+            ..self
+        }
+    }
+
     /// Interrupted by a person, the turn is cancelled.
     pub(crate) fn cancelling(
         timeout: Option<Duration>,

@@ -127,9 +127,9 @@ impl Watch {
         watch
     }
 
-    /// Tells of compactions as the configuration and the session's labels say.
+    /// Tells of compactions as the configuration says.
     pub(crate) fn notifying(mut self, compaction: &Compaction) -> Watch {
-        self.notifies = compaction.notifies(self.state.labels());
+        self.notifies = compaction.notifies();
         self
     }
 

@@ -111,15 +111,10 @@ pub(crate) struct Writers {
     pub(crate) retries: u32,
 }
 
-/// The label of a session that says nothing of what is compacted by itself, where it is `off`.
-const NOTICE_LABEL: &str = "compaction.notice";
-
 impl Compaction {
-    /// Whether a session with these labels says what was compacted by itself.
-    pub fn notifies(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
-        let off = |word: &str| word == "off";
-        let label = labels.get(NOTICE_LABEL);
-        !self.all.notice.as_deref().is_some_and(off) && !label.is_some_and(|word| off(word))
+    /// Whether it is said what was compacted by itself.
+    pub fn notifies(&self) -> bool {
+        self.all.notice.as_deref() != Some("off")
     }
 
     /// What holds for a model: each key from the model's table, else its provider's, else the

@@ -8,6 +8,7 @@ use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::keys::EXCLUSIVE;
+use super::own::Own;
 use super::sources::{Override, Sources};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::document::{Entry, Table, Value};
@@ -32,17 +33,39 @@ impl Layers {
         layers
     }
 
-    /// The same with settings above all others.
+    /// The same with the settings of a session in their place, and with settings above all others.
     pub(crate) fn with(
         &self,
         sources: &Sources,
+        own: &Own,
         settings: &[Override],
         found: &mut Diagnostics,
     ) -> Layers {
         let mut layers = self.clone();
+        layers.put(reading::of_session(sources, own, found));
         layers.0.extend(reading::flags(sources, settings, found));
         layers.keep_one_of_each_group(found);
         layers
+    }
+
+    /// Puts the layer of a session below those of the process. What it says of the policy is said
+    /// for whichever model leads: what is below says it for no model or provider any more.
+    fn put(&mut self, session: Layer) {
+        let is_of_process =
+            |layer: &Layer| matches!(layer.origin, Origin::Env(_) | Origin::Flag(_));
+        let at = self.0.iter().position(is_of_process);
+        let at = at.unwrap_or(self.0.len());
+        let own = session.table.table("compaction");
+        let own: Vec<&str> = own.into_iter().flat_map(Table::keys).collect();
+        for layer in &mut self.0[..at] {
+            let scopes = policy_scopes(&layer.table).into_iter();
+            for scope in scopes.filter(|scope| scope.len() > 1) {
+                if let Some(table) = scope_mut(&mut layer.table, &scope) {
+                    table.retain(|entry| !own.iter().any(|key| say_the_same(key, &entry.key)));
+                }
+            }
+        }
+        self.0.insert(at, session);
     }
 
     /// Everything merged.
@@ -133,6 +156,12 @@ fn keep_one(
         !taken
     });
     first.is_some()
+}
+
+/// Whether two keys of a policy are one, or say the same thing in different units.
+fn say_the_same(a: &str, b: &str) -> bool {
+    let together = |group: &&[&str]| group.contains(&a) && group.contains(&b);
+    a == b || EXCLUSIVE.iter().any(together)
 }
 
 /// The paths of the tables that hold a policy's numbers.

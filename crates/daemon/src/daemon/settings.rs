@@ -1,15 +1,16 @@
-//! Settings that are changed while the daemon works: checked as at a start, kept beside the journal,
-//! taken as a whole or not at all. They count for turns that begin after it.
+//! Settings that are changed while the daemon works: checked as at a start, taken as a whole or not
+//! at all. They count for turns that begin after it. Those of all sessions are kept beside the
+//! journal, those of one with the session.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
 use super::{Daemon, Error};
-use unisono_runtime::Kinds;
+use unisono_runtime::{Handle, Kinds};
 
 use crate::ask::Ask;
-use crate::config::{STORED, Unchangeable, changed};
+use crate::config::{self, NotOwn, Override, Own, OwnChanges, STORED, Unchangeable, changed, own};
 use crate::diagnostic::Diagnostics;
 use crate::replace::replace;
 use crate::setup::Setup;
@@ -20,31 +21,75 @@ pub enum NotChanged {
     /// They cannot be changed while the daemon runs.
     #[error(transparent)]
     Key(#[from] Unchangeable),
+    /// A session cannot have them.
+    #[error(transparent)]
+    Own(#[from] NotOwn),
     /// With them, something is wrong.
     #[error("{0}")]
     Wrong(Diagnostics),
+    /// The session cannot be opened, or its journal cannot be written.
+    #[error(transparent)]
+    Session(#[from] unisono_runtime::Error),
     /// They cannot be kept.
     #[error("the settings cannot be kept: {0}")]
     Store(#[from] io::Error),
 }
 
 impl Daemon {
-    /// Configuration and agents as they count for what is asked: as they are, or with its own
-    /// settings above all others. Files are as they were read last.
+    /// Configuration and agents as they count for a session. Files are as they were read last.
     ///
     /// # Errors
-    /// With its settings, something is wrong.
-    pub async fn setup_for(&self, ask: &Ask) -> Result<Arc<Setup>, Error> {
+    /// With its settings, something is wrong by now; or the session cannot be opened.
+    pub async fn setup_of(&self, session: &Handle) -> Result<Arc<Setup>, Error> {
+        let own = session.inspect(own).await?;
+        self.setup_with(own, &[]).await
+    }
+
+    /// Configuration and agents as they count for what is asked of a session: with its settings,
+    /// and those of what is asked above all others. Files are as they were read last.
+    ///
+    /// # Errors
+    /// With these settings, something is wrong; or the session cannot be opened.
+    pub async fn setup_for(&self, session: &Handle, ask: &Ask) -> Result<Arc<Setup>, Error> {
+        let own = session.inspect(own).await?;
+        self.setup_with(own, ask.settings()).await
+    }
+
+    /// Configuration and agents with the settings of a session, and those above all others.
+    ///
+    /// # Errors
+    /// With these settings, something is wrong.
+    pub async fn setup_with(&self, own: Arc<Own>, above: &[Override]) -> Result<Arc<Setup>, Error> {
         let setup = self.setup();
-        if ask.settings().is_empty() {
+        if own.is_empty() && above.is_empty() {
             return Ok(setup);
         }
-        let (own, kinds) = (ask.settings().to_vec(), self.kinds.clone());
-        let making = tokio::task::spawn_blocking(move || setup.with(&own, kinds.names()));
+        let (above, kinds) = (above.to_vec(), self.kinds.clone());
+        let making = tokio::task::spawn_blocking(move || setup.with(&own, &above, kinds.names()));
         match making.await {
             Ok(made) => Ok(Arc::new(made?)),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
+    }
+
+    /// Sets keys, dotted, for a session, or leaves them to the other settings where there is no
+    /// value. They count for turns that begin later. On disk when it returns.
+    ///
+    /// # Errors
+    /// A session cannot have one, or with them something is wrong; then nothing is changed.
+    pub async fn change_own(
+        &self,
+        session: &Handle,
+        wanted: BTreeMap<String, Option<String>>,
+    ) -> Result<(), NotChanged> {
+        let before = session.inspect(|state| state.settings().clone()).await?;
+        let (setup, kinds) = (self.setup(), self.kinds.clone());
+        let work = move || own_changes(&setup, &kinds, &before, wanted);
+        let changes = match tokio::task::spawn_blocking(work).await {
+            Ok(checked) => checked?,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        Ok(session.set(changes).await?)
     }
 
     /// Sets keys, dotted, or leaves them to the settings files where there is no value. Kept when it
@@ -68,6 +113,36 @@ impl Daemon {
         *held = Arc::new(setup);
         Ok(())
     }
+}
+
+/// The changes of a session's settings that set these keys, dotted, or leave them to the other
+/// settings where there is no value. To leave one, nothing else has to be right.
+///
+/// # Errors
+/// A session cannot have one, or with them something is wrong.
+pub fn own_changes(
+    setup: &Setup,
+    kinds: &Kinds,
+    before: &Own,
+    wanted: BTreeMap<String, Option<String>>,
+) -> Result<OwnChanges, NotChanged> {
+    let sets = wanted.values().any(Option::is_some);
+    let changes = config::own::changes(wanted)?;
+    if sets {
+        check_own(setup, kinds, &config::own::changed(before, &changes))?;
+    }
+    Ok(changes)
+}
+
+/// Whether a session can have these settings.
+///
+/// # Errors
+/// It cannot have one, or with them something is wrong.
+pub(super) fn check_own(setup: &Setup, kinds: &Kinds, own: &Own) -> Result<(), NotChanged> {
+    config::own::check(own)?;
+    let checked = setup.with(own, &[], kinds.names());
+    checked.map_err(NotChanged::Wrong)?;
+    Ok(())
 }
 
 /// Sets keys, dotted, of a store that nobody works on, or leaves them to the settings files where

@@ -157,7 +157,7 @@ pub(super) async fn detail(
     branch: &str,
 ) -> Result<CheckpointDetail, Fault> {
     let found = numbered(session, number).await?;
-    let setup = shared.daemon.setup();
+    let setup = shared.daemon.setup_of(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;

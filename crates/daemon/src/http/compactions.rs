@@ -162,7 +162,7 @@ pub(super) async fn estimated(
     session: &Handle,
     ask: Ask,
 ) -> Result<Estimate, Fault> {
-    let setup = shared.daemon.setup_for(&ask).await?;
+    let setup = shared.daemon.setup_for(session, &ask).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let learnt = shared.daemon.calibrations().clone();
     let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);

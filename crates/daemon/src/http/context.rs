@@ -77,7 +77,7 @@ async fn of_team(
     ask: &Ask,
     exact: bool,
 ) -> Result<Context, Fault> {
-    let setup = shared.daemon.setup();
+    let setup = shared.daemon.setup_of(session).await?;
     let measured_by = ask.measured_by(&setup, shared.daemon.calibrations());
     let (team, (policy, safety)) = measured_by.map_err(crate::daemon::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;

@@ -270,8 +270,12 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
         ask.lending(specs, lent)
     };
+    let setup = match &named {
+        Some(session) => shared.daemon.setup_of(session).await?,
+        None => shared.daemon.setup(),
+    };
     let team = ask
-        .team(&shared.daemon.setup())
+        .team(&setup)
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
     said.form.fits(&team.lead)?;
     // Before there is a session that would have to be removed again.

@@ -51,6 +51,10 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/sessions/{session}/fork", post(session::fork))
         .route("/sessions/{session}/seal", post(session::seal))
         .route("/sessions/{session}/pin", post(session::pin))
+        .route(
+            "/sessions/{session}/settings",
+            get(settings::show_own).post(settings::save_own),
+        )
         .route("/sessions/{session}/history", get(history::show))
         .route("/sessions/{session}/tree", get(history::tree))
         .route(

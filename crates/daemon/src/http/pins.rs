@@ -65,7 +65,7 @@ async fn told(
     after: Option<u32>,
     limit: usize,
 ) -> Result<Pins, Fault> {
-    let setup = shared.daemon.setup();
+    let setup = shared.daemon.setup_of(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let (branch, learnt) = (branch.to_owned(), shared.daemon.calibrations().clone());
     let work = move || pins::Pins::of(&setup, &learnt, &mut state, &branch);

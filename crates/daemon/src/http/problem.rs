@@ -74,6 +74,7 @@ impl From<daemon::Error> for Fault {
         let code = match error {
             Error::Runtime(error) => return error.into(),
             Error::Store(error) => return error.into(),
+            Error::Settings(error) => return error.into(),
             // Of a setup that is read for a request, what the request sets is wrong.
             Error::Agents(_)
             | Error::Model(_)

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::extract::{self, Path, Query};
 use super::part::Part;
 use super::problem::Fault;
-use super::{Shared, words};
+use super::{Shared, settings, words};
 use crate::Daemon;
 use crate::transcript::{self, Format, Stamps};
 
@@ -144,6 +144,7 @@ pub(super) fn import(new: NewSession) -> Result<Import, Fault> {
     import
         .labels
         .extend(labels.map(|(key, value)| (key.into(), value.into())));
+    import.settings = settings::of_new(&new.settings)?;
     Ok(import)
 }
 
@@ -206,6 +207,7 @@ pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
         title: state.title().to_owned(),
         system: state.system().to_string(),
         labels: plain(state.labels()),
+        settings: plain(state.settings()),
         events: state.events(),
         messages: state.tree().len() as u64,
         branches: branches(state),

@@ -1,4 +1,5 @@
-//! `/v1/settings`: what is set, where it comes from, and what can be changed while the daemon runs.
+//! `/v1/settings` and `/v1/sessions/{session}/settings`: what is set, where it comes from, and what
+//! can be changed while the daemon runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +10,22 @@ use serde_json::Value;
 use unisono_api::settings::{Changes, Setting};
 use unisono_api::turn::Settings;
 use unisono_api::{Code, Problem};
+use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::extract::Path;
 use super::problem::Fault;
-use super::{Shared, extract};
-use crate::config::{self, Override};
+use super::{Shared, extract, sessions};
+use crate::config::own::DEFAULT_MODEL;
+use crate::config::{self, Override, Own};
 use crate::daemon::NotChanged;
-
-/// The model of agents that name none: the one setting that is not kept but can be chosen for one
-/// request.
-const DEFAULT_MODEL: &str = "models.default";
+use crate::setup::Setup;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
-    OpenApiRouter::new().routes(routes!(list, change))
+    OpenApiRouter::new()
+        .routes(routes!(list, change))
+        .routes(routes!(own, change_own))
 }
 
 /// Every setting with its value and where it was written.
@@ -37,9 +40,18 @@ async fn list(State(shared): State<Arc<Shared>>) -> Json<Vec<Setting>> {
 
 /// Every setting.
 pub(super) fn all(shared: &Shared) -> Vec<Setting> {
-    let all = shared.daemon.setup().loaded.show();
-    let each = all.into_iter().map(|setting| Setting {
-        changeable: config::is_changeable(&setting.key),
+    told(&shared.daemon.setup(), config::is_changeable)
+}
+
+/// Every setting as it counts for a session.
+pub(super) async fn of_session(shared: &Shared, session: &Handle) -> Result<Vec<Setting>, Fault> {
+    let setup = shared.daemon.setup_of(session).await?;
+    Ok(told(&setup, config::is_settable))
+}
+
+fn told(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
+    let each = setup.loaded.show().into_iter().map(|setting| Setting {
+        changeable: changeable(&setting.key),
         origin: setting.place.to_string(),
         key: setting.key,
         value: setting.value,
@@ -68,10 +80,71 @@ async fn change(
     Ok(Json(all(&shared)))
 }
 
+/// Every setting as it counts for turns of a session that begin now, with its value and where it
+/// was written: `session` where it is the session's own.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/settings", tag = "settings", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id")),
+    responses((status = 200, description = "The settings", body = Vec<Setting>),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn own(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<Json<Vec<Setting>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    of_session(&shared, &session).await.map(Json)
+}
+
+/// Changes settings for turns of a session that begin after it. They are kept with the session and
+/// go with a copy of it, win over what is set for all sessions, and give way to environment
+/// variables and flags. `null` leaves a key to the settings of all sessions again. All are changed,
+/// or none.
+#[utoipa::path(
+    patch, path = "/v1/sessions/{session}/settings", tag = "settings", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id")),
+    request_body = Changes,
+    responses((status = 200, description = "The settings now", body = Vec<Setting>),
+              (status = "default", description = "A problem: what is wrong, and where", body = Problem))
+)]
+async fn change_own(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    extract::Json(new): extract::Json<Changes>,
+) -> Result<Json<Vec<Setting>>, Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    change_of(&shared, &session, new.changes).await?;
+    of_session(&shared, &session).await.map(Json)
+}
+
+/// Changes settings of a session.
+pub(super) async fn change_of(
+    shared: &Shared,
+    session: &Handle,
+    changes: impl IntoIterator<Item = (String, Option<Value>)>,
+) -> Result<(), Fault> {
+    let changes = changes.into_iter().map(|(key, value)| {
+        let text = |value| as_text(&value).ok_or_else(|| wrong(&key));
+        let text = value.map(text).transpose()?;
+        Ok((key, text))
+    });
+    let changes = changes.collect::<Result<_, Fault>>()?;
+    Ok(shared.daemon.change_own(session, changes).await?)
+}
+
+/// The settings that a session is to have from its beginning.
+pub(super) fn of_new(settings: &Settings) -> Result<Own, Fault> {
+    let each = settings.iter().map(|(key, value)| {
+        let text = as_text(value).ok_or_else(|| wrong(key))?;
+        Ok((key.as_str().into(), text.into()))
+    });
+    each.collect()
+}
+
 /// The settings of a request that count for it alone.
 pub(super) fn of_request(settings: &Settings) -> Result<Vec<Override>, Fault> {
     let each = settings.iter().map(|(key, value)| {
-        if !config::is_changeable(key) && key != DEFAULT_MODEL {
+        if !config::is_settable(key) {
             let detail = format!(
                 "`{key}` cannot be set for one request: the daemon's own counts; keys of `run`, \
                  `delegation`, `agent_defaults`, of the policy in `compaction`, and \
@@ -92,6 +165,8 @@ fn as_text(value: &Value) -> Option<String> {
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         Value::Array(items) => {
             let items: Option<Vec<String>> = items.iter().map(as_text).collect();
+            // A comma would end an item.
+            let items = items.filter(|items| !items.iter().any(|item| item.contains(',')));
             Some(items?.join(","))
         }
         Value::Null | Value::Object(_) => None,
@@ -99,7 +174,9 @@ fn as_text(value: &Value) -> Option<String> {
 }
 
 fn wrong(key: &str) -> Fault {
-    let detail = format!("`{key}`: a value is a text, a number, true or false, or a list of texts");
+    let detail = format!(
+        "`{key}`: a value is a text, a number, true or false, or a list of texts without commas"
+    );
     Fault::new(Code::Refused, detail)
 }
 
@@ -122,8 +199,9 @@ fn as_toml(key: &str, value: Value) -> Result<toml::Value, Fault> {
 
 impl From<NotChanged> for Fault {
     fn from(error: NotChanged) -> Fault {
-        let code = match &error {
-            NotChanged::Key(_) | NotChanged::Wrong(_) => Code::Refused,
+        let code = match error {
+            NotChanged::Session(error) => return error.into(),
+            NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
             NotChanged::Store(_) => Code::Unavailable,
         };
         Fault::new(code, error.to_string())

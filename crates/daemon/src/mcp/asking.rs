@@ -145,10 +145,18 @@ async fn session(
     task: &str,
     ask: &Ask,
 ) -> Result<Handle, String> {
-    ask.team(&daemon.setup())
-        .map_err(|error| error.to_string())?;
-    match id {
-        Some(id) => opened(daemon, id).await,
+    let known = match id {
+        Some(id) => Some(opened(daemon, id).await?),
+        None => None,
+    };
+    let setup = match &known {
+        Some(session) => daemon.setup_of(session).await,
+        None => Ok(daemon.setup()),
+    };
+    let setup = setup.map_err(|error| error.to_string())?;
+    ask.team(&setup).map_err(|error| error.to_string())?;
+    match known {
+        Some(session) => Ok(session),
         None => {
             let words = task.split_whitespace().collect::<Vec<_>>().join(" ");
             let title: String = words.chars().take(TITLE_CHARS).collect();

@@ -133,8 +133,8 @@ async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
     let Some(head) = state.tree().head(MAIN) else {
         return Ok("nothing was said yet".to_owned());
     };
-    let setup = &daemon.setup();
-    let measured_by = Ask::new("").measured_by(setup, daemon.calibrations());
+    let setup = daemon.setup_of(&session).await.map_err(failed)?;
+    let measured_by = Ask::new("").measured_by(&setup, daemon.calibrations());
     let (team, (policy, safety)) = measured_by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
     let looking =

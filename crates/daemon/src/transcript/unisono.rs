@@ -3,7 +3,7 @@
 //!
 //! | line | keys |
 //! |---|---|
-//! | `session` | `unisono` (version 1), `id`, `title`, `system`, `labels` |
+//! | `session` | `unisono` (version 1), `id`, `title`, `system`, `labels`, `settings` |
 //! | `message` | `id`, `parent`, `role`, `author`, `at`, `usage`, `pinned`, `parts` |
 //! | `branch` | `name`, `head` |
 //! | `checkpoint` | see [`checkpoint`] |
@@ -110,7 +110,9 @@ fn line<'t>(item: Value<'t>, index: usize, draft: &mut Draft<'t, '_, '_>) -> Res
 }
 
 fn session<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
-    let known = ["type", "unisono", "id", "title", "system", "labels"];
+    let known = [
+        "type", "unisono", "id", "title", "system", "labels", "settings",
+    ];
     warn_unknown(object, &known, draft);
     let version = object.need("unisono")?;
     let number: u32 = version.number()?;
@@ -128,6 +130,12 @@ fn session<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
         for (name, value) in labels.object()?.fields() {
             let value = value.text()?;
             draft.import.labels.insert(name.into(), value.into());
+        }
+    }
+    if let Some(settings) = object.get("settings") {
+        for (key, value) in settings.object()?.fields() {
+            let value = value.text()?;
+            draft.import.settings.insert(key.into(), value.into());
         }
     }
     Ok(())

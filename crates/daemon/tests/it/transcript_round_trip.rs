@@ -146,6 +146,7 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
         session: Some(SessionId::from_u128(77)),
         title: "T \u{7f}\n".into(),
         system,
+        settings: labels.iter().rev().step_by(2).cloned().collect(),
         labels: labels.into_iter().collect(),
         messages,
         branches,

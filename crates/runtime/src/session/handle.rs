@@ -1,5 +1,6 @@
 //! What clients hold of a session.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::ActorRef;
@@ -219,6 +220,16 @@ impl Handle {
     pub async fn seal(&self, branch: &str) -> Result<(), Error> {
         let branch = branch.into();
         self.request(Input::Seal { branch }).await
+    }
+
+    /// Changes the session's own settings, which count for turns that are accepted from now on: by
+    /// key, dotted, as on a command line; without a value it has none of its own any more. What they
+    /// mean is not looked at. On disk when it returns.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn set(&self, changes: BTreeMap<Arc<str>, Option<Arc<str>>>) -> Result<(), Error> {
+        self.request(Input::Set { changes }).await
     }
 
     /// Waits until a turn has ended and its end is on disk.

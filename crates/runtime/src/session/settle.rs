@@ -11,7 +11,9 @@ use crate::runtime::Error;
 use super::commit;
 
 /// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, or what a
-/// person decided about a call ([`Input::Decide`]), with all that follows from it. What is open besides stays so and goes on when the session is opened.
+/// person decided about a call ([`Input::Decide`]), or changed of its settings ([`Input::Set`]),
+/// with all that follows from it. What is open besides stays so and goes on when the session is
+/// opened.
 /// The journal must be this process's alone: whoever else works on the session is fenced.
 ///
 /// # Errors

@@ -73,6 +73,7 @@ impl Fact {
             Fact::Capped { .. } => "capped",
             Fact::Reserved { .. } => "reserved",
             Fact::CallSettled { .. } => "call_settled",
+            Fact::SettingsSet { .. } => "settings_set",
         }
     }
 }
@@ -286,6 +287,12 @@ impl Display for Fact {
                     "{}: call {call}, {tokens} tokens and {cost}{how}",
                     run(*id)
                 )
+            }
+            Fact::SettingsSet { settings } => {
+                let mut each = settings.iter();
+                let first = each.next();
+                first.map_or(Ok(()), |(key, value)| write!(f, "{key}={value}"))?;
+                each.try_for_each(|(key, value)| write!(f, " {key}={value}"))
             }
         }
     }

@@ -32,6 +32,11 @@ pub(super) fn handle(tx: &mut Tx<'_>, mut import: Import) -> Result<(), Refusal>
     } else if !is_begun(tx.state, &import, &branches) {
         return Err(Refusal::AlreadyCreated);
     }
+    // The second event, so that nothing else says whether a crash took it.
+    if !import.settings.is_empty() && tx.state.events == 1 {
+        let settings = import.settings;
+        tx.record(Fact::SettingsSet { settings })?;
+    }
     for (parent, message) in import.messages {
         let branch = None;
         if tx.state.tree.get(message.id).is_none() {

@@ -37,6 +37,8 @@ pub enum Call {
         pinned: bool,
     },
     Seal(Arc<str>),
+    /// A setting of the session's own, and its value; none: it has none any more.
+    Set(Arc<str>, Option<Arc<str>>),
 }
 
 #[derive(Clone, Debug)]
@@ -385,6 +387,10 @@ impl Scenario {
             calls.push(Call::Accept(Box::new(turn)));
             if exists && rng.percent(15) {
                 calls.push(Call::Seal(branch.into()));
+            }
+            if exists && rng.percent(15) {
+                let value = rng.percent(70).then(|| format!("{}", rng.below(3)).into());
+                calls.push(Call::Set("compaction.trigger_tokens".into(), value));
             }
             if rng.percent(15) {
                 calls.push(Call::Cancel(turn_id(rng.below(n as usize + 1) as u64)));

@@ -402,6 +402,9 @@ impl World {
                 pinned,
             },
             Call::Seal(branch) => Input::Seal { branch },
+            Call::Set(key, value) => Input::Set {
+                changes: [(key, value)].into(),
+            },
         };
         let before = self.journal.len();
         match self.try_feed(input) {

@@ -21,6 +21,7 @@ mod restoring;
 mod rewriting;
 mod rounds;
 mod running;
+mod setting;
 mod sharing;
 mod shell;
 mod topics;

@@ -211,6 +211,9 @@ pub(super) enum Fact {
         definition: Box<Definition>,
         pipeline: Vec<Stage>,
     },
+    SettingsSet {
+        settings: TextMap,
+    },
 }
 
 impl Fact {
@@ -226,7 +229,7 @@ impl Fact {
             Self::AlteredByImport { .. } | Self::CameLate { .. } | Self::SummariserUsed { .. } => 3,
             Self::CompactionPlanned { plan, .. } => plan.since(),
             Self::Capped { .. } | Self::Reserved { .. } | Self::CallSettled { .. } => 3,
-            Self::CappedWithin { .. } | Self::DefinedWith { .. } => 3,
+            Self::CappedWithin { .. } | Self::DefinedWith { .. } | Self::SettingsSet { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,

@@ -72,6 +72,7 @@ facts![
     Capped,
     Reserved,
     CallSettled,
+    SettingsSet,
 ];
 
 /// As the last event of an append, with two turns open.

@@ -3,6 +3,7 @@
 use unisono_api::context::Context;
 use unisono_context::{Ordinal, Role, SessionId};
 use unisono_daemon::ask::Ask;
+use unisono_daemon::config::own;
 use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::event::{Outcome, Writing};
@@ -154,7 +155,7 @@ impl<'t> Talk<'t> {
     /// What those who are asked see of the branch: as the daemon has them, where one works.
     async fn seen(&self) -> Result<Context> {
         self.host
-            .context(self.begun()?, &self.state, self.setup, self.ask(""))
+            .context(self.begun()?, &self.state, self.ask(""))
             .await
     }
 
@@ -175,7 +176,8 @@ impl<'t> Talk<'t> {
             None => self.host.create(&show::line(text, TITLE_CHARS)).await?,
         };
         self.session = Some(session);
-        let config = &self.setup.loaded.config;
+        let setup = self.app.setup_beside(self.setup, &own(&self.state));
+        let config = &setup.loaded.config;
         let watch = self.host.begin(session, &self.ask(text)).await?;
         let mut watch = watch.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out, input);

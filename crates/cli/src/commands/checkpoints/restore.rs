@@ -54,7 +54,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let mut state = sessions.state(id).await?;
     let (head, checkpoint) = standing(&state, &args.branch, args.number)?;
     let ask = Ask::restore(checkpoint.id).branch(args.branch.as_str());
-    let restoring = store.restoring(id, &setup, &ask, &mut state, (head, &checkpoint));
+    let of = store.setup_of(app, &setup, &state)?;
+    let restoring = store.restoring(id, &of, &ask, &mut state, (head, &checkpoint));
     let question = question(checkpoint.number, restoring.await?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.say("nothing was changed");

@@ -1,7 +1,7 @@
 //! `unisono config show`.
 
 use serde_json::json;
-use unisono_daemon::config::Setting;
+use unisono_daemon::config::{Setting, own};
 use unisono_daemon::diagnostic::Origin;
 
 use crate::app::App;
@@ -10,12 +10,14 @@ use crate::problem::Result;
 
 const HELP: &str = "\
 Later places win: defaults, /etc/unisono/unisono.toml, $XDG_CONFIG_HOME/unisono/unisono.toml,
-config/unisono.toml of the project, UNISONO__SECTION__KEY, flags.
+config/unisono.toml of the project, what `config set` keeps beside the store, the session (with
+--session), UNISONO__SECTION__KEY, flags.
 
 JSON: a list of {key, value (as TOML), origin, line}.
 
 Examples:
   unisono config show compaction
+  unisono config show compaction --session latest
   UNISONO__COMPACTION__PRESET=retention unisono config show --changed";
 
 #[derive(Debug, clap::Args)]
@@ -26,10 +28,19 @@ pub(crate) struct Args {
     /// Only what is not a default
     #[arg(long)]
     changed: bool,
+    /// As it counts for this session
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
 }
 
-pub(crate) fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let mut setup = app.setup(Vec::new())?;
+    if let Some(name) = &args.session {
+        let sessions = app.sessions(&setup).await?;
+        let state = sessions.state(sessions.find(name).await?).await?;
+        setup = app.setup_with(&setup, &own(&state))?;
+        sessions.close().await?;
+    }
     let wanted = |setting: &Setting| {
         let key = args.key.as_deref().unwrap_or("");
         setting.key.starts_with(key) && !(args.changed && *setting.place.origin == Origin::Defaults)

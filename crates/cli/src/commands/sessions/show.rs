@@ -11,7 +11,7 @@ use crate::problem::Result;
 use crate::{show, topics};
 
 const HELP: &str = "\
-JSON: session, title, system, labels, events, messages, branches [{name, head, messages, topics}],
+JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
 turns [{turn, outcome, answer_message}],
 budgets [{level, resource, cap, spent, set_aside, left}] in dollars, tokens or seconds.";
@@ -80,6 +80,13 @@ fn text(app: &App, state: &State, id: &str) -> String {
         .iter()
         .map(|(key, value)| format!("{key}={value}"));
     out += &field("labels", labels.collect::<Vec<_>>().join("  "));
+    let settings = state.settings().iter();
+    let settings: Vec<String> = settings
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if !settings.is_empty() {
+        out += &field("settings", settings.join("  "));
+    }
     for budget in budgets(state) {
         out += &field("budget", budget.to_string());
     }
@@ -115,6 +122,7 @@ fn json(state: &State, id: &str) -> Value {
         "title": state.title(),
         "system": state.system(),
         "labels": state.labels(),
+        "settings": &**state.settings(),
         "events": state.events(),
         "messages": state.tree().len(),
         "branches": branches.collect::<Vec<_>>(),

@@ -1,13 +1,15 @@
 //! Reads the layers. In order, later wins:
 //!
-//! defaults, machine, person, project, settings changed at run time, *(session)*, environment,
-//! flags. The one in brackets is not there yet; its place is in [`layers`].
+//! defaults, machine, person, project, settings changed at run time, session, environment, flags.
+//! That of a session is no source of the program's: it is put in its place where a session is
+//! looked at or worked on.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Layer;
 use crate::config::keys::ALL;
+use crate::config::own::Own;
 use crate::config::sources::{FILE, Override, PREFIX, Sources};
 use crate::config::stored::STORED;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
@@ -30,7 +32,6 @@ pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
     let all = below.iter().chain(&above);
     let at_run_time = store(all).and_then(|store| stored(sources, &store, found));
     below.extend(at_run_time.map(|layer| checked(layer, directory, sources, found)));
-    // Those of a session belong here.
     below.extend(above);
     below
 }
@@ -107,6 +108,17 @@ pub(super) fn flags(
     layers
         .map(|layer| checked(layer, &sources.directory, sources, found))
         .collect()
+}
+
+/// The layer of a session.
+pub(super) fn of_session(sources: &Sources, own: &Own, found: &mut Diagnostics) -> Layer {
+    let mut table = Table::default();
+    for (key, value) in own {
+        let path = key.split('.').map(str::to_owned).collect();
+        table.overlay(&setting(Origin::Session, path, value).table);
+    }
+    let origin = Origin::Session;
+    checked(Layer { origin, table }, &sources.directory, sources, found)
 }
 
 /// Whether there is no such file, nor a directory it could be in.

@@ -24,6 +24,7 @@ use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
 use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics};
+use crate::setup::Setup;
 
 /// Messages that are shown: the newest.
 const MESSAGES: u32 = 20;
@@ -88,6 +89,7 @@ impl Place {
                     a href=(self.at("/history")) { "Full history" }
                     a href=(self.at("/tree")) { "Branch tree" }
                     a href={ "/usage?session=" (about.session) } { "Usage" }
+                    a href=(self.at("/settings")) { "Settings" }
                 }
                 (body)
             }
@@ -125,6 +127,7 @@ pub(super) async fn show(
     let journal = shared.daemon.runtime().journal();
     let turns = record::turns(journal, &session, None, TURNS).await?;
     let noted = noted(&shared, &session, &place.branch).await?;
+    let setup = shared.daemon.setup_of(&session).await?;
     let calls = waiting(&shared, Some(&id)).await?;
     let body = place.page(&html! {
         @if let Some(context) = &context { (bar(context)) }
@@ -134,7 +137,7 @@ pub(super) async fn show(
                 @for call in &calls { (approvals::card(call, &place.at(""))) }
             }
         }
-        (asking(&shared, &place))
+        (asking(&setup, &place))
         section {
             h2 { "Turns" }
             @if turns.items.is_empty() { p class="quiet" { "Nothing was asked yet." } }
@@ -206,12 +209,13 @@ pub(super) async fn noted(
     session: &Handle,
     branch: &str,
 ) -> Result<Vec<Checkpoint>, Trouble> {
-    let (setup, branch) = (shared.daemon.setup(), branch.to_owned());
-    let look = move |state: &SessionState| {
-        let says = setup.loaded.config.compaction.notifies(state.labels());
-        says.then(|| checkpoints::checkpoints(state, &branch))
-    };
-    Ok(session.inspect(look).await?.unwrap_or_default())
+    let setup = shared.daemon.setup_of(session).await?;
+    if !setup.loaded.config.compaction.notifies() {
+        return Ok(Vec::new());
+    }
+    let branch = branch.to_owned();
+    let look = move |state: &SessionState| checkpoints::checkpoints(state, &branch);
+    Ok(session.inspect(look).await?)
 }
 
 fn seen(context: &Context) -> Markup {
@@ -230,8 +234,7 @@ fn seen(context: &Context) -> Markup {
     }
 }
 
-fn asking(shared: &Shared, place: &Place) -> Markup {
-    let setup = shared.daemon.setup();
+fn asking(setup: &Setup, place: &Place) -> Markup {
     let run = &setup.loaded.config.run;
     html! {
         section class="card" {

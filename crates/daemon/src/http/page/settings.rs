@@ -1,5 +1,5 @@
-//! `/settings`: what is set, where each value came from, and a form for what can be changed while the
-//! daemon runs.
+//! `/settings` and `/sessions/{session}/settings`: what is set, where each value came from, and a form
+//! for what can be changed while the daemon runs.
 
 use std::sync::Arc;
 
@@ -7,82 +7,145 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use serde_json::Value;
 use unisono_api::settings::Setting;
 
+use super::session::{On, Place};
 use super::{Trouble, layout};
-use crate::config::{STORED, changeable};
-use crate::http::extract::Form;
-use crate::http::{Shared, settings};
+use crate::config::{STORED, changeable, own, settable};
+use crate::http::extract::{Form, Path, Query};
+use crate::http::{Shared, sessions, settings};
+
+/// Where settings are changed, and what it takes to leave one again.
+struct Forms<'f> {
+    /// Where the forms are sent.
+    action: &'f str,
+    /// What an origin contains of which a setting can be taken away.
+    own: &'static str,
+    /// What that does.
+    leave: &'static str,
+}
+
+const OF_ALL: Forms<'static> = Forms {
+    action: "/settings",
+    own: STORED,
+    leave: "As in the settings files again",
+};
 
 /// All settings.
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, Trouble> {
     let all = settings::all(&shared);
-    let (changeable, fixed): (Vec<_>, Vec<_>) = all.iter().partition(|setting| setting.changeable);
+    let (open, fixed): (Vec<_>, Vec<_>) = all.iter().partition(|setting| setting.changeable);
     let body = html! {
         h1 { "Settings" }
         p class="quiet" { "Each with where it was written; " code { "unisono config show" } " tells the same." }
         section {
             h2 { "For turns that begin later" }
-            (table("Settings for turns that begin later", &changeable))
-            (another(&all))
+            (OF_ALL.table("Settings for turns that begin later", &open))
+            (OF_ALL.another(&all, changeable()))
         }
         section {
             h2 { "Read when the daemon starts" }
             p class="quiet" { "Set these in a settings file, a variable or a flag, and start the daemon again." }
-            (table("Settings that are read when the daemon starts", &fixed))
+            (OF_ALL.table("Settings that are read when the daemon starts", &fixed))
         }
     };
     Ok(layout("Settings", &body))
 }
 
-fn table(about: &str, settings: &[&Setting]) -> Markup {
-    html! {
-        div class="scroll" tabindex="0" role="group" aria-label=(about) { table {
-            thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "From" } } }
-            tbody { @for setting in settings { tr {
-                th scope="row" { code { (setting.key) } }
-                td { code { (setting.value) }
-                    @if setting.changeable { (change(setting)) } }
-                td class="quiet" { (setting.origin) }
-            } } }
-        } }
-    }
+/// The settings of a session, which are shown also where something is wrong with them by now.
+pub(super) async fn show_own(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(on): Query<On>,
+) -> Result<Response, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let place = Place::of(&session, &on.branch).await?;
+    let action = place.at("/settings");
+    let forms = Forms {
+        action: &action,
+        own: "session",
+        leave: "As for all sessions again",
+    };
+    let (all, wrong) = match settings::of_session(&shared, &session).await {
+        Ok(all) => (all, None),
+        Err(fault) => {
+            let own = session.inspect(own).await?;
+            let own = own.iter().map(|(key, value)| Setting {
+                key: key.to_string(),
+                value: value.to_string(),
+                origin: forms.own.to_owned(),
+                changeable: true,
+            });
+            (own.collect(), Some(fault.problem().detail.clone()))
+        }
+    };
+    let open: Vec<_> = all.iter().filter(|setting| setting.changeable).collect();
+    let body = place.page(&html! {
+        section {
+            h2 { "Settings for turns that begin later" }
+            p class="quiet" { "What is set here counts for this session, wins over the "
+                a href="/settings" { "settings of all sessions" } ", and goes with a copy of it." }
+            @if let Some(wrong) = wrong {
+                p class="warn" role="alert" { "No turn can begin with these: " (wrong) }
+            }
+            (forms.table("Settings of the session", &open))
+            (forms.another(&all, settable()))
+        }
+    });
+    Ok(layout(&place.about.title, &body))
 }
 
-/// A key that has no value yet.
-fn another(all: &[Setting]) -> Markup {
-    let unset = |key: &String| all.iter().all(|setting| setting.key != *key);
-    html! {
-        details class="fork" {
-            summary { "Set another key" }
-            form method="post" action="/settings" {
-                label for="another-key" { "Key" }
-                select id="another-key" name="key" {
-                    @for key in changeable().filter(unset) { option { (key) } }
+impl Forms<'_> {
+    fn table(&self, about: &str, settings: &[&Setting]) -> Markup {
+        html! {
+            div class="scroll" tabindex="0" role="group" aria-label=(about) { table {
+                thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "From" } } }
+                tbody { @for setting in settings { tr {
+                    th scope="row" { code { (setting.key) } }
+                    td { code { (setting.value) }
+                        @if setting.changeable { (self.change(setting)) } }
+                    td class="quiet" { (setting.origin) }
+                } } }
+            } }
+        }
+    }
+
+    /// A key that has no value yet.
+    fn another(&self, all: &[Setting], keys: impl Iterator<Item = String>) -> Markup {
+        let unset = |key: &String| all.iter().all(|setting| setting.key != *key);
+        html! {
+            details class="fork" {
+                summary { "Set another key" }
+                form method="post" action=(self.action) {
+                    label for="another-key" { "Key" }
+                    select id="another-key" name="key" {
+                        @for key in keys.filter(unset) { option { (key) } }
+                    }
+                    label for="another-value" { "Value, as in a settings file" }
+                    input id="another-value" name="value" required;
+                    button class="small" { "Save" }
                 }
-                label for="another-value" { "Value, as in a settings file" }
-                input id="another-value" name="value" required;
-                button class="small" { "Save" }
             }
         }
     }
-}
 
-fn change(setting: &Setting) -> Markup {
-    let key = &setting.key;
-    html! {
-        details class="fork" {
-            summary aria-label={ "Change " (key) } { "Change" }
-            form method="post" action="/settings" {
-                input type="hidden" name="key" value=(key);
-                label for=(key) { "Value, as in a settings file" }
-                input id=(key) name="value" value=(setting.value) required;
-                button class="small" { "Save" }
-            }
-            @if setting.origin.contains(STORED) {
-                form method="post" action="/settings" {
+    fn change(&self, setting: &Setting) -> Markup {
+        let key = &setting.key;
+        html! {
+            details class="fork" {
+                summary aria-label={ "Change " (key) } { "Change" }
+                form method="post" action=(self.action) {
                     input type="hidden" name="key" value=(key);
-                    button class="small plain" { "As in the settings files again" }
+                    label for=(key) { "Value, as in a settings file" }
+                    input id=(key) name="value" value=(setting.value) required;
+                    button class="small" { "Save" }
+                }
+                @if setting.origin.contains(self.own) {
+                    form method="post" action=(self.action) {
+                        input type="hidden" name="key" value=(key);
+                        button class="small plain" { (self.leave) }
+                    }
                 }
             }
         }
@@ -105,6 +168,21 @@ pub(super) async fn save(
     let changes = [(change.key, value)].into();
     shared.daemon.change_settings(changes).await?;
     Ok(Redirect::to("/settings"))
+}
+
+/// Changes a setting of a session.
+pub(super) async fn save_own(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(on): Query<On>,
+    Form(change): Form<Change>,
+) -> Result<Redirect, Trouble> {
+    let session = sessions::open(&shared, &id).await?;
+    let value = change.value.map(|text| as_written(&text));
+    let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
+    settings::change_of(&shared, &session, [(change.key, value)]).await?;
+    let place = Place::of(&session, &on.branch).await?;
+    Ok(Redirect::to(&place.at("/settings")))
 }
 
 /// A value as it is written in a settings file; what is none is a text.

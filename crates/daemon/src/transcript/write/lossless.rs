@@ -14,6 +14,7 @@ use unisono_context::{Message, MessageId, Ordinal, Timestamp};
 use unisono_session::State;
 
 use super::{WriteError, line};
+use crate::config::Own;
 use crate::transcript::unisono::VERSION;
 use checkpoint::CheckpointLine;
 use shortened::ShortenedLine;
@@ -97,9 +98,15 @@ fn head_line(state: &State) -> Result<String, WriteError> {
         title: state.title(),
         system: state.system(),
         labels: state.own_labels().collect(),
+        settings: texts(state.settings()),
     };
     line(&mut out, &session)?;
     Ok(out)
+}
+
+fn texts(settings: &Own) -> BTreeMap<&str, &str> {
+    let each = settings.iter();
+    each.map(|(key, value)| (&**key, &**value)).collect()
 }
 
 #[derive(Serialize)]
@@ -110,6 +117,8 @@ struct SessionLine<'s> {
     title: &'s str,
     system: &'s str,
     labels: BTreeMap<&'s str, &'s str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    settings: BTreeMap<&'s str, &'s str>,
 }
 
 #[derive(Serialize)]

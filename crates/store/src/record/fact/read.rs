@@ -209,6 +209,9 @@ impl TryFrom<Fact> for event::Fact {
                 run: RunId::from_u128(run),
                 reservation: reservation.into(),
             },
+            Fact::SettingsSet { settings } => Self::SettingsSet {
+                settings: settings.try_into()?,
+            },
             Fact::CallSettled {
                 run,
                 call,

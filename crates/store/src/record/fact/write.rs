@@ -189,6 +189,9 @@ impl TryFrom<&event::Fact> for Fact {
                 run: run.as_u128(),
                 reservation: reservation.into(),
             },
+            Decided::SettingsSet { settings } => Self::SettingsSet {
+                settings: settings.into(),
+            },
             Decided::CallSettled {
                 run,
                 call,

@@ -298,6 +298,12 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
+            "SettingsSet",
+            text_map()
+                .prop_map(|settings| Fact::SettingsSet { settings })
+                .boxed(),
+        ),
+        (
             "RunRetried",
             retried
                 .prop_map(|(run, attempt, not_before, reason)| Fact::RunRetried {

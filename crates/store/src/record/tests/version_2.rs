@@ -40,6 +40,7 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::Capped { .. }
         | Fact::Reserved { .. }
         | Fact::CallSettled { .. }
+        | Fact::SettingsSet { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..

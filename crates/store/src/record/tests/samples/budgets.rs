@@ -65,5 +65,15 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
                 told: true,
             },
         ),
+        (
+            "settings_set",
+            Fact::SettingsSet {
+                settings: [
+                    ("compaction.preset".into(), "retention".into()),
+                    ("run.agents".into(), "risks,facts".into()),
+                ]
+                .into(),
+            },
+        ),
     ]
 }

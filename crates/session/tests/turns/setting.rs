@@ -1,0 +1,81 @@
+//! A session's own settings: recorded once, kept through a restart, brought with a conversation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::Timestamp;
+use unisono_session::machine::Import;
+use unisono_session::{Input, Machine, Refusal};
+
+use crate::shell::*;
+
+const NOW: Timestamp = Timestamp(1_000);
+
+type Settings = BTreeMap<Arc<str>, Arc<str>>;
+
+fn set(changes: &[(&str, Option<&str>)]) -> Input {
+    let changes = changes.iter();
+    let changes = changes.map(|(key, value)| ((*key).into(), value.map(Into::into)));
+    Input::Set {
+        changes: changes.collect(),
+    }
+}
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    let pairs = pairs.iter();
+    pairs.map(|(key, v)| ((*key).into(), (*v).into())).collect()
+}
+
+#[test]
+fn what_changes_is_recorded_as_all_that_is_set_then() {
+    const PRESET: &str = "compaction.preset";
+    const LEAD: &str = "run.lead";
+    let mut shell = Shell::with(2);
+    let rows: [(&[_], &[(&str, &str)], usize); 5] = [
+        (&[(PRESET, Some("off"))], &[(PRESET, "off")], 1),
+        (&[(PRESET, Some("off"))], &[(PRESET, "off")], 1),
+        (
+            &[(LEAD, Some("facts"))],
+            &[(PRESET, "off"), (LEAD, "facts")],
+            2,
+        ),
+        (&[(PRESET, None), ("nothing", None)], &[(LEAD, "facts")], 3),
+        (&[(LEAD, None)], &[], 4),
+    ];
+    for (changes, expected, events) in rows {
+        shell.feed(set(changes)).unwrap();
+        assert_eq!(
+            **shell.state().settings(),
+            settings(expected),
+            "{changes:?}"
+        );
+        assert_eq!(shell.facts("settings_set").len(), events, "{changes:?}");
+    }
+    let refused = Machine::default().handle(set(&[(LEAD, Some("facts"))]), NOW);
+    assert_eq!(refused.unwrap_err(), Refusal::NotCreated);
+}
+
+#[test]
+fn a_conversation_brings_its_settings_once_and_a_crash_behind_the_first_event_loses_none() {
+    let own = settings(&[("compaction.notice", "off")]);
+    let import = Import {
+        settings: own.clone(),
+        ..conversation(3)
+    };
+    let mut whole = Machine::default();
+    let events = whole.handle(Input::Import(import.clone()), NOW);
+    let events = events.unwrap().events;
+    assert_eq!(**whole.state().settings(), own);
+    for kept in 1..=events.len() {
+        let (mut again, _) = Machine::recover(&events[..kept], NOW).unwrap();
+        again.handle(Input::Import(import.clone()), NOW).unwrap();
+        assert_eq!(**again.state().settings(), own, "{kept} events were kept");
+    }
+    // What was set since stays.
+    whole
+        .handle(set(&[("compaction.notice", None)]), NOW)
+        .unwrap();
+    let again = whole.handle(Input::Import(import), NOW).unwrap();
+    assert!(again.events.is_empty());
+    assert!(whole.state().settings().is_empty());
+}
