@@ -328,6 +328,22 @@ test("a run shows the exact bytes it was sent, beside a sibling's", async () => 
   await page.locator("#another-value").fill("90000");
   await page.keyboard.press("Enter");
   await page.getByRole("row", { name: /compaction.trigger_tokens/ }).getByText("settings.toml").waitFor();
+  await page.goto(`${place.address}/sessions/${id}`);
+  await page.getByRole("navigation", { name: "Session" }).getByRole("link", { name: "Settings" }).click();
+  const own = page.getByRole("row", { name: /compaction.notice/ });
+  await page.getByLabel("Change compaction.notice").click();
+  await page.locator("[id='compaction.notice']").fill("perhaps");
+  await page.keyboard.press("Enter");
+  await page.getByText("the request is refused").waitFor();
+  await page.goBack();
+  await page.getByLabel("Change compaction.notice").click();
+  await page.locator("[id='compaction.notice']").fill("off");
+  await page.keyboard.press("Enter");
+  await own.getByText("session", { exact: true }).waitFor();
+  await shot(page, "session-settings");
+  await page.getByLabel("Change compaction.notice").click();
+  await page.getByRole("button", { name: "As for all sessions again" }).click();
+  await own.getByText("defaults").waitFor();
   await page.goto(`${place.address}/sessions/${id}/runs/${id}`);
   await page.getByText("there is no run").waitFor();
   await shot(page, "no-such-run");
@@ -385,6 +401,7 @@ const fixed = () => ({
   tree: `/sessions/${id}/tree`,
   checkpoint: `/sessions/${id}/checkpoints/1`,
   compact: `/sessions/${id}/compact`,
+  own: `/sessions/${id}/settings`,
   approvals: "/approvals",
   usage: "/usage",
   settings: "/settings",

@@ -10,7 +10,12 @@ use crate::support::PATIENCE;
 use crate::tools::{Scene, program};
 
 /// Lists that are as long as the configuration makes them.
-const CONFIGURED: [&str; 3] = ["/v1/agents", "/v1/models", "/v1/settings"];
+const CONFIGURED: [&str; 4] = [
+    "/v1/agents",
+    "/v1/models",
+    "/v1/settings",
+    "/v1/sessions/{session}/settings",
+];
 
 /// The routes that tell a list in parts, as the description has them.
 fn in_parts() -> Vec<String> {

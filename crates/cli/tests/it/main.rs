@@ -33,6 +33,7 @@ mod metrics;
 mod moving;
 #[cfg(feature = "otel")]
 mod otel;
+mod own_settings;
 mod passing;
 mod pins;
 mod pipeline;

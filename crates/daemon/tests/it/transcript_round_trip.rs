@@ -267,6 +267,7 @@ proptest! {
         prop_assert_eq!(&again.title, &import.title);
         prop_assert_eq!(&again.system, &import.system);
         prop_assert_eq!(&again.labels, &import.labels);
+        prop_assert_eq!(&again.settings, &import.settings);
         prop_assert_eq!(sorted(&again), sorted(&import));
         prop_assert_eq!(&again.checkpoints, &import.checkpoints);
         prop_assert_eq!(&again.alterations, &import.alterations);

@@ -1,0 +1,132 @@
+//! The layer of a session: above files and what is stored, below variables and flags.
+
+use unisono_context::policy::{Policy, Preset, Trigger};
+use unisono_context::{Ppm, Tokens};
+use unisono_daemon::config::{Override, Own};
+use unisono_daemon::diagnostic::Diagnostics;
+use unisono_daemon::setup::Setup;
+
+use crate::sandbox::Sandbox;
+
+fn own(pairs: &[(&str, &str)]) -> Own {
+    let pairs = pairs.iter();
+    pairs.map(|(key, v)| ((*key).into(), (*v).into())).collect()
+}
+
+fn with(sandbox: &Sandbox, pairs: &[(&str, &str)]) -> Result<Setup, Diagnostics> {
+    sandbox.setup().with(&own(pairs), &[], ["echo"])
+}
+
+/// Value and origin of a key.
+fn shown(setup: &Setup, key: &str) -> String {
+    let all = setup.loaded.show();
+    let found = all.iter().find(|setting| setting.key == key);
+    found.map_or_else(String::new, |s| format!("{} {}", s.value, s.place))
+}
+
+#[test]
+fn it_wins_over_files_and_what_is_stored_and_gives_way_to_variables_flags_and_requests() {
+    const KEY: &str = "run.timeout_seconds";
+    let file = || Sandbox::with_config("[run]\ntimeout_seconds = 1\n");
+    let stored = || {
+        let mut sandbox = file();
+        sandbox.sources.stored = Some("[run]\ntimeout_seconds = 2\n".to_owned());
+        sandbox
+    };
+    let env = || stored().env("UNISONO__RUN__TIMEOUT_SECONDS", "4");
+    let flag = || env().flag("--timeout", KEY, "5");
+    let session: &[(&str, &str)] = &[(KEY, "3")];
+    let request = [Override::new("the request", KEY, "6")];
+    let rows = [
+        (Sandbox::new(), session, &request[..0], "3 session"),
+        (file(), &[], &[], "1 config/unisono.toml:2:1"),
+        (file(), session, &[], "3 session"),
+        (stored(), session, &[], "3 session"),
+        (env(), session, &[], "4 env UNISONO__RUN__TIMEOUT_SECONDS"),
+        (flag(), session, &[], "5 flag --timeout"),
+        (flag(), session, &request, "6 flag the request"),
+        (file(), session, &request, "6 flag the request"),
+    ];
+    for (sandbox, session, request, expected) in rows {
+        let setup = sandbox.setup().with(&own(session), request, ["echo"]);
+        assert_eq!(shown(&setup.unwrap(), KEY), expected);
+    }
+    let below = stored().setup();
+    assert!(
+        shown(&below, KEY).starts_with("2 "),
+        "{}",
+        shown(&below, KEY)
+    );
+}
+
+#[test]
+fn what_it_says_of_the_policy_counts_for_whichever_model_leads() {
+    let sandbox = Sandbox::with_config(
+        "[compaction]\ntrigger_tokens = 50_000\n\
+         [compaction.providers.openai]\npreset = \"retention\"\nkeep_tokens = 2_000\n\
+         [compaction.models.\"openai/gpt-4o\"]\ntrigger_of_usable = 0.6\ntarget = 0.3\n",
+    );
+    let policy = |setup: &Setup, model: &str| {
+        let model = setup.loaded.catalogue.get(None, model).unwrap();
+        setup.loaded.policy_for(&model)
+    };
+    let share = with(&sandbox, &[("compaction.trigger_of_window", "0.5")]).unwrap();
+    for model in ["extractive", "openai/gpt-4o-mini", "openai/gpt-4o"] {
+        let trigger = policy(&share, model).trigger;
+        assert_eq!(
+            trigger,
+            Some(Trigger::OfWindow(Ppm::percent(50))),
+            "{model}"
+        );
+    }
+    // What it does not say stays as it was.
+    assert_eq!(policy(&share, "openai/gpt-4o").target, Ppm::percent(30));
+    let preset = policy(&share, "openai/gpt-4o").preset;
+    assert_eq!(preset, Preset::Retention);
+    let off = with(&sandbox, &[("compaction.preset", "off")]).unwrap();
+    for model in ["extractive", "openai/gpt-4o-mini", "openai/gpt-4o"] {
+        assert_eq!(policy(&off, model), Policy::of(Preset::Off), "{model}");
+    }
+    // A variable says it for the model.
+    let name = "UNISONO__COMPACTION__TRIGGER_TOKENS";
+    let setup = sandbox.env(name, "7000").setup();
+    let setup = setup.with(
+        &own(&[("compaction.trigger_of_window", "0.5")]),
+        &[],
+        ["echo"],
+    );
+    let trigger = policy(&setup.unwrap(), "extractive").trigger;
+    assert_eq!(trigger, Some(Trigger::Tokens(Tokens(7_000))));
+}
+
+#[test]
+fn what_is_wrong_with_it_names_key_value_and_session() {
+    let sandbox = Sandbox::new();
+    let rows: [(&[(&str, &str)], &[&str]); 4] = [
+        (
+            &[("compaction.preset", "retention-ish")],
+            &["session", "`compaction.preset`", "retention-ish"],
+        ),
+        (
+            &[("compaction.trigger_tokens", "many")],
+            &["session", "`compaction.trigger_tokens`", "many"],
+        ),
+        (
+            &[("run.lead", "leda")],
+            &["session", "`run.lead`", "leda", "did you mean `lead`?"],
+        ),
+        (
+            &[
+                ("compaction.trigger_of_window", "0.5"),
+                ("compaction.trigger_tokens", "9000"),
+            ],
+            &["`compaction.trigger_tokens` contradicts `compaction.trigger_of_window`"],
+        ),
+    ];
+    for (pairs, words) in rows {
+        let found = with(&sandbox, pairs).unwrap_err().to_string();
+        for word in words {
+            assert!(found.contains(word), "{word}: {found}");
+        }
+    }
+}
