@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
-use unisono_context::{AgentId, SessionId, TurnId};
+use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::mcp::{Fault, Offer};
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
@@ -27,7 +27,7 @@ use unisono_session::machine::{Import, NewTurn};
 use unisono_store::{Disk, Journal, Memory, Salvage};
 use uuid::Uuid;
 
-use crate::agents::{self, Change};
+use crate::agents;
 use crate::ask::{self, Ask, Finished};
 use crate::config::{self, Override, SearchIndex, Sources};
 use crate::diagnostic::Diagnostics;
@@ -124,11 +124,7 @@ impl Opened {
 pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
     let directory = path.to_owned();
     let path = directory.clone();
-    let opening = tokio::task::spawn_blocking(move || Disk::open(path));
-    let opened = match opening.await {
-        Ok(opened) => opened?,
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-    };
+    let opened = settings::off_thread(move || Disk::open(path)).await?;
     Ok(Opened {
         journal: Journal::new(Arc::new(opened.disk)),
         directory: Some(directory),
@@ -326,14 +322,7 @@ impl Daemon {
         import
             .session
             .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
-        if !import.settings.is_empty() {
-            let (setup, kinds, own) = (self.setup(), self.kinds.clone(), import.settings.clone());
-            let check = move || settings::check_own(&setup, &kinds, &own);
-            match tokio::task::spawn_blocking(check).await {
-                Ok(checked) => checked?,
-                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-            }
-        }
+        self.check_own(&import.settings).await?;
         Ok(self.runtime.create(import).await?)
     }
 
@@ -357,23 +346,7 @@ impl Daemon {
             traces.recall(self.runtime.journal(), session).await;
         }
         let handle = self.runtime.open(session).await?;
-        let own = |state: &unisono_session::State| {
-            let is_at_work = state.open_turns().next().is_some();
-            is_at_work.then(|| config::own(state))
-        };
-        let Some(own) = handle.inspect(own).await? else {
-            return Ok(handle);
-        };
-        // What is wrong with its settings by now is said where they are to count.
-        let setup = self.setup_with(own, &[]).await;
-        let setup = setup.unwrap_or_else(|_| self.setup());
-        let look = move |state: &unisono_session::State| -> Vec<(AgentId, Change)> {
-            let turns = state.open_turns();
-            turns.flat_map(|turn| setup.roster.changed(turn)).collect()
-        };
-        for (agent, change) in handle.inspect(look).await? {
-            tracing::info!(%session, %agent, "an agent of an open turn {change} since it began");
-        }
+        self.note_changed_agents(&handle).await?;
         Ok(handle)
     }
 

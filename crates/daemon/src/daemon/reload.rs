@@ -7,9 +7,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use unisono_context::AgentId;
+use unisono_runtime::Handle;
+use unisono_session::State;
 
-use super::Daemon;
-use crate::agents::{Difference, Seen};
+use super::settings::off_thread;
+use super::{Daemon, Error};
+use crate::agents::{Change, Difference, Seen};
+use crate::config;
 use crate::diagnostic::Diagnostics;
 use crate::setup::Setup;
 
@@ -32,14 +37,11 @@ impl Daemon {
     pub async fn reload_agents(&self) -> Reload {
         let _one_at_a_time = self.reloading.lock().await;
         let (before, kinds) = (self.setup(), self.kinds.clone());
-        let reading = tokio::task::spawn_blocking({
+        let read = off_thread({
             let before = before.clone();
             move || before.with_agents_of_now(kinds.names())
-        });
-        let read = match reading.await {
-            Ok(read) => read,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-        };
+        })
+        .await;
         let outcome = read.map(|setup| self.take(&before, setup));
         if let Err(found) = &outcome {
             for problem in found.iter() {
@@ -54,6 +56,29 @@ impl Daemon {
             self.reloads.send_replace(Some(Arc::new(outcome.clone())));
         }
         outcome
+    }
+
+    /// Logs which agents of open turns are defined otherwise by now.
+    pub(super) async fn note_changed_agents(&self, handle: &Handle) -> Result<(), Error> {
+        let own = |state: &State| {
+            let is_at_work = state.open_turns().next().is_some();
+            is_at_work.then(|| config::own(state))
+        };
+        let Some(own) = handle.inspect(own).await? else {
+            return Ok(());
+        };
+        // What is wrong with its settings by now is said where they are to count.
+        let setup = self.setup_with(own, &[]).await;
+        let setup = setup.unwrap_or_else(|_| self.setup());
+        let look = move |state: &State| -> Vec<(AgentId, Change)> {
+            let turns = state.open_turns();
+            turns.flat_map(|turn| setup.roster.changed(turn)).collect()
+        };
+        for (agent, change) in handle.inspect(look).await? {
+            let session = handle.id();
+            tracing::info!(%session, %agent, "an agent of an open turn {change} since it began");
+        }
+        Ok(())
     }
 
     fn take(&self, before: &Setup, setup: Setup) -> (Difference, Diagnostics) {

@@ -65,11 +65,8 @@ impl Daemon {
             return Ok(setup);
         }
         let (above, kinds) = (above.to_vec(), self.kinds.clone());
-        let making = tokio::task::spawn_blocking(move || setup.with(&own, &above, kinds.names()));
-        match making.await {
-            Ok(made) => Ok(Arc::new(made?)),
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-        }
+        let making = off_thread(move || setup.with(&own, &above, kinds.names()));
+        Ok(Arc::new(making.await?))
     }
 
     /// Sets keys, dotted, for a session, or leaves them to the other settings where there is no
@@ -85,11 +82,19 @@ impl Daemon {
         let before = session.inspect(|state| state.settings().clone()).await?;
         let (setup, kinds) = (self.setup(), self.kinds.clone());
         let work = move || own_changes(&setup, &kinds, &before, wanted);
-        let changes = match tokio::task::spawn_blocking(work).await {
-            Ok(checked) => checked?,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-        };
-        Ok(session.set(changes).await?)
+        Ok(session.set(off_thread(work).await?).await?)
+    }
+
+    /// Whether a session can have these settings.
+    ///
+    /// # Errors
+    /// It cannot have one, or with them something is wrong.
+    pub(super) async fn check_own(&self, own: &Own) -> Result<(), NotChanged> {
+        if own.is_empty() {
+            return Ok(());
+        }
+        let (setup, kinds, own) = (self.setup(), self.kinds.clone(), own.clone());
+        off_thread(move || check_own(&setup, &kinds, &own)).await
     }
 
     /// Sets keys, dotted, or leaves them to the settings files where there is no value. Kept when it
@@ -105,10 +110,7 @@ impl Daemon {
         let _one_at_a_time = self.reloading.lock().await;
         let (before, kinds) = (self.setup(), self.kinds.clone());
         let work = move || change(&before, &kinds, &changes);
-        let setup = match tokio::task::spawn_blocking(work).await {
-            Ok(done) => done?,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-        };
+        let setup = off_thread(work).await?;
         let mut held = self.setup.write().unwrap_or_else(PoisonError::into_inner);
         *held = Arc::new(setup);
         Ok(())
@@ -134,11 +136,7 @@ pub fn own_changes(
     Ok(changes)
 }
 
-/// Whether a session can have these settings.
-///
-/// # Errors
-/// It cannot have one, or with them something is wrong.
-pub(super) fn check_own(setup: &Setup, kinds: &Kinds, own: &Own) -> Result<(), NotChanged> {
+fn check_own(setup: &Setup, kinds: &Kinds, own: &Own) -> Result<(), NotChanged> {
     config::own::check(own)?;
     let checked = setup.with(own, &[], kinds.names());
     checked.map_err(NotChanged::Wrong)?;
@@ -166,4 +164,12 @@ pub fn change(
     let setup = Setup::load(sources, kinds.names()).map_err(NotChanged::Wrong)?;
     replace(&file, &text)?;
     Ok(setup)
+}
+
+/// What blocks a thread, on one that may be.
+pub(super) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
 }

@@ -8,12 +8,14 @@ use unisono_daemon::setup::Setup;
 
 use crate::sandbox::Sandbox;
 
-fn own(pairs: &[(&str, &str)]) -> Own {
+type Pairs<'p> = &'p [(&'p str, &'p str)];
+
+fn own(pairs: Pairs<'_>) -> Own {
     let pairs = pairs.iter();
     pairs.map(|(key, v)| ((*key).into(), (*v).into())).collect()
 }
 
-fn with(sandbox: &Sandbox, pairs: &[(&str, &str)]) -> Result<Setup, Diagnostics> {
+fn with(sandbox: &Sandbox, pairs: Pairs<'_>) -> Result<Setup, Diagnostics> {
     sandbox.setup().with(&own(pairs), &[], ["echo"])
 }
 
@@ -35,7 +37,7 @@ fn it_wins_over_files_and_what_is_stored_and_gives_way_to_variables_flags_and_re
     };
     let env = || stored().env("UNISONO__RUN__TIMEOUT_SECONDS", "4");
     let flag = || env().flag("--timeout", KEY, "5");
-    let session: &[(&str, &str)] = &[(KEY, "3")];
+    let session: Pairs<'_> = &[(KEY, "3")];
     let request = [Override::new("the request", KEY, "6")];
     let rows = [
         (Sandbox::new(), session, &request[..0], "3 session"),
@@ -102,7 +104,7 @@ fn what_it_says_of_the_policy_counts_for_whichever_model_leads() {
 #[test]
 fn what_is_wrong_with_it_names_key_value_and_session() {
     let sandbox = Sandbox::new();
-    let rows: [(&[(&str, &str)], &[&str]); 4] = [
+    let rows: [(Pairs<'_>, &[&str]); 4] = [
         (
             &[("compaction.preset", "retention-ish")],
             &["session", "`compaction.preset`", "retention-ish"],

@@ -13,7 +13,10 @@ const NOW: Timestamp = Timestamp(1_000);
 
 type Settings = BTreeMap<Arc<str>, Arc<str>>;
 
-fn set(changes: &[(&str, Option<&str>)]) -> Input {
+type Changes<'c> = &'c [(&'c str, Option<&'c str>)];
+type Pairs<'p> = &'p [(&'p str, &'p str)];
+
+fn set(changes: Changes<'_>) -> Input {
     let changes = changes.iter();
     let changes = changes.map(|(key, value)| ((*key).into(), value.map(Into::into)));
     Input::Set {
@@ -21,7 +24,7 @@ fn set(changes: &[(&str, Option<&str>)]) -> Input {
     }
 }
 
-fn settings(pairs: &[(&str, &str)]) -> Settings {
+fn settings(pairs: Pairs<'_>) -> Settings {
     let pairs = pairs.iter();
     pairs.map(|(key, v)| ((*key).into(), (*v).into())).collect()
 }
@@ -31,7 +34,7 @@ fn what_changes_is_recorded_as_all_that_is_set_then() {
     const PRESET: &str = "compaction.preset";
     const LEAD: &str = "run.lead";
     let mut shell = Shell::with(2);
-    let rows: [(&[_], &[(&str, &str)], usize); 5] = [
+    let rows: [(Changes<'_>, Pairs<'_>, usize); 5] = [
         (&[(PRESET, Some("off"))], &[(PRESET, "off")], 1),
         (&[(PRESET, Some("off"))], &[(PRESET, "off")], 1),
         (
