@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use unisono_store::{
-    Answer, Append, Checkpoint, Claim, Engine, Event, Health, SessionId, SessionInfo,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
 };
 
 /// One append: a group commit of its own when nobody else writes.
@@ -117,8 +117,8 @@ impl Engine for Counting {
         self.engine.sessions(after, limit)
     }
 
-    fn delete_session(&self, session: SessionId) -> Answer<'_, bool> {
-        self.engine.delete_session(session)
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        self.engine.delete_session(deletion)
     }
 
     fn health(&self) -> Health {

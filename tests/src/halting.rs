@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use unisono_store::{
-    Answer, Append, Checkpoint, Claim, Engine, Event, Health, SessionId, SessionInfo,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
 };
 
 /// Passes everything on until its events are used up.
@@ -79,8 +79,8 @@ impl Engine for Halting {
         self.engine.sessions(after, limit)
     }
 
-    fn delete_session(&self, session: SessionId) -> Answer<'_, bool> {
-        self.engine.delete_session(session)
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        self.engine.delete_session(deletion)
     }
 
     fn health(&self) -> Health {

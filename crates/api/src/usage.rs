@@ -37,6 +37,18 @@ pub struct Row {
     pub amounts: Amounts,
 }
 
+/// What sessions used that were deleted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Deleted {
+    /// How many they are.
+    pub sessions: u64,
+    /// Runs of theirs, and summaries.
+    pub jobs: u64,
+    /// What they used.
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
 /// What a session, or all of them, used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
@@ -44,6 +56,9 @@ pub struct Usage {
     pub rows: Vec<Row>,
     /// All of it together.
     pub total: Amounts,
+    /// What of it sessions used that were deleted; none where there are none, or one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Deleted>,
     /// How the daemon's budgets stand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Budget>,

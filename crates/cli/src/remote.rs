@@ -8,8 +8,8 @@ use std::sync::Arc;
 use unisono_api::client::{Client, Error as ClientError};
 use unisono_api::journal::{EventBlock, Info};
 use unisono_store::{
-    Answer, Append, Checkpoint, Claim, Engine, Error, Event, Health, Journal, Result, SessionId,
-    SessionInfo,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Error, Event, Health, Journal, Result,
+    SessionId, SessionInfo,
 };
 
 /// What fails where the daemon cannot be reached.
@@ -110,7 +110,7 @@ impl Engine for Remote {
         })
     }
 
-    fn delete_session(&self, _: SessionId) -> Answer<'_, bool> {
+    fn delete_session(&self, _: Deletion) -> Answer<'_, bool> {
         Box::pin(async { self.refused() })
     }
 

@@ -50,6 +50,36 @@ struct Run {
     asked: Vec<Arc<str>>,
 }
 
+/// What sessions used that are no more.
+#[derive(Clone, Debug, Default)]
+pub struct Deleted {
+    /// How many they are.
+    pub sessions: u64,
+    /// What they used, all together.
+    pub ledger: Ledger,
+}
+
+impl Deleted {
+    /// Adds others.
+    pub fn add(&mut self, others: &Deleted) {
+        self.sessions += others.sessions;
+        self.ledger.add(&others.ledger);
+    }
+}
+
+/// A sum as it was written down; nothing of it is open any more.
+impl FromIterator<(Asker, Arc<str>, Used)> for Ledger {
+    fn from_iter<I: IntoIterator<Item = (Asker, Arc<str>, Used)>>(rows: I) -> Self {
+        let rows = rows
+            .into_iter()
+            .map(|(asker, model, used)| ((asker, model), used));
+        Self {
+            used: rows.collect(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Ledger {
     /// Takes the next event of a session.
     pub fn take(&mut self, event: &Event) {
@@ -111,6 +141,11 @@ impl Ledger {
     pub fn used(&self) -> impl ExactSizeIterator<Item = (&Asker, &str, &Used)> {
         let all = self.used.iter();
         all.map(|((asker, model), used)| (asker, &**model, used))
+    }
+
+    /// Runs and summaries, those of which several models took part in once for each.
+    pub fn jobs(&self) -> u64 {
+        self.used.values().map(|used| used.jobs).sum()
     }
 
     /// All of it together.

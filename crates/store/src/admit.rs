@@ -1,6 +1,6 @@
 //! Which writes a session takes: the rules that every engine shares.
 
-use crate::engine::{Append, Checkpoint, MAX_PAYLOAD_BYTES, SessionId};
+use crate::engine::{Append, Checkpoint, Deletion, MAX_PAYLOAD_BYTES, SessionId};
 use crate::error::{Error, Result};
 use crate::row::Head;
 
@@ -27,7 +27,23 @@ pub(crate) fn append<K: AsRef<Head>>(append: &Append, known: Option<K>) -> Resul
         ..
     } = append;
     let known = writer(session, epoch, known)?;
-    let last_seq = known.as_ref().last_seq;
+    follows(session, known.as_ref(), expected_seq)?;
+    Ok(known)
+}
+
+/// Checks a deletion against what is known of its session, and gives that back; none: there is no
+/// such session.
+pub(crate) fn deletion<K: AsRef<Head>>(deletion: &Deletion, known: Option<K>) -> Result<Option<K>> {
+    let known = known.filter(|known| !known.as_ref().deleted);
+    if let (Some(known), Some(expected_seq)) = (&known, deletion.expected_seq) {
+        follows(deletion.session, known.as_ref(), expected_seq)?;
+    }
+    Ok(known)
+}
+
+/// Whether this is the session's last event.
+fn follows(session: SessionId, head: &Head, expected_seq: u64) -> Result<()> {
+    let last_seq = head.last_seq;
     if last_seq != expected_seq {
         return Err(Error::Conflict {
             session,
@@ -35,7 +51,7 @@ pub(crate) fn append<K: AsRef<Head>>(append: &Append, known: Option<K>) -> Resul
             last_seq,
         });
     }
-    Ok(known)
+    Ok(())
 }
 
 /// Checks a checkpoint against what is known of its session.
@@ -65,6 +81,12 @@ pub(crate) fn check_append(append: &Append) -> Result<()> {
     }
     let sum: usize = append.payloads.iter().map(Vec::len).sum();
     check_size("an append", sum)
+}
+
+/// Checks what can be checked of a deletion before it queues.
+pub(crate) fn check_deletion(deletion: &Deletion) -> Result<()> {
+    let left = deletion.remains.as_ref().map_or(0, Vec::len);
+    check_size("what is left of a session", left)
 }
 
 /// Checks what can be checked of a checkpoint before it queues.

@@ -11,8 +11,9 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
-use crate::engine::{Append, Engine, SessionId};
+use crate::engine::{Append, Deletion, Engine, REMAINS, SessionId};
 use crate::error::{Error, Result};
+use crate::leases;
 use crate::row::{self, Head};
 
 use read::Item;
@@ -94,7 +95,7 @@ async fn send_session(
         )
         .await?;
     }
-    moved.sessions += 1;
+    moved.sessions += u64::from(session != REMAINS && session != leases::ID);
     send(sections, Section::Head { session, head }).await
 }
 
@@ -112,6 +113,9 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 /// Stores all sessions of an archive. Nothing is stored if any part of it is damaged, or if any of its
 /// sessions exists already; if the engine fails on the way, the sessions begun are deleted again.
 ///
+/// What is left of deleted sessions is added to what is left of those here. What a daemon lent to
+/// sessions is taken where no daemon has lent anything here: another daemon's bounds are its own.
+///
 /// # Errors
 /// `BadArchive`, `SessionExists`, `Io`, and the engine's.
 pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
@@ -120,16 +124,20 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     let sessions = checking
         .await
         .unwrap_or_else(|error| Err(stopped(&error)))?;
+    let mut kept = Vec::new();
     for &session in &sessions {
         if engine.session(session).await?.is_some() {
-            return Err(Error::SessionExists { session });
+            if session != REMAINS && session != leases::ID {
+                return Err(Error::SessionExists { session });
+            }
+            kept.push(session);
         }
     }
-    let stored = store_all(engine, path).await;
+    let stored = store_all(engine, path, &kept).await;
     if stored.is_err() {
-        for &session in &sessions {
+        for &session in sessions.iter().filter(|session| !kept.contains(session)) {
             // The cause is told; what cannot be taken back stays visible in the list of sessions.
-            if let Err(error) = engine.delete_session(session).await {
+            if let Err(error) = engine.delete_session(Deletion::of(session)).await {
                 tracing::warn!(%session, %error, "cannot take an unfinished import back");
             }
         }
@@ -137,7 +145,9 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     stored
 }
 
-async fn store_all(engine: &dyn Engine, path: &Path) -> Result<Moved> {
+/// Stores what an archive has. Of the journals that are here already, those of `kept`, only what is
+/// left of sessions is added to.
+async fn store_all(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
     let (sender, mut items) = mpsc::channel(QUEUE);
     let from = path.to_path_buf();
     let reading = tokio::task::spawn_blocking(move || read::send(&from, &sender));
@@ -145,11 +155,16 @@ async fn store_all(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     let mut open: Option<(SessionId, u64, u64)> = None;
     while let Some(item) = items.recv().await {
         let session = item.session();
+        let events = matches!(item, Item::Events { .. });
+        if kept.contains(&session) && (session == leases::ID || !events) {
+            continue;
+        }
         let (epoch, last_seq) = match open {
             Some((current, epoch, last_seq)) if current == session => (epoch, last_seq),
             _ => {
-                moved.sessions += 1;
-                (engine.claim(session).await?.epoch, 0)
+                moved.sessions += u64::from(session != REMAINS && session != leases::ID);
+                let claim = engine.claim(session).await?;
+                (claim.epoch, claim.last_seq)
             }
         };
         open = Some((

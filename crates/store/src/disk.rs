@@ -52,7 +52,7 @@ use tokio::sync::{RwLock, mpsc, oneshot};
 
 use crate::admit;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Engine, Event, Health, SessionId, SessionInfo,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
 };
 use crate::error::{Error, Result};
 use crate::row;
@@ -281,13 +281,15 @@ impl Engine for Disk {
         Box::pin(self.ask("list sessions", move |trees| trees.sessions(after, limit)))
     }
 
-    fn delete_session(&self, session: SessionId) -> Answer<'_, bool> {
-        Box::pin(
-            self.write("delete a session", move |reply| Command::Delete {
-                session,
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        Box::pin(async move {
+            admit::check_deletion(&deletion)?;
+            self.write("delete a session", |reply| Command::Delete {
+                deletion,
                 reply,
-            }),
-        )
+            })
+            .await
+        })
     }
 
     fn health(&self) -> Health {

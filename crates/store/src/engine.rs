@@ -10,6 +10,9 @@ use uuid::Uuid;
 
 use crate::error::Result;
 
+/// The journal of what is left of sessions that were removed; none of them has this id.
+pub const REMAINS: SessionId = SessionId::from_u128(u128::MAX - 1);
+
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
@@ -54,6 +57,41 @@ pub struct Append {
     pub expected_seq: u64,
     /// One payload per event, each at most [`MAX_PAYLOAD_BYTES`].
     pub payloads: Vec<Vec<u8>>,
+}
+
+impl Append {
+    /// One event at the end of what was claimed.
+    pub(crate) fn to(session: SessionId, claim: Claim, payload: Vec<u8>) -> Self {
+        Self {
+            session,
+            epoch: claim.epoch,
+            expected_seq: claim.last_seq,
+            payloads: vec![payload],
+        }
+    }
+}
+
+/// A session to be removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deletion {
+    /// The session.
+    pub session: SessionId,
+    /// Its last event; none: whatever it is.
+    pub expected_seq: Option<u64>,
+    /// What is left of it, if anything: the next event of [`REMAINS`].
+    pub remains: Option<Vec<u8>>,
+}
+
+impl Deletion {
+    /// Of a session as it is, and nothing is left of it.
+    #[must_use]
+    pub const fn of(session: SessionId) -> Self {
+        Self {
+            session,
+            expected_seq: None,
+            remains: None,
+        }
+    }
 }
 
 /// An event as it was written.
@@ -150,8 +188,11 @@ pub trait Engine: Send + Sync + 'static {
     /// At most `limit` sessions in the order of their ids, those after `after` only.
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
 
-    /// Removes a session and fences its writers; answers whether there was one.
-    fn delete_session(&self, session: SessionId) -> Answer<'_, bool>;
+    /// Removes a session, fences its writers, and keeps what is left of it, all or nothing; answers
+    /// whether there was one. What is left of [`REMAINS`] itself stands alone in it then.
+    ///
+    /// Fails with `Conflict` if `expected_seq` is not its last event, and then nothing is written.
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool>;
 
     /// Whether it takes writes.
     fn health(&self) -> Health;

@@ -3,14 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::sync::{Mutex, MutexGuard};
 use unisono_context::SessionId;
 use unisono_session::Event;
+use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
-use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo};
+use crate::engine::{self, Append, Claim, Engine, Health, REMAINS, SessionInfo};
 use crate::error::{Error, Record, Result};
-use crate::leases;
 use crate::record::{self, OpenTurns};
+use crate::{leases, remains};
 
 /// Sessions that are listed at a time.
 const SESSIONS_PAGE: usize = 1_024;
@@ -21,6 +23,8 @@ const SESSIONS_PAGE: usize = 1_024;
 #[derive(Clone)]
 pub struct Journal {
     engine: Arc<dyn Engine>,
+    /// Held by who sums up what is left of deleted sessions.
+    summing: Arc<Mutex<()>>,
 }
 
 impl fmt::Debug for Journal {
@@ -34,7 +38,15 @@ impl fmt::Debug for Journal {
 impl Journal {
     /// A journal on this engine.
     pub fn new(engine: Arc<dyn Engine>) -> Journal {
-        Journal { engine }
+        Journal {
+            engine,
+            summing: Arc::default(),
+        }
+    }
+
+    /// The right to sum up, unless somebody has it.
+    pub(crate) fn summing(&self) -> Option<MutexGuard<'_, ()>> {
+        self.summing.try_lock().ok()
     }
 
     /// The engine below: for archives, and for what is not an event.
@@ -130,7 +142,7 @@ impl Journal {
     pub async fn exists(&self, session: SessionId) -> Result<bool> {
         let id = engine::SessionId::from(session);
         let info = self.engine.session(id).await?;
-        let info = info.filter(|_| id != leases::ID);
+        let info = info.filter(|_| is_of_a_session(id));
         Ok(info.is_some_and(|info| info.last_seq > 0))
     }
 
@@ -145,8 +157,8 @@ impl Journal {
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
         let mut sessions = self.engine.sessions(after.map(Into::into), limit).await?;
-        // It is the last one, so that a page that was not at the end is never empty.
-        sessions.retain(|known| known.session != leases::ID);
+        // The others are the last ones, so that a page that was not at the end is never empty.
+        sessions.retain(|known| is_of_a_session(known.session));
         Ok(sessions)
     }
 
@@ -188,12 +200,21 @@ impl Journal {
         }
     }
 
-    /// Removes a session and fences its writers; answers whether there was one.
+    /// Removes a session and fences its writers; answers whether there was one. What its models
+    /// were used for is kept with it: see [`Journal::deleted`]. Costs one read of its journal.
     ///
     /// # Errors
-    /// The store takes no writes, or failed.
+    /// The store takes no writes, or failed; [`Error::Conflict`] if somebody keeps writing to it.
     pub async fn delete(&self, session: SessionId) -> Result<bool> {
-        self.engine.delete_session(session.into()).await
+        remains::delete(self, session).await
+    }
+
+    /// What sessions used that were deleted.
+    ///
+    /// # Errors
+    /// The store failed, or what was kept cannot be read.
+    pub async fn deleted(&self) -> Result<Deleted> {
+        remains::read(self).await
     }
 
     /// Whether it takes writes.
@@ -221,6 +242,11 @@ impl From<engine::SessionId> for SessionId {
     fn from(session: engine::SessionId) -> Self {
         Self::new(session.0)
     }
+}
+
+/// Whether a journal is a session's, and not the store's own.
+fn is_of_a_session(journal: engine::SessionId) -> bool {
+    journal != leases::ID && journal != REMAINS
 }
 
 /// An event with its number.

@@ -24,12 +24,13 @@ mod journal;
 mod leases;
 mod memory;
 mod record;
+mod remains;
 mod row;
 
 pub use disk::{Checkup, Disk, Finding, Lost, Opened, Salvage, Vacuumed, doctor, repair, vacuum};
 pub use engine::{
-    Answer, Append, Checkpoint, Claim, Engine, Event, Health, MAX_PAYLOAD_BYTES, SessionId,
-    SessionInfo,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, MAX_PAYLOAD_BYTES, REMAINS,
+    SessionId, SessionInfo,
 };
 pub use error::{Error, Fault, Record, Result};
 pub use journal::Journal;

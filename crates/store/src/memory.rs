@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::admit;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Engine, Event, Health, MAX_PAYLOAD_BYTES, SessionId,
-    SessionInfo, now_unix_ms,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, MAX_PAYLOAD_BYTES, REMAINS,
+    SessionId, SessionInfo, now_unix_ms,
 };
 use crate::error::{Error, Result};
 use crate::row::Head;
@@ -112,17 +112,26 @@ impl State {
         Ok(())
     }
 
-    fn delete(&mut self, session: SessionId) -> bool {
-        let Some(journal) = self.journals.get_mut(&session) else {
-            return false;
-        };
-        if journal.head.deleted {
-            return false;
+    fn delete(&mut self, deletion: Deletion) -> Result<bool> {
+        let session = deletion.session;
+        if admit::deletion(&deletion, self.head(session))?.is_none() {
+            return Ok(false);
         }
-        journal.head = journal.head.deleted(session, now_unix_ms());
-        journal.payloads.clear();
-        journal.checkpoint = None;
-        true
+        if let Some(journal) = self.journals.get_mut(&session) {
+            journal.head = journal.head.deleted(session, now_unix_ms());
+            journal.payloads.clear();
+            journal.checkpoint = None;
+        }
+        deletion.remains.map_or(Ok(()), |left| self.keep(left))?;
+        Ok(true)
+    }
+
+    /// Keeps what is left of a session.
+    fn keep(&mut self, remains: Vec<u8>) -> Result<()> {
+        let head = self.head(REMAINS).filter(|head| !head.deleted);
+        let claim = head.map(Head::claim);
+        let claim = claim.unwrap_or_else(|| self.claim(REMAINS));
+        self.append(Append::to(REMAINS, claim, remains)).map(drop)
     }
 
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Vec<SessionInfo> {
@@ -178,8 +187,9 @@ impl Engine for Memory {
         ready(self.state().map(|state| state.sessions(after, limit)))
     }
 
-    fn delete_session(&self, session: SessionId) -> Answer<'_, bool> {
-        ready(self.state().map(|mut state| state.delete(session)))
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        let checked = admit::check_deletion(&deletion);
+        ready(checked.and_then(|()| self.state()?.delete(deletion)))
     }
 
     fn health(&self) -> Health {

@@ -30,6 +30,7 @@ mod tokens;
 mod tool;
 mod topic;
 mod turn;
+pub(crate) mod usage;
 mod v1;
 
 use unisono_session::event;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unisono_context::call::Usage;
 use unisono_daemon::past;
-use unisono_session::usage::{Asker, Ledger, Used};
+use unisono_session::usage::{Asker, Deleted, Ledger, Used};
 
 use crate::app::App;
 use crate::problem::Result;
@@ -17,8 +17,9 @@ row and the total go by their sums; of one run, `unisono runs show` says it.
 summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], total,
-budgets [{level, resource, cap, spent, set_aside, left}]}: those of [budget.daemon], in
-dollars, tokens or seconds.";
+deleted (null: none, or one session was asked for) {sessions, jobs, input_tokens, ...}: what of
+it sessions used that were deleted, budgets [{level, resource, cap, spent, set_aside, left}]:
+those of [budget.daemon], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -39,7 +40,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             .map(|(id, _)| id)
             .collect(),
     };
-    let mut ledger = Ledger::default();
+    let deleted = match &args.session {
+        Some(_) => Deleted::default(),
+        None => sessions.journal().deleted().await?,
+    };
+    let mut ledger = deleted.ledger.clone();
     for id in ids {
         sessions
             .read(id, |event| {
@@ -52,13 +57,19 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         let budgets: Vec<Value> = budgets.iter().map(show::budget).collect();
         let rows: Vec<Value> = ledger.used().map(|(a, m, u)| row_json(a, m, u)).collect();
+        let total = show::used(&ledger.total());
+        let deleted = (deleted.sessions > 0).then(|| deleted_json(&deleted));
         app.out
-            .json(&json!({"rows": rows, "total": show::used(&ledger.total()), "budgets": budgets}));
+            .json(&json!({"rows": rows, "total": total, "deleted": deleted, "budgets": budgets}));
     } else if ledger.used().len() == 0 {
         app.out.say("no model was asked yet");
     } else {
         let mut rows: Vec<Vec<String>> = ledger.used().map(|(a, m, u)| row(a, m, u)).collect();
-        rows.push(total(&ledger));
+        if deleted.sessions > 0 {
+            let sessions = show::many(deleted.sessions, "deleted session");
+            rows.push(sum(format!("of which {sessions}"), &deleted.ledger));
+        }
+        rows.push(sum("all".to_owned(), &ledger));
         let header = [
             "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
         ];
@@ -88,8 +99,8 @@ fn row(who: &Asker, model: &str, used: &Used) -> Vec<String> {
     row
 }
 
-fn total(ledger: &Ledger) -> Vec<String> {
-    let mut row = vec!["all".to_owned(), String::new(), String::new()];
+fn sum(of: String, ledger: &Ledger) -> Vec<String> {
+    let mut row = vec![of, String::new(), String::new()];
     row.extend(cells(&ledger.total()));
     row
 }
@@ -104,6 +115,13 @@ fn cells(usage: &Usage) -> [String; 6] {
         show::tokens(usage.cache_write),
         show::cost(usage.cost),
     ]
+}
+
+fn deleted_json(deleted: &Deleted) -> Value {
+    let mut sum = show::used(&deleted.ledger.total());
+    sum["sessions"] = json!(deleted.sessions);
+    sum["jobs"] = json!(deleted.ledger.jobs());
+    sum
 }
 
 fn row_json(who: &Asker, model: &str, used: &Used) -> Value {

@@ -69,6 +69,63 @@ fn a_client_that_goes_takes_its_session_and_its_turn_with_it() {
 }
 
 #[test]
+fn what_a_session_used_is_told_when_it_is_gone() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let asked = json!({"model": "facts", "messages": [
+        {"role": "user", "content": "We ship on Friday. Which day?"},
+    ]});
+    let used = |daemon: &Daemon| daemon.get("/v1/usage").expect(200).json();
+    let first = daemon.post(CHAT, &asked).expect(200).json();
+    comes_true("its session is removed", || sessions(&daemon).is_empty());
+    let input = first["usage"]["prompt_tokens"].as_u64().unwrap();
+    assert!(input > 0, "{first}");
+    let one = used(&daemon);
+    assert_eq!(one["total"]["input_tokens"], input, "{one}");
+    assert_eq!(one["rows"][0]["agent"], "facts", "{one}");
+    assert_eq!(one["deleted"]["sessions"], 1, "{one}");
+    assert_eq!(one["deleted"]["input_tokens"], input, "{one}");
+
+    // One that a person deletes, and one that stays.
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    for stays in [false, true] {
+        let made = daemon.post("/v1/sessions", &new).expect(201).json();
+        let mut asked = asked.clone();
+        asked["metadata"] = json!({"session": made["session"]});
+        daemon.post(CHAT, &asked).expect(200);
+        if !stays {
+            let id = made["session"].as_str().unwrap();
+            place
+                .call(&["sessions", "delete", id, "--yes"])
+                .expect(0)
+                .says(&["deleted"]);
+        }
+    }
+    let three = used(&daemon);
+    assert_eq!(three["deleted"]["sessions"], 2, "{three}");
+    let total = three["total"]["input_tokens"].as_u64().unwrap();
+    assert!(total > three["deleted"]["input_tokens"].as_u64().unwrap());
+    let page = daemon.get("/usage").expect(200).text();
+    assert!(page.contains("2 deleted sessions"), "{page}");
+    send_signal("KILL", &daemon.going.id().to_string());
+    drop(daemon);
+
+    // Without a daemon it is the same, and a deletion without one as well.
+    let told = place.json(&["usage"]);
+    assert_eq!(told["total"], three["total"]);
+    assert_eq!(told["deleted"], three["deleted"]);
+    place
+        .call(&["sessions", "delete", "latest", "--yes"])
+        .expect(0);
+    let all = place.json(&["usage"]);
+    assert_eq!(all["total"], three["total"]);
+    assert_eq!(all["deleted"]["sessions"], 3, "{all}");
+    assert_eq!(all["deleted"]["input_tokens"], total, "{all}");
+    let shown = place.call(&["usage"]).expect(0).stdout;
+    assert!(shown.contains("of which 3 deleted sessions"), "{shown}");
+}
+
+#[test]
 fn a_session_that_is_named_stays_when_its_client_goes() {
     let scene = Scene::new();
     let daemon = Daemon::start(&scene.place);

@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::Problem;
-use unisono_api::usage::{Amounts, Row, Usage};
+use unisono_api::usage::{self as told, Amounts, Row, Usage};
 use unisono_context::SessionId;
-use unisono_session::usage::{Asker, Ledger};
+use unisono_session::usage::{Asker, Deleted};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -62,15 +62,20 @@ pub(super) struct OfSession {
 /// What a session used, or all of them.
 pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used, Fault> {
     let journal = shared.daemon.runtime().journal();
+    let mut gone = Deleted::default();
     let folds = match session {
         Some(id) => {
             let id = sessions::open(shared, id).await?.id();
             let fold = shared.used.one(journal, id).await?;
             fold.map(|fold| (id, fold)).into_iter().collect()
         }
-        None => shared.used.all(journal).await?,
+        None => {
+            // First: one that goes meanwhile is rather left out for once than counted twice.
+            gone = journal.deleted().await?;
+            shared.used.all(journal).await?
+        }
     };
-    let mut ledger = Ledger::default();
+    let mut ledger = gone.ledger.clone();
     folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
     let mut sessions: Vec<OfSession> = folds.into_iter().filter_map(of).collect();
     let budget = shared.daemon.setup().loaded.config.budget.clone();
@@ -89,6 +94,11 @@ pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used,
         all: Usage {
             rows: rows.collect(),
             total: words::amounts(&ledger.total()),
+            deleted: (gone.sessions > 0).then(|| told::Deleted {
+                sessions: gone.sessions,
+                jobs: gone.ledger.jobs(),
+                amounts: words::amounts(&gone.ledger.total()),
+            }),
             budgets: past::daemon_budgets(journal, &budget)
                 .await?
                 .iter()
@@ -101,11 +111,10 @@ pub(super) async fn used(shared: &Shared, session: Option<&str>) -> Result<Used,
 
 /// What a session used, if it was anything.
 fn of((session, fold): (SessionId, Fold)) -> Option<OfSession> {
-    let used = fold.ledger.used();
-    (used.len() > 0).then(|| OfSession {
+    (fold.ledger.used().len() > 0).then(|| OfSession {
         session: session.to_string(),
         title: fold.title,
-        jobs: used.map(|(_, _, used)| used.jobs).sum(),
+        jobs: fold.ledger.jobs(),
         amounts: words::amounts(&fold.ledger.total()),
     })
 }

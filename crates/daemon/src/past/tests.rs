@@ -12,8 +12,8 @@ use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_session::machine::Import;
 use unisono_session::usage::Ledger;
 use unisono_store::{
-    Answer as Reading, Append, Checkpoint, Claim, Engine, Event as Stored, Health, SessionId as Id,
-    SessionInfo,
+    Answer as Reading, Append, Checkpoint, Claim, Deletion, Engine, Event as Stored, Health,
+    SessionId as Id, SessionInfo,
 };
 
 use super::*;
@@ -69,8 +69,8 @@ impl Engine for Earliest {
         self.0.sessions(after, limit)
     }
 
-    fn delete_session(&self, session: Id) -> Reading<'_, bool> {
-        self.0.delete_session(session)
+    fn delete_session(&self, deletion: Deletion) -> Reading<'_, bool> {
+        self.0.delete_session(deletion)
     }
 
     fn health(&self) -> Health {

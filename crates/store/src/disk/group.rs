@@ -9,9 +9,9 @@ use crate::admit;
 use crate::disk::batch::Batch;
 use crate::disk::log::{Known, Log};
 use crate::disk::trees::Trees;
-use crate::engine::{Append, Checkpoint, Claim, SessionId, now_unix_ms};
+use crate::engine::{Append, Checkpoint, Claim, Deletion, REMAINS, SessionId, now_unix_ms};
 use crate::error::{Error, Result};
-use crate::row::{Hash, Head};
+use crate::row::{self, Hash, Head};
 
 /// A write, and where its answer goes.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) enum Command {
         reply: Reply<()>,
     },
     Delete {
-        session: SessionId,
+        deletion: Deletion,
         reply: Reply<bool>,
     },
 }
@@ -102,8 +102,8 @@ impl<'a> Group<'a> {
                 let staged = self.put_checkpoint(session, epoch, checkpoint);
                 self.answer(reply, staged);
             }
-            Command::Delete { session, reply } => {
-                let staged = self.delete(session);
+            Command::Delete { deletion, reply } => {
+                let staged = self.delete(deletion);
                 self.answer(reply, staged);
             }
         }
@@ -182,14 +182,28 @@ impl<'a> Group<'a> {
             .put_checkpoint(self.log, session, epoch, checkpoint)
     }
 
-    fn delete(&mut self, session: SessionId) -> Result<bool> {
-        let known = self.known(session)?;
-        let Some(Known { head, .. }) = known.filter(|known| !known.head.deleted) else {
+    fn delete(&mut self, deletion: Deletion) -> Result<bool> {
+        let session = deletion.session;
+        let Some(Known { head, .. }) = admit::deletion(&deletion, self.known(session)?)? else {
             return Ok(false);
         };
         self.batch.remove(session, head.last_seq);
         let known = Known::new(head.deleted(session, now_unix_ms()));
-        self.change(session, known).map(|()| true)
+        self.change(session, known)?;
+        deletion.remains.map_or(Ok(()), |left| self.keep(left))?;
+        Ok(true)
+    }
+
+    /// Keeps what is left of a session.
+    fn keep(&mut self, remains: Vec<u8>) -> Result<()> {
+        let known = self.known(REMAINS)?.filter(|known| !known.head.deleted);
+        let claim = match known {
+            Some(known) => known.head.claim(),
+            None => self.claim(REMAINS)?,
+        };
+        let digests = vec![row::digest(&remains)];
+        let append = Append::to(REMAINS, claim, remains);
+        self.append(append, digests).map(drop)
     }
 }
 

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use unisono_store::archive::{Moved, export, import};
-use unisono_store::{Append, Checkpoint, Disk, Engine, Error, Memory, SessionId};
+use unisono_store::{
+    Append, Checkpoint, Deletion, Disk, Engine, Error, Memory, REMAINS, SessionId,
+};
 
 use crate::child::payload;
 
@@ -108,6 +110,68 @@ async fn an_archive_never_overwrites() {
 }
 
 /// Tries to import these bytes; nothing may be stored.
+/// Deletes a session of one engine, and keeps this of it.
+async fn bury(engine: &dyn Engine, session: u128, left: &[u8]) {
+    let session = SessionId::from_u128(session);
+    engine.claim(session).await.unwrap();
+    let deletion = Deletion {
+        session,
+        expected_seq: None,
+        remains: Some(left.to_vec()),
+    };
+    assert!(engine.delete_session(deletion).await.unwrap());
+}
+
+async fn append(engine: &dyn Engine, session: SessionId, payload: &[u8]) {
+    let epoch = engine.claim(session).await.unwrap().epoch;
+    let append = Append {
+        session,
+        epoch,
+        expected_seq: 0,
+        payloads: vec![payload.to_vec()],
+    };
+    engine.append(append).await.unwrap();
+}
+
+async fn payloads(engine: &dyn Engine, session: SessionId) -> Vec<Vec<u8>> {
+    let events = engine.read(session, 1, 9).await.unwrap();
+    events.into_iter().map(|event| event.payload).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_deleted_sessions_moves_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    // The journal of what a daemon lent to sessions.
+    let lent = SessionId::from_u128(u128::MAX);
+    let there = Memory::new();
+    fill(&there).await;
+    bury(&there, 7, b"seven").await;
+    append(&there, lent, b"lent there").await;
+    let moved = export(&there, &one).await.unwrap();
+    assert_eq!(moved.sessions, 4);
+
+    let here = Disk::open(dir.path().join("store")).unwrap().disk;
+    assert_eq!(import(&here, &one).await.unwrap(), moved);
+    same(&there, &here).await;
+
+    // What is here already is added to; what the daemon here lent stays as it is.
+    let elsewhere = Memory::new();
+    append(&elsewhere, SessionId::from_u128(20), b"of another").await;
+    bury(&elsewhere, 8, b"eight").await;
+    bury(&elsewhere, 9, b"nine").await;
+    append(&elsewhere, lent, b"lent elsewhere").await;
+    export(&elsewhere, &two).await.unwrap();
+    assert_eq!(import(&here, &two).await.unwrap().sessions, 1);
+    let left = payloads(&here, REMAINS).await;
+    assert_eq!(left, [&b"seven"[..], b"eight", b"nine"]);
+    assert_eq!(payloads(&here, lent).await, [b"lent there"]);
+    let refused = import(&here, &two).await.unwrap_err();
+    assert!(matches!(refused, Error::SessionExists { .. }), "{refused}");
+    assert_eq!(payloads(&here, REMAINS).await.len(), 3);
+    here.close().await.unwrap();
+}
+
 async fn refused(dir: &Path, bytes: &[u8]) -> Error {
     let path = dir.join("damaged");
     fs::write(&path, bytes).unwrap();

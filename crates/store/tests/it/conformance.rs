@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use unisono_store::{
-    Append, Checkpoint, Claim, Disk, Engine, Error, Event, Health, MAX_PAYLOAD_BYTES, Memory,
-    SessionId,
+    Append, Checkpoint, Claim, Deletion, Disk, Engine, Error, Event, Health, MAX_PAYLOAD_BYTES,
+    Memory, REMAINS, SessionId,
 };
 
 const A: SessionId = SessionId::from_u128(0xA);
@@ -67,6 +67,7 @@ conformance![
     sessions_come_in_pages,
     first_events_come_together,
     a_deleted_session_is_gone_and_fenced,
+    what_is_left_of_a_session_comes_with_its_deletion,
     a_session_can_live_again,
     a_closed_engine_says_so,
 ];
@@ -105,7 +106,7 @@ async fn a_new_store_is_empty(engine: Subject) {
     assert_eq!(engine.session(A).await.unwrap(), None);
     assert_eq!(engine.read(A, 1, 10).await.unwrap(), []);
     assert_eq!(engine.latest_checkpoint(A).await.unwrap(), None);
-    assert!(!engine.delete_session(A).await.unwrap());
+    assert!(!engine.delete_session(Deletion::of(A)).await.unwrap());
     assert_eq!(engine.health(), Health::Ok);
 }
 
@@ -383,7 +384,7 @@ async fn sessions_come_in_pages(engine: Subject) {
     for session in [C, A, B] {
         claim(&*engine, session).await;
     }
-    engine.delete_session(B).await.unwrap();
+    engine.delete_session(Deletion::of(B)).await.unwrap();
     let ids = |page: Vec<unisono_store::SessionInfo>| {
         page.into_iter()
             .map(|info| info.session)
@@ -422,8 +423,8 @@ async fn a_deleted_session_is_gone_and_fenced(engine: Subject) {
         )
         .await
         .unwrap();
-    assert!(engine.delete_session(A).await.unwrap());
-    assert!(!engine.delete_session(A).await.unwrap());
+    assert!(engine.delete_session(Deletion::of(A)).await.unwrap());
+    assert!(!engine.delete_session(Deletion::of(A)).await.unwrap());
     assert_eq!(engine.session(A).await.unwrap(), None);
     assert_eq!(engine.read(A, 1, 9).await.unwrap(), []);
     assert_eq!(engine.latest_checkpoint(A).await.unwrap(), None);
@@ -431,12 +432,52 @@ async fn a_deleted_session_is_gone_and_fenced(engine: Subject) {
     assert!(matches!(error, Error::Fenced { .. }), "{error}");
 }
 
+async fn what_is_left_of_a_session_comes_with_its_deletion(engine: Subject) {
+    let delete = |session, expected_seq, left: &[u8]| {
+        engine.delete_session(Deletion {
+            session,
+            expected_seq: Some(expected_seq),
+            remains: Some(left.to_vec()),
+        })
+    };
+    for session in [A, B] {
+        claim(&*engine, session).await;
+        append(&*engine, session, 1, 0, &[b"1", b"2"])
+            .await
+            .unwrap();
+    }
+    // Nothing is left of one that is not there, or goes on.
+    assert!(!delete(C, 0, b"c").await.unwrap());
+    let error = delete(A, 1, b"early").await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Conflict {
+                expected_seq: 1,
+                last_seq: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
+    assert_eq!(engine.session(REMAINS).await.unwrap(), None);
+
+    assert!(delete(A, 2, b"a").await.unwrap());
+    assert!(delete(B, 2, b"b").await.unwrap());
+    let left = engine.read(REMAINS, 1, 9).await.unwrap();
+    assert_eq!(left, [event(1, b"a"), event(2, b"b")]);
+    assert!(delete(REMAINS, 2, b"ab").await.unwrap());
+    let left = engine.read(REMAINS, 1, 9).await.unwrap();
+    assert_eq!(left, [event(1, b"ab")]);
+}
+
 async fn a_session_can_live_again(engine: Subject) {
     claim(&*engine, A).await;
     append(&*engine, A, 1, 0, &[b"old", b"older"])
         .await
         .unwrap();
-    engine.delete_session(A).await.unwrap();
+    engine.delete_session(Deletion::of(A)).await.unwrap();
     let again = claim(&*engine, A).await;
     assert_eq!(again.last_seq, 0);
     assert!(again.epoch > 1);

@@ -7,7 +7,9 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use unisono_store::{Append, Checkpoint, Disk, Engine, Error, Lost, Record, Salvage, SessionId};
+use unisono_store::{
+    Append, Checkpoint, Deletion, Disk, Engine, Error, Lost, Record, Salvage, SessionId,
+};
 
 use crate::child::{self, Acked};
 use crate::kill::{rounds, scramble};
@@ -55,7 +57,9 @@ async fn original(lives: u64, sessions: u128) -> Original {
                 .await
                 .unwrap();
         }
-        disk.delete_session(SessionId::from_u128(6)).await.unwrap();
+        disk.delete_session(Deletion::of(SessionId::from_u128(6)))
+            .await
+            .unwrap();
         disk.close().await.unwrap();
     }
     acked.remove(&6);

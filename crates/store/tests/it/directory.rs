@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use unisono_store::{Append, Checkpoint, Disk, Engine, Error, Journal, SessionId, vacuum};
+use unisono_store::{
+    Append, Checkpoint, Deletion, Disk, Engine, Error, Journal, SessionId, vacuum,
+};
 
 use crate::child::{self, payload};
 
@@ -198,7 +200,7 @@ async fn a_vacuum_reclaims_space() {
                 .unwrap();
         }
     }
-    disk.delete_session(deleted).await.unwrap();
+    disk.delete_session(Deletion::of(deleted)).await.unwrap();
     let before = (
         disk.read(kept, 1, 999).await.unwrap(),
         disk.latest_checkpoint(kept).await.unwrap(),

@@ -2,7 +2,7 @@
 //! between, gives the same answers.
 
 use proptest::prelude::*;
-use unisono_store::{Append, Checkpoint, Disk, Engine, Memory, SessionId};
+use unisono_store::{Append, Checkpoint, Deletion, Disk, Engine, Memory, REMAINS, SessionId};
 
 use crate::child::payload;
 use crate::power_cut::copy_dir;
@@ -23,8 +23,11 @@ enum Call {
         session: u128,
         back: u64,
     },
+    /// If its last event is so far from where it is, and so much is left of it.
     Delete {
         session: u128,
+        seq_off: Option<u64>,
+        left: Option<u64>,
     },
     Read {
         session: u128,
@@ -44,7 +47,9 @@ fn call() -> impl Strategy<Value = Call> {
         12 => (session.clone(), 1..20_u64, off.clone(), off)
             .prop_map(|(session, count, epoch_off, seq_off)| Call::Append { session, count, epoch_off, seq_off }),
         2 => (session.clone(), 0..9_u64).prop_map(|(session, back)| Call::PutCheckpoint { session, back }),
-        1 => session.clone().prop_map(|session| Call::Delete { session }),
+        1 => (prop_oneof![9 => session.clone(), 1 => Just(REMAINS.0.as_u128())],
+            proptest::option::of(0..2_u64), proptest::option::of(0..50_u64))
+            .prop_map(|(session, seq_off, left)| Call::Delete { session, seq_off, left }),
         4 => (session, 0..60_u64, 0..40_usize).prop_map(|(session, from, limit)| Call::Read { session, from, limit }),
         1 => Just(Call::Reopen),
         2 => Just(Call::Crash),
@@ -85,10 +90,21 @@ async fn answer(engine: &dyn Engine, call: &Call) -> String {
             };
             format!("{:?}", engine.put_checkpoint(id, epoch, checkpoint).await)
         }
-        Call::Delete { session } => format!(
-            "{:?}",
-            engine.delete_session(SessionId::from_u128(session)).await
-        ),
+        Call::Delete {
+            session,
+            seq_off,
+            left,
+        } => {
+            let id = SessionId::from_u128(session);
+            let info = engine.session(id).await.unwrap();
+            let last_seq = info.map_or(0, |info| info.last_seq);
+            let deletion = Deletion {
+                session: id,
+                expected_seq: seq_off.map(|off| last_seq + off),
+                remains: left.map(|n| payload(session, n)),
+            };
+            format!("{:?}", engine.delete_session(deletion).await)
+        }
         Call::Read {
             session,
             from,

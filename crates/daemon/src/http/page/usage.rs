@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::usage::{Amounts, Usage};
+use unisono_api::usage::{Amounts, Deleted, Usage};
 
-use super::parts::{cached, dollars, number};
+use super::parts::{cached, dollars, many, number};
 use super::{Trouble, layout};
 use crate::http::extract::Query;
 use crate::http::{Shared, usage, words};
@@ -36,7 +36,9 @@ pub(super) async fn show(
         }
         @if used.all.rows.is_empty() { p class="quiet" { "No model was asked yet." } }
         @else { (models(&used.all)) (agents(&used.all)) }
-        @if of.session.is_none() && !used.sessions.is_empty() { (sessions(&used.sessions)) }
+        @if of.session.is_none() && !(used.sessions.is_empty() && used.all.deleted.is_none()) {
+            (sessions(&used.sessions, used.all.deleted.as_ref()))
+        }
     };
     Ok(layout("Usage", &body))
 }
@@ -99,7 +101,7 @@ fn models(all: &Usage) -> Markup {
     }
 }
 
-fn sessions(all: &[usage::OfSession]) -> Markup {
+fn sessions(all: &[usage::OfSession], deleted: Option<&Deleted>) -> Markup {
     html! {
         section {
             h2 { "By session" }
@@ -107,6 +109,10 @@ fn sessions(all: &[usage::OfSession]) -> Markup {
                 (head("Session"))
                 tbody { @for of in all.iter().take(SESSIONS) { tr {
                     td { a href={ "/sessions/" (of.session) } { (of.title) } }
+                    (cells(of.jobs, &of.amounts))
+                } } }
+                @if let Some(of) = deleted { tfoot { tr {
+                    th scope="row" { (many(of.sessions, "deleted session")) }
                     (cells(of.jobs, &of.amounts))
                 } } }
             } }

@@ -1,0 +1,162 @@
+//! What is left of sessions that were deleted: what their models were used for, in a journal beside
+//! those of the sessions.
+//!
+//! An entry is written with the deletion of its session, in one write, so that nothing is counted
+//! twice or not at all, whenever the process dies. [`Journal`] shows the journal to nobody. When it
+//! has grown, its sum takes its place: it stays short however many sessions come and go.
+
+use unisono_context::SessionId;
+use unisono_session::usage::{Deleted, Ledger};
+
+use crate::codec;
+use crate::engine::{self, Deletion, REMAINS};
+use crate::error::{Error, Fault, Record, Result};
+use crate::journal::Journal;
+use crate::record::usage::Sum;
+
+/// The version of its records; they begin with it.
+const VERSION: u16 = 1;
+/// Events read at a time.
+const PAGE: usize = 1_024;
+/// Entries after which the sum takes their place.
+const SUM_AFTER: u64 = 1_024;
+/// How often a session is read on that is written to meanwhile.
+const TRIES: usize = 8;
+
+/// Deletes a session, and keeps what it used.
+pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
+    let engine = journal.engine();
+    let id = engine::SessionId::from(session);
+    let (mut ledger, mut read) = (Ledger::default(), 0);
+    let mut tries = 0..TRIES;
+    loop {
+        let Some(info) = engine.session(id).await? else {
+            return Ok(false);
+        };
+        follow(journal, session, &mut ledger, &mut read).await?;
+        let deleted = Deleted {
+            sessions: 1,
+            ledger: ledger.clone(),
+        };
+        let used = ledger.used().len() > 0;
+        let deletion = Deletion {
+            session: id,
+            // What cannot be read is not read on either.
+            expected_seq: Some(read.max(info.last_seq)),
+            remains: used.then(|| encode(&deleted)).transpose()?,
+        };
+        match engine.delete_session(deletion).await {
+            // Its writer is faster: it is held off until the session is gone.
+            Err(Error::Conflict { .. }) if tries.next().is_some() => {
+                engine.claim(id).await?;
+            }
+            Ok(true) if used => {
+                sum_up(journal).await;
+                return Ok(true);
+            }
+            deleted => return deleted,
+        }
+    }
+}
+
+/// What all deleted sessions used.
+pub(crate) async fn read(journal: &Journal) -> Result<Deleted> {
+    Ok(fold(journal).await?.0)
+}
+
+/// Reads a session on, event by event. One that cannot be read ends it: a damaged session can be
+/// deleted, and what is told of it is what can be told.
+async fn follow(
+    journal: &Journal,
+    session: SessionId,
+    ledger: &mut Ledger,
+    read: &mut u64,
+) -> Result<()> {
+    loop {
+        let page = match journal.read(session, *read + 1, PAGE).await {
+            Err(error @ (Error::Corrupt { .. } | Error::NewerRecord { .. })) => {
+                tracing::warn!(%session, %error, "what the session used is known up to there only");
+                return Ok(());
+            }
+            page => page?,
+        };
+        let Some((last, _)) = page.last() else {
+            return Ok(());
+        };
+        *read = *last;
+        page.iter().for_each(|(_, event)| ledger.take(event));
+    }
+}
+
+/// The sum of the entries, and how many they are.
+async fn fold(journal: &Journal) -> Result<(Deleted, u64)> {
+    let (mut all, mut last) = (Deleted::default(), 0);
+    loop {
+        let page = journal.engine().read(REMAINS, last + 1, PAGE).await?;
+        let Some(newest) = page.last() else {
+            return Ok((all, last));
+        };
+        last = newest.seq;
+        for event in page {
+            let entry = decode(&event.payload).map_err(|fault| {
+                let (session, seq) = (REMAINS, event.seq);
+                Error::unreadable(Record::Event { session, seq }, fault)
+            })?;
+            all.add(&entry);
+        }
+    }
+}
+
+/// Puts the sum in the place of many entries. Where that fails they stay.
+async fn sum_up(journal: &Journal) {
+    let Some(_summing) = journal.summing() else {
+        return;
+    };
+    let summed = async {
+        let engine = journal.engine();
+        let info = engine.session(REMAINS).await?;
+        if info.is_none_or(|info| info.last_seq < SUM_AFTER) {
+            return Ok(());
+        }
+        let (all, last) = fold(journal).await?;
+        let deletion = Deletion {
+            session: REMAINS,
+            expected_seq: Some(last),
+            remains: Some(encode(&all)?),
+        };
+        match engine.delete_session(deletion).await {
+            // An entry came meanwhile: the next one sums up.
+            Err(Error::Conflict { .. }) => Ok(()),
+            summed => summed.map(drop),
+        }
+    };
+    if let Err(error) = summed.await {
+        tracing::warn!(%error, "cannot sum up what deleted sessions used");
+    }
+}
+
+fn encode(deleted: &Deleted) -> Result<Vec<u8>> {
+    let mut bytes = VERSION.to_be_bytes().to_vec();
+    codec::encode_onto(&mut bytes, &Sum::from(deleted)).map_err(|reason| Error::Encode {
+        record: Record::Head { session: REMAINS },
+        reason,
+    })?;
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> std::result::Result<Deleted, Fault> {
+    let (version, body) = bytes.split_first_chunk().ok_or(Fault::Truncated)?;
+    match u16::from_be_bytes(*version) {
+        VERSION => {
+            let sum: Sum = codec::decode(body).map_err(|reason| Fault::Undecodable { reason })?;
+            Ok(sum.into())
+        }
+        found => Err(Fault::Newer {
+            found,
+            supported: VERSION,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
