@@ -342,6 +342,7 @@ impl Loaded {
         let loaded = extract(&layers, &mut found).map(|config| {
             contradictions::check(&config.compaction, &layers, &mut found);
             models::check(&config, &self.catalogue, &layers, &mut found);
+            prompts::check_named(&config, &self.prompts, &layers, &mut found);
             Loaded {
                 default_model: default_model(&config, &self.providers).to_owned(),
                 config,

@@ -12,7 +12,7 @@ use unisono_model::summariser::{BULK, Limits, Prompt, TOPIC, TooSmall, check_win
 use unisono_runtime::{Chain, Chains, Summariser};
 
 use crate::agents;
-use crate::config::Loaded;
+use crate::config::{self, Loaded};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::setup::Setup;
 
@@ -40,8 +40,16 @@ fn askable(loaded: &Loaded, names: &[String]) -> Vec<Entry> {
 /// The chain for the conversations of each model that leads one, made when it is asked for.
 pub(crate) fn chains(setup: &Setup, calibrations: &Calibrations) -> Chains {
     let (loaded, calibrations) = (setup.loaded.clone(), calibrations.clone());
-    Chains::default()
-        .made_by(move |lead, summariser| chain(&loaded, &calibrations, lead, summariser))
+    Chains::default().made_by(move |lead, summariser, own| {
+        // Most sessions say nothing of it.
+        let own = config::own::of_writers(own);
+        let with = match own.is_empty() {
+            true => None,
+            false => loaded.with(&own, &[]).0,
+        };
+        let loaded = with.as_ref().unwrap_or(&loaded);
+        chain(loaded, &calibrations, lead, summariser)
+    })
 }
 
 /// The models of all agents: each of them may lead.

@@ -17,7 +17,7 @@ use crate::event::{Calibration, RunRole, Work, Writing};
 use crate::ids;
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run, Step};
-use crate::state::State;
+use crate::state::{Settings, State};
 use crate::tool::Contract;
 use crate::turn::Turn;
 
@@ -143,6 +143,8 @@ pub struct CompactionJob {
     pub encodings: Vec<Encoding>,
     /// How the person who asked wants the summary written.
     pub writing: Writing,
+    /// The session's own settings, which may say who writes it.
+    pub settings: Arc<Settings>,
     /// Whether requests for summaries are to be set aside first ([`crate::Input::Reserve`]).
     pub bounded: bool,
 }
@@ -324,6 +326,7 @@ impl State {
             recent,
             encodings: Encoding::ALL.to_vec(),
             writing: turn.accepted.work.writing().cloned().unwrap_or_default(),
+            settings: turn.settings.clone(),
             bounded: self.is_bounded(ids::summaries(turn.accepted.id)),
         })
     }

@@ -22,6 +22,7 @@ use crate::agent::Definition;
 use crate::budget::{Amount, Reservation, TurnCaps};
 use crate::run::calls::{CallPlace, Decision, Output, PlannedCall};
 use crate::run::{Ending, Reply, Spent, Step, Usage};
+use crate::state::Settings;
 use crate::tool::Rules;
 
 mod accepted;
@@ -331,8 +332,8 @@ pub enum Fact {
     },
     /// The session's own settings, which count for turns accepted from now on.
     SettingsSet {
-        /// All of them: by key, dotted, as on a command line.
-        settings: BTreeMap<Arc<str>, Arc<str>>,
+        /// All of them.
+        settings: Settings,
     },
 }
 

@@ -19,6 +19,7 @@ use crate::budget::{Ask, TurnCaps};
 use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
 use crate::run::calls::{CallPlace, Decision, Output};
 use crate::run::{Cause, Spent, Step, ToolCall, Usage};
+use crate::state::Settings;
 use crate::tool::Rules;
 
 /// What reaches a session.
@@ -237,7 +238,7 @@ pub struct Import {
     /// Labels, none of a name that begins with [`RESERVED_LABELS`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Settings of its own, as in [`Input::Set`].
-    pub settings: BTreeMap<Arc<str>, Arc<str>>,
+    pub settings: Settings,
     /// The process for one request of which it is there: it goes with that request. No
     /// conversation that somebody brings says so.
     pub passing: Option<Arc<str>>,

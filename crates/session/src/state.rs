@@ -25,6 +25,10 @@ use crate::run::calls::CallPlace;
 use crate::tool::Rules;
 use crate::turn::{Phase, Turn};
 
+/// Settings of a session's own: by key, dotted, as on a command line. What they mean is not known
+/// here.
+pub type Settings = BTreeMap<Arc<str>, Arc<str>>;
+
 /// The name of the branch a session starts with.
 pub const MAIN: &str = "main";
 
@@ -40,7 +44,7 @@ pub struct State {
     pub(crate) system: Arc<str>,
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its own settings, for turns that are accepted from now on.
-    pub(crate) settings: Arc<BTreeMap<Arc<str>, Arc<str>>>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) alterations: Arc<Alterations>,
@@ -115,8 +119,8 @@ impl State {
             .filter(|(name, _)| !name.starts_with(RESERVED_LABELS))
     }
 
-    /// Its own settings: by key, dotted, as on a command line. What they mean is not known here.
-    pub fn settings(&self) -> &Arc<BTreeMap<Arc<str>, Arc<str>>> {
+    /// Its own settings.
+    pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 

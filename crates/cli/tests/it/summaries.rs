@@ -270,3 +270,46 @@ fn that_models_have_written_as_many_summaries_as_they_may_is_said() {
     ]);
     assert_eq!(summaries(&provider).len(), 1);
 }
+
+#[test]
+fn a_session_has_its_own_summarisers_and_prompt() {
+    let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
+    call(&place, &["import", &example()]).expect(0);
+    let set = |key: &str, value: &str| {
+        let args = ["config", "set", key, value, "--session", "latest"];
+        call(&place, &args)
+    };
+    let compact = || call(&place, &["compact", "--yes", "--keep", "4", "--json"]).expect(0);
+    let written_by = |number: &str| {
+        let args = ["checkpoints", "show", "latest", number, "--json"];
+        let shown = call(&place, &args).expect(0).json();
+        (shown["model"].clone(), shown["degraded"].clone())
+    };
+    set("compaction.summarisers", "extractive").expect(0);
+    compact();
+    assert_eq!(written_by("1"), ("extractive".into(), false.into()));
+    assert!(summaries(&provider).is_empty());
+
+    call(&place, &["checkpoints", "restore", "latest", "--yes"]).expect(0);
+    set("compaction.summarisers", "openai/gpt-4.1-nano").expect(0);
+    set("compaction.prompt", "handoff").expect(0);
+    set("compaction.prompt", "handof")
+        .expect(2)
+        .says(&["unknown prompt `handof`", "did you mean `handoff`?"]);
+    set("compaction.prompt", "/etc/passwd")
+        .expect(2)
+        .says(&["unknown prompt `/etc/passwd`"]);
+    set("compaction.summarisers", "opnai/gpt-4o")
+        .expect(2)
+        .says(&["session", "opnai"]);
+    compact();
+    assert_eq!(written_by("2").0, "openai/gpt-4.1-nano");
+    let asked = summaries(&provider);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].json()["model"], "gpt-4.1-nano");
+    let sent = asked[0].json().to_string();
+    assert!(
+        sent.contains("Somebody who was not there takes over"),
+        "{sent}"
+    );
+}

@@ -1,17 +1,16 @@
 //! The settings of a session: journaled with it, a layer above what is stored for all sessions and
-//! below variables and flags. A setting of its policy counts for whichever model leads.
+//! below variables and flags. What it says of compaction counts for whichever model leads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_session::State;
+pub use unisono_session::state::Settings as Own;
 
 use super::keys::EXCLUSIVE;
 use super::stored::{changeable, is_changeable};
 use crate::diagnostic::nearest;
 
-/// Settings of a session, as on a command line, by key, dotted.
-pub type Own = BTreeMap<Arc<str>, Arc<str>>;
 /// Changes of such settings; none: the session has none of its own any more.
 pub type OwnChanges = BTreeMap<Arc<str>, Option<Arc<str>>>;
 
@@ -22,11 +21,18 @@ pub(crate) const DEFAULT_MODEL: &str = "models.default";
 /// sessions had settings say `off` in a label of that name.
 const NOTICE: &str = "compaction.notice";
 
+/// Who writes the summaries of a session, and how: what is read of a turn that compacts.
+const WRITERS: [&str; 3] = [
+    "compaction.summarisers",
+    "compaction.prompt",
+    "compaction.summariser_retries",
+];
+
 /// A setting that a session cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{key}` cannot be set for a session: keys of `run`, `delegation`, `agent_defaults`, of the \
-     policy in `compaction`, and `{DEFAULT_MODEL}` can{}",
+    "`{key}` cannot be set for a session: keys of `run`, `delegation`, `agent_defaults`, those of \
+     `compaction` but its deadline, and `{DEFAULT_MODEL}` can{}",
     .meant.as_ref().map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 )]
 pub struct NotOwn {
@@ -46,14 +52,27 @@ impl NotOwn {
     }
 }
 
-/// Whether a key, dotted, can be set for a session, or for one request.
-pub fn is_settable(key: &str) -> bool {
+/// Whether a key, dotted, can be set for one request.
+pub(crate) fn is_of_request(key: &str) -> bool {
     is_changeable(key) || key == DEFAULT_MODEL
+}
+
+/// Whether a key, dotted, can be set for a session.
+pub fn is_settable(key: &str) -> bool {
+    is_of_request(key) || WRITERS.contains(&key)
 }
 
 /// Every key, dotted, that can be set for a session.
 pub fn settable() -> impl Iterator<Item = String> {
-    changeable().chain([DEFAULT_MODEL.to_owned()])
+    let more = WRITERS.into_iter().chain([DEFAULT_MODEL]);
+    changeable().chain(more.map(str::to_owned))
+}
+
+/// Those of a session's settings that say who writes its summaries, and how.
+pub(crate) fn of_writers(own: &Own) -> Own {
+    let own = own.iter().filter(|(key, _)| WRITERS.contains(&&***key));
+    own.map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 /// The settings of a session.
@@ -152,7 +171,7 @@ mod tests {
                 Some("compaction.trigger_tokens"),
             ),
             ("server.bind", None),
-            ("compaction.summarisers", None),
+            ("compaction.deadline_seconds", None),
             ("", None),
         ];
         for (key, meant) in rows {
@@ -164,8 +183,14 @@ mod tests {
             // A session that has it all the same is rid of it so.
             assert!(of(&[(key, None)]).is_ok(), "{key}");
         }
-        for key in ["models.default", "run.agents", "compaction.notice"] {
+        for key in [
+            "models.default",
+            "run.agents",
+            "compaction.notice",
+            "compaction.prompt",
+        ] {
             assert!(is_settable(key), "{key}");
         }
+        assert!(!is_of_request("compaction.prompt"));
     }
 }

@@ -50,15 +50,31 @@ pub(super) fn read(
     (!reader.failed).then_some(prompts)
 }
 
+/// Prompts that are named must be among those that were read: no other file is.
+pub(super) fn check_named(
+    config: &Config,
+    prompts: &Prompts,
+    layers: &Layers,
+    found: &mut Diagnostics,
+) {
+    for (path, name) in config.compaction.prompts() {
+        if prompts.get(name).is_none() {
+            found.push(unknown(prompts, name, layers.place(&path), &path.join(".")));
+        }
+    }
+}
+
+fn unknown(prompts: &Prompts, name: &str, place: Place, key: &str) -> Diagnostic {
+    let problem = format!("unknown prompt `{name}`");
+    let diagnostic = Diagnostic::error(place, problem).on(key);
+    diagnostic.suggest(name, prompts.names())
+}
+
 /// A prompt that is named must be there and ask for something that can be taken.
 fn check(prompts: &Prompts, name: &str, place: Place, key: &str, found: &mut Diagnostics) {
     match prompts.get(name) {
         None if name.contains('/') => {}
-        None => {
-            let problem = format!("unknown prompt `{name}`");
-            let diagnostic = Diagnostic::error(place, problem).on(key);
-            found.push(diagnostic.suggest(name, prompts.names()));
-        }
+        None => found.push(unknown(prompts, name, place, key)),
         Some(prompt) if !prompt.names_sections() => {
             let problem = format!(
                 "the prompt `{name}` names none of the sections that a running summary must have"

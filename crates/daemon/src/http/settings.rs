@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::Fault;
 use super::{Shared, extract, sessions};
-use crate::config::own::DEFAULT_MODEL;
+use crate::config::own::{DEFAULT_MODEL, is_of_request};
 use crate::config::{self, Override, Own};
 use crate::daemon::NotChanged;
 use crate::setup::Setup;
@@ -144,7 +144,7 @@ pub(super) fn of_new(settings: &Settings) -> Result<Own, Fault> {
 /// The settings of a request that count for it alone.
 pub(super) fn of_request(settings: &Settings) -> Result<Vec<Override>, Fault> {
     let each = settings.iter().map(|(key, value)| {
-        if !config::is_settable(key) {
+        if !is_of_request(key) {
             let detail = format!(
                 "`{key}` cannot be set for one request: the daemon's own counts; keys of `run`, \
                  `delegation`, `agent_defaults`, of the policy in `compaction`, and \

@@ -8,6 +8,7 @@ use unisono_context::checkpoint::Tier;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Ppm, Tokens};
 use unisono_model::summariser::Prompt;
+use unisono_session::state::Settings;
 
 /// A model that writes summaries, and what it can take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +61,9 @@ impl Chain {
     }
 }
 
-/// Gives the chain of a lead's model, if there is one; of that one summariser where it is named.
-type Maker = dyn Fn(&str, Option<&str>) -> Option<Chain> + Send + Sync;
+/// Gives the chain of a lead's model in a session with such settings, if there is one; of that one
+/// summariser where it is named.
+type Maker = dyn Fn(&str, Option<&str>, &Settings) -> Option<Chain> + Send + Sync;
 
 /// The chain for each model that leads conversations, by its name in definitions. Conversations
 /// of a model without one are summarised with quotes.
@@ -77,7 +79,7 @@ impl Chains {
     #[must_use]
     pub fn made_by(
         mut self,
-        maker: impl Fn(&str, Option<&str>) -> Option<Chain> + Send + Sync + 'static,
+        maker: impl Fn(&str, Option<&str>, &Settings) -> Option<Chain> + Send + Sync + 'static,
     ) -> Chains {
         self.maker = Some(Arc::new(maker));
         self
@@ -90,9 +92,9 @@ impl Chains {
         self
     }
 
-    /// The chain for the conversations of that model: of the named summariser alone where a person
-    /// chose one, none where that is no model.
-    pub fn get(&self, lead: &str, summariser: Option<&str>) -> Option<Arc<Chain>> {
+    /// The chain for the conversations of that model, in a session with such settings: of the named
+    /// summariser alone where a person chose one, none where that is no model.
+    pub fn get(&self, lead: &str, summariser: Option<&str>, own: &Settings) -> Option<Arc<Chain>> {
         if let Some(known) = self.known.get(lead) {
             let mut chain = known.clone();
             if let Some(name) = summariser {
@@ -103,7 +105,7 @@ impl Chains {
             return Some(chain);
         }
         let make = self.maker.as_ref()?;
-        make(lead, summariser).map(Arc::new)
+        make(lead, summariser, own).map(Arc::new)
     }
 }
 

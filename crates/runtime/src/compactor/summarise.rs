@@ -87,7 +87,7 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
 fn chain(work: &Work) -> Option<Arc<Chain>> {
     let summariser = work.job.writing.summariser.as_deref();
     let chains = &work.env.options.summarisers;
-    let chain = chains.get(&work.job.model, summariser);
+    let chain = chains.get(&work.job.model, summariser, &work.job.settings);
     chain.filter(|chain| !chain.models.is_empty())
 }
 

@@ -48,6 +48,7 @@ impl State {
             prefixes: Cached(None),
             rooms: Cached(None),
             rules: self.tool_rules.clone(),
+            settings: self.settings.clone(),
             accepted: accepted.clone(),
         };
         self.turns.insert(accepted.id, turn);

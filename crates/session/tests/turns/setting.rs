@@ -59,6 +59,21 @@ fn what_changes_is_recorded_as_all_that_is_set_then() {
 }
 
 #[test]
+fn a_step_of_a_turn_has_those_that_the_turn_began_with() {
+    let mut shell = Shell::with(12);
+    shell
+        .feed(set(&[("compaction.prompt", Some("code"))]))
+        .unwrap();
+    shell.feed(Input::Accept(Box::new(manual(1)))).unwrap();
+    shell
+        .feed(set(&[("compaction.prompt", Some("handoff"))]))
+        .unwrap();
+    let expected = settings(&[("compaction.prompt", "code")]);
+    let mut shell = shell.recovered();
+    assert_eq!(*shell.job().settings, expected);
+}
+
+#[test]
 fn a_conversation_brings_its_settings_once_and_a_crash_behind_the_first_event_loses_none() {
     let own = settings(&[("compaction.notice", "off")]);
     let import = Import {
