@@ -226,6 +226,13 @@ fn turns_of_a_daemon_use_them_also_after_it_was_killed() {
 
     let daemon = Daemon::start(&place);
     assert_eq!(trigger(&daemon, &large), Some(json!("session")));
+    let large_id = large["session"].as_str().unwrap();
+    let shown = ["config", "show", "--session", large_id, "--changed"];
+    let shown = place.call(&shown).expect(0).stdout;
+    let said = |words: &str| shown.lines().any(|line| line.contains(words));
+    assert!(said("compaction.trigger_tokens = 3000"), "{shown}");
+    assert!(said("config/unisono.toml:4:1"), "{shown}");
+    assert!(!said("# defaults"), "{shown}");
     assert!(compacted(&daemon, &large));
     assert!(!compacted(&daemon, &small));
     // What is asked wins for one turn.
@@ -236,6 +243,36 @@ fn turns_of_a_daemon_use_them_also_after_it_was_killed() {
         !turn["checkpoints"].as_array().unwrap().is_empty(),
         "{turn}"
     );
+    daemon.stop();
+}
+
+#[test]
+fn a_label_of_a_session_before_it_could_have_settings_still_counts() {
+    let place = place();
+    let daemon = Daemon::start(&place);
+    let labelled = |word: &str| {
+        let labels = json!({"compaction.notice": word});
+        let made = daemon.post("/v1/sessions", &json!({"labels": labels}));
+        let made = made.expect(201).json();
+        format!(
+            "/v1/sessions/{}/settings",
+            made["session"].as_str().unwrap()
+        )
+    };
+    let notice = |all: Value| {
+        let mut all = all.as_array().unwrap().clone().into_iter();
+        let found = all.find(|setting| setting["key"] == "compaction.notice");
+        let found = found.unwrap();
+        (found["value"].clone(), found["origin"] == "session")
+    };
+    let off = labelled("off");
+    let told = daemon.get(&off).expect(200).json();
+    assert_eq!(notice(told), (json!("\"off\""), true));
+    let told = daemon.get(&labelled("on")).expect(200).json();
+    assert_eq!(notice(told), (json!("\"on\""), false));
+    let on = json!({"changes": {"compaction.notice": "on"}});
+    let told = daemon.request("PATCH", &off, Some(&on)).expect(200).json();
+    assert_eq!(notice(told), (json!("\"on\""), true));
     daemon.stop();
 }
 

@@ -3,15 +3,17 @@
 use serde_json::json;
 use unisono_daemon::config::{Setting, own};
 use unisono_daemon::diagnostic::Origin;
+use unisono_daemon::setup::Setup;
 
 use crate::app::App;
+use crate::host::Where;
 use crate::output::Paint;
 use crate::problem::Result;
 
 const HELP: &str = "\
 Later places win: defaults, /etc/unisono/unisono.toml, $XDG_CONFIG_HOME/unisono/unisono.toml,
 config/unisono.toml of the project, what `config set` keeps beside the store, the session (with
---session), UNISONO__SECTION__KEY, flags.
+--session; as a daemon has them that works on it), UNISONO__SECTION__KEY, flags.
 
 JSON: a list of {key, value (as TOML), origin, line}.
 
@@ -33,45 +35,115 @@ pub(crate) struct Args {
     session: Option<String>,
 }
 
-pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let mut setup = app.setup(Vec::new())?;
-    if let Some(name) = &args.session {
-        let sessions = app.sessions(&setup).await?;
-        let state = sessions.state(sessions.find(name).await?).await?;
-        setup = app.setup_with(&setup, &own(&state))?;
-        sessions.close().await?;
+/// A setting and where it was written.
+struct Row {
+    key: String,
+    value: String,
+    origin: String,
+    /// Its line and column in a file.
+    at: Option<(u32, u32)>,
+}
+
+impl From<Setting> for Row {
+    fn from(setting: Setting) -> Row {
+        Row {
+            key: setting.key,
+            value: setting.value,
+            origin: setting.place.origin.to_string(),
+            at: setting.place.at,
+        }
     }
-    let wanted = |setting: &Setting| {
-        let key = args.key.as_deref().unwrap_or("");
-        setting.key.starts_with(key) && !(args.changed && *setting.place.origin == Origin::Defaults)
+}
+
+impl From<unisono_api::settings::Setting> for Row {
+    fn from(setting: unisono_api::settings::Setting) -> Row {
+        let (origin, at) = placed(&setting.origin);
+        Row {
+            key: setting.key,
+            value: setting.value,
+            origin: origin.to_owned(),
+            at,
+        }
+    }
+}
+
+/// An origin as a daemon writes it: behind a file's stand line and column.
+fn placed(place: &str) -> (&str, Option<(u32, u32)>) {
+    let parts = place.rsplit_once(':').and_then(|(head, column)| {
+        let (origin, line) = head.rsplit_once(':')?;
+        Some((origin, Some((line.parse().ok()?, column.parse().ok()?))))
+    });
+    parts.unwrap_or((place, None))
+}
+
+impl Row {
+    fn is_default(&self) -> bool {
+        self.origin == Origin::Defaults.to_string()
+    }
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let all = match &args.session {
+        Some(session) => of_session(app, &setup, session).await?,
+        None => here(&setup),
     };
-    let settings: Vec<Setting> = setup.loaded.show().into_iter().filter(wanted).collect();
+    let wanted = |row: &Row| {
+        let key = args.key.as_deref().unwrap_or("");
+        row.key.starts_with(key) && !(args.changed && row.is_default())
+    };
+    let rows: Vec<Row> = all.into_iter().filter(wanted).collect();
     if app.out.json {
-        let settings = settings.iter().map(|setting| {
-            let line = setting.place.at.map(|(line, _)| line);
-            let origin = setting.place.origin.to_string();
-            json!({"key": setting.key, "value": setting.value, "origin": origin, "line": line})
+        let rows = rows.iter().map(|row| {
+            let line = row.at.map(|(line, _)| line);
+            json!({"key": row.key, "value": row.value, "origin": row.origin, "line": line})
         });
-        app.out.json(&settings.collect::<Vec<_>>());
+        app.out.json(&rows.collect::<Vec<_>>());
     } else {
-        app.out.data(text(&settings, app.out.paint));
+        app.out.data(text(&rows, app.out.paint));
     }
     Ok(())
 }
 
-fn text(settings: &[Setting], paint: Paint) -> String {
-    let lines: Vec<String> = settings
+fn here(setup: &Setup) -> Vec<Row> {
+    setup.loaded.show().into_iter().map(Row::from).collect()
+}
+
+/// As they count for a session where the work is done.
+async fn of_session(app: &App, setup: &Setup, session: &str) -> Result<Vec<Row>> {
+    let store = app.store_or_nothing(setup).await?;
+    let sessions = store.sessions();
+    let id = sessions.find(session).await?;
+    let rows = match &store {
+        Where::Here(_) => {
+            let state = sessions.state(id).await?;
+            here(&app.setup_with(setup, &own(&state))?)
+        }
+        Where::There(client) => {
+            let all = client.own_settings(&id.to_string()).await?;
+            all.into_iter().map(Row::from).collect()
+        }
+    };
+    sessions.close().await?;
+    Ok(rows)
+}
+
+fn text(rows: &[Row], paint: Paint) -> String {
+    let lines: Vec<String> = rows
         .iter()
-        .map(|s| format!("{} = {}", s.key, s.value))
+        .map(|row| format!("{} = {}", row.key, row.value))
         .collect();
     let widths = lines.iter().map(|line| line.chars().count());
     let width = widths.filter(|width| *width <= 60).max().unwrap_or(0);
-    let lines = settings.iter().zip(&lines).map(|(setting, line)| {
+    let lines = rows.iter().zip(&lines).map(|(row, line)| {
         let pad = " ".repeat(width.saturating_sub(line.chars().count()));
-        let origin = format!("# {}", setting.place);
-        match *setting.place.origin {
-            Origin::Defaults => format!("{line}{pad}  {}", paint.dim(origin)),
-            _ => format!("{}{pad}  {}", paint.bold(line), paint.cyan(origin)),
+        let origin = match row.at {
+            Some((line, column)) => format!("# {}:{line}:{column}", row.origin),
+            None => format!("# {}", row.origin),
+        };
+        match row.is_default() {
+            true => format!("{line}{pad}  {}", paint.dim(origin)),
+            false => format!("{}{pad}  {}", paint.bold(line), paint.cyan(origin)),
         }
     });
     lines.collect::<Vec<_>>().join("\n")
