@@ -43,13 +43,41 @@ pub struct Session {
     /// Messages on all branches.
     pub messages: u64,
     /// Its branches, by name.
-    pub branches: Vec<Branch>,
+    pub branches: Few<Branch>,
     /// Checkpoints made so far.
     pub checkpoints: u64,
     /// Turns that have not ended, oldest first.
-    pub open_turns: Vec<String>,
-    /// Turns that have, oldest first.
-    pub ended_turns: Vec<EndedTurn>,
+    pub open_turns: Few<String>,
+    /// Turns that have, newest first.
+    pub ended_turns: Few<EndedTurn>,
+}
+
+/// The first items of a list that another route has whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Few<T> {
+    /// How many there are in all.
+    pub count: u64,
+    /// The first of them: no more than 20.
+    pub items: Vec<T>,
+    /// Whether there are more than these.
+    pub has_more: bool,
+    /// The address of the list, which has all, a part at a time.
+    pub url: String,
+}
+
+impl<T> Few<T> {
+    const MOST: usize = 20;
+
+    /// The first of so many.
+    pub fn of(count: usize, all: impl IntoIterator<Item = T>, url: String) -> Few<T> {
+        let items: Vec<T> = all.into_iter().take(Self::MOST).collect();
+        Few {
+            count: count as u64,
+            has_more: count > items.len(),
+            items,
+            url,
+        }
+    }
 }
 
 /// A turn that has ended.

@@ -1,6 +1,7 @@
 //! Looking back: what a session's journal tells of turns, runs and what they were sent.
 
 pub mod runs;
+mod settled;
 pub(crate) mod usage;
 
 use std::collections::BTreeMap;
@@ -121,11 +122,23 @@ pub async fn turn(
     session: &Handle,
     mut sought: Sought,
 ) -> Result<Option<Trace>, Error> {
-    since(journal, session, |_, event| sought.begins_at(event)).await
+    let found = since(journal, session, u64::MAX, |_, event| {
+        sought.begins_at(event)
+    });
+    let Some((mut trace, end)) = found.await? else {
+        return Ok(None);
+    };
+    read_from(journal, session.id(), end + 1, |event| {
+        trace.take(event);
+        Ok::<_, Error>(true)
+    })
+    .await?;
+    Ok(Some(trace))
 }
 
 /// The newest turns of those that were accepted before event `before`, so many of them or as there
-/// are, and what came after them.
+/// are. What is read is what was written from the oldest of them on until all have ended, and no
+/// late answer can change what is told of them: nothing of what came long after, nothing before.
 ///
 /// # Errors
 /// The store fails, or the session cannot be asked.
@@ -136,28 +149,46 @@ pub async fn turns(
     many: usize,
 ) -> Result<Trace, Error> {
     let mut left = many;
-    let trace = since(journal, session, |seq, event| {
-        let counts = seq < before && matches!(event.fact, Fact::TurnAccepted { .. });
+    let found = since(journal, session, before.saturating_sub(1), |seq, event| {
+        let counts = matches!(event.fact, Fact::TurnAccepted { .. });
         left = left.saturating_sub(usize::from(counts));
         left == 0 || seq == 1
     });
-    Ok(trace.await?.unwrap_or_default())
+    let Some((mut trace, mut end)) = found.await? else {
+        return Ok(Trace::default());
+    };
+    let (mut now, mut many) = (None, NEWEST);
+    while !settled::all_before(&trace, before, now) {
+        let part = journal.read(session.id(), end + 1, many).await?;
+        let Some((last, newest)) = part.last() else {
+            break;
+        };
+        (end, now) = (*last, Some(newest.at));
+        for (_, event) in &part {
+            trace.take(event);
+        }
+        many = (many * 2).min(PAGE);
+    }
+    Ok(trace)
 }
 
-/// What was done from an event on; none where it is not found. Looks for it from the newest event
-/// backwards: what is under way, or was lately, costs what was written since, however long the
-/// session is.
+/// What was done from an event on up to event `until`, or the last there is, and the number of that;
+/// none where it is not found. Looks for it from there backwards: what lies near costs little,
+/// however long the session is.
 async fn since(
     journal: &Journal,
     session: &Handle,
+    until: u64,
     mut begins_at: impl FnMut(u64, &Event) -> bool,
-) -> Result<Option<Trace>, Error> {
+) -> Result<Option<(Trace, u64)>, Error> {
     let look = |state: &State| {
         let each = state.definitions();
         let definitions: Vec<_> = each.map(|(digest, of)| (digest, of.clone())).collect();
         (state.events(), definitions)
     };
-    let (mut end, definitions) = session.inspect(look).await?;
+    let (last, definitions) = session.inspect(look).await?;
+    let top = last.min(until);
+    let mut end = top;
     let mut many = NEWEST;
     while end > 0 {
         let first = end.saturating_sub(many as u64 - 1).max(1);
@@ -168,12 +199,15 @@ async fn since(
             for (_, event) in &part[begin..] {
                 trace.take(event);
             }
-            read_from(journal, session.id(), end + 1, |event| {
-                trace.take(event);
-                Ok::<_, Error>(true)
-            })
-            .await?;
-            return Ok(Some(trace));
+            // What the parts behind this one have was only looked through.
+            while end < top {
+                let last = (end + PAGE as u64).min(top);
+                for (_, event) in span(journal, session.id(), end + 1, last).await? {
+                    trace.take(&event);
+                }
+                end = last;
+            }
+            return Ok(Some((trace, top)));
         }
         (end, many) = (first - 1, (many * 2).min(PAGE));
     }

@@ -202,7 +202,9 @@ impl State {
     }
 
     /// The turns that ended, oldest first.
-    pub fn ended_turns(&self) -> impl Iterator<Item = (TurnId, &EndedTurn)> {
+    pub fn ended_turns(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (TurnId, &EndedTurn)> + DoubleEndedIterator {
         self.ended.iter().map(|(id, turn)| (*id, turn))
     }
 

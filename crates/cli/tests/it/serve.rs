@@ -24,7 +24,7 @@ fn session(daemon: &Daemon) -> String {
     assert_eq!(location, format!("/v1/sessions/{id}"));
     assert_eq!(body["system"], "You help a small shop.");
     assert_eq!(body["messages"], 2);
-    assert_eq!(body["branches"][0]["name"], "main");
+    assert_eq!(body["branches"]["items"][0]["name"], "main");
     id
 }
 
@@ -57,8 +57,8 @@ fn a_conversation_is_kept_asked_and_followed() {
     let shown = daemon.get(&at(&format!("/turns/{}", turn["turn"].as_str().unwrap())));
     assert_eq!(shown.expect(200).json(), turn);
     let whole = daemon.get(&at("")).expect(200).json();
-    assert_eq!(whole["ended_turns"][0]["turn"], turn["turn"]);
-    assert_eq!(whole["open_turns"], json!([]));
+    assert_eq!(whole["ended_turns"]["items"][0]["turn"], turn["turn"]);
+    assert_eq!(whole["open_turns"]["count"], 0);
 
     let messages = daemon.get(&at("/messages?limit=2")).expect(200).json();
     assert_eq!(messages["items"][0]["parts"][0]["type"], "text");
@@ -238,7 +238,7 @@ fn a_turn_that_was_begun_with_another_model_goes_on_with_that_one() {
     let sessions = daemon.get("/v1/sessions").expect(200).json();
     let id = sessions["items"][0]["session"].as_str().unwrap().to_owned();
     let session = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
-    let turn = session["open_turns"][0].as_str().unwrap();
+    let turn = session["open_turns"]["items"][0].as_str().unwrap();
     let path = format!("/v1/sessions/{id}/turns/{turn}");
     let events = daemon
         .request_with(
@@ -409,7 +409,7 @@ fn openai_clients_ask_agents_with_and_without_a_session() {
         .request_with("POST", path, &header, Some(&ask))
         .expect(200);
     let kept = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
-    assert_eq!(kept["ended_turns"].as_array().unwrap().len(), 1);
+    assert_eq!(kept["ended_turns"]["count"], 1);
 
     let unknown = json!({"model": "nobody", "messages": [{"role": "user", "content": "x"}]});
     let refused = daemon.post(path, &unknown).expect(404).json();

@@ -231,19 +231,32 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
     assert_eq!(turns["next"], Value::Null);
 
     let listed = daemon.get(&at("/runs?limit=2")).expect(200).json();
-    assert_eq!(listed["items"][0]["run"], runs[0]["run"]);
+    assert_eq!(listed["items"][0]["role"], "lead", "the newest first");
+    assert_eq!(listed["items"][1]["run"], runs[1]["run"]);
     assert_eq!(listed["items"][0]["turn"], turn);
-    assert_eq!(listed["next"], runs[1]["run"]);
     let next = listed["next"].as_str().unwrap();
     let rest = daemon.get(&at(&format!("/runs?cursor={next}")));
     let rest = rest.expect(200).json();
     let of_turn = daemon.get(&at(&format!("/runs?turn={turn}")));
     let of_turn = of_turn.expect(200).json();
     assert_eq!(of_turn["items"].as_array().unwrap().len(), 3);
+    let first = format!("/runs?turn={turn}&limit=1");
+    let first = daemon.get(&at(&first)).expect(200).json();
+    let next = first["next"].as_str().unwrap();
+    let after = format!("/runs?turn={turn}&cursor={next}");
+    let after = daemon.get(&at(&after)).expect(200).json();
+    let each = [&first, &after].map(|page| page["items"].as_array().unwrap().clone());
+    assert_eq!(Value::from(each.concat()), of_turn["items"]);
     let other = daemon.get(&at(&format!("/runs?turn={id}")));
     other.expect(404).problem("not_found");
-    assert_eq!(rest["items"][0]["role"], "lead");
+    assert_eq!(rest["items"][0]["run"], runs[0]["run"]);
+    assert_eq!(rest["items"].as_array().unwrap().len(), 1);
     assert_eq!(rest["next"], Value::Null);
+    for wrong in ["x", "7.x", turn] {
+        let wrong = daemon.get(&at(&format!("/runs?cursor={wrong}")));
+        let detail = wrong.expect(400).problem("invalid_request");
+        assert!(detail.contains("no cursor"), "{detail}");
+    }
     let only = daemon.get(&at("/runs?agent=facts")).expect(200).json();
     assert_eq!(only["items"].as_array().unwrap().len(), 1);
 

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use serde_json::{Value, json};
-use unisono_api::session::{Branch, EndedTurn, Listed, NewSession, Session};
+use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session};
 use unisono_api::{Code, Page, Problem};
 use unisono_context::{MessageId, SessionId};
 use unisono_runtime::{Handle, clock};
@@ -193,15 +193,21 @@ async fn show(
 }
 
 pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
-    let ended = state.ended_turns().map(|(turn, ended)| EndedTurn {
+    let tree = state.tree();
+    let names = tree.branches();
+    let told = names.map(|(name, head)| branch(state, name, head));
+    // Ids of turns follow the clock.
+    let ended = state.ended_turns().rev();
+    let ended = ended.map(|(turn, ended)| EndedTurn {
         turn: turn.to_string(),
         outcome: ended.outcome.to_string(),
         answer_message: ended
             .answer
-            .and_then(|id| state.tree().get(id))
+            .and_then(|id| tree.get(id))
             .map(|node| node.ordinal().0),
     });
     let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
+    let at = |list: &str| format!("/v1/sessions/{id}/{list}");
     Session {
         session: id.to_owned(),
         title: state.title().to_owned(),
@@ -209,21 +215,12 @@ pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
         labels: plain(state.labels()),
         settings: plain(state.settings()),
         events: state.events(),
-        messages: state.tree().len() as u64,
-        branches: branches(state),
+        messages: tree.len() as u64,
+        branches: Few::of(tree.branches().count(), told, at("branches")),
         checkpoints: state.checkpoints().iter().len() as u64,
-        open_turns: open.collect(),
-        ended_turns: ended.collect(),
+        open_turns: Few::of(state.open_turns().count(), open, at("turns")),
+        ended_turns: Few::of(state.ended_turns().len(), ended, at("turns")),
     }
-}
-
-/// The branches of a session, by name.
-pub(super) fn branches(state: &SessionState) -> Vec<Branch> {
-    let tree = state.tree();
-    let branches = tree.branches();
-    branches
-        .map(|(name, head)| branch(state, name, head))
-        .collect()
 }
 
 /// A branch that ends in a message.

@@ -36,8 +36,19 @@ impl Agent for AtOnce {
     }
 }
 
-/// Remembers the earliest event that anybody read.
-struct Earliest(Arc<dyn Engine>, AtomicU64);
+/// Remembers the earliest event that anybody read, and how many were.
+struct Earliest(Arc<dyn Engine>, AtomicU64, AtomicU64);
+
+impl Earliest {
+    fn of(daemon: &Daemon) -> Arc<Earliest> {
+        let engine = daemon.runtime().journal().engine().clone();
+        Arc::new(Earliest(
+            engine,
+            AtomicU64::new(u64::MAX),
+            AtomicU64::new(0),
+        ))
+    }
+}
 
 impl Engine for Earliest {
     fn claim(&self, session: Id) -> Reading<'_, Claim> {
@@ -50,7 +61,11 @@ impl Engine for Earliest {
 
     fn read(&self, session: Id, from: u64, limit: usize) -> Reading<'_, Vec<Stored>> {
         self.1.fetch_min(from, Ordering::Relaxed);
-        self.0.read(session, from, limit)
+        Box::pin(async move {
+            let read = self.0.read(session, from, limit).await?;
+            self.2.fetch_add(read.len() as u64, Ordering::Relaxed);
+            Ok(read)
+        })
     }
 
     fn put_checkpoint(&self, session: Id, epoch: u64, made: Checkpoint) -> Reading<'_, ()> {
@@ -130,8 +145,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
         turns.push(turn);
     }
 
-    let engine = daemon.runtime().journal().engine().clone();
-    let earliest = Arc::new(Earliest(engine, AtomicU64::new(u64::MAX)));
+    let earliest = Earliest::of(&daemon);
     let journal = Journal::new(earliest.clone());
     let whole = trace(&journal, session.id()).await.unwrap();
     earliest.1.store(u64::MAX, Ordering::Relaxed);
@@ -175,6 +189,82 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
     daemon.shutdown().await;
 }
 
+/// The runs of a session as its whole journal tells them: those of the newest turn first.
+fn runs_of(whole: &Trace) -> Vec<RunId> {
+    let mut turns: Vec<_> = whole.turns().collect();
+    turns.sort_by_key(|(_, turn)| turn.accepted.0.seq);
+    let runs = turns.iter().flat_map(|(_, turn)| &turn.runs);
+    runs.rev().copied().collect()
+}
+
+#[tokio::test]
+async fn a_part_of_a_sessions_runs_costs_the_same_wherever_it_is() {
+    const LIMIT: usize = 10;
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = daemon(directory.path()).await;
+    let session = daemon.import(conversation()).await.unwrap();
+    let before = session.inspect(State::events).await.unwrap();
+    for _ in 0..150 {
+        ask(&daemon, &session).await;
+    }
+    let written = session.inspect(State::events).await.unwrap() - before;
+    let counted = Earliest::of(&daemon);
+    let journal = Journal::new(counted.clone());
+    let whole = runs_of(&trace(&journal, session.id()).await.unwrap());
+    assert_eq!(whole.len(), 300);
+
+    let pick = |turn: TurnId, trace: &Trace| -> Vec<(RunId, RunId)> {
+        let runs = &trace.turn(turn).unwrap().runs;
+        runs.iter().map(|run| (*run, *run)).collect()
+    };
+    let (mut told, mut after) = (Vec::new(), None);
+    loop {
+        counted.1.store(u64::MAX, Ordering::Relaxed);
+        counted.2.store(0, Ordering::Relaxed);
+        let part = runs::of_session(&journal, &session, after, LIMIT, pick);
+        let (runs, next) = part.await.unwrap();
+        let read = counted.2.load(Ordering::Relaxed);
+        // The last one looks for more up to the beginning.
+        if next.is_some() {
+            assert!(
+                read < written / 3,
+                "{read} of {written} after {}",
+                told.len()
+            );
+
+            assert!(counted.1.load(Ordering::Relaxed) > before - PAGE as u64);
+            assert_eq!(runs.len(), LIMIT);
+        }
+        told.extend(runs);
+        // As it is sent, and comes back.
+        after = next.map(|spot| spot.to_string().parse().unwrap());
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(told, whole);
+
+    // Three in a hundred are wanted: each is told once.
+    let few = |turn: TurnId, trace: &Trace| {
+        let mut runs = pick(turn, trace);
+        runs.retain(|(run, _)| whole.iter().position(|one| one == run).unwrap() % 33 == 0);
+        runs
+    };
+    let (mut told, mut after) = (Vec::new(), None);
+    loop {
+        let part = runs::of_session(&journal, &session, after, 1, few);
+        let (runs, next) = part.await.unwrap();
+        told.extend(runs);
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(told, whole.iter().step_by(33).copied().collect::<Vec<_>>());
+    drop(session);
+    daemon.shutdown().await;
+}
+
 async fn ask(daemon: &Daemon, session: &Handle) {
     let turn = daemon.begin(session, &Ask::new("Task")).await.unwrap();
     daemon.wait(session, turn).await.unwrap();
@@ -190,8 +280,7 @@ async fn what_was_used_is_read_once_and_then_only_what_came_since() {
         ask(&daemon, &session).await;
         sessions.push(session);
     }
-    let engine = daemon.runtime().journal().engine().clone();
-    let earliest = Arc::new(Earliest(engine, AtomicU64::new(u64::MAX)));
+    let earliest = Earliest::of(&daemon);
     let journal = Journal::new(earliest.clone());
     let folds = usage::Folds::default();
     let input = |folds: &[(SessionId, usage::Fold)]| {

@@ -50,9 +50,13 @@ pub(super) struct Place {
 impl Place {
     pub(super) async fn of(session: &Handle, branch: &str) -> Result<Place, Trouble> {
         let name = session.id().to_string();
-        let look = move |state: &SessionState| sessions::describe(&name, state);
-        let about = session.inspect(look).await?;
-        let found = about.branches.iter().find(|other| other.name == branch);
+        let wanted = branch.to_owned();
+        let look = move |state: &SessionState| {
+            let head = state.tree().head(&wanted);
+            let found = head.map(|head| sessions::branch(state, &wanted, head));
+            (sessions::describe(&name, state), found)
+        };
+        let (about, found) = session.inspect(look).await?;
         if found.is_none() && branch != main_branch() {
             return Err(unknown_branch(branch).into());
         }
@@ -77,11 +81,19 @@ impl Place {
             div id="live" data-session=(about.session) data-after=(about.events) {
                 h1 { a href=(self.at("")) { (about.title) } }
                 nav aria-label="Branches" class="tabs" {
-                    @for other in &about.branches {
+                    @for other in &about.branches.items {
                         a href={ "/sessions/" (about.session) "?branch=" (encoded(&other.name)) }
                             aria-current=[(other.name == self.branch).then_some("true")] {
                             (other.name) " " span class="quiet" { (other.messages) }
                         }
+                    }
+                    @if about.branches.items.iter().all(|other| other.name != self.branch) && self.length > 0 {
+                        a href=(self.at("")) aria-current="true" {
+                            (self.branch) " " span class="quiet" { (self.length) }
+                        }
+                    }
+                    @if about.branches.has_more {
+                        a href=(self.at("/tree")) { "all " (about.branches.count) " branches" }
                     }
                 }
                 nav aria-label="Session" class="links" {

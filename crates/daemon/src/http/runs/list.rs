@@ -9,6 +9,8 @@ use unisono_api::run::ListedRun;
 use unisono_api::turn::Turn;
 use unisono_api::{Code, Page, Problem};
 use unisono_context::RunId;
+use unisono_runtime::Handle;
+use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,7 +19,7 @@ use super::super::part::{after, no_cursor};
 use super::super::problem::Fault;
 use super::super::{Shared, record, sessions};
 use crate::past;
-use crate::past::runs::{Among, Place};
+use crate::past::runs::{Among, Place, Spot, of_session as of};
 
 /// The states of runs.
 const STATES: [&str; 6] = [
@@ -95,10 +97,24 @@ impl Wanted {
         agent.is_none_or(|agent| *agent == listed.run.agent)
             && state.is_none_or(|state| *state == listed.run.state)
     }
+
+    /// Whether only those of open turns can be wanted.
+    fn is_open(&self) -> bool {
+        let state = self.state.as_deref();
+        state.is_some_and(|state| OPEN.contains(&state))
+    }
+
+    /// Those of turns that are.
+    fn of(&self, turns: Vec<Turn>) -> Vec<(RunId, ListedRun)> {
+        let runs = runs_of(turns).filter(|run| self.has(run));
+        // What was just written as an id is one.
+        runs.filter_map(|run| Some((run.run.run.parse().ok()?, run)))
+            .collect()
+    }
 }
 
 /// The runs of turns, in the order of these.
-fn runs_of(turns: Vec<Turn>) -> impl Iterator<Item = ListedRun> {
+fn runs_of(turns: Vec<Turn>) -> impl DoubleEndedIterator<Item = ListedRun> {
     turns.into_iter().flat_map(|turn| {
         let (session, turn, runs) = (turn.session, turn.turn, turn.runs);
         runs.into_iter().map(move |run| ListedRun {
@@ -121,32 +137,30 @@ async fn all(
     Query(which): Query<WhichOfAll>,
 ) -> Result<Json<Page<ListedRun>>, Fault> {
     let limit = Page::<ListedRun>::size(which.limit);
-    let after: Option<Place> = after(which.cursor.as_deref())?;
-    let session = match which.session.as_deref() {
-        Some(id) => Some(sessions::open(&shared, id).await?.id()),
-        None => None,
-    };
     let wanted = Wanted::new(which.agent, which.state)?;
+    if let Some(id) = which.session.as_deref() {
+        let session = sessions::open(&shared, id).await?;
+        let after: Option<Spot> = after(which.cursor.as_deref())?;
+        return newest(&shared, &session, &wanted, after, limit)
+            .await
+            .map(Json);
+    }
+    let after: Option<Place> = after(which.cursor.as_deref())?;
     let among = Among {
-        session,
-        open: wanted
-            .state
-            .as_deref()
-            .is_some_and(|state| OPEN.contains(&state)),
+        session: None,
+        open: wanted.is_open(),
     };
     let journal = shared.daemon.runtime().journal();
     let (items, next) = past::runs::part(journal, among, after, limit, |session, trace| {
-        let runs = runs_of(record::of(trace, session)).filter(|run| wanted.has(run));
-        // What was just written as an id is one.
-        runs.filter_map(|run| Some((run.run.run.parse::<RunId>().ok()?, run)))
-            .collect()
+        wanted.of(record::of(trace, session))
     })
     .await?;
     let next = next.map(|place| place.to_string());
     Ok(Json(Page { items, next }))
 }
 
-/// The runs of a session, in the order of its turns.
+/// The runs of a session: those of its newest turn first, of each the newest first. A part may have
+/// fewer than asked for, and still `next`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/runs", tag = "runs", security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"), Which),
@@ -160,25 +174,47 @@ async fn of_session(
 ) -> Result<Json<Page<ListedRun>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let wanted = Wanted::new(which.agent, which.state)?;
-    let cursor = which.cursor.as_deref();
-    let after: Option<RunId> = after(cursor)?;
-    let journal = shared.daemon.runtime().journal();
-    let turns = match which.turn.as_deref() {
-        Some(turn) => {
-            let turn = extract::id("turn", turn)?;
-            let found = record::turn(journal, &session, turn).await?;
-            vec![found.ok_or_else(|| Fault::not_found("turn", turn))?]
-        }
-        None => record::of(&past::trace(journal, session.id()).await?, session.id()),
+    let limit = Page::<ListedRun>::size(which.limit);
+    let Some(turn) = which.turn.as_deref() else {
+        let after: Option<Spot> = after(which.cursor.as_deref())?;
+        return newest(&shared, &session, &wanted, after, limit)
+            .await
+            .map(Json);
     };
-    let mut runs = runs_of(turns);
+    let turn = extract::id("turn", turn)?;
+    let after: Option<RunId> = after(which.cursor.as_deref())?;
+    let journal = shared.daemon.runtime().journal();
+    let found = record::turn(journal, &session, turn).await?;
+    let found = found.ok_or_else(|| Fault::not_found("turn", turn))?;
+    let mut runs = runs_of(vec![found]).rev();
     if let Some(after) = after {
         // Up to the last one that was told, whatever has become of it since.
         let after = after.to_string();
         let told = runs.find(|listed| listed.run.run == after);
-        told.ok_or_else(|| no_cursor(cursor.unwrap_or_default()))?;
+        told.ok_or_else(|| no_cursor(&after))?;
     }
     let runs = runs.filter(|run| wanted.has(run));
-    let limit = Page::<ListedRun>::size(which.limit);
     Ok(Json(Page::first(runs, limit, |last| last.run.run.clone())))
+}
+
+/// The newest runs of a session that are wanted, after a spot.
+async fn newest(
+    shared: &Shared,
+    session: &Handle,
+    wanted: &Wanted,
+    after: Option<Spot>,
+    limit: usize,
+) -> Result<Page<ListedRun>, Fault> {
+    let is_open = |state: &SessionState| state.open_turns().next().is_some();
+    if wanted.is_open() && !session.inspect(is_open).await? {
+        let (items, next) = (Vec::new(), None);
+        return Ok(Page { items, next });
+    }
+    let (journal, id) = (shared.daemon.runtime().journal(), session.id());
+    let (items, next) = of(journal, session, after, limit, |turn, trace| {
+        wanted.of(record::one(trace, id, turn).into_iter().collect())
+    })
+    .await?;
+    let next = next.map(|spot| spot.to_string());
+    Ok(Page { items, next })
 }
