@@ -1,7 +1,10 @@
 //! Who works, and on which models.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
+
+use crate::turn::Settings;
 
 /// An agent that can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -57,4 +60,32 @@ pub struct Model {
     pub learnt_window_tokens: Option<u64>,
     /// Tokens out at most.
     pub max_output_tokens: u64,
+}
+
+/// Who would be asked, and with which settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Whom {
+    /// The session, where that is not said otherwise; none: a new one.
+    pub session: Option<String>,
+    /// The agent that would answer; none: as configured.
+    pub lead: Option<String>,
+    /// The agents that would work before it, with commas between them; none: as configured.
+    pub agents: Option<String>,
+    /// Settings of its own, as a turn may have them.
+    pub settings: Settings,
+}
+
+impl Whom {
+    /// As the query of an address has it.
+    pub(crate) fn query(&self) -> [(&'static str, Option<String>); 3] {
+        let own = &self.settings;
+        let own = own.iter().map(|(key, value)| (key.clone(), value.clone()));
+        let own: serde_json::Map<_, _> = own.collect();
+        let settings = (!own.is_empty()).then(|| Value::Object(own).to_string());
+        [
+            ("lead", self.lead.clone()),
+            ("agents", self.agents.clone()),
+            ("settings", settings),
+        ]
+    }
 }

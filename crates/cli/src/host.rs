@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use unisono_api::agent::Agent;
+use unisono_api::agent::{Agent, Whom};
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::client::{Client, File};
 use unisono_api::compaction::{Estimate, Restoring};
@@ -201,7 +201,10 @@ impl Host {
     /// What those who would be asked see of a branch: as they are configured where the work is done.
     pub(crate) async fn context(&self, id: SessionId, state: &State, ask: Ask) -> Result<Context> {
         match self {
-            Host::There { client, .. } => context::of_daemon(client, id, &ask, false).await,
+            Host::There { client, flags } => {
+                let ask = ask.with_settings(flags.clone());
+                context::of_daemon(client, id, &ask, false).await
+            }
             Host::Here(daemon) => {
                 let setup = daemon.setup_with(own(state), &[]).await?;
                 let mut state = state.clone();
@@ -215,12 +218,24 @@ impl Host {
     }
 
     /// All agents, and the part each takes in what is asked: as they are where the work is done.
-    pub(crate) async fn agents(&self, ask: &Ask) -> Result<Vec<Agent>> {
+    /// Without a session, it is a new one.
+    pub(crate) async fn agents(
+        &self,
+        (session, state): (Option<SessionId>, &State),
+        ask: &Ask,
+    ) -> Result<Vec<Agent>> {
         match self {
-            Host::Here(daemon) => Ok(agents::told(&daemon.setup(), ask)?),
-            Host::There { client, .. } => {
-                let (lead, agents) = context::whom(ask);
-                Ok(client.agents(lead.as_deref(), agents.as_deref()).await?)
+            Host::Here(daemon) => {
+                let setup = daemon.setup_with(own(state), &[]).await?;
+                Ok(agents::told(&setup, ask)?)
+            }
+            Host::There { client, flags } => {
+                let ask = ask.clone().with_settings(flags.clone());
+                let whom = Whom {
+                    session: session.map(|session| session.to_string()),
+                    ..context::whom(&ask)
+                };
+                Ok(client.agents(&whom).await?)
             }
         }
     }

@@ -4,7 +4,7 @@ use reqwest::{Method, StatusCode, header};
 
 use super::{Client, Error, Events};
 use crate::Page;
-use crate::agent::{Agent, Reload};
+use crate::agent::{Agent, Reload, Whom};
 use crate::approval::{Decide, Decided};
 use crate::compaction::{CheckpointDetail, Estimate, NewCompaction};
 use crate::context::Context;
@@ -106,13 +106,13 @@ impl Client {
         &self,
         session: &str,
         branch: &str,
-        (lead, agents): (Option<&str>, Option<&str>),
+        whom: &Whom,
         exact: bool,
     ) -> Result<Context, Error> {
         let path = format!("/v1/sessions/{session}/context");
         let request = self.request(Method::GET, &path);
         let request = request.query(&[("branch", branch)]);
-        let request = request.query(&[("lead", lead), ("agents", agents)]);
+        let request = request.query(&whom.query());
         self.json(request.query(&[("exact", exact)])).await
     }
 
@@ -121,14 +121,10 @@ impl Client {
     ///
     /// # Errors
     /// One that is named is unknown there, or as of any call.
-    pub async fn agents(
-        &self,
-        lead: Option<&str>,
-        agents: Option<&str>,
-    ) -> Result<Vec<Agent>, Error> {
+    pub async fn agents(&self, whom: &Whom) -> Result<Vec<Agent>, Error> {
         let request = self.request(Method::GET, "/v1/agents");
-        self.json(request.query(&[("lead", lead), ("agents", agents)]))
-            .await
+        let request = request.query(&[("session", whom.session.as_deref())]);
+        self.json(request.query(&whom.query())).await
     }
 
     /// A checkpoint with all that is known of it, as it stands on a branch.

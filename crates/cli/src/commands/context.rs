@@ -6,9 +6,10 @@ mod text;
 use std::sync::Arc;
 
 use serde_json::Value;
+use unisono_api::agent::Whom;
 use unisono_api::client::Client;
 use unisono_api::context::Context;
-use unisono_api::turn::Asked;
+use unisono_api::turn::{Asked, Settings};
 use unisono_context::SessionId;
 use unisono_context::policy::Policy;
 use unisono_daemon::ask::{self, Ask};
@@ -23,7 +24,7 @@ use unisono_session::state::MAIN;
 
 use super::sessions::branch::unknown_branch;
 use crate::app::App;
-use crate::host::{Where, learnt_here};
+use crate::host::{Where, flags, learnt_here};
 use crate::problem::Result;
 use crate::topics;
 
@@ -32,9 +33,9 @@ The bar is orange from 80 % and red from 95 % of what is usable. The snapshot id
 without new input would freeze: equal content has an equal id, on every machine.
 
 JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, used_tokens,
-occupancy_percent, approximate, exact_tokens (with --exact: by the provider, persona included), system {tokens, text}, tools [{name, description}], tools_tokens,
-summaries [{checkpoint, first, last, messages, tokens, model, text}],
-topics [{first, last, messages, ended_by (phrase, silence, share, person or null), standing
+occupancy_percent, approximate, exact_tokens (with --exact: by the provider, persona
+included), system {tokens, text}, tools [{name, description}], tools_tokens, summaries
+[{checkpoint, first, last, messages, tokens, model, text}], topics [{first, last, messages, ended_by (phrase, silence, share, person or null), standing
 (verbatim, summarised or in part)}], tiers [{name, tokens, share_tokens}] of the preset tiered,
 messages [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}].
 
@@ -76,7 +77,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let context = match &store {
         Where::Here(_) if args.exact => counted(&mut state, &setup, &ask).await?,
         Where::Here(_) => of_here(&mut state, (&setup, &learnt_here(&setup)), &ask)?,
-        Where::There(client) => of_daemon(client, id, &ask, args.exact).await?,
+        Where::There(client) => {
+            let ask = ask.clone().with_settings(flags(&setup));
+            of_daemon(client, id, &ask, args.exact).await?
+        }
     };
     sessions.close().await?;
     if let Some(why) = &context.not_exact {
@@ -120,17 +124,15 @@ pub(crate) async fn of_daemon(
     ask: &Ask,
     exact: bool,
 ) -> Result<Context> {
-    let (lead, agents) = whom(ask);
-    let whom = (lead.as_deref(), agents.as_deref());
     let (id, branch) = (id.to_string(), ask.on_branch());
-    Ok(client.context(&id, branch, whom, exact).await?)
+    Ok(client.context(&id, branch, &whom(ask), exact).await?)
 }
 
-/// The lead and the agents that are named, the latter with commas between them.
-pub(crate) fn whom(ask: &Ask) -> (Option<String>, Option<String>) {
-    let (lead, agents) = match ask.request() {
-        Asked::Task(new) => (new.lead, new.agents),
-        _ => (None, None),
+/// Who is asked, and with which settings: of an agent its name alone.
+pub(crate) fn whom(ask: &Ask) -> Whom {
+    let (lead, agents, settings) = match ask.request() {
+        Asked::Task(new) => (new.lead, new.agents, new.settings),
+        _ => (None, None, Settings::default()),
     };
     let names = agents.map(|agents| {
         let names = agents.iter().map(|agent| match agent.split_once('=') {
@@ -139,7 +141,12 @@ pub(crate) fn whom(ask: &Ask) -> (Option<String>, Option<String>) {
         });
         names.collect::<Vec<_>>().join(",")
     });
-    (lead, names)
+    Whom {
+        session: None,
+        lead,
+        agents: names,
+        settings,
+    }
 }
 
 fn seen(

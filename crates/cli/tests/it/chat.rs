@@ -274,3 +274,48 @@ fn who_works_is_asked_of_the_daemon() {
         .problem("refused");
     daemon.stop();
 }
+
+#[test]
+fn a_chat_beside_a_daemon_shows_what_its_own_flags_make_of_the_agents() {
+    let place = Place::new();
+    place.write("talk.json", TALK);
+    place.call(&["import", "talk.json"]).expect(0);
+    let daemon = Daemon::start(&place);
+    let models = |done: &Done| -> Vec<String> {
+        let rows = done
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with("risks "));
+        rows.map(str::to_owned).collect()
+    };
+    let window = |args: &[&str]| {
+        let shown = [&["context", "latest"], args].concat();
+        place.json(&shown)["window_tokens"].as_u64().unwrap()
+    };
+    let usual = models(&chat(&place, "/agents\n", &["latest"]).expect(0));
+    assert!(usual[0].contains("extractive"), "{usual:?}");
+    let model = ["latest", "--model", "anthropic/claude-sonnet-4-5"];
+    let chosen = models(&chat(&place, "/agents\n", &model).expect(0));
+    assert!(chosen[0].contains("claude-sonnet-4-5"), "{chosen:?}");
+    let set = ["--set", "models.default=anthropic/claude-sonnet-4-5"];
+    assert_ne!(window(&[]), window(&set));
+    let context = chat(&place, "/context\n", &model).expect(0).stdout;
+    assert_ne!(
+        context,
+        chat(&place, "/context\n", &["latest"]).expect(0).stdout
+    );
+
+    for (own, says) in [
+        ("%5B%5D", "no object in JSON"),
+        (
+            "%7B%22store.path%22:%22x%22%7D",
+            "cannot be set for one request",
+        ),
+    ] {
+        let wrong = daemon.get(&format!("/v1/agents?settings={own}"));
+        assert!((400..500).contains(&wrong.status));
+        let told = wrong.json()["detail"].as_str().unwrap().to_owned();
+        assert!(told.contains(says), "{told}");
+    }
+    daemon.stop();
+}

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::agent::{Agent, Model, Reload};
+use unisono_api::turn::Settings;
 use unisono_api::{Code, Problem};
 use unisono_context::AgentId;
 use unisono_model::calibration::Calibrations;
@@ -13,9 +14,9 @@ use unisono_model::catalogue::Entry;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Shared;
 use super::extract::Query;
 use super::problem::Fault;
+use super::{Shared, sessions, settings};
 use crate::ask::Ask;
 use crate::{agents, daemon};
 
@@ -36,8 +37,18 @@ async fn agents(
     State(shared): State<Arc<Shared>>,
     Query(whom): Query<Whom>,
 ) -> Result<Json<Vec<Agent>>, Fault> {
-    let ask = asked(whom.lead.as_deref(), whom.agents.as_deref());
-    let told = agents::told(&shared.daemon.setup(), &ask);
+    let who = (whom.lead.as_deref(), whom.agents.as_deref());
+    let ask = asked(who, whom.settings.as_deref())?;
+    let daemon = &shared.daemon;
+    let setup = match whom.session.as_deref() {
+        Some(id) => {
+            daemon
+                .setup_for(&sessions::open(&shared, id).await?, &ask)
+                .await?
+        }
+        None => daemon.setup_with(Arc::default(), ask.settings()).await?,
+    };
+    let told = agents::told(&setup, &ask);
     Ok(Json(told.map_err(daemon::Error::from)?))
 }
 
@@ -46,27 +57,41 @@ async fn agents(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Whom {
+    /// The session that would be asked, whose settings count; none: a new one.
+    session: Option<String>,
     /// The agent that would answer; none: as configured.
     lead: Option<String>,
     /// The agents that would work before it, with commas between them; none: as configured; empty:
     /// the lead alone.
     agents: Option<String>,
+    /// Settings of its own, as a turn may have them: an object in JSON.
+    settings: Option<String>,
 }
 
-/// What is asked of a lead with these agents, a comma between them.
-pub(super) fn asked(lead: Option<&str>, agents: Option<&str>) -> Ask {
-    let ask = Ask::new("");
+/// What is asked of a lead with these agents, a comma between them, with settings of its own.
+pub(super) fn asked(
+    (lead, agents): (Option<&str>, Option<&str>),
+    own: Option<&str>,
+) -> Result<Ask, Fault> {
+    let own: Settings = match own {
+        Some(text) => serde_json::from_str(text).map_err(|error| {
+            let detail = format!("settings: no object in JSON: {error}");
+            Fault::new(Code::InvalidRequest, detail)
+        })?,
+        None => Settings::default(),
+    };
+    let ask = Ask::new("").with_settings(settings::of_request(&own)?);
     let ask = match lead {
         Some(lead) => ask.lead(lead),
         None => ask,
     };
-    match agents {
+    Ok(match agents {
         Some(agents) => {
             let named = agents.split(',').map(str::trim);
             ask.agents(named.filter(|name| !name.is_empty()))
         }
         None => ask,
-    }
+    })
 }
 
 /// Reads the definitions of all agents again. Turns that begin after it have the new ones; if one

@@ -38,6 +38,8 @@ struct Of {
     /// The agents that would work before it, with commas between them; none: as configured; empty:
     /// the lead alone.
     agents: Option<String>,
+    /// Settings of its own, as a turn may have them: an object in JSON.
+    settings: Option<String>,
     /// Whether the provider of the lead's model is asked as well how many tokens it has.
     #[serde(default)]
     exact: bool,
@@ -56,7 +58,8 @@ async fn show(
     Query(of): Query<Of>,
 ) -> Result<Json<Context>, Fault> {
     let session = sessions::open(&shared, &id).await?;
-    let ask = asked(of.lead.as_deref(), of.agents.as_deref());
+    let who = (of.lead.as_deref(), of.agents.as_deref());
+    let ask = asked(who, of.settings.as_deref())?;
     let ask = ask.branch(of.branch.as_str());
     of_team(&shared, &session, &ask, of.exact).await.map(Json)
 }
@@ -77,7 +80,7 @@ async fn of_team(
     ask: &Ask,
     exact: bool,
 ) -> Result<Context, Fault> {
-    let setup = shared.daemon.setup_of(session).await?;
+    let setup = shared.daemon.setup_for(session, ask).await?;
     let measured_by = ask.measured_by(&setup, shared.daemon.calibrations());
     let (team, (policy, safety)) = measured_by.map_err(crate::daemon::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;

@@ -313,7 +313,10 @@ impl<'t> Talk<'t> {
     }
 
     async fn list_agents(&self) -> Result<()> {
-        let agents = self.host.agents(&self.ask("")).await?;
+        let agents = self
+            .host
+            .agents((self.session, &self.state), &self.ask(""))
+            .await?;
         let rows = agents.into_iter().map(|agent| {
             let works = match agent.role.as_deref() {
                 Some("lead") => "answers",
@@ -334,7 +337,11 @@ impl<'t> Talk<'t> {
     async fn choose(&mut self, agents: Option<String>) -> Result<()> {
         let before = self.workers.clone();
         self.workers.choose(agents);
-        let agents = match self.host.agents(&self.ask("")).await {
+        let agents = match self
+            .host
+            .agents((self.session, &self.state), &self.ask(""))
+            .await
+        {
             Ok(agents) => agents,
             Err(problem) => {
                 self.workers = before;
