@@ -7,6 +7,7 @@
 //!
 //! Nothing is dropped in silence: a key that no rule knows is lost as well.
 
+mod crew;
 mod detect;
 mod formats;
 mod rule;
@@ -40,7 +41,7 @@ pub enum Format {
     OpenCode,
     /// Gemini CLI: `.gemini/agents/*.md` and `.toml`.
     Gemini,
-    /// CrewAI: `config/agents.yaml`.
+    /// CrewAI: `config/agents.yaml`, and `tasks.yaml` beside it.
     CrewAi,
 }
 
@@ -164,6 +165,7 @@ fn read_text(
     include: &dyn Fn(&str) -> io::Result<String>,
 ) -> Result<Agents, Error> {
     let document = source::parse(path, text)?;
+    let whole = document.clone();
     let format = format.or_else(|| detect::format(path, &document));
     let format = format.ok_or(Error::Unknown)?;
     let setting = rule::Setting {
@@ -175,7 +177,13 @@ fn read_text(
     if agents.is_empty() {
         return Err(Error::Unknown);
     }
-    Ok(agents.iter().map(|agent| setting.import(agent)).collect())
+    let mut agents = agents.iter().map(|agent| setting.import(agent)).collect();
+    if format == Format::CrewAi
+        && let Some(crew) = crew::find(path, &whole)?
+    {
+        crew.join(&mut agents);
+    }
+    Ok(agents)
 }
 
 /// A file beside the one that names it: never one outside of its directory.

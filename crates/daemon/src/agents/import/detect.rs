@@ -101,6 +101,10 @@ pub(super) fn format(path: &Path, document: &Document) -> Option<Format> {
     match path.extension()?.to_str()? {
         "json" | "jsonc" => (has("agent") || has("agents")).then_some(Format::OpenCode),
         "yaml" | "yml" => {
+            let whole = ["agents", "tasks"];
+            if whole.iter().all(|key| document.table.table(key).is_some()) {
+                return Some(Format::CrewAi);
+            }
             let crew = below.peek().is_some()
                 && below.all(|table| table.get("role").is_some() && table.get("goal").is_some());
             crew.then_some(Format::CrewAi)

@@ -335,7 +335,7 @@ impl Taken<'_> {
     }
 }
 
-fn loss(key: &str, line: Option<u32>, reason: &str) -> Loss {
+pub(super) fn loss(key: &str, line: Option<u32>, reason: &str) -> Loss {
     Loss {
         key: key.to_owned(),
         line,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Error, Format};
+use super::{Error, Format, crew};
 use crate::diagnostic::{Origin, Place};
 use crate::document::{self, Entry, Node, Table, Value};
 
@@ -55,7 +55,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Document, Error> {
 /// The agents of a file: one, or one for each key of a table.
 pub(super) fn agents(format: Format, path: &Path, document: Document) -> Vec<Agent> {
     let named = match format {
-        Format::CrewAi => Some(document.table.clone()),
+        Format::CrewAi => Some(crew::agents(&document).clone()),
         Format::OpenCode => ["agent", "agents"]
             .iter()
             .find_map(|key| document.table.table(key))

@@ -71,6 +71,8 @@ fn every_format_becomes_a_definition_and_a_list_of_losses() {
             "gemini/geologist.toml",
             "gemini/far.md",
             "crewai/agents.yaml",
+            "crewai/crew.yaml",
+            "harbour/config/agents.yaml",
         ] {
             let told = told(&examples().join(name), None);
             assert_snapshot!(name.replace(['/', '.'], "-"), told);
@@ -98,7 +100,10 @@ fn what_was_read_is_right_here() {
         }
     }
     // Only what lies in a known place is found in a directory that nobody named as one of agents.
-    assert_eq!(written, 3, "the crew and the cashier");
+    assert_eq!(
+        written, 7,
+        "two crews, of which one has tasks, and the cashier"
+    );
     for name in [
         "claude/contract-reviewer.md",
         "claude/night-watch.md",
@@ -125,6 +130,10 @@ fn what_was_read_is_right_here() {
     let found = setup::check(sources.clone(), []);
     assert!(found.is_empty(), "{found}");
     let setup = setup::Setup::load(sources, []).unwrap();
+    let harbour = setup.roster.get("harbour").unwrap();
+    let stages = harbour.pipeline.iter().map(|stage| stage.agent.as_str());
+    let order = ["tide_reader", "berth_planner", "harbour_master"];
+    assert!(stages.eq(order), "as the program has them");
     let beekeeper = setup.roster.get("beekeeper").unwrap();
     assert_eq!((beekeeper.max_turns, beekeeper.timeout_ms), (9, 90_000));
     let tools: Vec<&str> = beekeeper.tools.iter().map(|tool| &**tool).collect();
@@ -219,4 +228,42 @@ fn what_is_said_of_servers_carries_over_where_they_are_configured() {
             assert_snapshot!(format!("servers-of-{name}"), said);
         }
     });
+}
+
+#[test]
+fn a_crew_that_is_not_worked_through_in_order_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let config = place.path().join("config");
+    std::fs::create_dir(&config).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text).unwrap();
+    write("config/agents.yaml", "a:\n  role: A\n  goal: Do it\n");
+    let read = || {
+        let catalogue = Catalogue::built_in().unwrap();
+        read(&config.join("agents.yaml"), None, known(&catalogue))
+    };
+    let lost = || -> Vec<String> {
+        let agents = read().unwrap();
+        assert_eq!(agents.len(), 1, "no crew");
+        let first = agents.into_iter().next().unwrap().unwrap();
+        first.lost.into_iter().map(|lost| lost.reason).collect()
+    };
+    assert_eq!(
+        lost(),
+        Vec::<String>::new(),
+        "a crew without tasks is its agents"
+    );
+    write(
+        "config/tasks.yaml",
+        "t:\n  description: Do it\n  agent: b\n",
+    );
+    assert!(lost()[0].contains("names an agent of it"), "{:?}", lost());
+    write(
+        "config/tasks.yaml",
+        "t:\n  description: Do it\n  agent: a\n",
+    );
+    assert_eq!(read().unwrap().len(), 2);
+    write("crew.py", "Crew(process=Process.hierarchical)\n");
+    assert!(lost()[0].contains("`hierarchical`"), "{:?}", lost());
+    write("config/tasks.yaml", "t: [");
+    assert!(read().unwrap_err().to_string().contains("tasks.yaml"));
 }

@@ -32,6 +32,8 @@ pub(super) struct Draft {
     /// Whether calls of all servers' tools do.
     pub(super) asks: bool,
     whole: Vec<(&'static str, f64)>,
+    /// Those who work one after the other, each `agent` or `agent=task`.
+    pub(super) pipeline: Vec<String>,
     pub(super) lost: Vec<Lost>,
     pub(super) changed: Vec<Lost>,
 }
@@ -91,12 +93,16 @@ impl Draft {
                 reason: "there is none; it is taken from its other texts".to_owned(),
             });
         }
-        if self.instructions.is_empty() {
+        // One that is nothing but its pipeline is told nothing.
+        if self.instructions.is_empty() && self.pipeline.is_empty() {
             self.instructions.clone_from(&self.description);
         }
         let front = serde_norway::to_string(&self.front()).unwrap_or_default();
         Ok(Imported {
-            text: format!("---\n{}---\n{}\n", front, self.instructions.trim()),
+            text: format!("---\n{front}---\n{}\n", self.instructions.trim())
+                .trim_end()
+                .to_owned()
+                + "\n",
             id: self.id,
             format,
             lost: self.lost,
@@ -185,6 +191,10 @@ impl Draft {
         if !self.approve.is_empty() {
             let all = self.approve.iter().map(|rule| Value::from(rule.as_str()));
             set("approve", Value::Sequence(all.collect()));
+        }
+        if !self.pipeline.is_empty() {
+            let all = self.pipeline.iter().map(|stage| stage.as_str().into());
+            set("pipeline", Value::Sequence(all.collect()));
         }
         for (key, n) in &self.whole {
             set(key, Value::from(*n as u64));
