@@ -31,6 +31,7 @@ mod args;
 mod ask;
 mod commands;
 mod conversation;
+mod help;
 mod host;
 mod live;
 mod output;
@@ -44,8 +45,6 @@ mod topics;
 mod traces;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 pub use conversation::read_conversation;
 pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, Tokens};
@@ -61,7 +60,7 @@ pub use unisono_session::{Definition, State};
 /// The program: reads the command line and carries it out. `kinds` are the agent kinds it knows
 /// besides the built-in ones.
 pub fn main(kinds: Kinds) -> ExitCode {
-    let cli = match args::Cli::try_parse() {
+    let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),
     };

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use serde_json::Value;
 
-use crate::args::Cli;
+use crate::help;
 
 const CONFIGURATION: &str = include_str!("../../../config/unisono.toml");
 /// Columns of a help text.
@@ -15,7 +15,7 @@ const WIDTH: usize = 96;
 
 fn commands() -> String {
     let mut out = "# Commands\n\nWhat `unisono <command> --help` says.\n".to_owned();
-    let mut root = Cli::command().term_width(WIDTH);
+    let mut root = help::command().term_width(WIDTH);
     root.build();
     command(&root, "unisono", 2, &mut out);
     out

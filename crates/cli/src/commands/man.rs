@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::app::App;
-use crate::args::Cli;
+use crate::help;
 use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
@@ -27,13 +26,15 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         |error: std::io::Error| Problem::failed(format!("cannot write the manual: {error}"));
     if let Some(directory) = args.to {
         std::fs::create_dir_all(&directory).map_err(failed)?;
-        clap_mangen::generate_to(Cli::command(), &directory).map_err(failed)?;
+        clap_mangen::generate_to(help::command(), &directory).map_err(failed)?;
         app.out
             .say(format_args!("written to {}", directory.display()));
         return Ok(());
     }
     let mut page = Vec::new();
-    Man::new(Cli::command()).render(&mut page).map_err(failed)?;
+    Man::new(help::command())
+        .render(&mut page)
+        .map_err(failed)?;
     app.out.bytes(&page);
     Ok(())
 }

@@ -18,7 +18,8 @@ const HELP: &str = "\
 Reads agents of Claude Code (.claude/agents/*.md), Codex (.codex/agents/*.toml), Copilot
 (.github/agents/*.agent.md), opencode (.opencode/agents/*.md, opencode.json), Gemini CLI
 (.gemini/agents/*.md, *.toml) and CrewAI (config/agents.yaml), and writes a file for each into
-agents/ of the project. In a directory, the places above are searched, and the files in it.
+agents/ of the project. In a directory, the places above are searched, and the files in it. A crew
+whose tasks (tasks.yaml beside it) are done one after the other becomes an agent with a pipeline.
 
 What does not carry over is listed with file, line and reason. A file that exists is kept, unless
 --force says to overwrite it.
