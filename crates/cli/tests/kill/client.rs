@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::life::{self, Death};
 use crate::people::Question;
-use crate::scene::{AGENTS, LEAD, Scene, TASK};
+use crate::scene::{Scene, Shape, TASK};
 use crate::support::PATIENCE;
 
 /// A daemon that listens.
@@ -75,8 +75,9 @@ impl Daemon {
     }
 
     /// Hands in the turn, under the same key in every life; whether that was acknowledged.
-    pub(crate) fn ask(&self, session: &str) -> io::Result<bool> {
-        let body = json!({"task": TASK, "lead": LEAD, "agents": AGENTS, "wait": false});
+    pub(crate) fn ask(&self, session: &str, shape: Shape) -> io::Result<bool> {
+        let (lead, agents) = (shape.lead(), shape.agents());
+        let body = json!({"task": TASK, "lead": lead, "agents": agents, "wait": false});
         let path = format!("/v1/sessions/{session}/turns");
         let key = "Idempotency-Key: the-only-turn\r\n";
         let reply = self.send("POST", &path, key, &body.to_string())?;

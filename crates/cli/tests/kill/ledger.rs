@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use tempfile::TempDir;
 use unisono_daemon::daemon::open_store;
-use unisono_session::event::Outcome;
+use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::{Ending, Step};
 use unisono_session::{Event, Fact};
 
 use crate::office::{self, Calls, Tally};
 use crate::people::Acknowledged;
-use crate::scene::{Scene, copy, mark_of};
+use crate::scene::{Scene, Shape, copy, mark_of};
 
 /// What the journal says, read from a copy: the store is left as the death left it.
 #[derive(Clone, Debug, Default)]
@@ -116,8 +116,44 @@ impl Journal {
         settled
     }
 
+    /// That stages are opened one after the other, each once, the lead's run last, and all on one
+    /// snapshot.
+    fn in_line(&self) -> Result<(), String> {
+        let (mut opened, mut ended, mut snapshots) = (Vec::new(), 0, BTreeSet::new());
+        for fact in self.facts() {
+            match fact {
+                Fact::RunOpened { run } => {
+                    let stage = match run.role {
+                        RunRole::Delegate { index } => index as usize,
+                        RunRole::Lead => Shape::Line.runs() - 1,
+                        RunRole::Child { .. } => return Err("a stage gave out work".to_owned()),
+                    };
+                    if (stage, ended) != (opened.len(), opened.len()) {
+                        let (begun, stage) = (opened.len(), stage + 1);
+                        return Err(format!(
+                            "stage {stage} began when {begun} had begun and {ended} had ended"
+                        ));
+                    }
+                    snapshots.insert(run.snapshot);
+                    opened.push(run.id);
+                }
+                Fact::RunEnded { run, .. } => {
+                    if opened.last() != Some(run) {
+                        return Err(format!("run {run} ended, and was not the newest"));
+                    }
+                    ended += 1;
+                }
+                _ => {}
+            }
+        }
+        match snapshots.len() <= 1 {
+            true => Ok(()),
+            false => Err(format!("stages on {snapshots:?}")),
+        }
+    }
+
     /// What the answer is, and that each run and the turn ended once.
-    pub(crate) fn whole(&self) -> Result<(), String> {
+    pub(crate) fn whole(&self, shape: Shape) -> Result<(), String> {
         let mut runs: BTreeMap<_, (u32, u32)> = BTreeMap::new();
         let (mut ends, mut turns) = (0, 0);
         for fact in self.facts() {
@@ -139,7 +175,9 @@ impl Journal {
                 _ => {}
             }
         }
-        if (turns, ends) != (1, 1) || runs.len() != 8 || runs.values().any(|times| *times != (1, 1))
+        if (turns, ends) != (1, 1)
+            || runs.len() != shape.runs()
+            || runs.values().any(|times| *times != (1, 1))
         {
             return Err(format!("{turns} turns, {ends} ends, runs: {runs:?}"));
         }
@@ -216,6 +254,9 @@ impl Ledger {
         scene.await_servers()?;
         let before = std::mem::take(&mut self.journal);
         self.journal = Journal::read(scene)?;
+        if scene.shape == Shape::Line {
+            self.journal.in_line()?;
+        }
         let kept = self.journal.events.get(..before.events.len());
         if kept != Some(&before.events[..]) {
             return Err("an event that was on disk is lost or another".to_owned());
@@ -261,7 +302,7 @@ impl Ledger {
         scene: &Scene,
         reference: Option<&Bodies>,
     ) -> Result<(Counts, Bodies), String> {
-        self.journal.whole()?;
+        self.journal.whole(scene.shape)?;
         let tools = office::close(&Calls::of(&self.journal.events), &scene.called())?;
         let answered = self.journal.answered();
         let sent: BTreeSet<String> = self.sent.keys().cloned().collect();

@@ -36,7 +36,7 @@ use ledger::{Bodies, Counts, Ledger};
 use life::Death;
 use people::{Question, answer_all, asked_once, until_it_waits};
 use plan::{LIVES, Plan, Plans, Way};
-use scene::{AGENTS, CHILD, LEAD, Scene, TASK, kinds};
+use scene::{CHILD, Scene, Shape, TASK, kinds};
 use support::{Place, is_alive};
 use unisono_fake_provider::tools::serve_if_asked;
 
@@ -71,9 +71,9 @@ fn all() -> Result<(), String> {
     let started = Instant::now();
     let rounds = number("UNISONO_SOAK_ROUNDS").unwrap_or(ROUNDS);
     let seed = number("UNISONO_KILL_SEED");
-    let template = Scene::new(None);
-    let whole = round(&template.place, Plan::unharmed(), None)?;
-    let reference = whole.1;
+    let template = Scene::new(Shape::Fan, None);
+    let unharmed = |shape| round(&template.place, Plan::unharmed(shape), None);
+    let (fan, line) = (unharmed(Shape::Fan)?.1, unharmed(Shape::Line)?.1);
     let plans = Mutex::new(Plans::new(rounds, seed));
     let counts = Mutex::new(Counts::default());
     let work = || -> Result<(), String> {
@@ -82,9 +82,13 @@ fn all() -> Result<(), String> {
                 return Ok(());
             };
             let told = |wrong| format!("round {plan:?}: {wrong}");
-            let (done, _) = round(&template.place, plan, Some(&reference)).map_err(told)?;
+            let reference = match plan.shape {
+                Shape::Fan => &fan,
+                Shape::Line => &line,
+            };
+            let (done, _) = round(&template.place, plan, Some(reference)).map_err(told)?;
             if done.deaths == done.waited && plan.sweeps() {
-                plans.lock().unwrap().is_through(plan.way);
+                plans.lock().unwrap().is_through(plan.way, plan.shape);
             }
             counts.lock().unwrap().add(done);
         }
@@ -147,7 +151,7 @@ fn round(
     plan: Plan,
     reference: Option<&Bodies>,
 ) -> Result<(Counts, Bodies), String> {
-    let scene = Scene::new(Some(template));
+    let scene = Scene::new(plan.shape, Some(template));
     let mut ledger = Ledger::begin(&scene)?;
     match plan.way {
         Way::Commands => by_commands(&scene, &plan, &mut ledger)?,
@@ -158,17 +162,12 @@ fn round(
 
 /// A person stands by who is asked after each death what waits.
 fn by_commands(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), String> {
-    let agents = AGENTS.join(",");
-    let run = [
-        "run",
-        "--session",
-        "latest",
-        "--lead",
-        LEAD,
-        "--agents",
-        &agents,
-    ];
-    let run = [&run[..], &["--task", TASK]].concat();
+    let agents = scene.shape.agents().join(",");
+    let lead = scene.shape.lead();
+    let run = ["run", "--session", "latest", "--lead", lead, "--task", TASK];
+    let with = ["--agents", &agents];
+    let with = if agents.is_empty() { &[][..] } else { &with };
+    let run = [&run[..], with].concat();
     let mut deciding = plan.deciding;
     // One more than there are deaths: the life that ends because a call waits.
     for life in 0..=LIVES + 2 {
@@ -246,7 +245,7 @@ impl Client<'_> {
         let Ok(session) = daemon.session() else {
             return Ok(false);
         };
-        match daemon.ask(&session) {
+        match daemon.ask(&session, self.scene.shape) {
             Ok(true) => *acknowledged = true,
             Ok(false) => return Err("the turn was refused".to_owned()),
             Err(_) => return Ok(false),

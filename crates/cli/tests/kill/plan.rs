@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::life::{Death, Of};
+use crate::scene::Shape;
 
 /// Deaths of one round that are planned; after them it is left alone.
 pub(crate) const LIVES: usize = 3;
@@ -22,6 +23,7 @@ pub(crate) enum Way {
 pub(crate) struct Plan {
     seed: u64,
     pub(crate) way: Way,
+    pub(crate) shape: Shape,
     pub(crate) deaths: [Death; LIVES],
     /// Where the first command dies that tells of a decision while there is no daemon.
     pub(crate) deciding: Death,
@@ -30,14 +32,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn unharmed() -> Plan {
-        Plan::sweep(Way::Daemon, [Death::None; LIVES], false)
+    pub(crate) fn unharmed(shape: Shape) -> Plan {
+        Plan::sweep((Way::Daemon, shape), [Death::None; LIVES], false)
     }
 
-    fn sweep(way: Way, deaths: [Death; LIVES], by_command: bool) -> Plan {
+    fn sweep((way, shape): (Way, Shape), deaths: [Death; LIVES], by_command: bool) -> Plan {
         Plan {
             seed: 0,
             way,
+            shape,
             deaths,
             deciding: Death::None,
             by_command,
@@ -45,7 +48,7 @@ impl Plan {
     }
 
     /// At that commit.
-    fn at_commit(way: Way, number: u64) -> Plan {
+    fn at_commit(way: (Way, Shape), number: u64) -> Plan {
         let mut deaths = [Death::None; LIVES];
         let synced = number.is_multiple_of(2);
         deaths[0] = Death::Commit { number, synced };
@@ -72,9 +75,14 @@ impl Plan {
             _ => Death::None,
         };
         let by_command = draw.below(2) == 0;
+        let shape = match draw.below(3) {
+            0 => Shape::Line,
+            _ => Shape::Fan,
+        };
         Plan {
             seed,
             way,
+            shape,
             deaths,
             deciding,
             by_command,
@@ -86,14 +94,21 @@ impl Plan {
     }
 }
 
+/// The ways and turns of which every commit is gone through.
+const SWEPT: [(Way, Shape); 3] = [
+    (Way::Daemon, Shape::Fan),
+    (Way::Commands, Shape::Fan),
+    (Way::Daemon, Shape::Line),
+];
+
 /// The rounds that are still to be made.
 pub(crate) struct Plans {
     rounds: u64,
     made: u64,
     seed: u64,
-    /// The way whose commits are being gone through, and how many were; none: all were.
-    at: Option<(Way, u64)>,
-    /// How many commits a daemon makes.
+    /// The way and the turn whose commits are being gone through, and how many were; none: all were.
+    at: Option<((Way, Shape), u64)>,
+    /// How many commits a daemon makes, of both turns.
     pub(crate) commits: u64,
 }
 
@@ -104,20 +119,21 @@ impl Plans {
             rounds: seed.map_or(rounds, |_| 1),
             made: 0,
             seed: seed.unwrap_or(1),
-            at: seed.is_none().then_some((Way::Daemon, 0)),
+            at: seed.is_none().then_some((SWEPT[0], 0)),
             commits: 0,
         }
     }
 
     /// A round died nowhere: there is no such commit that way.
-    pub(crate) fn is_through(&mut self, way: Way) {
-        match self.at {
-            Some((Way::Daemon, commits)) if way == Way::Daemon => {
-                (self.commits, self.at) = (commits, Some((Way::Commands, 0)));
-            }
-            Some((Way::Commands, _)) if way == Way::Commands => self.at = None,
-            _ => {}
+    pub(crate) fn is_through(&mut self, way: Way, shape: Shape) {
+        let Some((at, commits)) = self.at.filter(|(at, _)| *at == (way, shape)) else {
+            return;
+        };
+        if way == Way::Daemon {
+            self.commits += commits;
         }
+        let later = SWEPT.iter().skip_while(|swept| **swept != at).nth(1);
+        self.at = later.map(|next| (*next, 0));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is killed: a turn with a compaction, a fan-out, rounds of a lead, one of whose delegates
-//! calls tools, and a synthesis, on a provider that streams.
+//! calls tools, and a synthesis, on a provider that streams; or one in which the same agents work one
+//! after the other.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +27,7 @@ pub(crate) const CHILD: &str = "KILL_CHILD";
 /// The file to which agents add a line for each effect.
 const EFFECTS: &str = "KILL_EFFECTS";
 pub(crate) const TASK: &str = "What is due on which day?";
-pub(crate) const AGENTS: [&str; 6] = [
+const AGENTS: [&str; 6] = [
     "scout",
     "clerk",
     "hands",
@@ -34,7 +35,16 @@ pub(crate) const AGENTS: [&str; 6] = [
     "marks=Leave a mark.",
     "steps=Take your steps.",
 ];
-pub(crate) const LEAD: &str = "boss";
+const LEAD: &str = "boss";
+/// The lead of those who work one after the other.
+const LINE: &str = "line";
+const STAGES: [&str; 5] = [
+    "marks=Leave a mark.",
+    "scout",
+    "hands=Write to all.",
+    "steps=Take your steps.",
+    "clerk=Check the dates.",
+];
 /// What the tools are called with: read; put, twice; sent, one of them with leave and one without.
 pub(crate) const PRICES: &str = "prices";
 pub(crate) const LEDGER: &str = "ledger";
@@ -74,8 +84,44 @@ fn effect(name: &str) -> Result<(), Failure> {
         .map_err(|error| lost(&error))
 }
 
+/// How the agents of the turn work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// At once, and the lead gives out more.
+    Fan,
+    /// One after the other.
+    Line,
+}
+
+impl Shape {
+    pub(crate) fn lead(self) -> &'static str {
+        match self {
+            Shape::Fan => LEAD,
+            Shape::Line => LINE,
+        }
+    }
+
+    /// The agents that are named beside the lead.
+    pub(crate) fn agents(self) -> &'static [&'static str] {
+        match self {
+            Shape::Fan => &AGENTS,
+            Shape::Line => &[],
+        }
+    }
+
+    /// How many runs the turn has.
+    pub(crate) fn runs(self) -> usize {
+        match self {
+            // Two agents are asked twice: each time it is a run of its own.
+            Shape::Fan => 8,
+            Shape::Line => STAGES.len() + 1,
+        }
+    }
+}
+
 /// A place with the conversation in its store, and a provider.
 pub(crate) struct Scene {
+    pub(crate) shape: Shape,
     pub(crate) place: Place,
     pub(crate) provider: FakeProvider,
     /// Calls that a person was about to answer.
@@ -84,12 +130,13 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// A place of its own. With a template, its store is a copy of that one's.
-    pub(crate) fn new(template: Option<&Place>) -> Scene {
+    pub(crate) fn new(shape: Shape, template: Option<&Place>) -> Scene {
         let provider = FakeProvider::builder().script(script()).start_on_thread();
         let place = Place::new();
         let config = config(&provider, &place.path("calls"));
         place.write("config/unisono.toml", config);
         let scene = Scene {
+            shape,
             place,
             provider,
             decisions: AtomicUsize::new(0),
@@ -189,7 +236,7 @@ fn config(provider: &FakeProvider, calls: &Path) -> String {
          [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
          [compaction]\ntrigger_tokens = 1500\nsummarisers = [\"openai/gpt-4o-mini\"]\n\
          [agent_defaults]\nretries = 0\n\
-         {}{}{}{}mcp_servers = [\"office\"]\n\
+         {}{}{}{}pipeline = {STAGES:?}\n{}mcp_servers = [\"office\"]\n\
          [mcp.office]\ncommand = {program:?}\napprove = [\"send(text=in*)\", \"send(text=th*)\"]\n\
          [mcp.office.env]\n{LOG} = {calls:?}\n{PACE} = \"8\"\n\
          [agents.marks]\ndescription = \"Marks\"\nkind = \"command\"\ncommand = \"sh\"\n\
@@ -199,6 +246,7 @@ fn config(provider: &FakeProvider, calls: &Path) -> String {
         model(LEAD, "\"delegate\", \"recall\""),
         model("scout", ""),
         model("clerk", ""),
+        model(LINE, ""),
         model("hands", ""),
     )
 }
