@@ -16,6 +16,7 @@ mod cancelling;
 mod chat;
 mod conversations;
 mod delegation;
+mod deploy;
 mod drain;
 mod eval;
 mod every_verb;
