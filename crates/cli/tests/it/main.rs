@@ -52,6 +52,7 @@ mod serve_load;
 mod serve_page;
 mod serve_routes;
 mod settings;
+mod stand_ins;
 mod summaries;
 mod support;
 mod terminal;

@@ -27,13 +27,13 @@ fn place(kind: &str, provider: &FakeProvider) -> Place {
     ))
 }
 
-fn call(place: &Place, args: &[&str]) -> crate::support::Done {
+pub(crate) fn call(place: &Place, args: &[&str]) -> crate::support::Done {
     let mut command = place.command(args);
     command.env("TEST_KEY", KEY);
     crate::support::finish(command.spawn().unwrap(), args)
 }
 
-fn run<'a>(file: &'a str, model: &'a str) -> Vec<&'a str> {
+pub(crate) fn run<'a>(file: &'a str, model: &'a str) -> Vec<&'a str> {
     vec![
         "run",
         file,
@@ -47,7 +47,7 @@ fn run<'a>(file: &'a str, model: &'a str) -> Vec<&'a str> {
 }
 
 /// The bytes that all requests begin with.
-fn shared(requests: &[unisono_fake_provider::Recorded]) -> usize {
+pub(crate) fn shared(requests: &[unisono_fake_provider::Recorded]) -> usize {
     let first = &requests[0].body;
     let common = |other: &[u8]| first.iter().zip(other).take_while(|(a, b)| a == b).count();
     requests.iter().map(|r| common(&r.body)).min().unwrap()
@@ -132,69 +132,6 @@ fn a_wrong_key_names_the_provider_and_where_the_key_came_from() {
     let done = call(&place, &run(&example(), "openai/gpt-4o")).expect(1);
     let done = done.says(&["provider_rejected", "openai", "TEST_KEY"]);
     assert!(!done.stderr.contains(KEY) && !done.stdout.contains(KEY));
-}
-
-#[test]
-fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
-    let first = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::Overloaded)))
-        .start_on_thread();
-    let second = FakeProvider::builder()
-        .script(Script::always(Answer::text("All is well.")))
-        .start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [providers.anthropic]\nbase_url = \"{}\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [models]\nfallback = [\"anthropic/claude-haiku-4-5\"]\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n",
-        first.url(),
-        second.url()
-    ));
-    let done = call(&place, &run(&example(), "openai/gpt-4o")).expect(0);
-    assert_eq!(done.stdout.trim(), "All is well.");
-    let asked = (first.request_count(), second.request_count());
-    assert!(asked.0 >= 1 && asked.1 == 4, "{asked:?}");
-    // In its own words, on one prefix of its own.
-    let requests = second.requests();
-    assert!(
-        requests
-            .iter()
-            .all(|request| request.path == "/v1/messages")
-    );
-    assert!(shared(&requests) > 4_000);
-    let usage = call(&place, &["usage", "--json"]).expect(0).json();
-    assert_eq!(usage["total"]["input_tokens"], 400, "{usage}");
-}
-
-#[test]
-fn what_a_stand_in_was_sent_is_rebuilt_in_its_own_words() {
-    let first = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::Overloaded)))
-        .start_on_thread();
-    let script = Script::sequence([Act::answer(Answer::call("recall", r#"{"n":2}"#))]);
-    let script = script.then(Answer::text("All is well."));
-    let second = FakeProvider::builder().script(script).start_on_thread();
-    let stand_in = "anthropic/claude-haiku-4-5";
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [providers.anthropic]\nbase_url = \"{}\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [models]\nfallback = [\"{stand_in}\"]\n[run]\nagents = []\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n\
-         [agents.reader]\ndescription = \"reads\"\ntools = [\"recall\"]\n",
-        first.url(),
-        second.url()
-    ));
-    let (file, model) = (example(), "openai/gpt-4o");
-    let args = ["run", &file, "--lead", "reader", "--model", model];
-    call(&place, &args).expect(0);
-    let run = place.json(&["runs", "list"])[0]["run"].clone();
-    let why = place.json(&["why", run.as_str().unwrap()]);
-    let asked = &why["requests"][0];
-    assert_eq!(asked["to"], stand_in, "{why:#}");
-    let rebuilt = ["head", "tail"].map(|piece| asked[piece].as_str().unwrap());
-    let received = block_on(second.wait_for(2));
-    assert_eq!(rebuilt.concat().as_bytes(), &received[0].body[..]);
-    assert_eq!(place.json(&["replay"])["mismatches"], 0);
 }
 
 #[test]

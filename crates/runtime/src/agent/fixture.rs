@@ -46,6 +46,7 @@ pub(crate) struct Attempt {
     pub(crate) colleagues: Vec<Arc<Definition>>,
     pub(crate) room: Tokens,
     pub(crate) bounded: bool,
+    pub(crate) wrapped_up: Option<(usize, Arc<str>)>,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -284,6 +285,7 @@ impl Attempt {
             colleagues: Vec::new(),
             room: Tokens(u64::MAX),
             bounded: false,
+            wrapped_up: None,
         }
     }
 
@@ -321,7 +323,7 @@ impl Attempt {
             context: Tokens::ZERO,
             calibration: None,
             bounded: self.bounded,
-            wrapped_up: None,
+            wrapped_up: self.wrapped_up.clone(),
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),

@@ -3,7 +3,8 @@
 //! What comes next follows from the recorded steps ([`unisono_session::run::next`]), so an
 //! attempt after a crash goes on where the journal ends. Each reply that calls tools and each
 //! round of results is on disk before anything is done with it; the reply that answers, or calls
-//! what whoever asked has lent, is the run's ending.
+//! what whoever asked has lent, is the run's ending. Where another model stood in for that reply it
+//! is a step as well: an ending does not say whose it is.
 
 use std::sync::Arc;
 
@@ -29,6 +30,9 @@ impl Agent for LlmAgent {
         let max_turns = ctx.definition().max_turns;
         let first = ctx.first_request();
         let mut steps = ctx.brief().steps.clone();
+        if let Some(ended) = recorded_ending(&steps, &ctx) {
+            return ended;
+        }
         let mut scales = Scales::new(&first);
         let mut narrowed: Option<Narrowed> = None;
         loop {
@@ -58,19 +62,13 @@ impl Agent for LlmAgent {
                     let reply = match asked {
                         Ok(Asked { reply, call }) => {
                             narrowed = None;
-                            let budget = call.recorded();
-                            if let Some(calls) = tools::handed_over(&reply, replies(&steps), &ctx) {
-                                return Ok(Answer {
-                                    text: reply.text,
-                                    calls,
-                                    usage: replied(&steps) + reply.usage,
-                                    ..Answer::default()
-                                });
+                            if let Some(ended) = ending(&reply, &steps, call.recorded(), &ctx) {
+                                if ended.is_ok() && reply.stand_in.is_some() {
+                                    take(&mut steps, Step::Model(reply), &ctx).await?;
+                                }
+                                return ended;
                             }
-                            match budget {
-                                Some(budget) => return last_words(reply, &steps, budget, &ctx),
-                                None => reply,
-                            }
+                            reply
                         }
                         Err(error) => {
                             let Class::Overflow { limit } = error.class else {
@@ -86,9 +84,6 @@ impl Agent for LlmAgent {
                             continue;
                         }
                     };
-                    if reply.calls.is_empty() || reply.stop == Stop::Refused {
-                        return answer(reply, &steps, &ctx);
-                    }
                     Step::Model(reply)
                 }
                 Next::Overflow { reason } => {
@@ -105,6 +100,43 @@ impl Agent for LlmAgent {
             take(&mut steps, step, &ctx).await?;
         }
     }
+}
+
+/// How the run ends with a reply after these steps, if it does. `budget` is set where a budget
+/// allowed no further one.
+fn ending(
+    reply: &Reply,
+    steps: &[Arc<Step>],
+    budget: Option<Arc<str>>,
+    ctx: &Ctx,
+) -> Option<Result<Answer, Failure>> {
+    if let Some(calls) = tools::handed_over(reply, replies(steps), ctx) {
+        return Some(Ok(Answer {
+            text: reply.text.clone(),
+            calls,
+            usage: replied(steps) + reply.usage,
+            ..Answer::default()
+        }));
+    }
+    if let Some(budget) = budget {
+        return Some(last_words(reply.clone(), steps, budget, ctx));
+    }
+    let ends = reply.calls.is_empty() || reply.stop == Stop::Refused;
+    ends.then(|| answer(reply.clone(), steps, ctx))
+}
+
+/// How the run ends, where the reply that ends it is its last step and only the ending is missing.
+fn recorded_ending(steps: &[Arc<Step>], ctx: &Ctx) -> Option<Result<Answer, Failure>> {
+    let (last, before) = steps.split_last()?;
+    let Step::Model(reply) = &**last else {
+        return None;
+    };
+    let budget = ctx.brief().wrapped_up.as_ref();
+    let budget = budget.filter(|(known, _)| {
+        let since = before.get(*known..).unwrap_or_default();
+        replies(since) == 0
+    });
+    ending(reply, before, budget.map(|(_, why)| why.clone()), ctx)
 }
 
 /// The reply to the last call that a budget allows: whatever it calls is not run.

@@ -2,6 +2,7 @@
 
 mod budget;
 mod room;
+mod stand_in;
 
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{Class, Exchange, Models, Request};

@@ -1,0 +1,68 @@
+//! The last reply of a model that stood in: a step, from which an attempt after a crash ends the run.
+
+use super::*;
+
+/// The same act by another model.
+fn instead(act: Act) -> Act {
+    match spent(act, 100, 7) {
+        Act::Reply(reply) => Act::Reply(Reply {
+            stand_in: Some("other/model".into()),
+            ..reply
+        }),
+        other => other,
+    }
+}
+
+/// What the run ends with, and with what a later attempt does that is asked no model.
+async fn twice(mut attempt: Attempt, model: &Scripted) -> [Answer; 2] {
+    let first = run(&attempt, model).await.unwrap();
+    attempt.steps = attempt.session.steps();
+    attempt.session = Default::default();
+    let second = run(&attempt, &Scripted::new([])).await.unwrap();
+    assert!(attempt.session.steps().is_empty());
+    [first, second]
+}
+
+#[tokio::test]
+async fn it_is_a_step_and_the_end_follows_from_it() {
+    let calls = spent(Act::call(&[("recall", r#"{"n":2}"#)]), 50, 3);
+    let attempt = attempt();
+    let session = attempt.session.clone();
+    let model = Scripted::new([calls, instead(Act::say("under the mat"))]);
+    for answer in twice(attempt, &model).await {
+        assert_eq!(&*answer.text, "under the mat");
+        assert_eq!(answer.partial, None);
+        assert_eq!(answer.usage, Usage::free(Tokens(150), Tokens(10)));
+    }
+    let steps = session.steps();
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    assert_eq!(steps[2].stand_in().map(|name| &**name), Some("other/model"));
+}
+
+#[tokio::test]
+async fn the_last_call_of_a_budget_stays_the_last() {
+    let mut attempt = attempt();
+    attempt.bounded = true;
+    attempt.wrapped_up = Some((0, "no more".into()));
+    attempt.session.budget([Ok(Some("no more".into()))]);
+    let reply = match Act::call(&[("recall", r#"{"n":2}"#)]) {
+        Act::Reply(reply) => Act::Reply(Reply {
+            text: "so far".into(),
+            ..reply
+        }),
+        other => other,
+    };
+    for answer in twice(attempt, &Scripted::new([instead(reply)])).await {
+        assert_eq!(&*answer.text, "so far");
+        assert_eq!(answer.partial.as_deref(), Some("no more"));
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_no_answer_is_no_step_and_is_asked_for_again() {
+    let attempt = attempt();
+    let blank = Scripted::new([instead(Act::say(" "))]);
+    let failure = run(&attempt, &blank).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::BadOutput);
+    assert!(attempt.session.steps().is_empty());
+}
