@@ -304,7 +304,7 @@ impl<T: Transport> Remote<T> {
         let tail = Sizes::guess(&self.tail(&request, Mode::Stream));
         let calibration = self.calibrations.of(&self.name);
         let input = calibration.adjust(prefix + tail).tokens;
-        let window = self.entry.window;
+        let window = calibration.window(self.entry.window);
         if input >= window {
             return Err(Error {
                 model: self.name.clone(),

@@ -72,6 +72,25 @@ async fn a_stand_in_is_asked_for_no_more_than_it_can_give() {
 }
 
 #[tokio::test]
+async fn a_window_that_a_stand_ins_provider_named_is_kept_to() {
+    let away = provider(Act::refuse(Refusal::Unauthorised)).await;
+    let refused = Act::refuse(Refusal::Overflow {
+        limit: 20_000,
+        actual: 70_000,
+    });
+    let script = Script::sequence([refused]).then(Answer::text("Done."));
+    let answering = FakeProvider::play(script).await;
+    let chain =
+        Fallback::new(FIRST, model(FIRST, None, &away)).or(SECOND, model(SECOND, None, &answering));
+    chain.complete(asked(&chain)).await.unwrap_err();
+    let reply = chain.complete(asked(&chain)).await.unwrap();
+    assert_eq!(reply.stand_in.as_deref(), Some(SECOND));
+    let sent: Vec<u64> = answering.requests().iter().map(max_tokens).collect();
+    assert_eq!(sent[0], 64_000);
+    assert!((10_000..=15_000).contains(&sent[1]), "{sent:?}");
+}
+
+#[tokio::test]
 async fn a_stand_in_whose_window_is_too_small_is_passed_over() {
     let away = provider(Act::refuse(Refusal::Unauthorised)).await;
     let small = provider(Answer::text("It was cut.")).await;
