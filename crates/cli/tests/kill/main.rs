@@ -41,7 +41,7 @@ use support::{Place, is_alive};
 use unisono_fake_provider::tools::serve_if_asked;
 
 /// Rounds where nobody says otherwise. Those at each commit are made in any case.
-const ROUNDS: u64 = 80;
+const ROUNDS: u64 = 130;
 /// Rounds at one time: most of one is waiting.
 const THREADS: usize = 3;
 /// How long a process that was killed may take to be gone.
