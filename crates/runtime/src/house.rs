@@ -137,6 +137,7 @@ pub(crate) struct Args {
 pub(crate) struct Keeper;
 
 pub(crate) struct State {
+    journal: Journal,
     rules: Rules,
     leases: Leases,
     house: House,
@@ -206,6 +207,13 @@ impl State {
     async fn on_gone(&mut self, session: SessionId) {
         self.holders.remove(&session);
         self.waiting.retain(|(of, _)| of.session != session);
+        // Where that cannot be read, the next start sees to it.
+        if let Ok(false) = self.journal.exists(session).await
+            && let Some(lease) = self.house.close(&self.rules, session, clock::now())
+            && let Err(error) = self.keep(&[lease]).await
+        {
+            tracing::error!(%session, %error, "what a deleted session held cannot be written down");
+        }
         self.serve().await;
     }
 
@@ -315,10 +323,11 @@ async fn settle(
 ) -> Result<Vec<Lease>, unisono_store::Error> {
     let mut lowered = Vec::new();
     for session in house.holders() {
-        // One that was deleted, or does not fold, has spent all it held for all that is known.
-        if let Some(standing) = standing(journal, session).await? {
-            lowered.extend(house.lower(rules, session, standing, clock::now()));
-        }
+        lowered.extend(match standing(journal, session).await? {
+            Some(standing) => house.lower(rules, session, standing, clock::now()),
+            // Deleted, or it does not fold.
+            None => house.close(rules, session, clock::now()),
+        });
     }
     Ok(lowered)
 }
@@ -359,6 +368,7 @@ impl Actor for Keeper {
             lowered.iter().for_each(|lease| house.apply(lease));
         }
         Ok(State {
+            journal,
             rules,
             leases,
             house,

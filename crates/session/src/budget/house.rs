@@ -195,6 +195,17 @@ impl House {
         })
     }
 
+    /// As [`House::lower`] of a session that is no more, or cannot be read: all it held is spent,
+    /// for all that is known. It counts in this period, and in none after it.
+    pub fn close(&self, rules: &Rules, session: SessionId, now: Timestamp) -> Option<Lease> {
+        let held = self.leases.get(&session)?.ceiling;
+        let standing = Standing {
+            spent: held,
+            in_use: held,
+        };
+        self.lower(rules, session, standing, now)
+    }
+
     /// What was used before does not count any more; who holds nothing is forgotten.
     fn begin(&mut self, period: u64) {
         self.period = period;

@@ -398,7 +398,7 @@ proptest! {
     /// hold more than the daemon may use, and the journal gives the same house again.
     #[test]
     fn leases_never_exceed_what_the_daemon_may_use(
-        steps in prop::collection::vec((0u128..6, 0u64..400, 0u8..10), 1..200),
+        steps in prop::collection::vec((0u128..6, 0u64..400, 0u8..11), 1..200),
         cap in 500u64..5_000,
         hours in prop::option::of(1u32..3),
     ) {
@@ -420,6 +420,12 @@ proptest! {
                         journal.push(lease);
                         in_use[at] += amount;
                     }
+                }
+                // A deletion. Another session may have the id after it.
+                7 => if let Some(lease) = house.close(&rules, session, now) {
+                    house.apply(&lease);
+                    journal.push(lease);
+                    in_use[at] = lease.ceiling.tokens.0;
                 }
                 // A kill: what was lent and is not used comes back.
                 _ => if let Some(lease) = house.lower(&rules, session, standing(amount_of(in_use[at])), now) {
@@ -477,4 +483,14 @@ fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
     );
     assert_eq!(house.holders().collect::<Vec<_>>(), [b]);
     let _: Arc<str> = told(&short);
+
+    // A session that is deleted has spent what it held, and the day after that is forgotten.
+    let leased = house.leased();
+    let closed = house.close(&rules, b, Timestamp(day + hour)).unwrap();
+    house.apply(&closed);
+    assert_eq!(house.leased(), leased);
+    assert_eq!(house.holders().count(), 0);
+    assert_eq!(house.close(&rules, b, Timestamp(day + hour)), None);
+    assert_eq!(raise(&mut house, a, 70_100, 10_000, 2 * day), Ok(80_100));
+    assert_eq!(house.lease(b), None);
 }

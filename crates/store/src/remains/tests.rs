@@ -181,3 +181,27 @@ fn entries_of_a_newer_version_are_named_and_not_guessed_at() {
     assert_eq!(decode(&bytes).unwrap_err(), newer);
     assert_eq!(decode(&bytes[..1]).unwrap_err(), Fault::Truncated);
 }
+
+#[tokio::test]
+async fn an_entry_as_it_is_written_is_read_for_ever() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    come_and_go(&journal, 7..=7).await;
+    let [entry] = &journal.engine().read(REMAINS, 1, 9).await.unwrap()[..] else {
+        panic!("one session was deleted");
+    };
+    let hex: Vec<String> = entry
+        .payload
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let lines: Vec<String> = hex.chunks(32).map(|line| line.concat()).collect();
+    assert_eq!(
+        lines,
+        [
+            "0001010000000000000001000000000000000105000000000000007269736b73",
+            "01000000000000003f0100000000000000070000000000000001000000000000",
+            "0000000000000000000000000000000000000000000000000001c0cf6a000000",
+            "00000000000000000000"
+        ]
+    );
+}

@@ -109,7 +109,6 @@ async fn an_archive_never_overwrites() {
     );
 }
 
-/// Tries to import these bytes; nothing may be stored.
 /// Deletes a session of one engine, and keeps this of it.
 async fn bury(engine: &dyn Engine, session: u128, left: &[u8]) {
     let session = SessionId::from_u128(session);
@@ -172,6 +171,7 @@ async fn what_is_left_of_deleted_sessions_moves_too() {
     here.close().await.unwrap();
 }
 
+/// Tries to import these bytes; nothing may be stored.
 async fn refused(dir: &Path, bytes: &[u8]) -> Error {
     let path = dir.join("damaged");
     fs::write(&path, bytes).unwrap();
