@@ -18,7 +18,7 @@ use unisono_runtime::clock;
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::budget::{Caps, TurnCaps};
-use unisono_session::event::{AcceptedTurn, Outcome, RequestKey, Work, Writing};
+use unisono_session::event::{AcceptedTurn, Calibration, Outcome, RequestKey, Work, Writing};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::MAIN;
 use uuid::Uuid;
@@ -252,21 +252,35 @@ impl Ask {
             .team(lead, self.agents.as_deref().unwrap_or(usual))
     }
 
-    /// Its agents within the windows that are known of their models, and when their conversation
-    /// is compacted: what a turn is planned by, and what those see who only look.
+    /// What its context is measured by.
     ///
     /// # Errors
     /// An agent is unknown, or the lead among its delegates.
-    pub fn measured_by(
-        &self,
-        setup: &Setup,
-        learnt: &Calibrations,
-    ) -> Result<(Team, (Policy, Ppm)), Error> {
+    pub fn measured_by(&self, setup: &Setup, learnt: &Calibrations) -> Result<Measure, Error> {
         let mut team = self.team(setup)?;
         models::within_learnt(&mut team, learnt);
-        let policy = policy(setup, &team);
-        Ok((team, policy))
+        let (policy, safety) = policy(setup, &team);
+        let calibrations = models::calibrations(setup, &team, learnt);
+        Ok(Measure {
+            team,
+            policy,
+            safety,
+            calibrations,
+        })
     }
+}
+
+/// What a context is measured by: a turn is planned by it, and those see it who only look.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// The agents, within the windows that are known of their models.
+    pub team: Team,
+    /// When their conversation is compacted.
+    pub policy: Policy,
+    /// The share of the window that stays free.
+    pub safety: Ppm,
+    /// What is known of models whose tokens are estimated.
+    pub calibrations: Vec<Calibration>,
 }
 
 /// How a turn ended.
@@ -285,7 +299,12 @@ pub struct Finished {
 /// # Errors
 /// An agent is unknown, or the lead among its delegates.
 pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, Error> {
-    let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
+    let Measure {
+        team,
+        policy,
+        safety,
+        calibrations,
+    } = ask.measured_by(setup, learnt)?;
     // By the digests of the agents as the turn has them.
     let caps = caps(setup, &team);
     let answer = |role, parts| Work::Answer {
@@ -331,7 +350,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         work,
         tools: tools_of(&team, []),
         phrases: phrases(setup, &team.lead),
-        calibrations: models::calibrations(setup, &team, learnt),
+        calibrations,
         team,
         policy,
         safety,

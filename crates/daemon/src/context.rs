@@ -10,16 +10,15 @@ pub mod topics;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::compaction::{self, Mode};
-use unisono_context::policy::Policy;
 use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
-use unisono_context::tokens::{Count, Counts, Ppm};
+use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Encoding, MessageId, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_runtime::mcp;
-use unisono_session::agent::{ContextMode, Team};
-use unisono_session::{Event, Fact, State};
+use unisono_session::agent::ContextMode;
+use unisono_session::{Definition, Event, Fact, State, turn};
 
-use crate::ask;
+use crate::ask::{self, Measure};
 
 /// Why it cannot be counted.
 #[derive(Debug, thiserror::Error)]
@@ -47,28 +46,19 @@ pub struct Measured {
 /// Counts the branch that ends in `head` in every encoding of the team. The tokenizer is loaded
 /// only where something is not counted. Nothing is written. Agents that are too small for what
 /// must stay under the policy have no say, as in a turn.
-pub fn measure(
-    state: &mut State,
-    head: MessageId,
-    team: &Team,
-    (policy, safety): (&Policy, Ppm),
-) -> Result<Measured> {
+pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measured> {
+    let team = &by.team;
     // Servers are not asked here: what they offered to the newest turn is what counts.
     let offered = state.told().iter();
     let offered = offered.filter(|tool| mcp::server_of(&tool.name).is_some());
     let preamble = Preamble::new(state.system().clone(), ask::tools_of(team, offered));
-    let shared = |agent: &&std::sync::Arc<_>| -> bool {
-        let agent: &unisono_session::Definition = agent;
-        agent.context == ContextMode::Snapshot
-    };
     let lead = team.lead.limits;
-    let delegates = team.delegates.iter().map(|d| &d.agent).filter(shared);
-    let limits: Vec<_> = std::iter::once(lead)
-        .chain(delegates.map(|agent| agent.limits))
-        .collect();
-    for limits in &limits {
-        count_branch(state, head, limits.encoding)?;
-        count_preamble(state, &preamble, limits.encoding)?;
+    let delegates = team.delegates.iter().map(|d| &d.agent);
+    let shared = delegates.filter(|agent| agent.context == ContextMode::Snapshot);
+    let members: Vec<_> = std::iter::once(&team.lead).chain(shared).collect();
+    for agent in &members {
+        count_branch(state, head, agent.limits.encoding)?;
+        count_preamble(state, &preamble, agent.limits.encoding)?;
     }
     let fixed = |encoding| {
         state
@@ -76,16 +66,15 @@ pub fn measure(
             .get(encoding)
             .unwrap_or_default()
     };
-    let each = limits
-        .iter()
-        .map(|l| Budget::new(*l, safety, fixed(l.encoding).at_most));
-    let mut each = each.collect::<Vec<_>>().into_iter();
-    let first = each
-        .next()
-        .unwrap_or_else(|| Budget::new(lead, safety, fixed(lead.encoding).at_most));
+    let of = |agent: &Definition| {
+        let fixed = fixed(agent.limits.encoding).at_most;
+        turn::budget(agent, by.safety, &by.calibrations, fixed)
+    };
+    let first = of(&team.lead);
+    let each = members.iter().skip(1).map(|agent| of(agent));
     let view = state.view(head, false);
     let holds = |budget: &Budget| {
-        let holds = |view| compaction::holds(view, budget, policy, Mode::Check, Timestamp(0));
+        let holds = |view| compaction::holds(view, budget, &by.policy, Mode::Check, Timestamp(0));
         view.as_ref().and_then(holds).unwrap_or(true)
     };
     let budgets = Budgets::new(first, each.filter(holds));
@@ -202,13 +191,8 @@ impl Shown {
     ///
     /// # Errors
     /// There is no such message, or something cannot be counted.
-    pub fn new(
-        state: &mut State,
-        head: MessageId,
-        team: &Team,
-        kept: (&Policy, Ppm),
-    ) -> Result<Shown> {
-        let measured = measure(state, head, team, kept)?;
+    pub fn new(state: &mut State, head: MessageId, by: &Measure) -> Result<Shown> {
+        let measured = measure(state, head, by)?;
         let missing = || Error(format!("there is no message {head}"));
         let view = state.view(head, false).ok_or_else(missing)?;
         let used = view.effective(&measured.budget);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction::{Mode, Plan};
 use unisono_context::snapshot::{Manifest, Preamble};
-use unisono_context::tokens::Counts;
+use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Timestamp, Tokens};
 
 use crate::agent::{ContextMode, Definition, Team};
-use crate::event::{AcceptedTurn, RunRole, Work};
+use crate::event::{AcceptedTurn, Calibration, RunRole, Work};
 use crate::ids;
 use crate::state::Settings;
 use crate::tool::Rules;
@@ -105,6 +105,24 @@ pub enum Phase {
         /// Whether the delegates' results were handed to the branch.
         delivered: bool,
     },
+}
+
+/// The budget of an agent, given the share of its window that stays free, what is known of models
+/// whose tokens are estimated, and what its system text and tools cost. What an estimated model
+/// leaves is told in estimated tokens.
+pub fn budget(
+    agent: &Definition,
+    safety: Ppm,
+    calibrations: &[Calibration],
+    fixed: Tokens,
+) -> Budget {
+    let mut budget = Budget::new(agent.limits, safety, Tokens::ZERO);
+    let mut calibrations = calibrations.iter();
+    if let Some(known) = calibrations.find(|known| known.model == agent.model) {
+        budget.usable = known.estimated(budget.usable);
+    }
+    budget.usable = budget.usable.minus(fixed);
+    budget
 }
 
 impl Turn {
@@ -204,16 +222,10 @@ impl Turn {
         Some(Budgets::new(budget(&self.team.lead)?, kept))
     }
 
-    /// The budget of one agent, given what its system text and tools cost. What an estimated
-    /// model leaves is told in estimated tokens.
+    /// The budget of one agent, given what its system text and tools cost.
     pub(crate) fn budget(&self, agent: &Definition, fixed: Tokens) -> Budget {
-        let mut budget = Budget::new(agent.limits, self.accepted.safety, Tokens::ZERO);
-        let calibrations = &mut self.accepted.calibrations.iter();
-        if let Some(known) = calibrations.find(|known| known.model == agent.model) {
-            budget.usable = known.estimated(budget.usable);
-        }
-        budget.usable = budget.usable.minus(fixed);
-        budget
+        let accepted = &self.accepted;
+        budget(agent, accepted.safety, &accepted.calibrations, fixed)
     }
 
     /// Why an agent cannot be given the frozen context.

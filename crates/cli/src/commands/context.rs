@@ -154,11 +154,11 @@ fn seen(
     (setup, learnt): (&Setup, &Calibrations),
     ask: &Ask,
 ) -> Result<(Policy, context::Shown)> {
-    let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
+    let by = ask.measured_by(setup, learnt)?;
     let head = state.tree().head(ask.on_branch());
     let head = head.ok_or_else(|| unknown_branch(state, ask.on_branch()))?;
-    let shown = context::Shown::new(state, head, &team, (&policy, safety))?;
-    Ok((policy, shown))
+    let shown = context::Shown::new(state, head, &by)?;
+    Ok((by.policy, shown))
 }
 
 /// The servers whose tools the team may call, and that nothing is known of here.

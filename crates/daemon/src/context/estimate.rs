@@ -15,7 +15,7 @@ use unisono_session::State;
 
 use super::{measure, tokenizer};
 use crate::agents;
-use crate::ask::{Ask, check_chosen};
+use crate::ask::{Ask, Measure, check_chosen};
 use crate::setup::Setup;
 use crate::short;
 use crate::summarisers::{self, Unaskable};
@@ -71,9 +71,10 @@ impl Estimate {
     ) -> Result<Estimate, Error> {
         let unknown = || Error::Branch(ask.on_branch().to_owned());
         let head = state.tree().head(ask.on_branch()).ok_or_else(unknown)?;
-        let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
-        check_chosen(setup, ask, &team, &policy)?;
-        let measured = measure(state, head, &team, (&policy, safety))?;
+        let by = ask.measured_by(setup, learnt)?;
+        check_chosen(setup, ask, &by.team, &by.policy)?;
+        let measured = measure(state, head, &by)?;
+        let Measure { team, policy, .. } = by;
         let view = state.view(head, false).ok_or_else(unknown)?;
         // As the turn does: one step that makes a checkpoint.
         let policy = Policy {
@@ -176,8 +177,8 @@ impl Without {
         head: MessageId,
         checkpoint: CheckpointId,
     ) -> Result<Without, Error> {
-        let (team, (policy, safety)) = ask.measured_by(setup, learnt)?;
-        let budget = measure(state, head, &team, (&policy, safety))?.budget;
+        let by = ask.measured_by(setup, learnt)?;
+        let budget = measure(state, head, &by)?.budget;
         let effective = |view: Option<View<'_>>| {
             view.and_then(|view| view.effective(&budget))
                 .unwrap_or_default()

@@ -34,8 +34,8 @@ impl Pins {
     ) -> Result<Pins, Error> {
         let unknown = || Error::Branch(branch.to_owned());
         let head = state.tree().head(branch).ok_or_else(unknown)?;
-        let (team, (policy, safety)) = Ask::new("").measured_by(setup, learnt)?;
-        let budget = measure(state, head, &team, (&policy, safety))?.budget;
+        let by = Ask::new("").measured_by(setup, learnt)?;
+        let budget = measure(state, head, &by)?.budget;
         let cost = |message: &Message| {
             let counts = state.tree().get(message.id).map(|node| node.counts);
             let count = counts.and_then(|counts| counts.get(budget.encoding));

@@ -81,8 +81,8 @@ async fn of_team(
     exact: bool,
 ) -> Result<Context, Fault> {
     let setup = shared.daemon.setup_for(session, ask).await?;
-    let measured_by = ask.measured_by(&setup, shared.daemon.calibrations());
-    let (team, (policy, safety)) = measured_by.map_err(crate::daemon::Error::from)?;
+    let by = ask.measured_by(&setup, shared.daemon.calibrations());
+    let by = by.map_err(crate::daemon::Error::from)?;
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch();
     let head = state.tree().head(branch);
@@ -90,9 +90,9 @@ async fn of_team(
     let branch = branch.to_owned();
     // Counting takes a tokenizer, and time.
     let look = move || {
-        let shown = Shown::new(&mut state, head, &team, (&policy, safety))?;
-        let told = told::told(&shown, &state, &branch, &policy);
-        Ok::<_, crate::context::Error>((told, shown.snapshot, team.lead))
+        let shown = Shown::new(&mut state, head, &by)?;
+        let told = told::told(&shown, &state, &branch, &by.policy);
+        Ok::<_, crate::context::Error>((told, shown.snapshot, by.team.lead))
     };
     let (told, snapshot, lead) = super::off_thread(look).await??;
     if !exact {

@@ -134,11 +134,10 @@ async fn context(daemon: &Daemon, id: SessionId) -> Result<String, ErrorData> {
         return Ok("nothing was said yet".to_owned());
     };
     let setup = daemon.setup_of(&session).await.map_err(failed)?;
-    let measured_by = Ask::new("").measured_by(&setup, daemon.calibrations());
-    let (team, (policy, safety)) = measured_by.map_err(failed)?;
+    let by = Ask::new("").measured_by(&setup, daemon.calibrations());
+    let by = by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
-    let looking =
-        tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &team, (&policy, safety)));
+    let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, head, &by));
     let shown = looking.await.map_err(failed)?.map_err(failed)?;
     Ok(text(&shown.snapshot))
 }
