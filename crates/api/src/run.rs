@@ -59,6 +59,10 @@ pub enum Done {
         calls: Vec<Call>,
         /// The model that stood in for its own.
         stand_in: Option<String>,
+        /// The digest of the prompt bytes that it was sent; absent: its own model answered, or
+        /// that was not recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stand_in_prefix: Option<String>,
         /// Tokens in.
         input_tokens: u64,
         /// Tokens out.
@@ -187,6 +191,9 @@ pub struct SentRequest {
     pub bytes: u64,
     /// BLAKE3 of them.
     pub digest: String,
+    /// The digest of the prompt bytes that a model was sent which stood in; absent: none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stand_in_prefix: Option<String>,
     /// How many steps of its run were known by then.
     pub after_steps: u64,
     /// Tool results that stood as a note.
@@ -211,7 +218,8 @@ pub struct RequestBody {
 /// Something that was recorded, compared with what it is when it is made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
-    /// `snapshot`, `definition`, `prefix`, `steps` or `results`.
+    /// `snapshot`, `definition`, `prefix` (that of a model that stood in is told after its name),
+    /// `steps` or `results`.
     pub check: String,
     /// Whose; none: the turn's.
     pub run: Option<String>,

@@ -4,6 +4,7 @@ use std::ops::Add;
 use std::sync::Arc;
 
 use crate::cost::Cost;
+use crate::digest::Digest;
 use crate::tokens::Tokens;
 
 /// What a model answered.
@@ -20,10 +21,43 @@ pub struct Reply {
     pub usage: Usage,
     /// Why it ended.
     pub stop: Stop,
-    /// The model that answered, where it is not the one that was asked.
-    pub stand_in: Option<Arc<str>>,
+    /// Who answered, where it is not the model that was asked.
+    pub stand_in: Option<StandIn>,
     /// The provider's id of the request.
     pub request_id: Option<Arc<str>>,
+}
+
+/// A model that answered in place of the one that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandIn {
+    /// Its name, as definitions write it.
+    pub model: Arc<str>,
+    /// How it was asked; none: that was not recorded.
+    pub sent: Option<Sent>,
+}
+
+/// Where a request to a stand-in differs from the one it was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Digest of the prefix, which is in the stand-in's own dialect.
+    pub prefix: Digest,
+    /// The longest reply, which is no longer than the stand-in can give.
+    pub max_output: Tokens,
+}
+
+impl StandIn {
+    /// One of which only the name is known.
+    pub fn named(model: impl Into<Arc<str>>) -> StandIn {
+        StandIn {
+            model: model.into(),
+            sent: None,
+        }
+    }
+
+    /// Digest of the prefix it was sent, where that is known.
+    pub fn prefix(&self) -> Option<Digest> {
+        self.sent.map(|sent| sent.prefix)
+    }
 }
 
 /// Why a reply ended.

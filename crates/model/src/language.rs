@@ -30,7 +30,9 @@ pub use extractive::Extractive;
 pub use fallback::Fallback;
 pub use remote::Remote;
 pub use request::{Colleague, Exchange, Listener, Request};
-pub use unisono_context::call::{CacheWarm, Reply, Stop, ToolCall, ToolResult, Usage};
+pub use unisono_context::call::{
+    CacheWarm, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,
+};
 
 /// A reply that is under way. Dropping it gives the request up.
 pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;

@@ -3,7 +3,7 @@
 //!
 //! Nothing here reaches anybody: the models only render, no program is started, no actor runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use unisono_session::agent::Kind;
 use unisono_session::brief::Brief;
 use unisono_session::due::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
-use unisono_session::run::{self, Asked, Bounds, Delegation, Run, Step, ToolResult};
+use unisono_session::run::{self, Asked, Bounds, Delegation, Run, StandIn, Step, ToolResult};
 use unisono_session::turn::Phase;
 
 use crate::agent::llm::scales;
@@ -31,6 +31,8 @@ pub struct Sent {
     pub body: [Bytes; 2],
     /// BLAKE3 of the whole.
     pub digest: Digest,
+    /// Digest of its prefix, where another model stood in for its run's own.
+    pub stand_in_prefix: Option<Digest>,
     /// How many steps of its run were known by then.
     pub known: usize,
     /// Tool results that stood as a note.
@@ -210,6 +212,7 @@ fn documents(brief: &Brief, prefix: &Prefix, program: &Arc<str>) -> Vec<Sent> {
         Sent {
             to: program.clone(),
             digest: digest_of(&body),
+            stand_in_prefix: None,
             body,
             known: 0,
             masked: 0,
@@ -252,9 +255,13 @@ impl Conversation {
             let known = brief.steps.get(..asked.known).unwrap_or_default();
             let request = request::after(&first, known, &asked.masked, wrap_up(brief, asked));
             let replied = asked.reply.and_then(|at| brief.steps.get(at));
-            if let Some(name) = replied.and_then(|step| step.stand_in()) {
-                return match stand_ins.body(brief, name, request, models) {
-                    Ok(body) => Some(sent(brief, asked, (name, body))),
+            let reply = replied.and_then(|step| step.reply());
+            if let Some(by) = reply.and_then(|reply| reply.stand_in.as_ref()) {
+                return match stand_ins.body(brief, by, request, models) {
+                    Ok((prefix, body)) => Some(Sent {
+                        stand_in_prefix: Some(prefix),
+                        ..sent(brief, asked, (&by.model, body))
+                    }),
                     Err(reason) => {
                         unknown = Some(reason);
                         None
@@ -265,11 +272,13 @@ impl Conversation {
             Some(sent(brief, asked, (&brief.definition.model, body)))
         });
         let sent = sent.collect();
+        let mut checks = stand_ins.checks();
         let follow = || "each follows from those before it".to_owned();
         let steps = retraced.diverged.map_or_else(follow, |at| at.to_string());
+        checks.push(("steps", follow(), steps));
         Conversation {
             sent,
-            checks: vec![("steps", follow(), steps)],
+            checks,
             unknown,
         }
     }
@@ -282,26 +291,46 @@ fn worded(model: &dyn LanguageModel, request: &Request, brief: &Brief) -> [Bytes
     body.unwrap_or_else(|| request::document(brief, &request.prefix))
 }
 
-/// The prefixes of the models that answered in place of a run's own, rendered once each.
+/// The models that answered in place of a run's own.
 #[derive(Default)]
-struct StandIns(BTreeMap<Arc<str>, Prefix>);
+struct StandIns {
+    /// Their prefixes, rendered once each.
+    prefixes: BTreeMap<Arc<str>, Prefix>,
+    /// Those that were recorded.
+    recorded: BTreeSet<(Arc<str>, Digest)>,
+}
 
 impl StandIns {
-    /// What one of them was sent for that request: the same context in its own words.
+    /// What one of them was sent for that request: the same context in its own words, and the
+    /// longest reply it was asked for, where that was recorded.
     fn body(
         &mut self,
         brief: &Brief,
-        name: &Arc<str>,
+        by: &StandIn,
         mut request: Request,
         models: &Models,
-    ) -> Result<[Bytes; 2], String> {
+    ) -> Result<(Digest, [Bytes; 2]), String> {
         let model = models
-            .get(name)
+            .get(&by.model)
             .map_err(|error| format!("what stood in is left out: {error}"))?;
-        let prefix = self.0.entry(name.clone());
+        let prefix = self.prefixes.entry(by.model.clone());
         let prefix = prefix.or_insert_with(|| model.render(&request.shared()));
         request.prefix = prefix.clone();
-        Ok(worded(&*model, &request, brief))
+        if let Some(sent) = by.sent {
+            request.max_output = sent.max_output;
+            self.recorded.insert((by.model.clone(), sent.prefix));
+        }
+        Ok((prefix.digest(), worded(&*model, &request, brief)))
+    }
+
+    /// Each prefix that was recorded beside the one that was rendered.
+    fn checks(&self) -> Vec<(&'static str, String, String)> {
+        let named = |model: &Arc<str>, digest: Digest| format!("{model}: {digest}");
+        let checks = self.recorded.iter().filter_map(|(model, recorded)| {
+            let rebuilt = self.prefixes.get(model)?.digest();
+            Some(("prefix", named(model, *recorded), named(model, rebuilt)))
+        });
+        checks.collect()
     }
 }
 
@@ -317,6 +346,7 @@ fn sent(brief: &Brief, asked: &Asked, (to, body): (&Arc<str>, [Bytes; 2])) -> Se
     Sent {
         to: to.clone(),
         digest: digest_of(&body),
+        stand_in_prefix: None,
         body,
         known: asked.known,
         masked: asked.masked.len(),

@@ -20,7 +20,9 @@ pub use next::{Bounds, Next, longest_reply, next, replied, said, used};
 pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
-pub use unisono_context::call::{Choice, Lent, Reply, Stop, ToolCall, ToolResult, Usage};
+pub use unisono_context::call::{
+    Choice, Lent, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,
+};
 
 /// A finished step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Step {
     /// The model that used it, where another one stood in for the run's.
     pub fn stand_in(&self) -> Option<&Arc<str>> {
         match self {
-            Step::Model(reply) => reply.stand_in.as_ref(),
+            Step::Model(reply) => reply.stand_in.as_ref().map(|by| &by.model),
             Step::Spent(spent) => spent.stand_in.as_ref(),
             Step::Tools(_) | Step::Named { .. } | Step::Narrowed { .. } => None,
         }

@@ -111,7 +111,10 @@ impl Ledger {
                 }
             }
             Fact::CameLate { run, late, .. } => match late {
-                Late::Reply(reply) => self.charge(*run, reply.stand_in.clone(), reply.usage),
+                Late::Reply(reply) => {
+                    let by = reply.stand_in.as_ref().map(|by| by.model.clone());
+                    self.charge(*run, by, reply.usage);
+                }
                 Late::Answer { usage, .. } => self.charge_rest(*run, *usage),
                 Late::Spent(spent) => self.charge(*run, spent.stand_in.clone(), spent.usage),
             },
@@ -227,7 +230,7 @@ mod tests {
 
     use super::*;
     use crate::event::{OpenedRun, RunRole};
-    use crate::run::Step;
+    use crate::run::{StandIn, Step};
 
     fn event(fact: Fact) -> Event {
         Event {
@@ -260,7 +263,7 @@ mod tests {
     fn stepped(run: u128, stand_in: Option<&str>, usage: Usage) -> Event {
         let reply = Reply {
             usage,
-            stand_in: stand_in.map(Arc::from),
+            stand_in: stand_in.map(StandIn::named),
             ..Reply::default()
         };
         event(Fact::RunStepped {

@@ -133,6 +133,9 @@ pub(crate) enum Invalid {
     /// A turn or an ending that has a variant of its own where nothing is lent or handed over.
     #[error("tools or calls of whoever asked stand where there are none")]
     Alone,
+    /// A reply that has a variant of its own where nothing is known of how a stand-in was asked.
+    #[error("what a stand-in was sent stands where none answered")]
+    Own,
     /// A definition that has a variant of its own where it has no pipeline.
     #[error("a pipeline without stages stands where there is none")]
     Stageless,

@@ -16,8 +16,8 @@ a model that the catalogue describes otherwise since, a record that was altered,
 of this program.
 
 JSON: session, turn, outcome (null: open), runs [{run, agent, requests [{to, bytes, digest,
-attempt}], unknown}], checks [{check (snapshot, definition, prefix, steps, results), run,
-recorded, rebuilt, holds}], mismatches.";
+attempt}], unknown}], checks [{check (snapshot, definition, prefix, steps, results; a prefix of a
+model that stood in follows its name), run, recorded, rebuilt, holds}], mismatches.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -27,9 +27,9 @@ Examples:
   unisono why 5f0c2b8e41aa --request 2 --raw | jq .
 
 JSON: run, turn, session, agent, role, task, causes [{event, at, cause, text}], requests [{number,
-to, head_bytes, bytes, digest, after_steps, masked, wrap_up, attempt, head, tail}], unknown (why
-they cannot be told), checks as of `replay`, against {run, agent, request, shared_bytes, own,
-theirs, differs} (null: it has no sibling).";
+to, stand_in_prefix (absent: no other model stood in), head_bytes, bytes, digest, after_steps,
+masked, wrap_up, attempt, head, tail}], unknown (why they cannot be told), checks as of `replay`,
+against {run, agent, request, shared_bytes, own, theirs, differs} (null: it has no sibling).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -164,9 +164,12 @@ fn text(paint: Paint, args: &Args, found: &Found<RunId>, own: &Requests, chosen:
 
 fn line(number: usize, sent: &Sent) -> String {
     let [head, tail] = &sent.body;
+    let prefix = sent.stand_in_prefix;
+    let stood_in = prefix.map(|prefix| format!(" (stood in, prefix {})", prefix.short()));
     let mut line = format!(
-        "{number}  to {}, {} bytes ({} of its own), digest {}",
+        "{number}  to {}{}, {} bytes ({} of its own), digest {}",
         sent.to,
+        stood_in.unwrap_or_default(),
         show::number((head.len() + tail.len()) as u64),
         show::number(tail.len() as u64),
         sent.digest.short()
@@ -226,7 +229,7 @@ fn cause_json(cause: &Cause) -> Value {
 
 fn request_json((at, sent): (usize, &Sent)) -> Value {
     let [head, tail] = &sent.body;
-    json!({
+    let mut value = json!({
         "number": at + 1,
         "to": sent.to,
         "head_bytes": head.len(),
@@ -238,5 +241,9 @@ fn request_json((at, sent): (usize, &Sent)) -> Value {
         "attempt": sent.attempt,
         "head": String::from_utf8_lossy(head),
         "tail": String::from_utf8_lossy(tail),
-    })
+    });
+    if let Some(prefix) = sent.stand_in_prefix {
+        value["stand_in_prefix"] = prefix.to_string().into();
+    }
+    value
 }

@@ -1,9 +1,16 @@
 //! Models that stand in for one that cannot be had: what they are sent, and what is told of them.
 
-use unisono_fake_provider::{Act, Answer, FakeProvider, Refusal, Script, block_on};
+use std::sync::Arc;
+
+use serde_json::Value;
+use unisono_context::Digest;
+use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, block_on};
+use unisono_session::run::{StandIn, Step};
+use unisono_session::{Event, Fact};
 
 use crate::providers::{call, run, shared};
 use crate::support::{Place, example};
+use crate::trace::copied;
 
 const STAND_IN: &str = "anthropic/claude-haiku-4-5";
 
@@ -47,8 +54,8 @@ fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
     assert!(rows.iter().all(|row| row["model"] == STAND_IN), "{usage}");
 }
 
-#[test]
-fn what_a_stand_in_was_sent_is_rebuilt_in_its_own_words() {
+/// What the stand-in was sent in a run of an agent that calls a tool, and the place of the run.
+fn stood_in(model: &str) -> (Place, Vec<Recorded>) {
     let first = FakeProvider::builder()
         .script(Script::always(Act::refuse(Refusal::Overloaded)))
         .start_on_thread();
@@ -57,22 +64,34 @@ fn what_a_stand_in_was_sent_is_rebuilt_in_its_own_words() {
     let second = FakeProvider::builder().script(script).start_on_thread();
     let reader = "[agents.reader]\ndescription = \"reads\"\ntools = [\"recall\"]\n";
     let place = place(&first, &second, reader);
-    let (file, model) = (example(), "openai/gpt-4o");
+    let file = example();
     let args = [
         "run", &file, "--lead", "reader", "--agents", "", "--model", model,
     ];
     call(&place, &args).expect(0);
+    let received = block_on(second.wait_for(2));
+    (place, received)
+}
+
+/// What the place's only run was sent, compared with what its provider received.
+fn rebuilt(place: &Place, received: &[Recorded]) -> Value {
     let run = place.json(&["runs", "list"])[0]["run"].clone();
     let why = place.json(&["why", run.as_str().unwrap()]);
-    let received = block_on(second.wait_for(2));
     let requests = why["requests"].as_array().unwrap();
-    assert_eq!(requests.len(), 2, "{why:#}");
-    for (asked, received) in requests.iter().zip(&received) {
+    assert_eq!(requests.len(), received.len(), "{why:#}");
+    for (asked, received) in requests.iter().zip(received) {
         assert_eq!(asked["to"], STAND_IN, "{why:#}");
         let rebuilt = ["head", "tail"].map(|piece| asked[piece].as_str().unwrap());
         assert_eq!(rebuilt.concat().as_bytes(), &received.body[..]);
     }
     assert_eq!(place.json(&["replay"])["mismatches"], 0);
+    why
+}
+
+#[test]
+fn what_a_stand_in_was_sent_is_rebuilt_in_its_own_words() {
+    let (place, received) = stood_in("openai/gpt-4o");
+    rebuilt(&place, &received);
     // Both of its replies are its own, the one that ended the run too.
     let usage = place.json(&["usage"]);
     let [row] = &usage["rows"].as_array().unwrap()[..] else {
@@ -80,4 +99,78 @@ fn what_a_stand_in_was_sent_is_rebuilt_in_its_own_words() {
     };
     assert_eq!((&row["model"], &row["jobs"]), (&STAND_IN.into(), &1.into()));
     assert_eq!(row["input_tokens"], usage["total"]["input_tokens"]);
+}
+
+#[test]
+fn a_reply_cut_to_what_a_stand_in_can_give_and_its_prefix_are_recorded() {
+    // A model that gives 128000 tokens; the one that stands in gives half of them.
+    let (place, received) = stood_in("openai/gpt-5-mini");
+    assert!(received.iter().all(|r| r.json()["max_tokens"] == 64_000));
+    let why = rebuilt(&place, &received);
+    let run = why["run"].as_str().unwrap();
+    let shown = place.json(&["runs", "show", run]);
+    let replies = shown["steps"].as_array().unwrap().iter();
+    let replies: Vec<_> = replies.filter(|step| step["kind"] == "model").collect();
+    assert_eq!(replies.len(), 2, "{shown:#}");
+    let prefix = replies[0]["stand_in_prefix"].as_str().unwrap();
+    assert_ne!(shown["prefix"], prefix, "it has words of its own");
+    for told in replies
+        .into_iter()
+        .chain(why["requests"].as_array().unwrap())
+    {
+        assert_eq!(told["stand_in_prefix"], prefix, "{told:#}");
+    }
+    let prefix = &prefix[..12];
+    for (verb, says) in [
+        (
+            &["runs", "show", run][..],
+            format!("{STAND_IN} stood in, prefix {prefix}"),
+        ),
+        (
+            &["why", run],
+            format!("to {STAND_IN} (stood in, prefix {prefix})"),
+        ),
+    ] {
+        let done = place.call(verb).expect(0);
+        assert!(done.stdout.contains(&says), "{done:#?}");
+    }
+}
+
+#[test]
+fn a_stand_ins_prefix_is_compared_with_the_recorded_one() {
+    let (place, received) = stood_in("openai/gpt-5-mini");
+    let why = rebuilt(&place, &received);
+    let session = why["session"].as_str().unwrap();
+    let changed = |change: fn(&mut StandIn)| {
+        copied(
+            &place,
+            session,
+            |events| change_stand_ins(events, change),
+            |_| {},
+        )
+    };
+    let other = changed(|by| by.sent.as_mut().unwrap().prefix = Digest([7; 32]));
+    let done = place.call(&["replay", "--session", &other]).expect(1);
+    let recorded = format!("recorded {STAND_IN}: 0707");
+    assert!(done.stdout.contains("differs: prefix of run"), "{done:#?}");
+    assert!(done.stdout.contains(&recorded), "{done:#?}");
+    // As the journal was before that was recorded: nothing to compare, and the uncut reply.
+    let older = changed(|by| by.sent = None);
+    assert_eq!(
+        place.json(&["replay", "--session", &older])["mismatches"],
+        0
+    );
+    let why = place.json(&["why", why["run"].as_str().unwrap(), "--session", &older]);
+    let tail = why["requests"][0]["tail"].as_str().unwrap();
+    assert!(tail.contains("\"max_tokens\":128000"), "{tail}");
+}
+
+fn change_stand_ins(events: &mut [Event], change: fn(&mut StandIn)) {
+    for event in events {
+        if let Fact::RunStepped { step, .. } = &mut event.fact
+            && let Step::Model(reply) = Arc::make_mut(step)
+        {
+            reply.stand_in.iter_mut().for_each(change);
+        }
+    }
 }

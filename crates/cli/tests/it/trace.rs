@@ -211,7 +211,7 @@ fn the_bytes_of_one_request_are_written_as_they_were() {
 }
 
 /// The session once more, under another id, with its events or their bytes changed.
-fn copied(
+pub(crate) fn copied(
     place: &Place,
     session: &str,
     change: impl Fn(&mut Vec<Event>),

@@ -18,7 +18,7 @@ use unisono_context::RunId;
 use unisono_runtime::Handle;
 use unisono_runtime::replay::{self, Rebuilt, Sent};
 use unisono_session::Trace;
-use unisono_session::run::{Spent, Step};
+use unisono_session::run::{Spent, StandIn, Step};
 use unisono_session::trace::{Moment, RunTrace};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -104,6 +104,7 @@ pub(super) async fn detail(shared: &Shared, session: &str, run: &str) -> Result<
 }
 
 fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
+    let stand_in = step.reply().and_then(|reply| reply.stand_in.as_ref());
     let done = match &**step {
         Step::Model(reply) => Done::Model {
             text: reply.text.to_string(),
@@ -116,7 +117,10 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
                     arguments: call.arguments.to_string(),
                 })
                 .collect(),
-            stand_in: reply.stand_in.as_ref().map(ToString::to_string),
+            stand_in: stand_in.map(|by| by.model.to_string()),
+            stand_in_prefix: stand_in
+                .and_then(StandIn::prefix)
+                .map(|prefix| prefix.to_string()),
             input_tokens: reply.usage.input.0,
             output_tokens: reply.usage.output.0,
             cost_usd: words::dollars(reply.usage.cost),
@@ -283,6 +287,7 @@ fn sent_request((at, sent): (usize, &Sent)) -> SentRequest {
         head_bytes: head.len() as u64,
         bytes: (head.len() + tail.len()) as u64,
         digest: sent.digest.to_string(),
+        stand_in_prefix: sent.stand_in_prefix.map(|prefix| prefix.to_string()),
         after_steps: sent.known as u64,
         masked: sent.masked as u64,
         wrap_up: sent.wrap_up.as_ref().map(ToString::to_string),

@@ -268,8 +268,8 @@ impl Spans {
         let Some(span) = spans.first_mut() else {
             return spans;
         };
-        if let Some(model) = &reply.stand_in {
-            span.put("gen_ai.response.model", text(bare(model)));
+        if let Some(by) = &reply.stand_in {
+            span.put("gen_ai.response.model", text(bare(&by.model)));
         }
         if let Some(id) = &reply.request_id {
             span.put("gen_ai.response.id", text(id));

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use unisono_context::{Cost, Digest, Tokens};
 
 use super::recent::Recent;
-use super::{Class, Completion, Counting, Error, Fitting, LanguageModel, Request};
+use super::{Class, Completion, Counting, Error, Fitting, LanguageModel, Request, Sent, StandIn};
 use crate::prompt::{Prefix, Shared};
 
 /// Prefixes of stand-ins that are remembered.
@@ -64,16 +64,8 @@ impl Fallback {
                 listener: asked.listener.clone().of_stand_in(name.clone()),
                 ..asked.clone()
             };
-            let replied = match model.fit(request).await {
-                Ok(request) => model.complete(request).await,
-                Err(too_small) => Err(too_small),
-            };
-            match replied {
-                Ok(mut reply) => {
-                    // A chain within the chain has said who it was.
-                    reply.stand_in.get_or_insert_with(|| name.clone());
-                    return Ok(reply);
-                }
+            match ask_instead(name, model.as_ref(), request).await {
+                Ok(reply) => return Ok(reply),
                 Err(error) => {
                     // What is too long for a stand-in need not be so for the next.
                     let too_long = matches!(error.class, Class::Overflow { .. });
@@ -141,6 +133,26 @@ impl std::fmt::Debug for Fallback {
         let names = std::iter::once(&self.first).chain(&self.others);
         f.debug_list().entries(names.map(|(name, _)| name)).finish()
     }
+}
+
+/// Asks a stand-in for no more than it can give. Its reply says how it was asked.
+async fn ask_instead(
+    name: &Arc<str>,
+    model: &dyn LanguageModel,
+    request: Request,
+) -> Result<super::Reply, Error> {
+    let request = model.fit(request).await?;
+    let sent = Sent {
+        prefix: request.prefix.digest(),
+        max_output: request.max_output,
+    };
+    let mut reply = model.complete(request).await?;
+    // A chain within the chain has said who it was.
+    reply.stand_in.get_or_insert_with(|| StandIn {
+        model: name.clone(),
+        sent: Some(sent),
+    });
+    Ok(reply)
 }
 
 /// Whether something was paid for already out of what was set aside for one reply: a stand-in's may

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use unisono_session::{event, run};
 
 use super::Invalid;
-use super::run::{Cause, Reply, ToolCall, Usage};
+use super::run::{Cause, Reply, Sent, ToolCall, Usage};
 
 /// How a run ended. The order of the variants is the format.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,12 +46,16 @@ pub(crate) enum Late {
         usage: Usage,
         stand_in: Option<Arc<str>>,
     },
+    StoodIn(Reply, Sent),
 }
 
 impl From<&event::Late> for Late {
     fn from(late: &event::Late) -> Self {
         match late {
-            event::Late::Reply(reply) => Self::Reply(reply.into()),
+            event::Late::Reply(reply) => match Sent::of(reply) {
+                None => Self::Reply(reply.into()),
+                Some(sent) => Self::StoodIn(reply.into(), sent),
+            },
             event::Late::Answer {
                 text,
                 partial,
@@ -69,10 +73,13 @@ impl From<&event::Late> for Late {
     }
 }
 
-impl From<Late> for event::Late {
-    fn from(late: Late) -> Self {
-        match late {
+impl TryFrom<Late> for event::Late {
+    type Error = Invalid;
+
+    fn try_from(late: Late) -> Result<Self, Invalid> {
+        Ok(match late {
             Late::Reply(reply) => Self::Reply(reply.into()),
+            Late::StoodIn(reply, sent) => Self::Reply(sent.with(reply)?),
             Late::Answer {
                 text,
                 partial,
@@ -86,7 +93,7 @@ impl From<Late> for event::Late {
                 usage: usage.into(),
                 stand_in,
             }),
-        }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use unisono_context::cost::Cost;
 use unisono_context::{AgentId, Digest, RunId, SnapshotId, Tokens, TurnId};
 use unisono_session::{event, run};
 
+use super::Invalid;
 use super::codes::codes;
 
 codes!(
@@ -96,6 +97,7 @@ pub(crate) enum Step {
         room_tokens: u64,
         output_tokens: u64,
     },
+    StoodIn(Reply, Sent),
 }
 
 impl Step {
@@ -106,7 +108,8 @@ impl Step {
             Self::Narrowed { .. }
             | Self::Spent(_)
             | Self::SpentInstead { .. }
-            | Self::NarrowedReply { .. } => 3,
+            | Self::NarrowedReply { .. }
+            | Self::StoodIn(..) => 3,
         }
     }
 }
@@ -121,6 +124,13 @@ pub(crate) struct Reply {
     pub(super) stop: Stop,
     pub(super) stand_in: Option<Arc<str>>,
     pub(super) request_id: Option<Arc<str>>,
+}
+
+/// How a model was asked that stood in.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    prefix: [u8; 32],
+    max_output_tokens: u64,
 }
 
 /// A call a model made.
@@ -239,7 +249,10 @@ impl From<DelegatedCall> for event::DelegatedCall {
 impl From<&run::Step> for Step {
     fn from(step: &run::Step) -> Self {
         match step {
-            run::Step::Model(reply) => Self::Model(reply.into()),
+            run::Step::Model(reply) => match Sent::of(reply) {
+                None => Self::Model(reply.into()),
+                Some(sent) => Self::StoodIn(reply.into(), sent),
+            },
             run::Step::Tools(results) => {
                 Self::Tools(results.iter().map(ToolResult::from).collect())
             }
@@ -267,10 +280,13 @@ impl From<&run::Step> for Step {
     }
 }
 
-impl From<Step> for run::Step {
-    fn from(step: Step) -> Self {
-        match step {
+impl TryFrom<Step> for run::Step {
+    type Error = Invalid;
+
+    fn try_from(step: Step) -> Result<Self, Invalid> {
+        Ok(match step {
             Step::Model(reply) => Self::Model(reply.into()),
+            Step::StoodIn(reply, sent) => Self::Model(sent.with(reply)?),
             Step::Tools(results) => Self::Tools(results.into_iter().map(Into::into).collect()),
             Step::Named { name, result } => Self::Named { name, result },
             Step::Narrowed { room_tokens } => Self::Narrowed {
@@ -292,7 +308,29 @@ impl From<Step> for run::Step {
                 usage: usage.into(),
                 stand_in: Some(stand_in),
             }),
-        }
+        })
+    }
+}
+
+impl Sent {
+    /// What is known of how the model was asked whose reply this is.
+    pub(super) fn of(reply: &run::Reply) -> Option<Sent> {
+        let sent = reply.stand_in.as_ref()?.sent?;
+        Some(Sent {
+            prefix: sent.prefix.0,
+            max_output_tokens: sent.max_output.0,
+        })
+    }
+
+    /// The reply of a model that was asked so.
+    pub(super) fn with(self, reply: Reply) -> Result<run::Reply, Invalid> {
+        let mut reply = run::Reply::from(reply);
+        let by = reply.stand_in.as_mut().ok_or(Invalid::Own)?;
+        by.sent = Some(run::Sent {
+            prefix: Digest(self.prefix),
+            max_output: Tokens(self.max_output_tokens),
+        });
+        Ok(reply)
     }
 }
 
@@ -304,7 +342,7 @@ impl From<&run::Reply> for Reply {
             verbatim: reply.verbatim.clone(),
             usage: reply.usage.into(),
             stop: reply.stop.into(),
-            stand_in: reply.stand_in.clone(),
+            stand_in: reply.stand_in.as_ref().map(|by| by.model.clone()),
             request_id: reply.request_id.clone(),
         }
     }
@@ -318,7 +356,7 @@ impl From<Reply> for run::Reply {
             verbatim: reply.verbatim,
             usage: reply.usage.into(),
             stop: reply.stop.into(),
-            stand_in: reply.stand_in,
+            stand_in: reply.stand_in.map(run::StandIn::named),
             request_id: reply.request_id,
         }
     }

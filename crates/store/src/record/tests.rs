@@ -247,6 +247,30 @@ fn a_fault_says_what_is_wrong() {
 }
 
 #[test]
+fn how_a_stand_in_was_asked_is_told_of_no_other_models_reply() {
+    let samples = samples::all();
+    for name in ["run_stepped_stood_in", "came_late_stood_in"] {
+        let sample = samples.iter().find(|(sample, _)| *sample == name);
+        let (_, event) = sample.unwrap();
+        let mut record = Event::try_from(event).unwrap();
+        let reply = match &mut record.fact {
+            fact::Fact::RunStepped {
+                step: run::Step::StoodIn(reply, _),
+                ..
+            }
+            | fact::Fact::CameLate {
+                late: ending::Late::StoodIn(reply, _),
+                ..
+            } => reply,
+            other => panic!("{name}: {other:?}"),
+        };
+        reply.stand_in = None;
+        let fault = event::Event::try_from(record).unwrap_err().to_string();
+        assert!(fault.contains("stands where none answered"), "{fault}");
+    }
+}
+
+#[test]
 fn a_range_that_is_none_is_neither_written_nor_read() {
     let frozen = |first, last| {
         let mut manifest = samples::manifest();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use unisono_context::RunId;
-use unisono_session::run::{Ending, Spent, Step};
+use unisono_session::run::{Ending, Spent, StandIn, Step};
 use unisono_session::trace::{Moment, RunTrace};
 
 use super::list;
@@ -15,8 +15,9 @@ use crate::traces::{Found, Within, role};
 const HELP: &str = "\
 JSON: as of `list`, with task, definition, snapshot, prefix, cache_expected_tokens,
 cache_write_tokens, cache_missed (less than half of what was expected was read), steps [{event, at,
-kind (model, tools, named, narrowed, spent), …}], attempts [{attempt, event, at, reason}] after the
-first, and answer.";
+kind (model, tools, named, narrowed, spent), …}] (of a model that stood in: stand_in, its name,
+and stand_in_prefix, the digest of its prompt bytes), attempts [{attempt, event, at, reason}] after
+the first, and answer.";
 
 /// Characters of a step's or task's text that are shown.
 const SHOWN: usize = 100;
@@ -123,10 +124,7 @@ fn step(step: &Step) -> String {
         Step::Model(reply) => {
             let calls: Vec<&str> = reply.calls.iter().map(|call| &*call.name).collect();
             let said = show::line(&reply.text, SHOWN);
-            let by = reply.stand_in.as_ref();
-            let by = by
-                .map(|name| format!(" ({name} stood in)"))
-                .unwrap_or_default();
+            let by = reply.stand_in.as_ref().map(stood_in).unwrap_or_default();
             format!("model{by} called {}  {said}", calls.join(", "))
         }
         Step::Tools(results) => {
@@ -158,19 +156,34 @@ fn step(step: &Step) -> String {
     }
 }
 
+/// Who answered, and on which prefix.
+fn stood_in(by: &StandIn) -> String {
+    let prefix = by
+        .prefix()
+        .map(|prefix| format!(", prefix {}", prefix.short()));
+    format!(" ({} stood in{})", by.model, prefix.unwrap_or_default())
+}
+
 fn step_json((moment, step): &(Moment, std::sync::Arc<Step>)) -> Value {
     let mut value = match &**step {
-        Step::Model(reply) => json!({
-            "kind": "model",
-            "text": reply.text,
-            "calls": reply.calls.iter().map(|call| json!({
-                "id": call.id, "name": call.name, "arguments": call.arguments,
-            })).collect::<Vec<_>>(),
-            "stand_in": reply.stand_in,
-            "input_tokens": reply.usage.input.0,
-            "output_tokens": reply.usage.output.0,
-            "cost_usd": show::dollars(reply.usage.cost),
-        }),
+        Step::Model(reply) => {
+            let by = reply.stand_in.as_ref();
+            let mut replied = json!({
+                "kind": "model",
+                "text": reply.text,
+                "calls": reply.calls.iter().map(|call| json!({
+                    "id": call.id, "name": call.name, "arguments": call.arguments,
+                })).collect::<Vec<_>>(),
+                "stand_in": by.map(|by| &by.model),
+                "input_tokens": reply.usage.input.0,
+                "output_tokens": reply.usage.output.0,
+                "cost_usd": show::dollars(reply.usage.cost),
+            });
+            if let Some(prefix) = by.and_then(StandIn::prefix) {
+                replied["stand_in_prefix"] = prefix.to_string().into();
+            }
+            replied
+        }
         Step::Tools(results) => json!({
             "kind": "tools",
             "results": results.iter().map(|result| json!({

@@ -13,6 +13,7 @@ use crate::prompt::{self, Group};
 /// A scripted model with a dialect of its own, which counts how often it renders.
 struct Rendering {
     inner: Scripted,
+    longest: Tokens,
     dialect: &'static str,
     rendered: Arc<AtomicUsize>,
 }
@@ -26,6 +27,15 @@ impl LanguageModel for Rendering {
 
     fn complete(&self, request: Request) -> Completion<'_> {
         self.inner.complete(request)
+    }
+
+    fn fit(&self, request: Request) -> Fitting<'_> {
+        let max_output = request.max_output.min(self.longest);
+        let fitted = Request {
+            max_output,
+            ..request
+        };
+        Box::pin(async move { Ok(fitted) })
     }
 
     fn count(&self, _: Request) -> Counting<'_> {
@@ -53,6 +63,7 @@ fn chain(acts: &[Act]) -> Chain {
         rendered.push(count.clone());
         let model: Arc<dyn LanguageModel> = Arc::new(Rendering {
             inner,
+            longest: Tokens(100 * models.len() as u64),
             dialect,
             rendered: count,
         });
@@ -85,6 +96,11 @@ impl Chain {
     fn asked(&self) -> Vec<usize> {
         self.models.iter().map(|m| m.requests().len()).collect()
     }
+}
+
+/// Who answered, where it was not the first.
+fn by(reply: &Reply) -> Option<&str> {
+    reply.stand_in.as_ref().map(|by| &*by.model)
 }
 
 const CLASSES: [Class; 19] = [
@@ -123,7 +139,7 @@ async fn the_next_model_is_asked_where_it_may_do_better() {
         let reply = chain.fallback.complete(chain.request()).await;
         if at < 13 {
             let reply = reply.unwrap();
-            assert_eq!(reply.stand_in.as_deref(), Some("test/2"), "{class:?}");
+            assert_eq!(by(&reply), Some("test/2"), "{class:?}");
             assert_eq!(chain.asked(), [1, 1], "{class:?}");
         } else {
             assert_eq!(reply.unwrap_err().class, class);
@@ -167,6 +183,28 @@ async fn a_stand_in_gets_a_prefix_of_its_own_rendered_once() {
 }
 
 #[tokio::test]
+async fn a_reply_says_how_the_stand_in_was_asked() {
+    let failing = || Act::FailAs(Class::Transport);
+    let chain = chain(&[failing(), failing(), Act::say("hello")]);
+    let request = Request {
+        max_output: Tokens(5_000),
+        ..chain.request()
+    };
+    let reply = chain.fallback.complete(request).await.unwrap();
+    let sent = &chain.models[2].requests()[0];
+    assert!(sent.prefix.bytes().starts_with(b"number three:"));
+    let sent = Sent {
+        prefix: sent.prefix.digest(),
+        max_output: Tokens(300),
+    };
+    let by = StandIn {
+        model: "test/3".into(),
+        sent: Some(sent),
+    };
+    assert_eq!(reply.stand_in, Some(by));
+}
+
+#[tokio::test]
 async fn an_error_names_all_that_were_tried() {
     let limited = Class::RateLimited {
         retry_after_ms: Some(20),
@@ -199,10 +237,14 @@ async fn an_error_names_all_that_were_tried() {
 #[tokio::test]
 async fn a_chain_within_a_chain_says_who_answered() {
     let inner = chain(&[Act::FailAs(Class::Busy), Act::say("hello")]);
+    let asked = inner.models[1].clone();
     let failing = Scripted::by(|_| Act::FailAs(Class::Transport));
     let outer = Fallback::new("outer/1", Arc::new(failing)).or("inner", Arc::new(inner.fallback));
     let reply = outer.complete(fixture::request()).await.unwrap();
-    assert_eq!(reply.stand_in.as_deref(), Some("test/2"));
+    assert_eq!(by(&reply), Some("test/2"));
+    let prefix = asked.requests()[0].prefix.digest();
+    let told = reply.stand_in.and_then(|by| by.prefix());
+    assert_eq!(told, Some(prefix), "that of the one that answered");
     assert_eq!(format!("{outer:?}"), r#"["outer/1", "inner"]"#);
 }
 
@@ -232,7 +274,8 @@ async fn what_is_paid_for_by_a_stand_in_is_its_own() {
     let reply = reply.await.unwrap();
     assert_eq!(reply.usage, Usage::NONE);
     let told = told.lock().unwrap();
-    assert_eq!(told[..], [(used, None), (used, reply.stand_in)]);
+    let by = reply.stand_in.map(|by| by.model);
+    assert_eq!(told[..], [(used, None), (used, by)]);
 }
 
 #[test]

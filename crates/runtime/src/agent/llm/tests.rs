@@ -8,7 +8,7 @@ use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{Class, Exchange, Models, Request};
 use unisono_session::agent::{ContextMode, Kind};
 use unisono_session::machine::{CallEnd, DelegateCall};
-use unisono_session::run::{ToolCall, Usage};
+use unisono_session::run::{StandIn, ToolCall, Usage};
 
 use super::*;
 use crate::agent::fixture::{Attempt, definition, task};

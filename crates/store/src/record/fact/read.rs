@@ -95,7 +95,7 @@ impl TryFrom<Fact> for event::Fact {
             Fact::CameLate { run, attempt, late } => Self::CameLate {
                 run: RunId::from_u128(run),
                 attempt,
-                late: late.into(),
+                late: late.try_into()?,
             },
             Fact::Compacted { turn, checkpoint } => Self::Compacted {
                 turn: turn.map(TurnId::from_u128),
@@ -117,7 +117,7 @@ impl TryFrom<Fact> for event::Fact {
             Fact::RunOpened { run } => Self::RunOpened { run: run.into() },
             Fact::RunStepped { run, step } => Self::RunStepped {
                 run: RunId::from_u128(run),
-                step: Arc::new(step.into()),
+                step: Arc::new(step.try_into()?),
             },
             Fact::RunRetried {
                 run,

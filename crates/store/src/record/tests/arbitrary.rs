@@ -29,7 +29,9 @@ use unisono_session::event::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
     Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
-use unisono_session::run::{self, Cause, Ending, Reply, Stop, ToolCall, ToolResult, Usage};
+use unisono_session::run::{
+    self, Cause, Ending, Reply, StandIn, Stop, ToolCall, ToolResult, Usage,
+};
 
 mod budgets;
 mod compaction;

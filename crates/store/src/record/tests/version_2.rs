@@ -60,7 +60,11 @@ pub(super) fn knew(fact: &Fact) -> bool {
             _ => true,
         },
         Fact::Altered { turn, .. } => turn.is_some(),
-        Fact::RunStepped { step, .. } => !matches!(**step, Step::Narrowed { .. } | Step::Spent(_)),
+        Fact::RunStepped { step, .. } => match &**step {
+            Step::Narrowed { .. } | Step::Spent(_) => false,
+            Step::Model(reply) => reply.stand_in.as_ref().is_none_or(|by| by.sent.is_none()),
+            Step::Tools(_) | Step::Named { .. } => true,
+        },
         _ => true,
     }
 }

@@ -193,7 +193,8 @@ impl From<run2::Step> for run::Step {
             run2::Step::Narrowed { .. }
             | run2::Step::Spent(_)
             | run2::Step::SpentInstead { .. }
-            | run2::Step::NarrowedReply { .. } => {
+            | run2::Step::NarrowedReply { .. }
+            | run2::Step::StoodIn(..) => {
                 panic!("version 1 knew no such step")
             }
         }

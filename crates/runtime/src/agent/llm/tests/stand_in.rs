@@ -6,7 +6,7 @@ use super::*;
 fn instead(act: Act) -> Act {
     match spent(act, 100, 7) {
         Act::Reply(reply) => Act::Reply(Reply {
-            stand_in: Some("other/model".into()),
+            stand_in: Some(StandIn::named("other/model")),
             ..reply
         }),
         other => other,

@@ -92,10 +92,16 @@ fn call() -> impl Strategy<Value = ToolCall> {
     })
 }
 
+fn stand_in() -> impl Strategy<Value = StandIn> {
+    let sent =
+        (digest(), tokens()).prop_map(|(prefix, max_output)| run::Sent { prefix, max_output });
+    (text(), option::of(sent)).prop_map(|(model, sent)| StandIn { model, sent })
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     let stop = select(&[Stop::Complete, Stop::CutOff, Stop::Refused][..]);
     let maybe = || option::of(text());
-    let own = (maybe(), stop, maybe(), maybe());
+    let own = (maybe(), stop, option::of(stand_in()), maybe());
     (text(), list(call()), usage(), own).prop_map(|(text, calls, usage, own)| Reply {
         text,
         calls,

@@ -36,9 +36,22 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         verbatim: Some("[{\"type\":\"thinking\"}]".into()),
         usage: USAGE,
         stop: Stop::Complete,
-        stand_in: Some("openai/gpt-4o-mini".into()),
+        stand_in: Some(StandIn::named("openai/gpt-4o-mini")),
         request_id: Some("req_7".into()),
     });
+    let stood_in = Reply {
+        text: "I will look.".into(),
+        calls: vec![tool_call("c1", "recall", r#"{"n":7}"#)],
+        usage: USAGE,
+        stand_in: Some(StandIn {
+            model: "openai/gpt-4o-mini".into(),
+            sent: Some(run::Sent {
+                prefix: Digest([0x5A; 32]),
+                max_output: Tokens(16_384),
+            }),
+        }),
+        ..Reply::default()
+    };
     let results = run::Step::Tools(vec![ToolResult {
         call_id: "c1".into(),
         content: "message 7".into(),
@@ -119,6 +132,10 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("run_opened_lead", Fact::RunOpened { run: lead }),
         ("run_stepped_model", stepped(reply)),
         ("run_stepped_unpriced", stepped(unpriced)),
+        (
+            "run_stepped_stood_in",
+            stepped(run::Step::Model(stood_in.clone())),
+        ),
         ("run_stepped_tools", stepped(results)),
         ("run_stepped_named", stepped(named)),
         ("run_stepped_narrowed", stepped(narrowed(None))),
@@ -134,6 +151,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("run_ended_failed", ended(failed)),
         ("run_ended_cancelled", ended(Ending::Cancelled)),
         ("came_late_reply", late_reply),
+        ("came_late_stood_in", late(Late::Reply(stood_in))),
         ("came_late_answer", late_answer),
         ("came_late_spent", late(Late::Spent(spent(None)))),
     ]
