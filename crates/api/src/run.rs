@@ -90,8 +90,8 @@ pub enum Done {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output_tokens: Option<u64>,
     },
-    /// Something was paid for besides replies: writing the provider's cache, or a reply that broke
-    /// off.
+    /// Something was paid for besides replies: writing the provider's cache, a reply that broke off,
+    /// or one that was no answer.
     Spent {
         /// The model whose it was, where another one stood in for the agent's.
         stand_in: Option<String>,

@@ -56,9 +56,8 @@ impl Call {
     }
 
     /// Its reply is recorded, which settles it.
-    pub(crate) fn recorded(mut self) -> Option<Arc<str>> {
+    pub(crate) fn recorded(mut self) {
         self.settle = None;
-        self.wrap_up.take()
     }
 
     /// It has ended so.

@@ -50,7 +50,8 @@ pub enum Step {
 }
 
 /// What was paid for besides a run's replies: a request of its own that wrote the provider's
-/// cache, or a reply that broke off. Recorded at once, whatever becomes of the request after it.
+/// cache, a reply that broke off, or one that failed its attempt. Recorded at once, whatever
+/// becomes of the request after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spent {
     /// What was used.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use unisono_context::Digest;
-use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, block_on};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, Stop, block_on};
 use unisono_session::run::{StandIn, Step};
 use unisono_session::{Event, Fact};
 
@@ -52,6 +52,32 @@ fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
     let rows = usage["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4, "{usage}");
     assert!(rows.iter().all(|row| row["model"] == STAND_IN), "{usage}");
+}
+
+#[test]
+fn a_stand_in_that_declines_is_charged_for_it() {
+    let first = FakeProvider::builder()
+        .script(Script::always(Act::refuse(Refusal::Overloaded)))
+        .start_on_thread();
+    let declined = Answer::text("I cannot help with that.").stop(Stop::Refused);
+    let second = FakeProvider::builder()
+        .script(Script::always(declined))
+        .start_on_thread();
+    let place = place(&first, &second, "");
+    let file = example();
+    let args = ["run", &file, "--agents", "", "--model", "openai/gpt-4o"];
+    call(&place, &args).expect(1);
+    assert_eq!(second.request_count(), 1);
+    let usage = place.json(&["usage"]);
+    let [row] = &usage["rows"].as_array().unwrap()[..] else {
+        panic!("one model was paid for: {usage}");
+    };
+    assert_eq!(row["model"], STAND_IN);
+    assert_eq!(row["input_tokens"], 100, "{usage}");
+    let run = place.json(&["runs", "list"])[0]["run"].clone();
+    let shown = place.json(&["runs", "show", run.as_str().unwrap()]);
+    assert_eq!(shown["steps"][0]["kind"], "spent", "{shown:#}");
+    assert_eq!(shown["steps"][0]["stand_in"], STAND_IN);
 }
 
 /// What the stand-in was sent in a run of an agent that calls a tool, and the place of the run.

@@ -4,7 +4,8 @@
 //! attempt after a crash goes on where the journal ends. Each reply that calls tools and each
 //! round of results is on disk before anything is done with it; the reply that answers, or calls
 //! what whoever asked has lent, is the run's ending. Where another model stood in for that reply it
-//! is a step as well: an ending does not say whose it is.
+//! is a step as well: an ending does not say whose it is. A reply that fails the attempt is paid for
+//! and is no step: another attempt asks anew.
 
 use std::sync::Arc;
 
@@ -62,8 +63,15 @@ impl Agent for LlmAgent {
                     let reply = match asked {
                         Ok(Asked { reply, call }) => {
                             narrowed = None;
-                            if let Some(ended) = ending(&reply, &steps, call.recorded(), &ctx) {
-                                if ended.is_ok() && reply.stand_in.is_some() {
+                            let budget = call.wrap_up().cloned();
+                            let ended = ending(&reply, &steps, budget, &ctx);
+                            if let Some(Err(failure)) = ended {
+                                ctx.paid_in_vain(&reply, call);
+                                return Err(failure);
+                            }
+                            call.recorded();
+                            if let Some(ended) = ended {
+                                if reply.stand_in.is_some() {
                                     take(&mut steps, Step::Model(reply), &ctx).await?;
                                 }
                                 return ended;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use unisono_context::{Cost, Tokens};
 use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
 use unisono_session::budget::Ask;
-use unisono_session::run::{Spent, Step, Usage, tail};
+use unisono_session::machine::CallEnd;
+use unisono_session::run::{Reply, Spent, Step, Usage, tail};
 
 use super::llm::scales;
 use super::{Ctx, Failure};
@@ -48,6 +49,19 @@ impl Ctx {
         }
         let (run, attempt) = (self.run(), self.attempt());
         self.line().spent(run, attempt, call, spent);
+    }
+
+    /// A reply was no answer: it is paid for, by whoever gave it, and another attempt asks anew.
+    pub(super) fn paid_in_vain(&self, reply: &Reply, call: Call) {
+        if reply.usage != Usage::NONE {
+            let spent = Spent {
+                usage: reply.usage,
+                stand_in: reply.stand_in.as_ref().map(|by| by.model.clone()),
+            };
+            self.paid(call.number(), spent);
+        }
+        // The rest of what was set aside for it is free again.
+        call.ended(CallEnd::Unsent);
     }
 
     /// What the run has paid for besides replies: its agent says only what those used.

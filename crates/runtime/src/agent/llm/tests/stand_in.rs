@@ -59,10 +59,41 @@ async fn the_last_call_of_a_budget_stays_the_last() {
 }
 
 #[tokio::test]
-async fn one_that_is_no_answer_is_no_step_and_is_asked_for_again() {
-    let attempt = attempt();
-    let blank = Scripted::new([instead(Act::say(" "))]);
-    let failure = run(&attempt, &blank).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadOutput);
-    assert!(attempt.session.steps().is_empty());
+async fn one_that_is_no_answer_is_paid_for_by_name_and_asked_for_again() {
+    let declined = Act::Reply(Reply {
+        text: "I cannot help with that.".into(),
+        stop: Stop::Refused,
+        ..Reply::default()
+    });
+    for (act, cause) in [
+        (Act::say(" "), Cause::BadOutput),
+        (declined, Cause::Refused),
+    ] {
+        let mut attempt = attempt();
+        attempt.bounded = true;
+        attempt.session.budget([Ok(None)]);
+        let model = Scripted::new([instead(act)]);
+        let failure = run(&attempt, &model).await.unwrap_err();
+        assert_eq!(failure.cause, cause);
+        let spent = Step::Spent(run::Spent {
+            usage: Usage::free(Tokens(100), Tokens(7)),
+            stand_in: Some("other/model".into()),
+        });
+        let steps = attempt.session.steps();
+        assert_eq!(steps, [Arc::new(spent)]);
+        // It is charged with the step; what else was set aside for it is free.
+        assert_eq!(attempt.session.prepaid(), [Some(1)]);
+        assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);
+
+        let again = Attempt {
+            steps,
+            session: Default::default(),
+            bounded: false,
+            ..attempt
+        };
+        let model = Scripted::new([Act::say("under the mat")]);
+        let answer = run(&again, &model).await.unwrap();
+        assert_eq!(&*answer.text, "under the mat");
+        assert_eq!(model.requests().len(), 1);
+    }
 }
