@@ -106,7 +106,7 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     };
     if let Work::Restore { checkpoint } = turn.accepted.work {
         return match restore::decide(state, turn, &view, &budgets, checkpoint) {
-            Decision::Restored(fact) => Prepared::Recorded(Box::new(fact)),
+            Decision::Restored(fact) => Prepared::Recorded(fact),
             Decision::Ends(outcome) => Prepared::Done(outcome),
         };
     }

@@ -34,7 +34,7 @@ pub(super) fn check(tx: &Tx<'_>, new: &NewTurn, checkpoint: CheckpointId) -> Res
 /// What comes of a restore, once everything is counted.
 pub(super) enum Decision {
     /// This is to be recorded.
-    Restored(Fact),
+    Restored(Box<Fact>),
     /// The turn ends so.
     Ends(Outcome),
 }
@@ -77,11 +77,11 @@ pub(super) fn decide(
     });
     match overflow {
         Some(overflow) => failed("restore_overflow", overflow),
-        None => Decision::Restored(Fact::Restored {
+        None => Decision::Restored(Box::new(Fact::Restored {
             turn: Some(turn.accepted.id),
             checkpoint,
             before: tokens(view),
-        }),
+        })),
     }
 }
 
