@@ -19,7 +19,7 @@ mod strands;
 
 pub use strands::Strand;
 
-use calls::OpenCall;
+use calls::OpenCalls;
 
 /// Why a message or branch was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +63,7 @@ pub struct Node {
     prefix: Counts,
     parent: Option<u32>,
     jump: u32,
-    open_calls: Arc<[OpenCall]>,
+    open_calls: OpenCalls,
     strand: Strand,
     // Copies of what the message says, so that planning over a long path stays in one array.
     ordinal: Ordinal,

@@ -1,6 +1,7 @@
 //! Which tool call a tool result answers: by position, because real transcripts reuse call ids.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::ids::{MessageId, Ordinal};
@@ -22,12 +23,44 @@ pub(super) struct OpenCall {
     pub(super) id: Arc<str>,
 }
 
+/// The calls on a path that have no result yet, in the order in which they were made. Results
+/// mostly come in that order too: those before share the calls behind them.
+#[derive(Clone, Debug)]
+pub(super) struct OpenCalls {
+    made: Arc<[OpenCall]>,
+    /// So many of the first are answered.
+    answered: usize,
+}
+
+impl Default for OpenCalls {
+    fn default() -> OpenCalls {
+        Vec::new().into()
+    }
+}
+
+impl From<Vec<OpenCall>> for OpenCalls {
+    fn from(calls: Vec<OpenCall>) -> OpenCalls {
+        OpenCalls {
+            made: calls.into(),
+            answered: 0,
+        }
+    }
+}
+
+impl Deref for OpenCalls {
+    type Target = [OpenCall];
+
+    fn deref(&self) -> &[OpenCall] {
+        self.made.get(self.answered..).unwrap_or_default()
+    }
+}
+
 /// What a message does to the calls of its path.
 pub(super) struct Pairing {
     /// Start of the unit the message belongs to.
     pub(super) unit_start: Ordinal,
     /// The calls that have no result after it.
-    pub(super) open: Arc<[OpenCall]>,
+    pub(super) open: OpenCalls,
     /// The calls it answers, one for each of its results.
     pub(super) answers: Vec<CallRef>,
 }
@@ -66,16 +99,15 @@ pub(super) fn pair(parts: &[Part], parent: Option<&Node>) -> Result<Pairing, Err
     let has_tools = |p: &Part| matches!(p, Part::ToolCall { .. } | Part::ToolResult { .. });
     let mut pairing = Pairing {
         unit_start: ordinal,
-        open: inherited.cloned().unwrap_or_else(|| Arc::from([])),
+        open: inherited.cloned().unwrap_or_default(),
         answers: Vec::new(),
     };
     if !parts.iter().any(has_tools) {
         return Ok(pairing);
     }
-    let mut open = pairing.open.to_vec();
     for part in parts {
         if let Part::ToolResult { call_id, .. } = part {
-            let call = take(&mut open, call_id)?;
+            let call = pairing.open.take(call_id)?;
             pairing.unit_start = pairing.unit_start.min(call.unit);
             pairing.answers.push(CallRef {
                 message: call.message,
@@ -83,42 +115,57 @@ pub(super) fn pair(parts: &[Part], parent: Option<&Node>) -> Result<Pairing, Err
             });
         }
     }
-    forget_oldest(&mut open);
+    pairing.open.forget_oldest();
     let calls = parts.iter().filter_map(|part| match part {
         Part::ToolCall { id, .. } => Some(id),
         _ => None,
     });
-    open.extend(calls.enumerate().map(|(index, id)| OpenCall {
+    let unit = pairing.unit_start;
+    let mut made = calls.enumerate().map(|(index, id)| OpenCall {
         message: ordinal,
-        unit: pairing.unit_start,
+        unit,
         index: index as u16,
         id: id.clone(),
-    }));
-    pairing.open = open.into();
+    });
+    if let Some(first) = made.next() {
+        let open = pairing.open.iter().cloned();
+        pairing.open = open.chain([first]).chain(made).collect::<Vec<_>>().into();
+    }
     Ok(pairing)
 }
 
-/// Keeps the calls of the newest message that has any, however many: their results are to come.
-fn forget_oldest(open: &mut Vec<OpenCall>) {
-    let newest = open.last().map(|call| call.message);
-    let older = open.partition_point(|call| Some(call.message) < newest);
-    open.drain(..open.len().saturating_sub(OPEN_CALLS_MAX).min(older));
-}
+impl OpenCalls {
+    /// Keeps the calls of the newest message that has any, however many: their results are to come.
+    fn forget_oldest(&mut self) {
+        let newest = self.last().map(|call| call.message);
+        let older = self.partition_point(|call| Some(call.message) < newest);
+        self.answered += self.len().saturating_sub(OPEN_CALLS_MAX).min(older);
+    }
 
-/// Takes the call a result answers: of the newest message with an unanswered call of that id the
-/// first such, else the first unanswered call of the newest message that has one.
-fn take(open: &mut Vec<OpenCall>, call_id: &str) -> Result<OpenCall, Error> {
-    let same_id = open.iter().rfind(|call| &*call.id == call_id);
-    let by_id = same_id.map(|call| call.message).and_then(|message| {
-        open.iter()
-            .position(|call| call.message == message && &*call.id == call_id)
-    });
-    let newest = open.last().map(|call| call.message);
-    let by_position = || open.iter().position(|call| Some(call.message) == newest);
-    match by_id.or_else(by_position) {
-        Some(at) => Ok(open.remove(at)),
-        None => Err(Error::ResultWithoutCall {
-            call_id: call_id.to_owned(),
-        }),
+    /// Takes the call a result answers: of the newest message with an unanswered call of that id
+    /// the first such, else the first unanswered call of the newest message that has one.
+    fn take(&mut self, call_id: &str) -> Result<OpenCall, Error> {
+        let same_id = self.iter().rfind(|call| &*call.id == call_id);
+        let by_id = same_id.map(|call| call.message).and_then(|message| {
+            self.iter()
+                .position(|call| call.message == message && &*call.id == call_id)
+        });
+        let newest = self.last().map(|call| call.message);
+        let by_position = || self.iter().position(|call| Some(call.message) == newest);
+        let at = by_id.or_else(by_position);
+        let taken = at.and_then(|at| Some((at, self.get(at)?.clone())));
+        let Some((at, call)) = taken else {
+            return Err(Error::ResultWithoutCall {
+                call_id: call_id.to_owned(),
+            });
+        };
+        if at == 0 {
+            self.answered += 1;
+        } else {
+            let mut open = self.to_vec();
+            open.remove(at);
+            *self = open.into();
+        }
+        Ok(call)
     }
 }
