@@ -1,53 +1,101 @@
 //! The time limit of an attempt: it does not run while the agent waits for others, who have
 //! limits of their own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// A limit that can be paused. Clones are of the same limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Limit(Arc<watch::Sender<u32>>);
+pub(crate) struct Limit(Arc<Inner>);
 
 /// Pauses a limit until it is dropped. Several may be held at once.
 #[derive(Debug)]
-pub(crate) struct Pause(Arc<watch::Sender<u32>>);
+pub(crate) struct Pause(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    watch: Mutex<Watch>,
+    /// The last pause is over. Whoever watches the limit is woken only where it found it paused.
+    goes_on: Notify,
+}
+
+/// A stopwatch: how long it ran in all.
+#[derive(Debug)]
+struct Watch {
+    pauses: u32,
+    /// When it was set going, and how long it had run by then.
+    since: Instant,
+    before: Duration,
+}
+
+impl Watch {
+    fn ran(&self) -> Duration {
+        match self.pauses {
+            0 => self.before + self.since.elapsed(),
+            _ => self.before,
+        }
+    }
+}
 
 impl Limit {
     /// A limit that is not paused.
     pub(crate) fn new() -> Limit {
-        Limit(Arc::new(watch::Sender::new(0)))
+        let watch = Mutex::new(Watch {
+            pauses: 0,
+            since: Instant::now(),
+            before: Duration::ZERO,
+        });
+        Limit(Arc::new(Inner {
+            watch,
+            goes_on: Notify::new(),
+        }))
     }
 
     /// Stops the time.
     pub(crate) fn pause(&self) -> Pause {
-        self.0.send_modify(|pauses| *pauses += 1);
+        let mut watch = self.0.watch();
+        watch.before = watch.ran();
+        watch.pauses += 1;
+        drop(watch);
         Pause(self.0.clone())
     }
 
-    /// Done when so much time has passed since it was asked, pauses aside.
+    /// Done when so much time has passed since it was asked, pauses aside. A pause only puts the
+    /// end off, so it is looked at again when it could have come at the earliest.
     pub(crate) async fn exceeded(&self, limit: Duration) {
-        let (mut left, mut pauses) = (limit, self.0.subscribe());
+        let end = self.0.watch().ran().saturating_add(limit);
         loop {
-            // The sender lives as long as this limit does.
-            let _ = pauses.wait_for(|pauses| *pauses == 0).await;
-            let started = Instant::now();
-            tokio::select! {
-                () = tokio::time::sleep(left) => return,
-                _ = pauses.wait_for(|pauses| *pauses > 0) => {
-                    left = left.saturating_sub(started.elapsed());
-                }
+            let (ran, paused) = {
+                let watch = self.0.watch();
+                (watch.ran(), watch.pauses > 0)
+            };
+            match end.saturating_sub(ran) {
+                Duration::ZERO if !paused => return,
+                _ if paused => self.0.goes_on.notified().await,
+                left => tokio::time::sleep(left).await,
             }
         }
     }
 }
 
+impl Inner {
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for Pause {
     fn drop(&mut self) {
-        self.0
-            .send_modify(|pauses| *pauses = pauses.saturating_sub(1));
+        let mut watch = self.0.watch();
+        watch.pauses = watch.pauses.saturating_sub(1);
+        if watch.pauses == 0 {
+            watch.since = Instant::now();
+            drop(watch);
+            self.0.goes_on.notify_one();
+        }
     }
 }
 
