@@ -49,12 +49,12 @@ impl Agent for LlmAgent {
                     });
                 }
                 Next::CallModel { masked, wrap_up } => {
-                    let request = request::after(&first, &steps, &masked, wrap_up);
+                    let request = request::after(&first, &steps, &masked, wrap_up.clone());
                     let output = request.max_output;
                     if let Some(refused) = narrowed.take_if(|n| n.is_same(&masked, output)) {
                         return overflowed(&steps, refused.2, &ctx);
                     }
-                    let asked = match ctx.ask(request.clone()).await {
+                    let asked = match ctx.ask(request).await {
                         Err(failure) if failure.cause == Cause::Budget => {
                             return out_of_budget(&steps, failure);
                         }
@@ -85,7 +85,8 @@ impl Agent for LlmAgent {
                             if narrowed.is_some() {
                                 return overflowed(&steps, error, &ctx);
                             }
-                            let sent = (&request, &masked[..]);
+                            let sent = request::after(&first, &steps, &masked, wrap_up);
+                            let sent = (&sent, &masked[..]);
                             let step = scales.narrowed(limit, sent, &steps, &ctx).await?;
                             narrowed = Some(Narrowed(masked, output, error));
                             take(&mut steps, step, &ctx).await?;

@@ -19,6 +19,11 @@ use crate::tokenizer::Tokenizer;
 const PREFIXES: usize = 64;
 /// A tail that is at most this part of its prefix is guessed: the error does not matter.
 const SMALL: u64 = 50;
+/// So many bytes are counted in less time than it takes to have it done by another thread.
+const FEW_BYTES: usize = 1024;
+
+/// Which part of a request is counted.
+type Part = fn(&Estimator<'_>, &Request) -> Count;
 
 /// The sizes of one model's requests.
 #[derive(Debug)]
@@ -44,7 +49,8 @@ impl Sizes {
             let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
             prefixes.get_or(digest, Arc::default)
         };
-        let count = || self.count(request, |by, request| by.prefix(&request.shared()));
+        let bytes = request.prefix.bytes().len();
+        let count = || self.count(request, bytes, |by, request| by.prefix(&request.shared()));
         *cell.get_or_init(count).await
     }
 
@@ -54,6 +60,7 @@ impl Sizes {
     }
 
     /// The length of the rest, if it is small beside its prefix or the caller wants it counted.
+    /// A guess is made of bytes, and has no more tokens than that at most.
     pub(super) async fn tail(
         &self,
         request: &Request,
@@ -67,16 +74,19 @@ impl Sizes {
         if !wanted {
             return None;
         }
-        Some(self.count(request, |by, request| by.tail(request)).await)
+        let bytes = usize::try_from(guess.at_most.0).unwrap_or(usize::MAX);
+        Some(
+            self.count(request, bytes, |by, request| by.tail(request))
+                .await,
+        )
     }
 
-    /// Counts on a thread of its own. Where that fails, the prefix's bytes are the guess.
-    async fn count(&self, request: &Request, part: fn(&Estimator<'_>, &Request) -> Count) -> Count {
+    /// Counts a part of a request that has so many bytes: a few at once, more on a thread of its
+    /// own. Where that fails, the prefix's bytes are the guess.
+    async fn count(&self, request: &Request, bytes: usize, part: Part) -> Count {
         let (encoding, overheads) = (self.encoding, self.overheads);
-        let shared = request.clone();
-        let counting = spawn_blocking(move || {
-            let tokenizer = Tokenizer::load(encoding).ok();
-            let count = |text: &str| match &tokenizer {
+        let counted = move |tokenizer: Option<&Tokenizer>, request: &Request| {
+            let count = |text: &str| match tokenizer {
                 Some(tokenizer) => tokenizer.count(text),
                 None => Count::approximate(text.len() as u64),
             };
@@ -85,7 +95,15 @@ impl Sizes {
                 overheads,
                 count: &count,
             };
-            part(&estimator, &shared)
+            part(&estimator, request)
+        };
+        if let Some(tokenizer) = Tokenizer::loaded(encoding).filter(|_| bytes <= FEW_BYTES) {
+            return counted(Some(&tokenizer), request);
+        }
+        let shared = request.clone();
+        let counting = spawn_blocking(move || {
+            let tokenizer = Tokenizer::load(encoding).ok();
+            counted(tokenizer.as_ref(), &shared)
         });
         let guess = || Count::approximate(request.prefix.bytes().len() as u64);
         counting.await.unwrap_or_else(|_| guess())
