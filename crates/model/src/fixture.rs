@@ -180,7 +180,7 @@ pub(crate) fn request() -> Request {
         max_output: Tokens(4_096),
         temperature_milli: None,
         cache_warm: CacheWarm::Off,
-        peers: 1,
+        has_peers: false,
         place: 0,
         patience: None,
         bounded: false,

@@ -61,7 +61,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         max_output,
         temperature_milli: None,
         cache_warm: CacheWarm::Off,
-        peers: 1,
+        has_peers: false,
         place: 0,
         patience: None,
         bounded: false,

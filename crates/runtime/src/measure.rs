@@ -71,7 +71,7 @@ fn request(model: &dyn LanguageModel, agent: &Definition, snapshot: Arc<Snapshot
         max_output: agent.limits.max_output,
         temperature_milli: agent.temperature_milli,
         cache_warm: CacheWarm::Off,
-        peers: 1,
+        has_peers: false,
         place: 0,
         patience: None,
         bounded: false,

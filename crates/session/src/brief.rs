@@ -77,9 +77,9 @@ pub struct Brief {
     pub tools: Arc<[ToolSpec]>,
     /// Those of them that it was lent: whoever asked makes its calls of them.
     pub lent: Lent,
-    /// Open runs of the turn whose prompt begins with the same bytes and whose choice of tools is
-    /// the same, this one included.
-    pub peers: u32,
+    /// Whether the turn has other open runs whose prompt begins with the same bytes and whose
+    /// choice of tools is the same.
+    pub has_peers: bool,
     /// Its place among the runs that were given their tasks together, from 0.
     pub place: u32,
 }
@@ -186,7 +186,7 @@ impl State {
             definition_digest: run.definition,
             tools: turn.preamble.tools().clone(),
             lent: self.lent(run).cloned().unwrap_or_default(),
-            peers: self.peers(turn, run),
+            has_peers: self.has_peers(turn, run),
             place: match run.role {
                 RunRole::Lead => 0,
                 RunRole::Delegate { index } | RunRole::Child { index, .. } => index,
@@ -214,14 +214,12 @@ impl State {
         })
     }
 
-    fn peers(&self, turn: &Turn, run: &Run) -> u32 {
+    fn has_peers(&self, turn: &Turn, run: &Run) -> bool {
         // With another choice of tools a provider may not find the same messages again.
         let choice = |run| self.lent(run).map_or(&Choice::Free, |lent| &lent.choice);
         let own = choice(run);
-        let open = self.runs_of(turn).filter(|other| other.is_open());
-        let alike = open.filter(|other| other.prefix == run.prefix && choice(other) == own);
-        let alike = alike.count();
-        u32::try_from(alike).unwrap_or(u32::MAX)
+        let mut others = self.runs_of(turn).filter(|other| other.id != run.id);
+        others.any(|other| other.is_open() && other.prefix == run.prefix && choice(other) == own)
     }
 
     /// What the first delegates came back with.

@@ -126,7 +126,7 @@ impl<T: Transport> Remote<T> {
         let prefix = self.sizes.prefix(request).await;
         let asking = Asking {
             mode: request.cache_warm,
-            peers: request.peers,
+            has_peers: request.has_peers,
             prefix: self.calibrations.of(&self.name).adjust(prefix).tokens,
             minimum: self.entry.cache_minimum,
         };

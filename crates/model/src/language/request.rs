@@ -45,8 +45,8 @@ pub struct Request {
     pub temperature_milli: Option<u32>,
     /// How the provider's cache is warmed.
     pub cache_warm: CacheWarm,
-    /// Runs of the turn that share the prefix, this one included.
-    pub peers: u32,
+    /// Whether other runs of the turn share the prefix.
+    pub has_peers: bool,
     /// Its run's place among those that were given their tasks together, from 0.
     pub place: u32,
     /// How long whoever asks waits for the reply: what would be sent after that is not waited for.

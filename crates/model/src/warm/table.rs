@@ -32,8 +32,8 @@ pub struct Key {
 pub struct Asking {
     /// How the cache is warmed.
     pub mode: CacheWarm,
-    /// Requests that share the prefix, this one included.
-    pub peers: u32,
+    /// Whether other requests share the prefix.
+    pub has_peers: bool,
     /// The prefix's length.
     pub prefix: Tokens,
     /// The shortest prefix the provider caches; none: it is not known to cache.
@@ -48,7 +48,7 @@ impl Asking {
 
     /// Whether waiting for a warm cache can save anything.
     fn may_wait(&self) -> bool {
-        self.is_cacheable() && self.mode != CacheWarm::Off && self.peers > 1
+        self.is_cacheable() && self.mode != CacheWarm::Off && self.has_peers
     }
 }
 

@@ -24,7 +24,7 @@ fn key(model: &str) -> Key {
 fn asking(peers: u32) -> Asking {
     Asking {
         mode: CacheWarm::Leader,
-        peers,
+        has_peers: peers > 1,
         prefix: Tokens(80_000),
         minimum: Some(Tokens(1_024)),
     }

@@ -329,7 +329,7 @@ impl Attempt {
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
             tools: crate::tools::specs().into(),
             lent: Default::default(),
-            peers: 1,
+            has_peers: false,
             place: 0,
         };
         let sent = if self.tamper {

@@ -34,7 +34,7 @@ pub(crate) fn of(brief: &Brief, prefix: Prefix, task: Arc<str>) -> Request {
         max_output: definition.limits.max_output,
         temperature_milli: definition.temperature_milli,
         cache_warm: definition.cache_warm,
-        peers: brief.peers,
+        has_peers: brief.has_peers,
         place: brief.place,
         patience: None,
         bounded: brief.bounded,

@@ -50,7 +50,7 @@ fn on(remote: &Remote<Provider>, snapshot: Arc<Snapshot>, peers: u32, mode: Cach
         group: Group::Shared,
         snapshot: Some(snapshot),
         cache_warm: mode,
-        peers,
+        has_peers: peers > 1,
         ..fixture::request()
     };
     let prefix = remote.render(&request.shared());
@@ -251,7 +251,10 @@ async fn a_prewarm_is_paid_for_also_where_the_request_after_it_fails() {
     let remote = remote(ANTHROPIC, &provider);
     let paid = Paid::default();
     let asked = paid.of(request(&remote, 1, CacheWarm::Prewarm));
-    let asked = Request { peers: 2, ..asked };
+    let asked = Request {
+        has_peers: true,
+        ..asked
+    };
     let error = remote.complete(asked).await.unwrap_err();
     assert_eq!(error.class, Class::BadRequest);
     assert!(paid.told()[0].cache_write > Tokens::ZERO);

@@ -27,7 +27,7 @@ fn at(seconds: u64) -> Duration {
 fn asking(mode: CacheWarm, peers: u32, prefix: u64, minimum: Option<u64>) -> Asking {
     Asking {
         mode,
-        peers,
+        has_peers: peers > 1,
         prefix: Tokens(prefix),
         minimum: minimum.map(Tokens),
     }

@@ -76,7 +76,7 @@ async fn a_fan_out_pays_for_its_prefix_once() {
                 group: Group::Shared,
                 snapshot: Some(snapshot(10_000)),
                 cache_warm: mode,
-                peers: count,
+                has_peers: count > 1,
                 ..fixture::request()
             };
             let prefix = remote.render(&asked.shared());
