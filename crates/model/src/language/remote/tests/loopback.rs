@@ -2,7 +2,8 @@
 //! with it has begun: what a fan-out pays for, in every dialect.
 
 use unisono_fake_provider::{
-    Act, Answer, CacheSettings, CacheSim, Dialect as Fake, FakeProvider, Recorded, Script,
+    Act, Answer, At, CacheSettings, CacheSim, Dialect as Fake, Ending, FakeProvider, Recorded,
+    Script,
 };
 
 use super::*;
@@ -126,6 +127,35 @@ fn is_of(request: &Recorded, dialect: Dialect) -> bool {
     request
         .endpoint()
         .is_some_and(|endpoint| endpoint.dialect == spoken)
+}
+
+#[tokio::test]
+async fn a_prewarm_that_goes_silent_is_paid_for_and_holds_nobody_up() {
+    let silent = Act::answer(Answer::pieces(["O", "K"])).end_at(At::Event(3), Ending::Silence);
+    let script = Script::sequence([silent]).then(Answer::text("Done."));
+    let provider = FakeProvider::play(script).await;
+    let mut settings = Settings::new("mine", Kind::Anthropic, Some(&provider.url()), None).unwrap();
+    settings.timeouts.idle = Duration::from_millis(200);
+    settings.retry.attempts = 1;
+    let catalogue = Arc::new(Catalogue::built_in().unwrap());
+    let entry = catalogue.get(None, "anthropic/claude-opus-4-1").unwrap();
+    let client = Client::new(settings).unwrap();
+    let remote = Arc::new(Remote::new(entry, client, catalogue));
+    let paid = Paid::default();
+    let asked = Request {
+        group: Group::Shared,
+        snapshot: Some(snapshot(10_000)),
+        cache_warm: CacheWarm::Prewarm,
+        has_peers: true,
+        ..fixture::request()
+    };
+    let prefix = remote.render(&asked.shared());
+    let used = fan_out(&remote, &paid.of(Request { prefix, ..asked }), 4).await;
+    assert_eq!((used.len(), provider.request_count()), (4, 5));
+    let [lost] = paid.told()[..] else {
+        panic!("one request broke off: {:?}", paid.told());
+    };
+    assert!(lost.input > Tokens::ZERO && lost.cost.is_some(), "{lost:?}");
 }
 
 #[tokio::test]
