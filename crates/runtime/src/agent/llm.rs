@@ -103,7 +103,8 @@ impl Agent for LlmAgent {
                 }
                 Next::CallTools(calls) => {
                     let called = tools::call_all(&calls, replies(&steps), &ctx);
-                    Step::Tools(ctx.while_tools_work(called).await?)
+                    // Apart, so that a run that calls none does not make room for it.
+                    Step::Tools(Box::pin(ctx.while_tools_work(called)).await?)
                 }
             };
             take(&mut steps, step, &ctx).await?;
