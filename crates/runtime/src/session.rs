@@ -4,7 +4,8 @@
 //! turns. Clients send to it through their [`Handle`], admitted by permits; its own effects send
 //! their results back. One append is in flight at a time: what is decided meanwhile goes with the
 //! next one, and what is decided while a count or a rendering is under way waits for that, for a
-//! few milliseconds. An effect with consequences outside waits in the outbox until its intent is on disk.
+//! few milliseconds; so does the end of a run for those of its siblings. An effect with
+//! consequences outside waits in the outbox until its intent is on disk.
 //! When the actor dies its runs are cancelled, and its successor asks for them again.
 
 mod commit;
@@ -47,8 +48,9 @@ pub use settle::settle;
 
 pub(crate) use handle::Entry;
 
-/// How long what was decided waits for a count or a rendering before it goes to the disk alone.
-/// Both are over sooner, but for a conversation that was imported just now.
+/// How long what was decided waits for a count or a rendering, or the end of a run for those of the
+/// others that are waited for with it, before it goes to the disk alone. Counts and renderings are
+/// over sooner, but for a conversation that was imported just now.
 const HOLD: Duration = Duration::from_millis(5);
 
 /// What a session is sent.
@@ -297,7 +299,8 @@ impl State {
             .decided(live.machine.state(), &reaction.events, live.decided);
         let freed = purse::frees(&reaction.events);
         let first = live.pending.is_empty();
-        live.held = reaction.computes() && (live.held || first);
+        let waits = reaction.computes() || reaction.gathers(live.machine.state());
+        live.held = waits && (live.held || first);
         live.pending.extend(reaction.events);
         live.told.decided(live.decided, live.machine.state().tree());
         if live.held && first && !live.pending.is_empty() {

@@ -34,6 +34,17 @@ impl Reaction {
         let computes = |effect: &Effect| matches!(effect, Effect::Count(_) | Effect::Render(_));
         self.effects.iter().any(computes)
     }
+
+    /// Whether it is the end of runs alone that others work beside, whose ends are waited for as
+    /// well: it can go to the disk together with those that follow soon. `state` is the one after
+    /// it.
+    pub fn gathers(&self, state: &State) -> bool {
+        let gathers = |event: &Event| match &event.fact {
+            Fact::RunEnded { run, .. } => state.is_waited_for_with_others(*run),
+            _ => false,
+        };
+        self.effects.is_empty() && !self.events.is_empty() && self.events.iter().all(gathers)
+    }
 }
 
 /// Why an input was not taken. Nothing was changed, but for [`Refusal::Fold`].

@@ -256,6 +256,24 @@ impl State {
         turn.runs.iter().filter_map(|id| self.runs.get(id))
     }
 
+    /// Whether whoever waits for what comes of a run waits for another open one, too.
+    pub(crate) fn is_waited_for_with_others(&self, run: RunId) -> bool {
+        let Some(run) = self.runs.get(&run) else {
+            return false;
+        };
+        match run.role {
+            RunRole::Lead => false,
+            RunRole::Delegate { .. } => {
+                let turn = self.turns.get(&run.turn);
+                turn.is_some_and(|turn| turn.open_fan_out > 0)
+            }
+            RunRole::Child { parent, round, .. } => {
+                let round = self.runs.get(&parent).and_then(|run| run.round(round));
+                round.is_some_and(|round| round.open > 0)
+            }
+        }
+    }
+
     /// The tools that an agent was lent: the lead answers to whoever asks.
     pub(crate) fn lent(&self, run: &Run) -> Option<&Lent> {
         if run.role != RunRole::Lead {

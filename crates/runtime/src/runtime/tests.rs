@@ -1,5 +1,6 @@
 //! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
 
+mod gathering;
 mod stopping;
 mod workers;
 

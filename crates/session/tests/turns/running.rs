@@ -59,6 +59,30 @@ fn results_come_in_the_order_of_the_fan_out() {
 }
 
 #[test]
+fn an_end_gathers_until_nobody_is_left_who_is_waited_for_with_it() {
+    let mut shell = fan_out(3);
+    let briefs = shell.dispatched();
+    let mut gathers = |shell: &mut Shell, brief: &Brief, end: AttemptEnd| {
+        let (run, attempt) = (brief.run, brief.attempt);
+        let ended = Input::RunEnded { run, attempt, end };
+        let reaction = shell.machine.handle(ended, shell.now).unwrap();
+        let gathers = reaction.gathers(shell.state());
+        shell.absorb(reaction);
+        gathers
+    };
+    let failed = || AttemptEnd::failed(Cause::BadInput, "it went wrong");
+    assert!(gathers(&mut shell, &briefs[0], failed()));
+    assert!(!gathers(&mut shell, &briefs[0], failed()), "late: no event");
+    assert!(gathers(&mut shell, &briefs[1], failed()));
+    assert!(
+        !gathers(&mut shell, &briefs[2], failed()),
+        "the lead is next"
+    );
+    let lead = shell.dispatched().remove(0);
+    assert!(!gathers(&mut shell, &lead, failed()), "the turn has ended");
+}
+
+#[test]
 fn a_delegate_that_fails_ends_the_turn_only_where_it_is_to() {
     for (on_failure, goes_on) in [(OnFailure::Continue, true), (OnFailure::Fail, false)] {
         let mut shell = Shell::with(2);

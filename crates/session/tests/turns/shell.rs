@@ -57,7 +57,7 @@ impl Shell {
         Ok(())
     }
 
-    fn absorb(&mut self, reaction: Reaction) {
+    pub fn absorb(&mut self, reaction: Reaction) {
         self.journal.extend(reaction.events);
         self.waiting.extend(reaction.effects);
     }
