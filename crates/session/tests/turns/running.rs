@@ -62,7 +62,7 @@ fn results_come_in_the_order_of_the_fan_out() {
 fn an_end_gathers_until_nobody_is_left_who_is_waited_for_with_it() {
     let mut shell = fan_out(3);
     let briefs = shell.dispatched();
-    let mut gathers = |shell: &mut Shell, brief: &Brief, end: AttemptEnd| {
+    let gathers = |shell: &mut Shell, brief: &Brief, end: AttemptEnd| {
         let (run, attempt) = (brief.run, brief.attempt);
         let ended = Input::RunEnded { run, attempt, end };
         let reaction = shell.machine.handle(ended, shell.now).unwrap();
