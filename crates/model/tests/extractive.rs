@@ -344,10 +344,13 @@ fn as_passages(conversation: &[(bool, String)]) -> Vec<Passage<'_>> {
         .collect()
 }
 
-/// Single spaces, no marks of layout: quotes leave out emphasis and the fences of code blocks.
+/// The words alone: quotes leave out emphasis, the fences of code blocks, lines without a word,
+/// and the mark of a list's item that follows what announces it.
 fn normalised(text: &str) -> String {
-    let plain = text.replace('*', "").replace("```", "");
-    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    let plain = text.replace('*', "");
+    let words = plain.split(|c: char| !c.is_alphanumeric());
+    let words = words.filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The quotes of a rolling summary: message and text, one for each stretch.
