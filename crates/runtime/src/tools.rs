@@ -9,10 +9,11 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Message, Ordinal};
 use unisono_session::machine::{DelegateCall, NewCall};
-use unisono_session::run::{ToolCall, ToolResult};
+use unisono_session::run::{Reply, Stop, ToolCall, ToolResult};
 use unisono_session::tool;
 
 use crate::agent::{Ctx, Failure};
@@ -61,6 +62,9 @@ pub fn specs() -> Vec<ToolSpec> {
     ]
 }
 
+/// What a model is told of the call in which its reply was cut off.
+const CUT_OFF: &str = "[not made: your reply reached its longest length in the middle of this call; make it again, with less before it or in fewer words]";
+
 /// How a call is carried out.
 enum Way {
     /// It is known without running it.
@@ -78,6 +82,37 @@ struct Sorted {
     ways: Vec<Way>,
     tasks: Vec<DelegateCall>,
     outside: Vec<NewCall>,
+}
+
+/// Runs the calls of a reply, but for one that it was cut off in: what of that has come is not
+/// what the model was about to ask for.
+///
+/// # Errors
+/// As [`call_all`].
+pub(crate) async fn call_all_of(
+    reply: &Reply,
+    round: u32,
+    ctx: &Ctx,
+) -> Result<Vec<ToolResult>, Failure> {
+    let (whole, begun) = reply.calls.split_at(whole(reply));
+    let mut results = call_all(whole, round, ctx).await?;
+    results.extend(begun.iter().map(|call| ToolResult {
+        call_id: call.id.clone(),
+        content: CUT_OFF.into(),
+        is_error: true,
+    }));
+    Ok(results)
+}
+
+/// How many of a reply's calls are whole: all but the last where it was cut off and that has no
+/// arguments yet, or none that can be read.
+fn whole(reply: &Reply) -> usize {
+    let said = |call: &ToolCall| {
+        let read = serde_json::from_str::<Map<String, Value>>(&call.arguments);
+        read.is_ok_and(|arguments| !arguments.is_empty())
+    };
+    let begun = reply.stop == Stop::CutOff && reply.calls.last().is_some_and(|call| !said(call));
+    reply.calls.len() - usize::from(begun)
 }
 
 /// Runs the calls of one reply and gives their results in order. What they give to other agents

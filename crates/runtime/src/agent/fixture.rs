@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use unisono_context::alteration::Alterations;
 use unisono_context::budget::Limits;
+use unisono_context::call::Lent;
 use unisono_context::checkpoint::Checkpoints;
 use unisono_context::message::NewMessage;
-use unisono_context::snapshot::Preamble;
+use unisono_context::snapshot::{Preamble, ToolSpec};
 use unisono_context::tokens::Count;
 use unisono_context::view::View;
 use unisono_context::{
@@ -47,6 +48,7 @@ pub(crate) struct Attempt {
     pub(crate) room: Tokens,
     pub(crate) bounded: bool,
     pub(crate) wrapped_up: Option<(usize, Arc<str>)>,
+    pub(crate) lent: Lent,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -286,6 +288,7 @@ impl Attempt {
             room: Tokens(u64::MAX),
             bounded: false,
             wrapped_up: None,
+            lent: Lent::default(),
         }
     }
 
@@ -299,6 +302,16 @@ impl Attempt {
             &view.unwrap(),
             Preamble::new("be brief", crate::tools::specs()),
         )
+    }
+
+    /// The built-in tools, and those that are lent, which take anything.
+    fn tools(&self) -> Vec<ToolSpec> {
+        let lent = self.lent.tools.iter().map(|name| ToolSpec {
+            name: name.clone(),
+            description: "".into(),
+            input_schema: r#"{"type":"object"}"#.into(),
+        });
+        crate::tools::specs().into_iter().chain(lent).collect()
     }
 
     /// What its agent is run with.
@@ -327,8 +340,8 @@ impl Attempt {
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
-            tools: crate::tools::specs().into(),
-            lent: Default::default(),
+            tools: self.tools().into(),
+            lent: self.lent.clone(),
             has_peers: false,
             place: 0,
         };

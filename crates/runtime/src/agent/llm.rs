@@ -101,8 +101,8 @@ impl Agent for LlmAgent {
                         None => Err(Failure::new(Cause::Overflow, reason)),
                     };
                 }
-                Next::CallTools(calls) => {
-                    let called = tools::call_all(&calls, replies(&steps), &ctx);
+                Next::CallTools(reply) => {
+                    let called = tools::call_all_of(&reply, replies(&steps), &ctx);
                     // Apart, so that a run that calls none does not make room for it.
                     Step::Tools(Box::pin(ctx.while_tools_work(called)).await?)
                 }

@@ -15,16 +15,21 @@ pub(super) const BESIDE_A_WRONG_ONE: &str =
 
 /// The calls of a reply that are left to whoever asked, with ids of their own; none where the run
 /// goes on. What the model called of its own tools beside them is not made: it sees only these
-/// calls when it goes on, and can call again. One that does not fit its tool's schema is the
-/// model's to mend first.
+/// calls when it goes on, and can call again. One that does not fit its tool's schema, or
+/// that the reply was cut off in, is the model's to mend first.
 pub(crate) fn handed_over(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<ToolCall>> {
     let lent = &ctx.brief().lent;
     if reply.stop == Stop::Refused {
         return None;
     }
-    let called = reply.calls.iter().filter(|call| lent.has(&call.name));
+    let whole = super::whole(reply);
+    let called = reply.calls.iter().enumerate();
+    let called = called.filter(|(_, call)| lent.has(&call.name));
     let most = if lent.one { 1 } else { usize::MAX };
-    let calls = (0..).zip(called).take(most).map(|(index, call)| {
+    let calls = (0..).zip(called).take(most).map(|(index, (at, call))| {
+        if at >= whole {
+            return None;
+        }
         let checked = outside::checked(call, spec(&call.name, ctx).ok()?).ok()?;
         let place = CallPlace {
             run: ctx.run(),

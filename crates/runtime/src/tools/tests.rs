@@ -1,7 +1,7 @@
 //! Tests of the built-in tools.
 
 use unisono_session::agent::Kind;
-use unisono_session::run::{Reply, Step};
+use unisono_session::run::Step;
 
 use super::*;
 use crate::agent::fixture::Attempt;
@@ -101,6 +101,53 @@ async fn what_the_model_gets_wrong_is_told_to_the_model() {
             result.content
         );
     }
+}
+
+/// A reply that calls these tools and ends so.
+fn reply(stop: Stop, calls: &[(&str, &str)]) -> Reply {
+    let calls = calls.iter().enumerate().map(|(at, call)| ToolCall {
+        id: format!("c{at}").into(),
+        name: call.0.into(),
+        arguments: call.1.into(),
+    });
+    Reply {
+        calls: calls.collect(),
+        stop,
+        ..Reply::default()
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
+    let mut attempt = attempt(&["one", "two"]);
+    attempt.definition.tools.push("notes".into());
+    attempt.lent.tools.push("notes".into());
+    let ctx = attempt.ctx();
+    let read = ("read_message", r#"{"n":2}"#);
+    for (arguments, is_whole) in [
+        ("{}", false),
+        ("", false),
+        (r#"{"n":1"#, false),
+        (r#"{"n":1}"#, true),
+    ] {
+        let cut = reply(Stop::CutOff, &[read, ("read_message", arguments)]);
+        let results = call_all_of(&cut, 1, &ctx).await.unwrap();
+        assert_eq!(&*results[0].content, "#2 assistant:\ntwo");
+        assert_eq!(&*results[1].call_id, "c1");
+        assert_eq!(&*results[1].content != CUT_OFF, is_whole, "{arguments}");
+        assert_eq!(results[1].is_error, !is_whole, "{arguments}");
+        // Whoever asked is not given it either, and the model makes all of them again.
+        let lent = [("notes", r#"{"a":1}"#), ("notes", arguments)];
+        let cut = reply(Stop::CutOff, &lent);
+        assert_eq!(handed_over(&cut, 1, &ctx).is_some(), is_whole);
+        let told = call_all_of(&cut, 1, &ctx).await.unwrap();
+        assert!(told.iter().all(|result| result.is_error), "{told:?}");
+    }
+    // One that the model was done with may have none.
+    let done = reply(Stop::Complete, &[("notes", "{}")]);
+    assert!(handed_over(&done, 1, &ctx).is_some());
+    let before = reply(Stop::CutOff, &[("notes", "{}"), ("notes", r#"{"a":1}"#)]);
+    assert!(handed_over(&before, 1, &ctx).is_some());
 }
 
 #[tokio::test]

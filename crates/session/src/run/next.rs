@@ -5,7 +5,7 @@
 //!     match next(&steps, &weights, bounds) {
 //!         CallModel { masked, wrap_up } => ask with the steps, as tail::shown has their results;
 //!                                          a reply without calls ends the run, others are steps
-//!         CallTools(calls)              => run them; those of `delegate` are one Input::Delegate;
+//!         CallTools(reply)              => run its calls; those of `delegate` are one Input::Delegate;
 //!                                          all results, in order, are one step
 //!         Done { .. }                   => end with the answer
 //!         Overflow { .. }               => end with Cause::Overflow
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 
 use super::tail::{Call, Masked, Room, Weight, tail};
-use super::{Cause, Reply, Step, ToolCall, Usage};
+use super::{Cause, Reply, Step, Usage};
 
 /// What a model-driven run does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub enum Next {
         /// Set for the last call of the run: why it must answer now, without calling tools.
         wrap_up: Option<Arc<str>>,
     },
-    /// Run these tools.
-    CallTools(Vec<ToolCall>),
+    /// Run the tools that this reply calls.
+    CallTools(Box<Reply>),
     /// It is done.
     Done {
         /// The answer, or the last that was said.
@@ -116,7 +116,7 @@ fn after_reply(
     } else if tail(asked_with, bounds.room).call == Call::WrapUp {
         "stopped: there was no room left for what the tools it called would answer".to_owned()
     } else {
-        return Next::CallTools(reply.calls.clone());
+        return Next::CallTools(Box::new(reply.clone()));
     };
     Next::Done {
         text: said(steps).unwrap_or_default(),
@@ -182,7 +182,7 @@ mod tests {
     //! Which move follows from which steps.
 
     use super::*;
-    use crate::run::Spent;
+    use crate::run::{Spent, ToolCall};
 
     fn model(calls: usize, text: &str) -> Arc<Step> {
         let call = |n: usize| ToolCall {
@@ -214,7 +214,7 @@ mod tests {
                 let wrap_up = wrap_up.as_ref().map(|why| format!(": {why}"));
                 format!("model, {} out{}", masked.len(), wrap_up.unwrap_or_default())
             }
-            Next::CallTools(calls) => format!("{} tools", calls.len()),
+            Next::CallTools(reply) => format!("{} tools", reply.calls.len()),
             Next::Done {
                 text,
                 partial: None,

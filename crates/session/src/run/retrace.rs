@@ -64,8 +64,8 @@ pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retra
                     None => recorded.map(|at| (at, asked_for_reply(&steps[at]))),
                 }
             }
-            Next::CallTools(calls) => recorded.map(|at| {
-                let ids = calls.iter().map(|call| &call.id);
+            Next::CallTools(reply) => recorded.map(|at| {
+                let ids = reply.calls.iter().map(|call| &call.id);
                 (at, answered(&steps[at], ids))
             }),
             Next::Done { text, partial } => {

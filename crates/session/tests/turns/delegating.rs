@@ -344,10 +344,10 @@ fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
         max_turns: 4,
         room: Room::UNBOUNDED,
     };
-    let Next::CallTools(tools) = run::next(&second.steps, &[], bounds) else {
+    let Next::CallTools(reply) = run::next(&second.steps, &[], bounds) else {
         panic!("the reply is recorded");
     };
-    assert_eq!(tools.len(), 2);
+    assert_eq!(reply.calls.len(), 2);
     let events = shell.journal.len();
     ask(&mut shell, &second, 1, &calls);
     ask(&mut shell, &first, 2, &calls);

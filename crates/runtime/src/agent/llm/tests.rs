@@ -200,6 +200,26 @@ async fn a_reply_that_was_cut_off_is_partial() {
 }
 
 #[tokio::test]
+async fn a_reply_that_was_cut_off_in_a_call_goes_on_without_it() {
+    let calls = Act::call(&[("recall", r#"{"n":2}"#), ("recall", "{}")]);
+    let Act::Reply(reply) = calls else {
+        panic!("a reply");
+    };
+    let cut = Act::Reply(Reply {
+        stop: Stop::CutOff,
+        ..reply
+    });
+    let (attempt, model) = (attempt(), Scripted::new([cut, Act::say("under the mat")]));
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), ("under the mat", None));
+    let Exchange::Results(told) = &model.requests()[1].exchange[1] else {
+        panic!("results");
+    };
+    assert_eq!(&*told[0].content, "#2 assistant:\nunder the mat");
+    assert!(told[1].content.starts_with("[not made: your reply reached"));
+}
+
+#[tokio::test]
 async fn a_model_that_declines_fails_the_run_with_what_it_said() {
     let table = [
         (
