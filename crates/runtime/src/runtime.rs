@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
@@ -27,6 +27,9 @@ use crate::restart::Intensity;
 use crate::session::Handle;
 use crate::slot::Seat;
 use crate::supervisor::{self, Supervisor};
+
+/// How long a stop waits for the disk.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// Every bound and deadline of the runtime.
 #[derive(Clone, Debug)]
@@ -290,9 +293,11 @@ impl Runtime {
         }
     }
 
-    /// Stops every actor. Open turns stay open in the journal and go on at the next start.
+    /// Stops every actor once what it decided is on disk. Open turns stay open in the journal and
+    /// go on at the next start.
     pub async fn shutdown(self) {
         self.env.stop();
+        self.drain().await;
         self.supervisor.stop(None);
         // The tree ends when its root has stopped its children.
         if self.tree.await.is_err() {
@@ -300,6 +305,16 @@ impl Runtime {
         }
         self.env.kinds.stop().await;
         self.env.search.close().await;
+    }
+
+    /// Waits until every session has on disk what it decided.
+    async fn drain(&self) {
+        let (busy, mut drained) = mpsc::channel(1);
+        // A tree that has given up has nothing to put there.
+        let _ = self.supervisor.send_message(supervisor::Msg::Drain(busy));
+        if tokio::time::timeout(DRAIN, drained.recv()).await.is_err() {
+            tracing::warn!("the store is slow: what it has not taken yet is worked out again");
+        }
     }
 
     async fn handle(&self, id: SessionId) -> Result<Handle, Error> {

@@ -20,11 +20,12 @@ mod settle;
 mod told;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
@@ -80,6 +81,8 @@ pub(crate) enum Msg {
     },
     /// What is pending has waited long enough.
     Flush,
+    /// The tree is about to stop: what is decided goes to the disk.
+    Drain(Busy),
     /// An append has ended.
     Committed(Result<u64, unisono_store::Error>),
     /// Look at the state.
@@ -92,6 +95,9 @@ pub(crate) enum Msg {
     /// Leave memory if there is nothing to do.
     CheckIdle,
 }
+
+/// Held until what was decided is on disk, or cannot come there.
+pub(crate) type Busy = mpsc::Sender<Infallible>;
 
 /// The reply to a request.
 pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
@@ -139,6 +145,8 @@ pub(crate) struct Live {
     pending: Vec<Event>,
     /// What is pending waits for what is being worked out.
     held: bool,
+    /// Somebody waits until nothing is pending.
+    drained: Option<Busy>,
     /// Handed to the store.
     in_flight: Vec<Event>,
     acks: Vec<(u64, Ack)>,
@@ -300,7 +308,7 @@ impl State {
         let freed = purse::frees(&reaction.events);
         let first = live.pending.is_empty();
         let waits = reaction.computes() || reaction.gathers(live.machine.state());
-        live.held = waits && (live.held || first);
+        live.held = waits && (live.held || first) && !self.args.env.is_stopping();
         live.pending.extend(reaction.events);
         live.told.decided(live.decided, live.machine.state().tree());
         if live.held && first && !live.pending.is_empty() {
@@ -314,7 +322,11 @@ impl State {
         }
     }
 
+    /// Carries out effects; a tree that is stopping begins nothing, its next start does.
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
+        if self.args.env.is_stopping() {
+            return;
+        }
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
@@ -381,6 +393,7 @@ impl Actor for Session {
             Msg::Feed(input) => state.on_feed(&myself, input),
             Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
             Msg::Flush => state.on_flush(&myself),
+            Msg::Drain(busy) => state.on_drain(&myself, busy),
             Msg::Committed(result) => state.on_committed(&myself, result)?,
             Msg::Inspect(look) => state.on_inspect(look),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),

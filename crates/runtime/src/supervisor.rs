@@ -43,6 +43,8 @@ pub(crate) enum Msg {
     },
     /// Start a failed child again.
     Restart(Child),
+    /// Have every session put on disk what it decided.
+    Drain(session::Busy),
 }
 
 /// Who is supervised.
@@ -389,6 +391,12 @@ impl Actor for Supervisor {
             Msg::Activate { session, reply } => {
                 // Whoever asked may have given up; the session stays live until it is idle.
                 let _ = reply.send(state.on_activate(session).await);
+            }
+            Msg::Drain(busy) => {
+                for live in state.sessions.values() {
+                    // One that is gone has nothing to put there.
+                    let _ = live.seat.slot().send_now(session::Msg::Drain(busy.clone()));
+                }
             }
             Msg::PoolOf { key, reply } => drop(reply.send(state.on_pool_of(key).await)),
             Msg::Restart(child) => {

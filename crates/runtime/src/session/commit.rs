@@ -17,7 +17,7 @@ use crate::runtime::Error;
 
 use super::purse::Purse;
 use super::rounds::Rounds;
-use super::{Live, Msg, Phase, State};
+use super::{Busy, Live, Msg, Phase, State};
 
 /// Events read at a time when a journal is folded.
 const PAGE: usize = 4_096;
@@ -50,6 +50,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         decided: claim.last_seq,
         pending: Vec::new(),
         held: false,
+        drained: None,
         in_flight: Vec::new(),
         acks: Vec::new(),
         waits: HashMap::new(),
@@ -100,6 +101,24 @@ impl State {
         self.start_append(myself);
     }
 
+    /// Hands all that is pending to the store, and keeps `busy` until it is there.
+    pub(super) fn on_drain(&mut self, myself: &ActorRef<Msg>, busy: Busy) {
+        if let Phase::Live(live) = &mut self.phase {
+            live.held = false;
+            live.drained = Some(busy);
+        }
+        self.start_append(myself);
+        self.tell_drained();
+    }
+
+    fn tell_drained(&mut self) {
+        if let Phase::Live(live) = &mut self.phase
+            && live.in_flight.is_empty()
+        {
+            live.drained = None;
+        }
+    }
+
     /// An append has ended: release what waited for it. A store that takes no more writes makes
     /// the session unavailable; any other failure restarts it from its journal.
     pub(super) fn on_committed(
@@ -124,6 +143,7 @@ impl State {
                 live.tell_ended(&committed);
                 self.start_append(myself);
                 self.carry_out(myself, ready);
+                self.tell_drained();
                 Ok(())
             }
             Err(error) => {

@@ -85,3 +85,23 @@ async fn one_that_ends_is_on_disk_soon_though_the_others_work_on() {
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_just_ended_is_on_disk_when_the_tree_has_stopped() {
+    let agent = Gated::new();
+    let runtime = start(&agent, Options::default()).await;
+    let (handle, _) = at_work(&runtime, &agent).await;
+    let decided = handle.inspect(SessionState::events).await.unwrap();
+    agent.gate.add_permits(1);
+    // No time passes while there is something to do, so its end is held back still.
+    let mut looks = 0;
+    while handle.inspect(SessionState::events).await.unwrap() == decided {
+        looks += 1;
+        assert!(looks < 100_000, "it ends");
+    }
+    let (id, journal) = (handle.id(), runtime.journal().clone());
+    runtime.shutdown().await;
+    let events = journal.read(id, decided + 1, 10).await.unwrap();
+    let facts: Vec<Fact> = events.into_iter().map(|(_, event)| event.fact).collect();
+    assert_eq!((facts.len(), ends(&facts)), (1, 1), "{facts:?}");
+}
