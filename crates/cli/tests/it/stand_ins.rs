@@ -8,7 +8,9 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script
 use unisono_session::run::{StandIn, Step};
 use unisono_session::{Event, Fact};
 
+use crate::http::Daemon;
 use crate::providers::{call, run, shared};
+use crate::serve_page::Browser;
 use crate::support::{Place, example};
 use crate::trace::copied;
 
@@ -160,6 +162,15 @@ fn a_reply_cut_to_what_a_stand_in_can_give_and_its_prefix_are_recorded() {
         let done = place.call(verb).expect(0);
         assert!(done.stdout.contains(&says), "{done:#?}");
     }
+    let daemon = Daemon::start(&place);
+    let session = why["session"].as_str().unwrap();
+    let page = format!("/sessions/{session}/runs/{run}");
+    let page = Browser::enter(&daemon).get(&page).expect(200).text();
+    let steps = format!("{STAND_IN} stood in, prefix <code");
+    let requests = format!("{STAND_IN} (stood in, prefix <code");
+    assert_eq!(page.matches(&steps).count(), 2, "{page}");
+    assert_eq!(page.matches(&requests).count(), 2, "{page}");
+    daemon.stop();
 }
 
 #[test]

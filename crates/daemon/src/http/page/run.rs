@@ -125,7 +125,10 @@ fn requests(why: &Why) -> Markup {
                     tr {
                         td { a href={ "?number=" (request.number) }
                             aria-current=[(shown == Some(request.number)).then_some("true")] { (request.number) } }
-                        td { (request.to) }
+                        td { (request.to)
+                            @if let Some(prefix) = &request.stand_in_prefix {
+                                " (stood in, prefix " (digest(prefix)) ")"
+                            } }
                         td class="number" { (number(request.bytes)) }
                         td class="number" { (number(request.head_bytes)) }
                         td { (digest(&request.digest)) }
@@ -188,9 +191,10 @@ fn steps(steps: &[RunStep]) -> Markup {
                 h2 { "Steps" }
                 ol class="steps" { @for step in steps { li {
                     @match &step.done {
-                        Done::Model { text, calls, input_tokens, output_tokens, .. } => {
+                        Done::Model { text, calls, stand_in, stand_in_prefix, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "the model, " (number(*input_tokens)) " in, "
-                                (number(*output_tokens)) " out" }
+                                (number(*output_tokens)) " out"
+                                (stood_in(stand_in.as_deref(), stand_in_prefix.as_deref())) }
                             @if !text.is_empty() { pre class="text" { (text) } }
                             @for call in calls { pre class="tool" { (call.name) "(" (call.arguments) ")" } }
                         },
@@ -211,13 +215,24 @@ fn steps(steps: &[RunStep]) -> Markup {
                                 }
                             }
                         },
-                        Done::Spent { input_tokens, output_tokens, .. } => {
+                        Done::Spent { stand_in, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "paid besides its replies: "
-                                (number(*input_tokens)) " in, " (number(*output_tokens)) " out" }
+                                (number(*input_tokens)) " in, " (number(*output_tokens)) " out"
+                                (stood_in(stand_in.as_deref(), None)) }
                         },
                     }
                 } } }
             }
+        }
+    }
+}
+
+/// Who answered in place of the agent's model, and on which prefix.
+fn stood_in(model: Option<&str>, prefix: Option<&str>) -> Markup {
+    html! {
+        @if let Some(model) = model {
+            ", " (model) " stood in"
+            @if let Some(prefix) = prefix { ", prefix " (digest(prefix)) }
         }
     }
 }
