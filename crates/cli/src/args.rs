@@ -30,7 +30,7 @@ Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 so
 
 /// One conversation, one frozen context, many agents on it.
 #[derive(Debug, Parser)]
-#[command(name = "unisono", version, about, after_help = EXAMPLES)]
+#[command(name = "unisono", version, after_help = EXAMPLES)]
 #[command(infer_subcommands = false, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
