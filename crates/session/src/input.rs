@@ -225,6 +225,8 @@ pub enum Input {
 pub const RESERVED_LABELS: &str = "unisono.";
 /// The label that says which process's request a session is there for; see [`Import::passing`].
 pub const PASSING: &str = "unisono.passing";
+/// Characters of the longest name of a branch.
+pub const MAX_BRANCH: usize = 200;
 
 /// A conversation that becomes a session.
 #[derive(Clone, Debug, Default)]

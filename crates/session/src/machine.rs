@@ -14,8 +14,8 @@ use crate::state::State;
 use crate::{fold, handle};
 
 pub use crate::input::{
-    AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, NewCall, NewTurn, PASSING,
-    RESERVED_LABELS, StepResult, Written,
+    AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, MAX_BRANCH, NewCall, NewTurn,
+    PASSING, RESERVED_LABELS, StepResult, Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.
@@ -65,6 +65,12 @@ pub enum Refusal {
          program alone; give it another name, or leave it out"
     )]
     ReservedLabel(Arc<str>),
+    /// The name cannot be a branch's.
+    #[error(
+        "{0:?} cannot be a branch's name: that has 1 to {MAX_BRANCH} characters, none of which ends \
+         a line or controls a terminal, and not only blanks"
+    )]
+    BranchName(Arc<str>),
     /// A message or branch does not fit.
     #[error(transparent)]
     Tree(#[from] tree::Error),
@@ -102,6 +108,9 @@ pub enum Refusal {
     /// There is nothing to do.
     #[error("the task is empty")]
     EmptyTask,
+    /// There is nothing to put in place of a summary.
+    #[error("the summary is empty")]
+    EmptySummary,
     /// Something else was asked for under the key.
     #[error(
         "the key {0:?} was given with another request before: a key stands for one request only"

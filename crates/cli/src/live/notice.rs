@@ -1,7 +1,8 @@
 //! What is said of a compaction and of the context that it leaves.
 
 use unisono_context::Tokens;
-use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::checkpoint::{Body, Checkpoint, Writer};
+use unisono_context::compaction::PERSON;
 use unisono_context::policy::ModelQuota;
 
 use super::watch::Frozen;
@@ -27,14 +28,19 @@ pub(super) fn quotes_for(quota: &ModelQuota) -> String {
     )
 }
 
-/// The notice of a summary that a model wrote anew.
+/// The notice of a summary that was written anew.
 pub(super) fn rewritten(checkpoint: &Checkpoint, old: u32) -> String {
     let Checkpoint { number, model, .. } = checkpoint;
+    let whose = match (checkpoint.writer, &**model) {
+        (Writer::Model, _) => "a model's",
+        (Writer::Deterministic, PERSON) => "a person's",
+        (Writer::Deterministic, _) => "of quotes",
+    };
     let messages = show::many(u64::from(checkpoint.messages_included), "message");
     let tokens = show::tokens(show::block_tokens(checkpoint));
     let time = show::time(checkpoint.duration_ms);
     format!(
-        "the summary of {messages} is now a model's, {tokens} tokens: checkpoint {number} in place \
+        "the summary of {messages} is now {whose}, {tokens} tokens: checkpoint {number} in place \
          of {old} ({model}, {time})"
     )
 }

@@ -119,7 +119,8 @@ fn a_summary_is_edited_and_written_anew_and_each_can_be_taken_back() {
     let kept = half.collect::<Vec<_>>().join("\n");
     let edited = format!("## Context\nA person wrote this.\n\n{kept}\n");
     let edit = ["checkpoints", "edit", "latest", "--text", "-", "--json"];
-    let done = place.call_with(&edited, &edit).expect(0).json();
+    let done = place.call_with(&edited, &edit).expect(0);
+    let done = done.says(&["now a person's"]).json();
     assert_eq!(
         (&done["status"], &done["checkpoint"]),
         (&"compacted".into(), &2.into())
@@ -133,7 +134,7 @@ fn a_summary_is_edited_and_written_anew_and_each_can_be_taken_back() {
         .says(&["the text is the same"]);
 
     let anew = ["checkpoints", "regenerate", "latest", "--yes", "--json"];
-    let done = place.call(&anew).expect(0).json();
+    let done = place.call(&anew).expect(0).says(&["now of quotes"]).json();
     assert_eq!(done["checkpoint"], 3);
     assert_eq!(text("3"), first, "quotes are the same each time");
     for number in ["3", "2", "1"] {
@@ -155,7 +156,7 @@ fn an_edit_that_cannot_be_says_why() {
         .says(&["over its cap of 2048", "shorter"]);
     place
         .call_with(" \n", &edit)
-        .expect(1)
+        .expect(2)
         .says(&["the summary is empty"]);
     place
         .call(&["checkpoints", "edit", "latest"])

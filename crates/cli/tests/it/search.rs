@@ -93,6 +93,10 @@ fn phrases_filters_and_what_is_wrong_with_them() {
             "nothing is both since",
         ),
         (vec!["cutover", "--session", "ffff"], "no session `ffff`"),
+        (
+            vec!["cutover", "--session", "latest", "--branch", "nope"],
+            "no branch `nope`",
+        ),
     ] {
         let args = [&["sessions", "search"][..], &args].concat();
         place.call(&args).expect(2).says(&[says]);

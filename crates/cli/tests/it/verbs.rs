@@ -143,6 +143,12 @@ fn a_branch_leaves_at_a_message_and_is_worked_on() {
         .call(&["sessions", "branch", "latest", "x", "--at", "999"])
         .expect(2)
         .says(&["#999", "#159"]);
+    for name in ["", "a\u{1b}[31m", &"x".repeat(201)] {
+        place
+            .call(&["sessions", "branch", "latest", name, "--at", "12"])
+            .expect(2)
+            .says(&["cannot be a branch's name"]);
+    }
     place
         .call(&["context", "--branch", "nope"])
         .expect(2)

@@ -75,9 +75,6 @@ async fn create(
     Path(id): Path<String>,
     extract::Json(new): extract::Json<NewBranch>,
 ) -> Result<(StatusCode, Json<Branch>), Fault> {
-    if new.name.trim().is_empty() {
-        return Err(Fault::new(Code::Refused, "a branch has a name"));
-    }
     let session = sessions::open(&shared, &id).await?;
     let at = match new.at.strip_prefix('#').map(str::parse) {
         Some(Ok(ordinal)) => {

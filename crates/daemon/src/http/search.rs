@@ -17,6 +17,7 @@ use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::{self, Path, Query};
+use super::messages::unknown_branch;
 use super::part::after;
 use super::problem::Fault;
 use crate::hits;
@@ -76,6 +77,14 @@ async fn within(
     Query(sought): Query<For>,
 ) -> Result<Json<Found>, Fault> {
     let session = super::sessions::open(&shared, &id).await?;
+    let branch = sought.branch.clone();
+    let known = move |state: &SessionState| {
+        // Nothing was said yet in one that has none.
+        state.tree().is_empty() || state.tree().head(&branch).is_some()
+    };
+    if !session.inspect(known).await? {
+        return Err(unknown_branch(&sought.branch));
+    }
     found(&shared, &sought, Some(session.id())).await.map(Json)
 }
 

@@ -83,6 +83,7 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
     let exists = tx.state.tree.head(&new.branch).is_some();
     let first_of_session = tx.state.tree.is_empty() && &*new.branch == MAIN;
     match &new.work {
+        Work::Edit { text, .. } if text.trim().is_empty() => return Err(Refusal::EmptySummary),
         Work::Answer { input, .. } => {
             check_input(input)?;
             check_ids(tx, new.id, input.id)?;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use unisono_context::{MessageId, tree};
 
 use crate::event::Fact;
+use crate::input::MAX_BRANCH;
 use crate::machine::Refusal;
 
 use super::Tx;
 
 /// Refused while a turn works on the branch: its messages would land elsewhere.
 pub(super) fn handle(tx: &mut Tx<'_>, branch: Arc<str>, at: MessageId) -> Result<(), Refusal> {
+    check_name(&branch)?;
     if tx.state.tree.get(at).is_none() {
         return Err(tree::Error::UnknownMessage(at).into());
     }
@@ -18,4 +20,13 @@ pub(super) fn handle(tx: &mut Tx<'_>, branch: Arc<str>, at: MessageId) -> Result
         return Err(Refusal::BranchBusy(branch));
     }
     Ok(tx.record(Fact::BranchSet { branch, head: at })?)
+}
+
+/// A name is told on lines, in tables and on terminals.
+pub(super) fn check_name(branch: &Arc<str>) -> Result<(), Refusal> {
+    let fits = branch.chars().take(MAX_BRANCH + 1).count() <= MAX_BRANCH;
+    if branch.trim().is_empty() || branch.contains(char::is_control) || !fits {
+        return Err(Refusal::BranchName(branch.clone()));
+    }
+    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::input::{PASSING, RESERVED_LABELS};
 use crate::machine::{Import, Refusal};
 use crate::state::{MAIN, State};
 
-use super::{Tx, completed, step_done};
+use super::{Tx, completed, fork, step_done};
 
 /// Checks the whole conversation before anything of it is recorded. The same import again records
 /// what a crash kept from the journal, which is nothing where all of it is there.
@@ -181,6 +181,7 @@ fn check(import: &Import, branches: &[(Arc<str>, MessageId)]) -> Result<(), Refu
         tree.append(*parent, message.clone())?;
     }
     for (branch, head) in branches {
+        fork::check_name(branch)?;
         tree.set_branch(branch, *head)?;
     }
     let unknown = |a: &&Alteration| {

@@ -107,6 +107,30 @@ fn a_refusal_leaves_the_machine_as_it_was() {
             Refusal::Tree(tree::Error::UnknownMessage(own)),
         ),
         (
+            "a branch whose name controls a terminal",
+            Input::Fork {
+                branch: "side\u{1b}[31m".into(),
+                at: message_id(1),
+            },
+            Refusal::BranchName("side\u{1b}[31m".into()),
+        ),
+        (
+            "a branch whose name would break lines",
+            Input::Fork {
+                branch: "a\nb".into(),
+                at: message_id(1),
+            },
+            Refusal::BranchName("a\nb".into()),
+        ),
+        (
+            "a branch without a name",
+            Input::Fork {
+                branch: " ".into(),
+                at: message_id(1),
+            },
+            Refusal::BranchName(" ".into()),
+        ),
+        (
             "moving a branch that is worked on",
             Input::Fork {
                 branch: "main".into(),

@@ -172,8 +172,7 @@ fn a_text_that_is_too_long_or_empty_or_for_another_checkpoint_is_refused() {
     let mut shell = compacted_twice();
     let rows = [
         (edit(3, 2, "long", 2_049), "over its cap of 2048"),
-        (edit(4, 2, " ", 3), "the summary is empty"),
-        (edit(5, 2, "large", 700), "over its target of"),
+        (edit(4, 2, "large", 700), "over its target of"),
     ];
     for (n, (turn, reason)) in (3..).zip(rows) {
         shell.accept(turn);
@@ -186,8 +185,10 @@ fn a_text_that_is_too_long_or_empty_or_for_another_checkpoint_is_refused() {
     let superseded = shell.feed(Input::Accept(Box::new(edit(6, 0, "short", 9))));
     let why = NotActive::Superseded { number: 1, by: 2 };
     assert_eq!(superseded, Err(Refusal::NotActive(why)));
+    let empty = shell.feed(Input::Accept(Box::new(edit(6, 2, " \n", 3))));
+    assert_eq!(empty, Err(Refusal::EmptySummary));
     let ended = shell.facts("turn_ended").len();
-    assert_eq!(ended, 6);
+    assert_eq!(ended, 5);
     assert!(
         !shell
             .journal

@@ -70,9 +70,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// The message the branch is to end at.
 fn find(state: &unisono_session::State, args: &Args) -> Result<(MessageId, Ordinal)> {
     let tree = state.tree();
-    if args.name.trim().is_empty() {
-        return Err(Problem::usage("the branch has no name"));
-    }
     if tree.head(&args.name).is_some() && !args.moves {
         let problem = Problem::usage(format!("branch `{}` exists", args.name));
         return Err(problem.hint("choose another name, or move it with --move"));

@@ -13,6 +13,7 @@ use unisono_search::{Bound, Filters, Found, Query, instant, role};
 use unisono_session::State;
 use unisono_session::state::MAIN;
 
+use super::branch::unknown_branch;
 use crate::app::App;
 use crate::host::Where;
 use crate::output::Paint;
@@ -115,6 +116,13 @@ async fn here(
 ) -> Result<told::Found> {
     let sessions = Sessions::new(opened.journal.clone());
     let search = opened.search(setup)?;
+    if let Some(id) = only {
+        let state = sessions.state(id).await?;
+        let tree = state.tree();
+        if !tree.is_empty() && tree.head(&args.branch).is_none() {
+            return Err(unknown_branch(&state, &args.branch));
+        }
+    }
     // A person waits for all of it, also where the index has to be made first.
     let settled = search.settle(None).await;
     let only: Vec<SessionId> = only.into_iter().collect();
