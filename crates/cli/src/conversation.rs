@@ -62,8 +62,13 @@ pub(crate) struct Source {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Reads a file, or standard input where it is `-`.
+/// Reads a conversation's file, or standard input where it is `-`.
 pub(crate) fn open(file: &str) -> Result<Source> {
+    open_as(file, "a conversation's file")
+}
+
+/// Reads a file that is to be of that kind, or standard input where it is `-`.
+pub(crate) fn open_as(file: &str, kind: &str) -> Result<Source> {
     let (name, read) = if file == "-" {
         let mut bytes = Vec::new();
         let read = std::io::stdin()
@@ -83,7 +88,7 @@ pub(crate) fn open(file: &str) -> Result<Source> {
                 _ => error.to_string(),
             };
             let problem = Problem::usage(format!("cannot read {name}: {what}"));
-            Err(problem.hint("name a conversation's file, or `-` for standard input"))
+            Err(problem.hint(format!("name {kind}, or `-` for standard input")))
         }
     }
 }

@@ -126,6 +126,16 @@ pub(crate) fn merge(to: &mut serde_json::Value, from: serde_json::Value) {
     }
 }
 
+/// A text as one argument of a command in a shell.
+pub(crate) fn argument(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// A text without control characters but tabs and line breaks, so that it cannot move a terminal's
 /// cursor.
 pub(crate) fn harmless(text: &str) -> String {

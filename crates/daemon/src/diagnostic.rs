@@ -15,7 +15,7 @@ pub enum Origin {
     Session,
     /// An environment variable.
     Env(String),
-    /// A command-line flag, as the person wrote it.
+    /// A command-line flag, as the person wrote it, or what else was asked for but this once.
     Flag(String),
 }
 
@@ -26,7 +26,8 @@ impl fmt::Display for Origin {
             Origin::File(path) => fmt::Display::fmt(&path.display(), f),
             Origin::Session => f.write_str("session"),
             Origin::Env(name) => write!(f, "env {name}"),
-            Origin::Flag(flag) => write!(f, "flag {flag}"),
+            Origin::Flag(flag) if flag.starts_with('-') => write!(f, "flag {flag}"),
+            Origin::Flag(asked) => f.write_str(asked),
         }
     }
 }

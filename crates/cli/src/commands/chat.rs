@@ -20,6 +20,7 @@ use crate::host::{Host, Where};
 use crate::live::{Interrupt, Interrupts};
 use crate::problem::{Exit, Problem, Result};
 use crate::sessions;
+use crate::show;
 
 const HELP: &str = "\
 A line is a message; one that ends in a backslash goes on in the next line. The answer comes as the
@@ -95,11 +96,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Err(problem) => Err(problem),
     };
     let (session, end) = (talk.session(), talk.end());
+    let branch = talk.other_branch().map(str::to_owned);
     host.stop(end).await;
     if let Some(id) = session.filter(|_| app.out.watched) {
         let short = sessions::short(id);
+        let branch = branch.map(|name| format!(" --branch {}", show::argument(&name)));
+        let branch = branch.unwrap_or_default();
         app.out
-            .say(format_args!("`unisono chat {short}` continues it"));
+            .say(format_args!("`unisono chat {short}{branch}` continues it"));
     }
     done
 }

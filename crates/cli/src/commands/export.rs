@@ -80,6 +80,11 @@ fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     written.map_err(|error| {
         let problem = Problem::failed(format!("cannot write {}: {error}", file.display()));
         match error.kind() {
+            std::io::ErrorKind::AlreadyExists if file.is_dir() => Problem::usage(format!(
+                "cannot write {}: it is a directory",
+                file.display()
+            ))
+            .hint("name a file in it"),
             std::io::ErrorKind::AlreadyExists => problem.hint("remove it, or name another file"),
             _ => problem.hint("check that its directory exists and can be written"),
         }

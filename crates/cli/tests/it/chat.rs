@@ -182,8 +182,10 @@ fn a_person_at_a_terminal_edits_lines_and_sees_how_full_it_is() {
     talking.sees("/quit or Ctrl-D");
     // Only a line that is being edited takes what follows.
     talking.sees("main ");
+    talking.say("/branch what-if 1\r");
+    talking.sees("what-if 0 % >");
     talking.say("\u{4}");
-    talking.sees("continues it");
+    talking.sees("--branch what-if` continues it");
     talking.ends();
 }
 

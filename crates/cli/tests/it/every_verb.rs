@@ -230,7 +230,8 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 3);
     for (key, value, why) in [
         ("server.bind", "127.0.0.1:1", "cannot be changed"),
-        ("run.nothing", "1", "cannot be changed"),
+        ("run.nothing", "1", "unknown key `run.nothing`"),
+        ("run.agnets", "1", "did you mean `run.agents`"),
         ("run.lead", "nobody", "nobody"),
     ] {
         let refused = place.call(&["config", "set", key, value]);
@@ -243,6 +244,10 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 5);
     let refused = place.call(&["config", "set", "server.bind", "127.0.0.1:1"]);
     refused.expect(2).says(&["cannot be changed"]);
+    let unknown = place.call(&["config", "show", "nosuch"]);
+    unknown.expect(2).says(&["no key starts with `nosuch`"]);
+    let same = place.call(&["config", "show", "delegation", "--changed"]);
+    same.expect(0).says(&["by default"]);
     let nobody = place.call(&["agents", "reload"]);
     nobody.expect(3).says(&["no daemon has the store"]);
 }

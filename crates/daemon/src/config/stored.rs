@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::keys::{ALL, EXCLUSIVE, POLICY};
+use crate::diagnostic::nearest;
 use crate::document::Value as Node;
 use crate::schema::{self, Key, Kind};
 
@@ -23,7 +24,18 @@ const AT_START: [&str; 2] = ["summarisers", "prompt"];
 /// Why settings cannot be changed so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unchangeable {
-    /// The key is unknown, or is read when the program starts.
+    /// There is no such key.
+    #[error(
+        "unknown key `{key}`{}",
+        .meant.as_ref().map(|key| format!(", did you mean `{key}`?")).unwrap_or_default()
+    )]
+    Unknown {
+        /// What was written.
+        key: String,
+        /// The key that may be meant.
+        meant: Option<String>,
+    },
+    /// The key is read when the program starts.
     #[error(
         "`{0}` cannot be changed while the daemon runs: set it in a settings file and start again; \
          keys of `run`, `delegation`, `agent_defaults` and of the policy in `compaction` can"
@@ -65,6 +77,17 @@ pub fn changeable() -> impl Iterator<Item = String> {
     dotted.filter(|key| is_changeable(key))
 }
 
+fn unchangeable(dotted: &str) -> Unchangeable {
+    let key = dotted.to_owned();
+    let path: Vec<String> = dotted.split('.').map(str::to_owned).collect();
+    if schema::kind_at(ALL, &path).is_some() {
+        return Unchangeable::Key(key);
+    }
+    let known: Vec<String> = changeable().collect();
+    let meant = nearest(dotted, known.iter().map(String::as_str)).map(str::to_owned);
+    Unchangeable::Unknown { key, meant }
+}
+
 /// A value of a key, dotted, as a person writes it: items of a list are separated by commas.
 pub fn typed(key: &str, text: &str) -> Value {
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();
@@ -91,7 +114,7 @@ pub(crate) fn changed(
         .parse()
         .map_err(|error: toml::de::Error| Unchangeable::File(error.message().to_owned()))?;
     for (dotted, value) in changes {
-        let unchangeable = || Unchangeable::Key(dotted.clone());
+        let unchangeable = || unchangeable(dotted);
         if !is_changeable(dotted) {
             return Err(unchangeable());
         }
@@ -176,14 +199,21 @@ mod tests {
             "store.path",
             "compaction.summarisers",
             "compaction.deadline_seconds",
-            "run.nothing",
             "run",
-            "agents.lead",
-            "",
+            "agents.lead.model",
         ];
         for key in refused {
             let change = with("", &[(key, Some(1.into()))]);
             assert_eq!(change, Err(Unchangeable::Key(key.to_owned())), "{key}");
+        }
+        for (key, meant) in [
+            ("run.agnets", Some("run.agents")),
+            ("nowhere.near", None),
+            ("", None),
+        ] {
+            let (key, meant) = (key.to_owned(), meant.map(str::to_owned));
+            let change = with("", &[(&key, Some(1.into()))]);
+            assert_eq!(change, Err(Unchangeable::Unknown { key, meant }));
         }
         for key in ["run.agents", "compaction.preset", "compaction.notice"] {
             assert!(is_changeable(key), "{key}");

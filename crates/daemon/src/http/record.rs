@@ -106,7 +106,12 @@ fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn
             .map(|run| u32::from(run.snapshot.is_some()))
             .sum(),
         checkpoints: turn.checkpoints.clone(),
-        cost_usd: ran.iter().map(|run| run.usage.cost_usd).sum(),
+        // A sum of nothing is -0.0.
+        cost_usd: ran
+            .iter()
+            .map(|run| run.usage.cost_usd)
+            .sum::<Option<f64>>()
+            .map(|sum| sum + 0.0),
         runs: ran,
         accepted: words::instant(accepted.at),
         ended: turn.ended.as_ref().map(|(end, _)| words::instant(end.at)),

@@ -126,6 +126,9 @@ async fn create(
     ))
 }
 
+/// The title of a session that was given none, nor says anything.
+const UNTITLED: &str = "untitled";
+
 /// The conversation of a request.
 pub(super) fn import(new: NewSession) -> Result<Import, Fault> {
     let title = new.title.filter(|title| !title.trim().is_empty());
@@ -134,7 +137,7 @@ pub(super) fn import(new: NewSession) -> Result<Import, Fault> {
     } else {
         conversation(new.messages)?
     };
-    if let Some(title) = title.or_else(|| import.title.is_empty().then(|| "untitled".to_owned())) {
+    if let Some(title) = title.or_else(|| import.title.is_empty().then(|| UNTITLED.to_owned())) {
         import.title = title.into();
     }
     if let Some(system) = new.system {
@@ -152,7 +155,7 @@ pub(super) fn import(new: NewSession) -> Result<Import, Fault> {
 fn conversation(messages: Vec<Value>) -> Result<Import, Fault> {
     let text = json!({"messages": messages}).to_string();
     let options = transcript::Options {
-        name: "messages".to_owned(),
+        name: UNTITLED.to_owned(),
         format: Some(Format::OpenAi),
         skip_bad: false,
     };

@@ -46,8 +46,8 @@ fn it_wins_over_files_and_what_is_stored_and_gives_way_to_variables_flags_and_re
         (stored(), session, &[], "3 session"),
         (env(), session, &[], "4 env UNISONO__RUN__TIMEOUT_SECONDS"),
         (flag(), session, &[], "5 flag --timeout"),
-        (flag(), session, &request, "6 flag the request"),
-        (file(), session, &request, "6 flag the request"),
+        (flag(), session, &request, "6 the request"),
+        (file(), session, &request, "6 the request"),
     ];
     for (sandbox, session, request, expected) in rows {
         let setup = sandbox.setup().with(&own(session), request, ["echo"]);

@@ -7,6 +7,7 @@ use unisono_daemon::config::own;
 use unisono_daemon::setup::Setup;
 use unisono_session::State;
 use unisono_session::event::{Outcome, Writing};
+use unisono_session::state::MAIN;
 
 use super::input::{Input, Prompt};
 use super::{Args, HELP, Order, unknown_branch};
@@ -76,6 +77,11 @@ impl<'t> Talk<'t> {
 
     pub(super) fn session(&self) -> Option<SessionId> {
         self.session
+    }
+
+    /// The branch that is talked on, unless it is the first one.
+    pub(super) fn other_branch(&self) -> Option<&str> {
+        Some(self.branch.as_str()).filter(|branch| *branch != MAIN)
     }
 
     pub(super) fn end(&self) -> End {

@@ -8,7 +8,7 @@ use unisono_daemon::setup::Setup;
 use crate::app::App;
 use crate::host::Where;
 use crate::output::Paint;
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
 Later places win: defaults, /etc/unisono/unisono.toml, $XDG_CONFIG_HOME/unisono/unisono.toml,
@@ -88,10 +88,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(session) => of_session(app, &setup, session).await?,
         None => here(&setup),
     };
-    let wanted = |row: &Row| {
-        let key = args.key.as_deref().unwrap_or("");
-        row.key.starts_with(key) && !(args.changed && row.is_default())
-    };
+    let key = args.key.as_deref().unwrap_or("");
+    if !all.iter().any(|row| row.key.starts_with(key)) {
+        let problem = Problem::usage(format!("no key starts with `{key}`"));
+        return Err(problem.hint("`unisono config show` lists all of them"));
+    }
+    let wanted = |row: &Row| row.key.starts_with(key) && !(args.changed && row.is_default());
     let rows: Vec<Row> = all.into_iter().filter(wanted).collect();
     if app.out.json {
         let rows = rows.iter().map(|row| {
@@ -99,6 +101,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             json!({"key": row.key, "value": row.value, "origin": row.origin, "line": line})
         });
         app.out.json(&rows.collect::<Vec<_>>());
+    } else if rows.is_empty() {
+        app.out.say("all of it is as by default");
     } else {
         app.out.data(text(&rows, app.out.paint));
     }
