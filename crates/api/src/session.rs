@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::turn::Settings;
+use crate::turn::{Fault, Settings};
 
 /// A session as a list has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -85,8 +85,10 @@ impl<T> Few<T> {
 pub struct EndedTurn {
     /// Its id.
     pub turn: String,
-    /// How it ended, for people.
-    pub outcome: String,
+    /// How it ended: `answered`, `compacted`, `restored`, `failed` or `cancelled`.
+    pub state: String,
+    /// Why it failed.
+    pub error: Option<Fault>,
     /// The ordinal of the answer's message.
     pub answer_message: Option<u32>,
 }

@@ -43,7 +43,7 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<CallResult>,
     /// Settings for this turn alone, by key, dotted: those that can be changed while the daemon
-    /// runs, and `models.default`.
+    /// runs, `models.default`, and `models.override`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub settings: Settings,

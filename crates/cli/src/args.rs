@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unisono_context::policy::Preset;
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::Override;
+use unisono_daemon::config::{MODEL_OVERRIDE, Override};
 use unisono_session::event::{Unwritten, Writing};
 
 use crate::commands::{
@@ -166,7 +166,7 @@ pub(crate) struct Workers {
     /// The agent that answers
     #[arg(long, value_name = "AGENT")]
     lead: Option<String>,
-    /// The model of agents that name none: provider/model, or extractive
+    /// The model that all agents ask, in place of those they name: provider/model, or extractive
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
     /// The most that all agents may cost together, in dollars
@@ -183,7 +183,7 @@ impl Workers {
     /// What of it are settings.
     pub(crate) fn overrides(&self) -> Vec<Override> {
         let flags = [
-            ("--model", "models.default", &self.model),
+            ("--model", MODEL_OVERRIDE, &self.model),
             ("--max-cost", "budget.turn.max_cost_usd", &self.max_cost),
             ("--max-tokens", "budget.turn.max_tokens", &self.max_tokens),
         ];

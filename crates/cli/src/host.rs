@@ -22,10 +22,12 @@ use unisono_model::calibration::Calibrations;
 use unisono_runtime::settle;
 use unisono_session::machine::Import;
 use unisono_session::run::calls::Decision;
+use unisono_session::state::MAIN;
 use unisono_session::{Input, State};
 
 use crate::app::App;
 use crate::commands::context;
+use crate::commands::sessions::branch::unknown_branch;
 use crate::conversation::Source;
 use crate::live::{End, Feed, Watch};
 use crate::problem::{Problem, Result};
@@ -305,6 +307,10 @@ impl Host {
     /// Hands a turn in and watches it from before its first event on.
     pub(crate) async fn begin(&self, session: SessionId, ask: &Ask) -> Result<Watch> {
         let state = self.state(session).await?;
+        let (branch, tree) = (ask.on_branch(), state.tree());
+        if tree.head(branch).is_none() && !(tree.is_empty() && branch == MAIN) {
+            return Err(unknown_branch(&state, branch));
+        }
         match self {
             Host::Here(daemon) => {
                 let session = daemon.open(session).await?;
@@ -369,7 +375,7 @@ impl Host {
                 let new = NewBranch {
                     name: name.to_owned(),
                     at: at.to_string(),
-                    from: unisono_session::state::MAIN.to_owned(),
+                    from: MAIN.to_owned(),
                 };
                 client.fork(&session.to_string(), &new).await?;
                 Ok(())

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::json;
+use unisono_api::Code;
 
 use crate::args::{Colour, Global};
 use crate::problem::Problem;
@@ -116,11 +117,13 @@ impl Out {
     pub(crate) fn tell(&self, problem: &Problem) {
         let Problem {
             exit,
+            code,
             message,
             hint,
         } = problem;
         if self.json {
-            let error = json!({"code": *exit as u8, "message": message, "hint": hint});
+            let error =
+                json!({"code": code, "exit": *exit as u8, "message": message, "hint": hint});
             write_stderr(&json!({ "error": error }));
             return;
         }
@@ -136,10 +139,25 @@ impl Out {
     }
 }
 
-/// Prints what clap has to say: help and version on stdout, wrong usage on stderr.
+/// Prints what clap has to say: help and version on stdout, wrong usage on stderr, as JSON where
+/// that is asked for.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody is left to be told where this fails.
-    let _ = error.print();
+    let json = std::env::args_os().any(|arg| arg == "--json");
+    if json && error.use_stderr() {
+        let text = error.render().to_string();
+        let (message, hint) = match text.trim_end().split_once("\n\n") {
+            Some((message, hint)) => (message, Some(hint.to_owned())),
+            None => (text.trim_end(), None),
+        };
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let error = json!({
+            "code": Code::InvalidRequest.name(), "exit": 2, "message": message, "hint": hint,
+        });
+        write_stderr(&json!({ "error": error }));
+    } else {
+        // Nobody is left to be told where this fails.
+        let _ = error.print();
+    }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 

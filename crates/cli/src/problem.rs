@@ -1,10 +1,12 @@
 //! What a person is told when something did not work: what happened, where, and what to do.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
+use unisono_api::Code;
 use unisono_api::client::Error as ClientError;
 use unisono_daemon::daemon::{self, NotChanged};
-use unisono_daemon::diagnostic::Diagnostics;
+use unisono_daemon::diagnostic::{Diagnostic, Diagnostics};
 use unisono_store::Error as StoreError;
 
 use crate::remote;
@@ -35,6 +37,8 @@ pub(crate) enum Exit {
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) exit: Exit,
+    /// For programs: a code of a turn that failed, or the code that the HTTP API has for it.
+    pub(crate) code: Cow<'static, str>,
     /// What happened and where; may have several lines. Empty where all is said already.
     pub(crate) message: String,
     /// What to do.
@@ -60,10 +64,29 @@ impl Problem {
     }
 
     pub(crate) fn of(exit: Exit, message: impl Display) -> Problem {
+        let code = match exit {
+            Exit::Usage => Code::InvalidRequest,
+            Exit::Unreachable => Code::Unavailable,
+            _ => Code::Failed,
+        };
         Problem {
             exit,
+            code: code.name().into(),
             message: message.to_string(),
             hint: None,
+        }
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(message: impl Display) -> Problem {
+        Problem::usage(message).code(Code::NotFound)
+    }
+
+    /// Names what it is for programs.
+    pub(crate) fn code(self, code: Code) -> Problem {
+        Problem {
+            code: code.name().into(),
+            ..self
         }
     }
 
@@ -100,10 +123,13 @@ impl From<ClientError> for Problem {
             ClientError::Unreachable { .. } => {
                 Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING)
             }
-            ClientError::Problem(problem) => match problem.status {
-                400..500 => Problem::with_hint_of(Exit::Usage, &what),
-                _ => Problem::with_hint_of(Exit::Failed, &what),
-            },
+            ClientError::Problem(problem) => {
+                let exit = match problem.status {
+                    400..500 => Exit::Usage,
+                    _ => Exit::Failed,
+                };
+                Problem::with_hint_of(exit, &what).code(problem.code)
+            }
             ClientError::Answer { .. } => Problem::failed(what),
         }
     }
@@ -111,7 +137,27 @@ impl From<ClientError> for Problem {
 
 impl From<Diagnostics> for Problem {
     fn from(found: Diagnostics) -> Problem {
-        Problem::usage(found)
+        use unisono_daemon::diagnostic::Severity;
+        // That it is an error is said in front of the first line.
+        let line = |one: &Diagnostic| match one.severity {
+            Severity::Error => format!("{}: {}", one.place, one.problem),
+            Severity::Warning => format!("{}: warning: {}", one.place, one.problem),
+        };
+        let mut errors = found.iter().filter(|one| one.severity == Severity::Error);
+        if let (Some(only), None) = (errors.next(), errors.next()) {
+            let problem = Problem::usage(line(only));
+            return match &only.help {
+                Some(help) => problem.hint(help),
+                None => problem,
+            };
+        }
+        let line = |one: &Diagnostic| match &one.help {
+            Some(help) => format!("  {}; {help}", line(one)),
+            None => format!("  {}", line(one)),
+        };
+        let lines: Vec<String> = found.iter().map(line).collect();
+        let wrong = "settings or agents are wrong, so nothing was started";
+        Problem::usage(format!("{wrong}\n{}", lines.join("\n")))
     }
 }
 
@@ -128,7 +174,10 @@ impl From<StoreError> for Problem {
                 doing: remote::REACH,
                 ..
             } => Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING),
-            _ => Problem::with_hint_of(Exit::Failed, &what),
+            _ => {
+                let problem = Problem::with_hint_of(Exit::Failed, &what);
+                problem.code(daemon::Error::Store(error).code())
+            }
         }
     }
 }
@@ -149,13 +198,14 @@ impl From<unisono_runtime::Error> for Problem {
             Error::UnknownSession(_) | Error::Refused(_) => Exit::Usage,
             _ => Exit::Failed,
         };
-        Problem::with_hint_of(exit, &error.to_string())
+        let problem = Problem::with_hint_of(exit, &error.to_string());
+        problem.code(daemon::Error::from(error).code())
     }
 }
 
 impl From<unisono_daemon::agents::Error> for Problem {
     fn from(error: unisono_daemon::agents::Error) -> Problem {
-        let problem = Problem::with_hint_of(Exit::Usage, &error.to_string());
+        let problem = Problem::with_hint_of(Exit::Usage, &error.to_string()).code(Code::Refused);
         match &problem.hint {
             Some(_) => problem,
             None => problem.hint("`unisono agents list` shows those there are"),
@@ -165,15 +215,22 @@ impl From<unisono_daemon::agents::Error> for Problem {
 
 impl From<unisono_daemon::models::Unreachable> for Problem {
     fn from(error: unisono_daemon::models::Unreachable) -> Problem {
-        let problem = Problem::usage(error);
-        problem
-            .hint("`unisono models` shows those that can be asked; --model extractive needs no key")
+        use unisono_daemon::models::Unreachable;
+        let hint = match error {
+            Unreachable::Lacks { .. } => {
+                "`unisono models` shows those that can be asked; --model extractive needs no key"
+            }
+            Unreachable::Ignored { .. } => {
+                "leave --model out, or name agents of kind `llm`: `unisono agents list`"
+            }
+        };
+        Problem::usage(error).code(Code::Refused).hint(hint)
     }
 }
 
 impl From<unisono_daemon::models::Unpriced> for Problem {
     fn from(error: unisono_daemon::models::Unpriced) -> Problem {
-        Problem::with_hint_of(Exit::Usage, &error.to_string())
+        Problem::with_hint_of(Exit::Usage, &error.to_string()).code(Code::Refused)
     }
 }
 
@@ -194,7 +251,8 @@ impl From<unisono_daemon::context::estimate::Error> for Problem {
     fn from(error: unisono_daemon::context::estimate::Error) -> Problem {
         use unisono_daemon::context::estimate::Error;
         match error {
-            Error::Branch(_) | Error::Summariser(_) => Problem::usage(error),
+            Error::Branch(_) => Problem::not_found(error),
+            Error::Summariser(_) => Problem::usage(error).code(Code::Refused),
             Error::Agents(error) => error.into(),
             Error::Count(error) => error.into(),
             Error::Plan(_) => Problem::failed(error),
@@ -213,14 +271,14 @@ impl From<daemon::Error> for Problem {
         match error {
             daemon::Error::Setup(found) => found.into(),
             daemon::Error::Settings(NotChanged::Session(error)) => error.into(),
-            error @ daemon::Error::Settings(_) => Problem::usage(error),
+            error @ daemon::Error::Settings(_) => refused(error),
             daemon::Error::Store(error) => error.into(),
             daemon::Error::Search(error) => error.into(),
             daemon::Error::Runtime(error) => error.into(),
             daemon::Error::Agents(error) => error.into(),
             daemon::Error::Model(error) => error.into(),
-            error @ (daemon::Error::Summariser(_) | daemon::Error::Lent(_)) => Problem::usage(error),
-            error @ daemon::Error::Tools(_) => Problem::failed(error).hint(
+            error @ (daemon::Error::Summariser(_) | daemon::Error::Lent(_)) => refused(error),
+            error @ daemon::Error::Tools(_) => Problem::failed(error).code(Code::Unavailable).hint(
                 "start its program by hand, or see `unisono config show` for [mcp.*]; its log is on \
                  its standard error",
             ),
@@ -228,4 +286,9 @@ impl From<daemon::Error> for Problem {
             error @ daemon::Error::Directory(_) => Problem::failed(error),
         }
     }
+}
+
+fn refused(error: daemon::Error) -> Problem {
+    let problem = Problem::usage(&error);
+    problem.code(error.code())
 }

@@ -96,7 +96,7 @@ impl Sessions {
                 .iter()
                 .max_by_key(|(id, info)| (info.updated_unix_ms, *id));
             return newest.map(|(id, _)| *id).ok_or_else(|| {
-                let problem = Problem::usage("there is no session in this store yet");
+                let problem = Problem::not_found("there is no session in this store yet");
                 problem.hint("`unisono run FILE` or `unisono import FILE` makes one")
             });
         }
@@ -191,7 +191,9 @@ fn choose(name: &str, all: impl Iterator<Item = SessionId>) -> Result<SessionId>
 pub(crate) fn only<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
     match found {
         [one] => Ok(one.clone()),
-        [] => Err(Problem::usage(format!("no {what} `{name}` in this store"))),
+        [] => Err(Problem::not_found(format!(
+            "no {what} `{name}` in this store"
+        ))),
         _ => Err(Problem::usage(format!(
             "`{name}` is a part of {} {what} ids",
             found.len()

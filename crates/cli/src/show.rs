@@ -8,6 +8,7 @@ use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
 use unisono_daemon::short;
 use unisono_session::budget::Left;
+use unisono_session::event::Outcome;
 
 pub(crate) use unisono_daemon::short::{line, number, step};
 
@@ -48,6 +49,14 @@ pub(crate) fn cost(cost: Option<Cost>) -> String {
 /// Dollars as a number; none where a price is unknown.
 pub(crate) fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
+}
+
+/// Why a turn failed, as JSON has it; none for one that did not.
+pub(crate) fn fault(outcome: &Outcome) -> Option<Value> {
+    match outcome {
+        Outcome::Failed { code, reason } => Some(json!({"code": code, "reason": reason})),
+        _ => None,
+    }
 }
 
 /// How a bound stands, in dollars, tokens or seconds.

@@ -35,7 +35,7 @@ pub use budget::{Budget, dollars};
 pub(crate) use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use mcp::{Approvals, McpServer, Tools};
-pub use own::{NotOwn, Own, OwnChanges, is_settable, own, settable};
+pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settable};
 pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
@@ -113,6 +113,9 @@ pub enum SearchIndex {
 pub struct Models {
     /// The model of agents that name none; [`AUTO`]: that of the first provider with a key.
     pub default: String,
+    /// The model of every agent that asks one, whatever it names itself.
+    #[serde(rename = "override")]
+    pub instead: Option<String>,
     /// Models that are asked, in this order, when the one an agent names cannot be had.
     pub fallback: Vec<String>,
     /// A catalogue on top of the built-in one, absolute.
@@ -392,7 +395,8 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
         let place = |path: &[&str]| layers.place(path);
         let tools = mcp::read(&config, &sources.variables, &place, &mut found);
         let default_model = default_model(&config, &providers);
-        if config.models.default == AUTO && default_model == EXTRACTIVE {
+        let chosen = config.models.instead.is_some() || config.models.default != AUTO;
+        if !chosen && default_model == EXTRACTIVE {
             providers.warn_of_unused(&config.providers, &place, &mut found);
         }
         let prompts = prompts::read(&config, &sources, &layers, &mut found)?;
@@ -414,8 +418,11 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
     (loaded, found)
 }
 
-/// The model of agents that name none.
+/// The model of agents that name none, or of all of them.
 fn default_model<'c>(config: &'c Config, providers: &'c Providers) -> &'c str {
+    if let Some(instead) = &config.models.instead {
+        return instead;
+    }
     match config.models.default.as_str() {
         AUTO => providers.default_model(),
         named => named,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unisono_context::call::Usage;
 use unisono_context::{RunId, Tokens};
 use unisono_runtime::{Load, Observer};
-use unisono_session::event::{Late, Outcome};
+use unisono_session::event::Late;
 use unisono_session::run::Ending;
 use unisono_session::{Event, Fact};
 
@@ -103,7 +103,7 @@ impl Counts {
             Fact::Created { .. } => self.sessions += 1,
             Fact::TurnAccepted { .. } => self.turns_accepted += 1,
             Fact::TurnEnded { outcome, .. } => {
-                *self.turns_ended.entry(outcome_name(outcome)).or_default() += 1;
+                *self.turns_ended.entry(outcome.name()).or_default() += 1;
             }
             Fact::RunOpened { run } => {
                 self.runs_opened += 1;
@@ -223,16 +223,6 @@ pub(crate) fn rest(all: &Usage, stepped: &Usage) -> Option<Usage> {
     };
     let used = rest.input != Tokens::ZERO || rest.output != Tokens::ZERO;
     used.then_some(rest)
-}
-
-fn outcome_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Answered => "answered",
-        Outcome::Compacted { .. } => "compacted",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Restored { .. } => "restored",
-    }
 }
 
 #[cfg(test)]

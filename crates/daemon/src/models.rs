@@ -19,22 +19,35 @@ use unisono_runtime::measure;
 use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::Calibration;
 
+use crate::config::Loaded;
+use crate::diagnostic::Origin;
 use crate::providers::Providers;
 use crate::setup::Setup;
 use unusable::Unusable;
 
 pub(crate) use learnt::Learnt;
 
-/// An agent's model cannot be asked.
+/// The models of a team are not as they have to be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("agent `{agent}` uses model `{model}`, which cannot be asked: {lacks}")]
-pub struct Unreachable {
-    /// The agent.
-    pub agent: String,
-    /// Its model.
-    pub model: String,
-    /// What is missing, and what to do.
-    pub lacks: String,
+pub enum Unreachable {
+    /// An agent's model cannot be asked.
+    #[error("agent `{agent}` uses model `{model}`, which cannot be asked: {lacks}")]
+    Lacks {
+        /// The agent.
+        agent: String,
+        /// Its model.
+        model: String,
+        /// What is missing, and what to do.
+        lacks: String,
+    },
+    /// A model was chosen for this turn that none of its agents asks.
+    #[error("no agent of this turn asks model `{model}`: {agents} ask no language model")]
+    Ignored {
+        /// The model.
+        model: String,
+        /// The agents.
+        agents: String,
+    },
 }
 
 /// The cost is capped, and what an agent's model costs is not known.
@@ -73,24 +86,30 @@ pub(crate) fn build(setup: &Setup, calibrations: &Calibrations) -> Models {
     })
 }
 
-/// Whether the models of a team can be asked, they or those that stand in for them.
+/// Whether the models of a team can be asked, they or those that stand in for them. For a model
+/// that was chosen for this turn nothing stands in from the start.
 ///
 /// # Errors
-/// One cannot; the error names the first agent and what its model's provider lacks.
+/// One cannot; the error names the first agent and what its model's provider lacks. Or a model was
+/// chosen for this turn, and no agent asks it.
 pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
     let loaded = &setup.loaded;
+    let chosen = chosen(loaded);
+    if let Some(model) = &chosen {
+        check_heeded(team, model)?;
+    }
     let lacks = |model: &str| {
         let entry = loaded.catalogue.get(None, model).ok()?;
         loaded.providers.lacks(&entry.model.provider)
     };
     let reachable = |model: &String| lacks(model).is_none();
-    if loaded.config.models.fallback.iter().any(reachable) {
+    if chosen.is_none() && loaded.config.models.fallback.iter().any(reachable) {
         return Ok(());
     }
     let asks = |agent: &&Arc<Definition>| matches!(agent.kind, Kind::Llm);
     for agent in team.definitions().filter(asks) {
         if let Some(lacks) = lacks(&agent.model) {
-            return Err(Unreachable {
+            return Err(Unreachable::Lacks {
                 agent: agent.id.to_string(),
                 model: agent.model.to_string(),
                 lacks,
@@ -98,6 +117,29 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
         }
     }
     Ok(())
+}
+
+/// The model that was chosen for one turn, by a flag or in a request, by its full name.
+fn chosen(loaded: &Loaded) -> Option<String> {
+    let name = loaded.config.models.instead.as_deref()?;
+    let place = loaded.place(&["models", "override"]);
+    let entry = matches!(&*place.origin, Origin::Flag(_)).then(|| loaded.catalogue.get(None, name));
+    Some(entry?.ok()?.model.to_string())
+}
+
+/// Whether an agent of a team asks that model.
+fn check_heeded(team: &Team, model: &str) -> Result<(), Unreachable> {
+    let heeds = |agent: &Arc<Definition>| {
+        matches!(agent.kind, Kind::Llm | Kind::Custom(_)) && *agent.model == *model
+    };
+    if team.definitions().any(heeds) {
+        return Ok(());
+    }
+    let agents: Vec<&str> = team.definitions().map(|agent| agent.id.as_str()).collect();
+    Err(Unreachable::Ignored {
+        model: model.to_owned(),
+        agents: agents.join(", "),
+    })
 }
 
 /// Whether what a team's models cost is known, where a budget caps that.

@@ -338,6 +338,17 @@ pub enum Fact {
 }
 
 impl Outcome {
+    /// The stable word: the state of the turn that ended so.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Outcome::Answered => "answered",
+            Outcome::Compacted { .. } => "compacted",
+            Outcome::Failed { .. } => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Restored { .. } => "restored",
+        }
+    }
+
     /// Whether a compaction on request changed nothing because it could not be carried out.
     pub fn is_unwritten(&self) -> bool {
         matches!(self, Outcome::Failed { code, .. } if &**code == "compaction_failed")

@@ -73,6 +73,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;
+    if state.tree().head(&args.branch).is_none() {
+        return Err(unknown_branch(&state, &args.branch));
+    }
     let setup = store.setup_of(app, &setup, &state)?;
     let context = match &store {
         Where::Here(_) if args.exact => counted(&mut state, &setup, &ask).await?,

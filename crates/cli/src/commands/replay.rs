@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::replay::{Check, Rebuilt, Requests};
 use unisono_session::Replay;
+use unisono_session::event::Outcome;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -15,14 +16,15 @@ Nobody is asked and nothing is started. Exits with 1 where something is not as i
 a model that the catalogue describes otherwise since, a record that was altered, another version
 of this program.
 
-JSON: session, turn, outcome (null: open), runs [{run, agent, requests [{to, bytes, digest,
+JSON: session, turn, state (`open` or how it ended), error {code, reason}, runs [{run, agent, requests [{to, bytes, digest,
 attempt}], unknown}], checks [{check (snapshot, definition, prefix, steps, results; a prefix of a
 model that stood in follows its name), run, recorded, rebuilt, holds}], mismatches.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The turn: its id, a start or an end of it, or `latest`
+    /// The turn: its id or a part of it, `latest`, one of its runs, or an agent: the turn of its
+    /// newest run
     #[arg(default_value = "latest")]
     turn: String,
     #[command(flatten)]
@@ -129,7 +131,8 @@ fn json(session: SessionId, turn: TurnId, replay: &Replay, rebuilt: &Rebuilt) ->
     json!({
         "session": session.to_string(),
         "turn": turn.to_string(),
-        "outcome": replay.outcome().map(ToString::to_string),
+        "state": replay.outcome().map_or("open", Outcome::name),
+        "error": replay.outcome().and_then(show::fault),
         "runs": runs.collect::<Vec<_>>(),
         "checks": rebuilt.checks.iter().map(check_json).collect::<Vec<_>>(),
         "mismatches": rebuilt.mismatches().count(),

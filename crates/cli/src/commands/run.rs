@@ -43,10 +43,10 @@ Examples:
   unisono run --session latest --task \"And what does it cost?\"
   curl -s https://example.org/talk.json | unisono run - --json
 
-JSON: session, turn, outcome (answered, failed, cancelled, timeout, open), error {code, reason},
+JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {code, reason},
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 checkpoints [{number, messages, tokens_before, tokens_after, model, duration_ms}],
-runs [{agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
+runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
 cost_usd, usage {as of `usage`, of all runs together}.";
 
@@ -205,6 +205,13 @@ async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>
 /// Says once what answers, where nobody chose it, and how to change that.
 pub(super) fn say_model(out: &Out, setup: &Setup, team: &Team) {
     let loaded = &setup.loaded;
+    if loaded.config.models.instead.is_some() {
+        let mut models: Vec<&str> = team.definitions().map(|agent| &*agent.model).collect();
+        models.sort_unstable();
+        models.dedup();
+        let said = format!("model      {}, as chosen", models.join(", "));
+        return out.say(out.paint_messages.dim(&said));
+    }
     let default = loaded.default_model.as_str();
     let answers = |agent: &Arc<unisono_session::Definition>| {
         agent.kind == unisono_session::agent::Kind::Llm && &*agent.model == default

@@ -11,7 +11,7 @@ use crate::problem::Result;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists runs, the newest last
+    /// Lists runs, the newest first
     List(list::Args),
     /// Shows one run: its task, its steps, what it used and how it ended
     Show(show::Args),

@@ -14,7 +14,7 @@ use crate::problem::Result;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists all sessions, the newest last
+    /// Lists all sessions, the newest first
     List(list::Args),
     /// Shows one session: what it is, its branches, turns and labels
     Show(show::Args),

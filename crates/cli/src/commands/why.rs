@@ -22,6 +22,8 @@ the steps as they were recorded. A request that was repeated after a failure had
 One that only writes the provider's cache (cache_warm = prewarm) is not an agent's, and not shown.
 
 Examples:
+  unisono why latest
+  unisono why risks
   unisono why 5f0c2b8e41aa
   unisono why 5f0c2b8e41aa --against 91d3c07a2b16
   unisono why 5f0c2b8e41aa --request 2 --raw | jq .
@@ -34,7 +36,9 @@ against {run, agent, request, shared_bytes, own, theirs, differs} (null: it has 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The run: its id, or a start or an end of it
+    /// The run: its id or a part of it, `latest`, a turn (its lead's run), or an agent (its newest
+    /// run)
+    #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]
     within: Within,

@@ -18,8 +18,9 @@ use crate::{sessions, show};
 pub(crate) struct Report {
     session: String,
     turn: String,
-    /// `answered`, `compacted`, `failed`, `cancelled`, `timeout`, or `open` after an interruption.
-    outcome: &'static str,
+    /// `answered`, `compacted`, `restored`, `failed`, `cancelled`, `timeout`, or `open` after an
+    /// interruption.
+    state: &'static str,
     /// For `failed`: a code and what happened.
     error: Option<Fault>,
     answer: Option<String>,
@@ -68,6 +69,8 @@ struct Made {
 
 #[derive(Debug, Serialize)]
 struct RunReport {
+    /// Its id; none where it was not opened.
+    run: Option<String>,
     agent: String,
     /// `delegate`, `lead`, or `child` of one of these.
     role: &'static str,
@@ -106,7 +109,7 @@ impl Report {
         Report {
             session: session.to_string(),
             turn: watch.turn.to_string(),
-            outcome: word(watch, end),
+            state: word(watch, end),
             error,
             answer: watch
                 .answer
@@ -137,12 +140,8 @@ impl Report {
 
 fn word(watch: &Watch, end: End) -> &'static str {
     match (end, &watch.outcome) {
-        (_, Some(Outcome::Answered)) => "answered",
-        (_, Some(Outcome::Compacted { .. })) => "compacted",
-        (End::TimedOut, _) => "timeout",
-        (_, Some(Outcome::Failed { .. })) => "failed",
-        (_, Some(Outcome::Cancelled)) => "cancelled",
-        (_, Some(Outcome::Restored { .. })) => "restored",
+        (End::TimedOut, None | Some(Outcome::Failed { .. } | Outcome::Cancelled)) => "timeout",
+        (_, Some(outcome)) => outcome.name(),
         (_, None) => "open",
     }
 }
@@ -163,6 +162,7 @@ fn made(watch: &Watch) -> Vec<Made> {
 
 fn run(watched: &Watched) -> RunReport {
     let mut report = RunReport {
+        run: watched.run.map(|id| id.to_string()),
         agent: watched.agent.to_string(),
         role: watched.role_word(),
         stage: watched.stage,
@@ -337,7 +337,10 @@ pub(crate) fn ending(out: &Out, session: SessionId, watch: &Watch, end: End) -> 
 }
 
 fn failed(code: &str, reason: &str) -> Problem {
-    let problem = Problem::failed(format!("the turn failed ({code}): {reason}"));
+    let problem = Problem {
+        code: code.to_owned().into(),
+        ..Problem::failed(format!("the turn failed ({code}): {reason}"))
+    };
     match code {
         "context_overflow" => problem.hint(
             "shorten the task, or let the context be compacted: --preset checkpoint, or an agent \

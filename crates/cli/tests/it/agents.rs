@@ -40,7 +40,7 @@ fn fails(place: &Place, cause: &str, words: &[&str]) {
         .says(words)
         .says(&["1 of 3 agents failed: odd"]);
     let report = done.json();
-    assert_eq!(report["outcome"], "answered");
+    assert_eq!(report["state"], "answered");
     assert_ne!(report["answer"], Value::Null);
     let odd = &report["runs"][0];
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_failure_that_matters_fails_the_turn() {
         format!("{config}on_failure = \"fail\"\n"),
     );
     let done = run(&place).expect(1).says(&["the turn failed", "odd"]);
-    assert_eq!(done.json()["outcome"], "failed");
+    assert_eq!(done.json()["state"], "failed");
 }
 
 #[test]

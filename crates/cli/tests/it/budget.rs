@@ -59,7 +59,7 @@ fn a_budget_of_one_call_at_a_time_is_enough_for_all_of_them() {
     // A call may cost up to about $0.18, and as much again is kept for a last one.
     let done = run(&place, &["--model", MODEL, "--max-cost", "0.5"]).expect(0);
     let report = done.json();
-    assert_eq!(report["outcome"], "answered");
+    assert_eq!(report["state"], "answered");
     assert_eq!(provider.request_count(), 4);
     assert_eq!(
         provider.max_in_flight(),
@@ -164,7 +164,7 @@ fn what_was_under_way_when_it_was_killed_counts_and_is_not_left_set_aside() {
     let mut command = place.command(&resume);
     command.env("TEST_KEY", "sk-test");
     let report = finish(command.spawn().unwrap(), &resume).expect(0).json();
-    assert_eq!(report["outcome"], "answered");
+    assert_eq!(report["state"], "answered");
     let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
     assert_eq!(set_aside, Amount::ZERO);
     let (least, most) = (
@@ -344,7 +344,7 @@ fn replies_that_break_off_again_and_again_stay_within_the_cap() {
     command.env("TEST_KEY", "sk-test");
     let done = finish(command.spawn().unwrap(), &args);
     let report = done.json();
-    assert_ne!(report["outcome"], "answered", "{report:#}");
+    assert_ne!(report["state"], "answered", "{report:#}");
     let (spent, set_aside) = in_use(&place.events(report["session"].as_str().unwrap()));
     assert_eq!(set_aside, Amount::ZERO);
     let requests = provider.request_count();

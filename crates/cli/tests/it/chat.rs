@@ -33,7 +33,7 @@ fn each_line_is_a_turn_of_one_new_session() {
     let done = chat(&place, said, &["--agents", "", "--json"]).expect(0);
     let turns = lines(&done);
     assert_eq!(turns.len(), 2, "{done:#?}");
-    assert_eq!(turns[0]["outcome"], "answered");
+    assert_eq!(turns[0]["state"], "answered");
     assert_eq!(turns[0]["session"], turns[1]["session"]);
     assert_eq!(
         turns[0]["runs"].as_array().unwrap().len(),

@@ -110,6 +110,6 @@ fn a_message_of_ten_megabytes_is_a_message() {
         "--task",
         "What jumps?",
     ]);
-    assert_eq!(report["outcome"], "answered", "{}", report["error"]);
+    assert_eq!(report["state"], "answered", "{}", report["error"]);
     assert!(report["tokens_after"].as_u64() <= report["usable_tokens"].as_u64());
 }

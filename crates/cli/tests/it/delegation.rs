@@ -189,7 +189,7 @@ fn a_person_delegates_to_agents_of_their_choice_without_a_daemon() {
     let ours = ["risks=What can go wrong?", "broken"];
     // Something is missing.
     let told = delegate(&ours, "What was decided?").expect(4).json();
-    assert_eq!(told["outcome"], "answered");
+    assert_eq!(told["state"], "answered");
     let missing = told["missing"].as_array().unwrap();
     assert_eq!(missing.len(), 1);
     assert_eq!(missing[0]["agent"], "broken");

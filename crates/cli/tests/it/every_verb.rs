@@ -347,7 +347,7 @@ fn whoever_stops_watching_comes_back_with_resume() {
     back.wait_for(&["resumed", "1 of 3 agents done before"]);
     tell(&scene.word, "teapot");
     let report = back.finish().expect(0).json();
-    assert_eq!(report["outcome"], "answered", "{report}");
+    assert_eq!(report["state"], "answered", "{report}");
     assert_eq!(report["runs"][1]["text"], "The word is teapot.");
     assert_eq!(scene.marks(), 1);
     daemon.stop();
@@ -385,7 +385,7 @@ fn a_run_is_cancelled_in_the_daemon_that_works_on_it() {
     let done = scene.place.json(&["runs", "cancel", turn]);
     assert_eq!(done["turn_ended"], true, "{done}");
     let done: Done = going.finish();
-    assert_eq!(done.json()["outcome"], "cancelled", "{done:#?}");
+    assert_eq!(done.json()["state"], "cancelled", "{done:#?}");
     daemon.stop();
 }
 

@@ -18,7 +18,12 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts one on a free port and waits until it listens.
     pub(crate) fn start(place: &Place) -> Daemon {
-        let mut going = Going::start(place.command(&["serve", "--bind", "127.0.0.1:0"]));
+        Daemon::of(place, place.command(&["serve", "--bind", "127.0.0.1:0"]))
+    }
+
+    /// The same with a command of one's own.
+    pub(crate) fn of(place: &Place, command: std::process::Command) -> Daemon {
+        let mut going = Going::start(command);
         let line = going.wait_for(&["listening"]);
         let (_, address) = line.split_once("http://").unwrap();
         let token = std::fs::read_to_string(place.path("settings/unisono/token")).unwrap();

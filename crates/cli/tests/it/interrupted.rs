@@ -92,7 +92,7 @@ fn a_killed_run_goes_on_where_it_was() {
         .expect(0)
         .says(&["resumed ", "1 of 3 agents done before"]);
     let report = done.json();
-    assert_eq!(report["outcome"], "answered");
+    assert_eq!(report["state"], "answered");
     assert_eq!(report["runs"][1]["text"], "The word is teapot.");
     assert_eq!(scene.marks(), 1, "a finished agent worked again");
     scene
@@ -112,7 +112,7 @@ fn an_interrupted_run_stays_open_and_says_how_to_go_on() {
         .expect(130)
         .says(&["interrupted: `unisono resume "]);
     let first = done.json();
-    assert_eq!(first["outcome"], "open");
+    assert_eq!(first["state"], "open");
 
     let report = scene.resume().expect(0).json();
     assert_eq!(
@@ -130,7 +130,7 @@ fn a_run_that_takes_too_long_is_cancelled() {
         .finish()
         .expect(124)
         .says(&["timeout: the turn was cancelled"]);
-    assert_eq!(done.json()["outcome"], "timeout");
+    assert_eq!(done.json()["state"], "timeout");
     assert!(
         !std::path::Path::new(&format!("/proc/{agent}")).exists(),
         "its program still runs"
@@ -238,7 +238,7 @@ fn an_open_run_is_cancelled_without_anything_being_started() {
 
     // The rest goes on; the one that was cancelled would wait for its word for ever.
     let report = place.call(&["resume", "--json"]).expect(0).json();
-    assert_eq!(report["outcome"], "answered", "{report:#}");
+    assert_eq!(report["state"], "answered", "{report:#}");
     let states = place.json(&["runs", "list"]);
     let states: Vec<&str> = states
         .as_array()

@@ -65,12 +65,12 @@ fn a_call_through_a_daemon_has_the_limit_of_its_own() {
     let run = ["run", "talk.json", "--json", "--task", "Which word?"];
     let own = ["--agents", "slow", "--timeout", "1h"];
     let done = scene.place.call(&[&run[..], &own].concat()).expect(0);
-    assert_eq!(done.json()["outcome"], "answered", "{done:?}");
+    assert_eq!(done.json()["state"], "answered", "{done:?}");
 
     let done = scene
         .place
         .call(&[&run[..], &["--agents", "waits"]].concat());
     let done = done.expect(124).says(&["timeout: "]);
-    assert_eq!(done.json()["outcome"], "timeout");
+    assert_eq!(done.json()["state"], "timeout");
     daemon.stop();
 }

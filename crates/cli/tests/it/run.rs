@@ -43,7 +43,7 @@ fn the_result_as_json_has_the_documented_keys() {
         "risks,facts=only amounts",
     ];
     let report = place.json(&args);
-    assert_eq!(report["outcome"], "answered");
+    assert_eq!(report["state"], "answered");
     assert!(!report["answer"].as_str().unwrap().is_empty());
     assert_eq!(report["snapshot"].as_str().unwrap().len(), 64);
     assert_eq!(report["snapshot_agents"], 3);

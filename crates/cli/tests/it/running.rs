@@ -28,7 +28,7 @@ fn what_looks_and_run_go_through_the_daemon() {
         .expect(0)
         .says(&["daemon", "imported", "risks", "done"]);
     let report = done.json();
-    assert_eq!(report["outcome"], "answered", "{report}");
+    assert_eq!(report["state"], "answered", "{report}");
     assert_eq!(report["runs"].as_array().unwrap().len(), 3);
     assert!(
         report["answer"]

@@ -207,7 +207,7 @@ fn the_bytes_of_one_request_are_written_as_they_were() {
         .says(&["no run `ffffffff`", "others of its turn"]);
     call(&place, &["why", "feedbeef"])
         .expect(2)
-        .says(&["no run `feedbeef`", "unisono runs list"]);
+        .says(&["no run, turn or agent `feedbeef`", "unisono runs list"]);
 }
 
 /// The session once more, under another id, with its events or their bytes changed.

@@ -129,9 +129,12 @@ impl Setting<'_> {
         }))
     }
 
-    /// The model's entry. An agent that names none has the configured default.
+    /// The model's entry. An agent that names none has the configured default; one that asks a model
+    /// has the one that is set for all of them.
     fn model(&self, source: &Source, kind: &Kind, found: &mut Diagnostics) -> Option<Entry> {
         let extractive = source.text("kind") == Some(EXTRACTIVE);
+        let overridden = self.loaded.config.models.instead.is_some()
+            && matches!(kind, Kind::Llm | Kind::Custom(_));
         let own = source.text("model");
         if let (true, Some(name)) = (extractive && own != Some(EXTRACTIVE), own) {
             let problem = format!("model `{name}` contradicts kind `{EXTRACTIVE}`");
@@ -143,6 +146,7 @@ impl Setting<'_> {
             );
             return None;
         }
+        let own = own.filter(|_| !overridden);
         let default = &self.loaded.default_model;
         let name = if extractive {
             EXTRACTIVE

@@ -34,6 +34,7 @@ const STORE: &[Key] = &[
 
 const MODELS: &[Key] = &[
     key("default", Kind::Text),
+    key("override", Kind::Text),
     key("fallback", Kind::Texts),
     key("catalogue", Kind::Path),
 ];

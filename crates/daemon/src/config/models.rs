@@ -82,6 +82,9 @@ pub(super) fn check(
     if config.models.default != AUTO {
         known(&["models", "default"], &config.models.default);
     }
+    if let Some(name) = &config.models.instead {
+        known(&["models", "override"], name);
+    }
     for name in &config.models.fallback {
         known(&["models", "fallback"], name);
     }

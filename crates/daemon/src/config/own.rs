@@ -14,9 +14,11 @@ use crate::diagnostic::nearest;
 /// Changes of such settings; none: the session has none of its own any more.
 pub type OwnChanges = BTreeMap<Arc<str>, Option<Arc<str>>>;
 
-/// The model of agents that name none: the one setting that is kept for no store but can be chosen
-/// for a session, or for one request.
+/// The model of agents that name none: a setting that is kept for no store but can be chosen for a
+/// session, or for one request.
 pub(crate) const DEFAULT_MODEL: &str = "models.default";
+/// The model of all agents, likewise.
+pub const MODEL_OVERRIDE: &str = "models.override";
 /// Whether a turn says what was compacted by itself. Conversations that were brought before
 /// sessions had settings say `off` in a label of that name.
 const NOTICE: &str = "compaction.notice";
@@ -32,7 +34,7 @@ const WRITERS: [&str; 3] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{key}` cannot be set for a session: keys of `run`, `delegation`, `agent_defaults`, those of \
-     `compaction` but its deadline, and `{DEFAULT_MODEL}` can{}",
+     `compaction` but its deadline, `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can{}",
     .meant.as_ref().map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 )]
 pub struct NotOwn {
@@ -54,7 +56,7 @@ impl NotOwn {
 
 /// Whether a key, dotted, can be set for one request.
 pub(crate) fn is_of_request(key: &str) -> bool {
-    is_changeable(key) || key == DEFAULT_MODEL
+    is_changeable(key) || [DEFAULT_MODEL, MODEL_OVERRIDE].contains(&key)
 }
 
 /// Whether a key, dotted, can be set for a session.
@@ -64,7 +66,7 @@ pub fn is_settable(key: &str) -> bool {
 
 /// Every key, dotted, that can be set for a session.
 pub fn settable() -> impl Iterator<Item = String> {
-    let more = WRITERS.into_iter().chain([DEFAULT_MODEL]);
+    let more = WRITERS.into_iter().chain([DEFAULT_MODEL, MODEL_OVERRIDE]);
     changeable().chain(more.map(str::to_owned))
 }
 

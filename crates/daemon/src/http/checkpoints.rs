@@ -50,7 +50,7 @@ struct Of {
     branch: String,
 }
 
-/// The checkpoints of a session, the oldest first.
+/// The checkpoints of a session, the newest first.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/checkpoints", tag = "compaction",
     security(("token" = [])),
@@ -65,11 +65,11 @@ async fn list(
 ) -> Result<Json<Page<Checkpoint>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let (branch, part) = on.split();
-    let (after, limit) = (part.after::<u32>()?, part.limit());
+    let (before, limit) = (part.after::<u32>()?, part.limit());
     let look = move |state: &SessionState| {
         let active = active(state, &branch);
-        let all = state.checkpoints().iter();
-        let left = all.filter(|one| after.is_none_or(|after| one.number > after));
+        let all = state.checkpoints().iter().rev();
+        let left = all.filter(|one| before.is_none_or(|before| one.number < before));
         let left = left.map(|one| described(state, &active, one));
         Page::first(left, limit, |last| last.number.to_string())
     };

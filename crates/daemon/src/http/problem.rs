@@ -68,6 +68,13 @@ impl From<Problem> for Fault {
     }
 }
 
+impl daemon::Error {
+    /// What kind of problem it is for programs, over HTTP and on a command line.
+    pub fn code(self) -> Code {
+        Fault::from(self).problem.code
+    }
+}
+
 impl From<daemon::Error> for Fault {
     fn from(error: daemon::Error) -> Fault {
         use daemon::Error;

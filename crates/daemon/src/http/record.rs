@@ -134,11 +134,7 @@ fn left(run: &RunTrace) -> Vec<LeftCall> {
 
 fn state(turn: &TurnTrace) -> &'static str {
     match &turn.ended {
-        Some((_, Outcome::Answered)) => "answered",
-        Some((_, Outcome::Compacted { .. })) => "compacted",
-        Some((_, Outcome::Failed { .. })) => "failed",
-        Some((_, Outcome::Cancelled)) => "cancelled",
-        Some((_, Outcome::Restored { .. })) => "restored",
+        Some((_, outcome)) => outcome.name(),
         None if turn.frozen.is_some() => "working",
         None if turn.started.is_some() => "preparing",
         None => "queued",

@@ -1,6 +1,6 @@
 //! `/v1/sessions`: conversations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use axum::Json;
@@ -8,9 +8,11 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use serde_json::{Value, json};
 use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session};
+use unisono_api::turn::Fault as Failed;
 use unisono_api::{Code, Page, Problem};
 use unisono_context::{MessageId, SessionId};
 use unisono_runtime::{Handle, clock};
+use unisono_session::event::Outcome;
 use unisono_session::machine::Import;
 use unisono_session::{Fact, State as SessionState};
 use unisono_store::SessionInfo;
@@ -30,6 +32,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(list, create))
         .routes(routes!(show, delete))
 }
+
+/// Sessions that are read at a time.
+const ROWS: usize = 1_024;
 
 /// A session of the store.
 pub(crate) struct Found {
@@ -51,13 +56,39 @@ pub(crate) async fn page(
     Ok(found.collect())
 }
 
+/// At most `limit` sessions of the store, the newest first, that were made before that one; those
+/// without an event are none. Costs a row for each session of the store.
+async fn newest(
+    daemon: &Daemon,
+    before: Option<SessionId>,
+    limit: usize,
+) -> Result<Vec<Found>, unisono_store::Error> {
+    let (mut newest, mut after) = (VecDeque::with_capacity(limit + 1), None);
+    loop {
+        let part = page(daemon, after, ROWS).await?;
+        let Some(last) = part.last() else {
+            return Ok(newest.into_iter().rev().collect());
+        };
+        after = Some(last.id);
+        for found in part {
+            if before.is_some_and(|before| found.id >= before) {
+                return Ok(newest.into_iter().rev().collect());
+            }
+            newest.push_back(found);
+            if newest.len() > limit {
+                newest.pop_front();
+            }
+        }
+    }
+}
+
 /// The session of an address.
 pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
     let id: SessionId = extract::id("session", id)?;
     Ok(shared.daemon.open(id).await?)
 }
 
-/// All sessions, the oldest first.
+/// All sessions, the newest first.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "sessions", security(("token" = [])), params(Part),
     responses((status = 200, description = "A part of the list", body = Page<Listed>),
@@ -69,7 +100,7 @@ async fn list(
 ) -> Result<Json<Page<Listed>>, Fault> {
     let limit = part.limit();
     // One more tells whether there are more.
-    let found = page(&shared.daemon, part.after()?, limit + 1).await?;
+    let found = newest(&shared.daemon, part.after()?, limit + 1).await?;
     let found = Page::first(found, limit, |last| last.id.to_string());
     Ok(Json(Page {
         items: listed(&shared.daemon, found.items).await?,
@@ -203,7 +234,14 @@ pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
     let ended = state.ended_turns().rev();
     let ended = ended.map(|(turn, ended)| EndedTurn {
         turn: turn.to_string(),
-        outcome: ended.outcome.to_string(),
+        state: ended.outcome.name().to_owned(),
+        error: match &ended.outcome {
+            Outcome::Failed { code, reason } => Some(Failed {
+                code: code.to_string(),
+                reason: reason.to_string(),
+            }),
+            _ => None,
+        },
         answer_message: ended
             .answer
             .and_then(|id| tree.get(id))

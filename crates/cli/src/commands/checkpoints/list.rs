@@ -12,7 +12,9 @@ use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-A checkpoint is active where it stands in the context of a branch; the others are kept.
+A checkpoint is active where it stands in the context of a branch; the others are kept. The newest
+are first.
+
 JSON: a list of {id, number, first, last, messages, kind (auto, manual), tier (conversation, topic,
 bulk), preset, model, tokens_before, tokens_after, active, retired (taken back), at}.";
 
@@ -29,7 +31,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let sessions = app.sessions(&setup).await?;
     let state = sessions.state(sessions.find(&args.session).await?).await?;
     let active = active(&state);
-    let all = state.checkpoints().iter();
+    let all = state.checkpoints().iter().rev();
     if app.out.json {
         let all = all.map(|checkpoint| json(checkpoint, &state, active.contains(&checkpoint.id)));
         app.out.json(&all.collect::<Vec<_>>());

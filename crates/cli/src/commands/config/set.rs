@@ -23,8 +23,8 @@ changed; the others are read when the program starts.
 
 With --session it is kept with the session, which takes it along when it is exported. It wins over
 what is set for all sessions, and what it says of `compaction` counts for whichever model answers.
-A session can also have `models.default`, and `summarisers`, `prompt` and `summariser_retries` of
-`compaction`.
+A session can also have `models.default`, `models.override`, and `summarisers`, `prompt` and
+`summariser_retries` of `compaction`.
 
 JSON: key, value (as TOML), origin; value and origin are null where the key is not set any more.
 

@@ -1,5 +1,7 @@
 //! `unisono runs list`.
 
+use std::cmp::Reverse;
+
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use unisono_context::{RunId, SessionId, Timestamp};
@@ -14,7 +16,7 @@ use crate::traces::{Within, end, role, role_json};
 
 const HELP: &str = "\
 RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free. The
-newest are last; where there are more than --limit, the newest are listed and how to go on is said.
+newest are first; where there are more than --limit, how to go on is said.
 
 Examples:
   unisono runs list --state open
@@ -71,7 +73,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             break;
         }
     }
-    listed.sort_by_key(|(_, id, run)| (run.opened.0.at, run.opened.0.seq, *id));
+    listed.sort_by_key(|(_, id, run)| Reverse((run.opened.0.at, run.opened.0.seq, *id)));
     if app.out.json {
         let all: Vec<Value> = listed
             .iter()

@@ -25,7 +25,9 @@ const SHOWN: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The run: its id, or a start or an end of it
+    /// The run: its id or a part of it, `latest`, a turn (its lead's run), or an agent (its newest
+    /// run)
+    #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]
     within: Within,

@@ -101,7 +101,7 @@ pub(crate) fn message_at(
 /// No branch of that name.
 pub(crate) fn unknown_branch(state: &unisono_session::State, name: &str) -> Problem {
     let known: Vec<&str> = state.tree().branches().map(|(name, _)| name).collect();
-    let problem = Problem::usage(format!("the session has no branch `{name}`"));
+    let problem = Problem::not_found(format!("the session has no branch `{name}`"));
     match known[..] {
         [] => problem.hint("it has no messages yet"),
         _ => problem.hint(format!("it has: {}", known.join(", "))),

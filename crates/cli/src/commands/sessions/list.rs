@@ -1,5 +1,7 @@
 //! `unisono sessions list`.
 
+use std::cmp::Reverse;
+
 use serde_json::json;
 use unisono_context::Timestamp;
 use unisono_session::Fact;
@@ -22,7 +24,7 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let sessions = app.sessions(&setup).await?;
     let mut listed = sessions.listed().await?;
-    listed.sort_by_key(|session| session.info.updated_unix_ms);
+    listed.sort_by_key(|session| Reverse((session.info.updated_unix_ms, session.id)));
     if app.out.json {
         app.out.json(&listed.iter().map(json).collect::<Vec<_>>());
     } else if listed.is_empty() {

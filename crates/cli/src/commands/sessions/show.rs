@@ -13,7 +13,7 @@ use crate::{show, topics};
 const HELP: &str = "\
 JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
-turns [{turn, outcome, answer_message}],
+turns, the newest first, [{turn, state, error {code, reason}, answer_message}],
 budgets [{level, resource, cap, spent, set_aside, left}] in dollars, tokens or seconds.";
 
 #[derive(Debug, clap::Args)]
@@ -93,7 +93,7 @@ fn text(app: &App, state: &State, id: &str) -> String {
     let open = state.open_turns().count();
     let ended = state.ended_turns().count();
     out += &field("turns", format!("{ended} ended, {open} open"));
-    for (turn, ended) in state.ended_turns() {
+    for (turn, ended) in state.ended_turns().rev() {
         let answer = ended.answer.and_then(|id| state.tree().get(id));
         let answer = answer.map(|node| format!(", answer {}", node.message.ordinal));
         let outcome = show::line(&ended.outcome.to_string(), 100);
@@ -108,11 +108,12 @@ fn json(state: &State, id: &str) -> Value {
         let topics = topics::of_branch(state, name).len();
         json!({"name": name, "head": head, "messages": messages, "topics": topics})
     });
-    let turns = state.ended_turns().map(|(turn, ended)| {
+    let turns = state.ended_turns().rev().map(|(turn, ended)| {
         let answer = ended.answer.and_then(|id| state.tree().get(id));
         json!({
             "turn": turn.to_string(),
-            "outcome": ended.outcome.to_string(),
+            "state": ended.outcome.name(),
+            "error": show::fault(&ended.outcome),
             "answer_message": answer.map(|node| node.message.ordinal.0),
         })
     });
