@@ -101,7 +101,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_written() {
         "---\nname: c\ndescription: Fine\n---\nFine.\n",
     );
     let done = place.call(&["agents", "import", "broken"]).expect(1);
-    let done = done.says(&["broken/a.toml", "broken/b.md", "there is no front matter"]);
+    let done = done.says(&["broken/a.toml", "no agent: broken/b.md"]);
     assert!(done.stdout.contains("agents/c.md"));
     place
         .call(&["agents", "import", "nowhere"])
@@ -116,4 +116,36 @@ fn what_cannot_be_read_is_named_and_the_rest_is_written() {
         .call(&["agents", "import", "empty"])
         .expect(2)
         .says(&["no agents were found"]);
+}
+
+#[test]
+fn pages_beside_agents_are_no_agents_and_a_built_in_one_goes_with_a_word() {
+    let place = project();
+    place.write(".claude/agents/notes.md", "Agents should be short.\n");
+    place.write(".claude/agents/page.md", "---\ntitle: A page\n---\nText\n");
+    place.write("NOTES.md", "# Notes\n");
+    let boss = "---\nname: boss\ndescription: x\ntools: Task(night-watch, beekeeper)\n---\nx\n";
+    place.write(".claude/agents/boss.md", boss);
+    let done = place.call(&["agents", "import", "."]).expect(0);
+    let done = done.says(&[
+        "4 agents written",
+        "no agent: ",
+        "notes.md",
+        "page.md",
+        "NOTES.md",
+    ]);
+    let told = "takes the place of the built-in agent `lead`";
+    assert!(done.stdout.contains(told), "{}", done.stdout);
+    assert!(!place.path("agents/notes.md").exists());
+    let boss = std::fs::read_to_string(place.path("agents/boss.md")).unwrap();
+    assert!(
+        boss.contains("delegates:\n- beekeeper\n- night-watch\n"),
+        "{boss}"
+    );
+    place.call(&["agents", "check"]).expect(0);
+    // Who names such a page is told that it is none.
+    place
+        .call(&["agents", "import", "NOTES.md"])
+        .expect(1)
+        .says(&["NOTES.md", "there is no front matter"]);
 }

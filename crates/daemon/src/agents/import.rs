@@ -8,9 +8,11 @@
 //! Nothing is dropped in silence: a key that no rule knows is lost as well.
 
 mod crew;
+mod delegating;
 mod detect;
 mod formats;
 mod rule;
+mod script;
 mod served;
 mod source;
 mod write;
@@ -112,6 +114,9 @@ pub enum Error {
     /// It is not what it claims to be.
     #[error("{0}")]
     Malformed(Box<Diagnostic>),
+    /// It is a page, and no agent.
+    #[error("there is no front matter")]
+    NoFrontMatter,
     /// It is none of the known formats.
     #[error(
         "is in no known format; name it with --from: claude, codex, copilot, opencode, gemini, crewai"
@@ -127,6 +132,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the file is something else than an agent's definition.
+    pub const fn is_no_agent(&self) -> bool {
+        matches!(self, Error::NoFrontMatter | Error::Unknown)
+    }
+}
+
 /// What is known here, against which agents are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'k> {
@@ -134,6 +146,8 @@ pub struct Known<'k> {
     pub catalogue: &'k Catalogue,
     /// The names of the servers of tools that are configured.
     pub servers: &'k BTreeSet<String>,
+    /// The agents that there are, or will be: those that may be given tasks.
+    pub agents: &'k BTreeSet<String>,
 }
 
 /// What a file has: each of its agents, or why that one cannot be ours.
@@ -178,10 +192,10 @@ fn read_text(
         return Err(Error::Unknown);
     }
     let mut agents = agents.iter().map(|agent| setting.import(agent)).collect();
-    if format == Format::CrewAi
-        && let Some(crew) = crew::find(path, &whole)?
-    {
-        crew.join(&mut agents);
+    if format == Format::CrewAi {
+        for crew in crew::find(path, &whole)? {
+            crew.join(&mut agents);
+        }
     }
     Ok(agents)
 }

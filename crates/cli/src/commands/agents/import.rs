@@ -1,12 +1,13 @@
 //! `unisono agents import`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
+use unisono_daemon::agents;
 use unisono_daemon::agents::import::{self, Format, Imported, Lost};
 use unisono_daemon::config;
 
@@ -30,7 +31,8 @@ Examples:
   unisono agents import reviewer.md --from claude --to ~/.config/unisono/agents
 
 JSON: agents [{agent, format, from, file, status (written, would_write, exists, twice), lost [{key,
-line, reason}], changed [{key, line, reason}]}], problems [{file, problem}].";
+line, reason}], changed [{key, line, reason}]}], problems [{file, problem}], skipped [{file,
+reason}]: files of a directory that are no agents.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -86,17 +88,29 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let loaded = config::load(sources)?;
     let project = loaded.project.as_deref().unwrap_or(&working);
     let to = args.to.clone().unwrap_or_else(|| project.join("agents"));
-    let known = import::Known {
+    let format = args.from.as_deref().and_then(Format::from_name);
+    let mut known = import::Known {
         catalogue: &loaded.catalogue,
         servers: &loaded.tools.names,
+        agents: &BTreeSet::new(),
     };
-    let format = args.from.as_deref().and_then(Format::from_name);
+    let files = files(&args.paths)?;
+    let read = |file: &Path, known| import::read(file, format, known);
+    let each = files.iter().flat_map(|file| read(&file.path, known));
+    let ids = each.flatten().flatten().map(|agent| agent.id);
+    let there: BTreeSet<String> = there(&to).chain(ids).collect();
+    known.agents = &there;
     let mut problems: Vec<(PathBuf, String)> = Vec::new();
+    let mut skipped: Vec<(PathBuf, String)> = Vec::new();
     let mut done = Vec::new();
     let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for file in files(&args.paths)? {
-        let agents = match import::read(&file, format, known) {
+    for Candidate { path: file, named } in files {
+        let agents = match read(&file, known) {
             Ok(agents) => agents,
+            Err(error) if error.is_no_agent() && !named => {
+                skipped.push((file, error.to_string()));
+                continue;
+            }
             Err(error) => {
                 problems.push((file, error.to_string()));
                 continue;
@@ -126,10 +140,11 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         }
     }
     if done.is_empty() && problems.is_empty() {
-        let problem = Problem::usage("no agents were found there");
+        tell_skipped(app, &skipped);
+        let problem = Problem::not_found("no agents were found there");
         return Err(problem.hint("name their directory or file, such as ~/.claude/agents"));
     }
-    tell(app, &done, &problems);
+    tell(app, &done, &problems, &skipped);
     let kept = done
         .iter()
         .any(|one| matches!(one.status, Status::Exists | Status::Twice));
@@ -139,15 +154,35 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     }
 }
 
+/// A file that may define agents.
+struct Candidate {
+    path: PathBuf,
+    /// Whether a person named it; else it was found in a directory.
+    named: bool,
+}
+
+/// The agents that there are: built in, and in the directory that is written to.
+fn there(to: &Path) -> impl Iterator<Item = String> {
+    let built_in = agents::EMBEDDED.iter().map(|(file, _)| PathBuf::from(file));
+    let files = fs::read_dir(to).into_iter().flatten().flatten();
+    let files = built_in.chain(files.map(|file| file.path()));
+    let names = files.map(|file| file.file_stem().unwrap_or_default().to_owned());
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
+    names.into_iter()
+}
+
 /// The files that are meant.
-fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for path in paths {
         let unreadable = |error: io::Error| Problem::usage(format!("{}: {error}", path.display()));
         if fs::metadata(path).map_err(unreadable)?.is_dir() {
-            all.extend(import::find(path).map_err(unreadable)?);
+            let found = import::find(path).map_err(unreadable)?;
+            let found = found.into_iter();
+            all.extend(found.map(|path| Candidate { path, named: false }));
         } else {
-            all.push(path.clone());
+            let (path, named) = (path.clone(), true);
+            all.push(Candidate { path, named });
         }
     }
     Ok(all)
@@ -184,16 +219,29 @@ fn write(to: &Path, agent: &Imported, args: &Args) -> Result<Status> {
     }
 }
 
-fn tell(app: &App, done: &[Done], problems: &[(PathBuf, String)]) {
+type Files = [(PathBuf, String)];
+
+/// Says which files that were found are no agents.
+fn tell_skipped(app: &App, skipped: &Files) {
+    for (file, reason) in skipped {
+        app.out
+            .say(format_args!("no agent: {}: {reason}", file.display()));
+    }
+}
+
+fn tell(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
     if app.out.json {
         let agents: Vec<Value> = done.iter().map(json).collect();
-        let problems = problems
-            .iter()
-            .map(|(file, problem)| json!({"file": file, "problem": problem}));
-        let problems: Vec<Value> = problems.collect();
-        return app
-            .out
-            .json(&json!({"agents": agents, "problems": problems}));
+        let list = |files: &Files, key: &str| -> Vec<Value> {
+            let each = files.iter();
+            each.map(|(file, why)| json!({"file": file, key: why}))
+                .collect()
+        };
+        return app.out.json(&json!({
+            "agents": agents,
+            "problems": list(problems, "problem"),
+            "skipped": list(skipped, "reason"),
+        }));
     }
     let paint = app.out.paint;
     for one in done {
@@ -233,6 +281,7 @@ fn tell(app: &App, done: &[Done], problems: &[(PathBuf, String)]) {
         "{} written, {lost} {keys} did not carry over",
         show::many(written as u64, "agent"),
     ));
+    tell_skipped(app, skipped);
     for (file, problem) in problems {
         app.out.warn(format_args!("{}: {problem}", file.display()));
     }

@@ -1,12 +1,13 @@
 //! The tasks of a CrewAI crew that are done one after the other: an agent with a pipeline.
 //!
-//! The agents of a crew are in `agents.yaml`, its tasks in `tasks.yaml` beside it, and in which order
-//! and how they are done in `crew.py` above. Of the program no more is read than the names of its
-//! tasks and its process. A single file may have `agents`, `tasks` and `process` as well.
+//! The agents of a crew are in `agents.yaml`, its tasks in `tasks.yaml` beside it, and in which order,
+//! by whom and how they are done in the [`script`] above. A single file may have `agents`, `tasks` and
+//! `process` as well.
 
 use std::path::Path;
 
 use super::rule::{id, loss};
+use super::script::{self, Program, SEQUENTIAL};
 use super::source::{self, Document};
 use super::write::Draft;
 use super::{Agents, Error, Format, Lost, included};
@@ -14,7 +15,10 @@ use crate::document::{Entry, Table, Value};
 
 const TASKS: &str = "tasks.yaml";
 const PROCESS: &str = "process";
-const SEQUENTIAL: &str = "sequential";
+/// Where a crew is built, mostly.
+const SCRIPT: &str = "crew.py";
+/// What is only in a program that builds one.
+const BUILDS: &str = "tasks_config";
 
 /// The keys of a task that do not carry over, and why.
 const LOST: [(&str, &str); 13] = [
@@ -71,51 +75,119 @@ pub(super) struct Crew {
     process: String,
     /// Keys of the crew itself.
     own: Vec<Entry>,
-    /// The tasks as the program names them, in its order.
-    order: Vec<String>,
+    /// The class that makes the crew, where a program does.
+    program: Option<Program>,
+    /// Tasks of the file that no crew of the program does.
+    unused: Vec<String>,
 }
 
-/// The crew of a document, or of the files around it; none where it has no tasks.
+/// The crews of a document, or of the files around it; none where it has no tasks.
 ///
 /// # Errors
 /// Its tasks cannot be read.
-pub(super) fn find(path: &Path, document: &Document) -> Result<Option<Crew>, Error> {
+pub(super) fn find(path: &Path, document: &Document) -> Result<Vec<Crew>, Error> {
     let base = path.parent().unwrap_or(Path::new(""));
     let top = match base.file_name() {
         Some(name) if name == "config" => base.parent().unwrap_or(base),
         _ => base,
     };
-    let directory = top.canonicalize().ok();
-    let directory = directory.as_deref().and_then(Path::file_name);
-    let directory = directory.map(|name| id(&name.to_string_lossy()));
-    let name = directory.filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| "crew".to_owned());
+    let name = name(top);
     if let Some(tasks) = document.table.table("tasks") {
         let process = document.table.get(PROCESS);
         let process = process.and_then(|node| node.value.as_text());
         let own = document.table.iter();
         let own = own.filter(|entry| !["agents", "tasks", PROCESS].contains(&entry.key.as_str()));
-        return Ok(Some(Crew {
+        return Ok(vec![Crew {
             name,
             tasks: tasks.clone(),
             at: "tasks.",
             process: process.unwrap_or(SEQUENTIAL).to_owned(),
             own: own.cloned().collect(),
-            order: Vec::new(),
-        }));
+            program: None,
+            unused: Vec::new(),
+        }]);
     }
     let Ok(text) = included(base, TASKS) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
-    let script = included(top, "crew.py").unwrap_or_default();
-    Ok(Some(Crew {
-        name,
-        tasks: source::parse(&base.join(TASKS), &text)?.table,
+    let tasks = source::parse(&base.join(TASKS), &text)?.table;
+    Ok(made(&name, &tasks, script::crews(&program(top))))
+}
+
+/// What a crew in that directory is called.
+fn name(top: &Path) -> String {
+    let directory = top.canonicalize().ok();
+    let directory = directory.as_deref().and_then(Path::file_name);
+    let directory = directory.map(|name| id(&name.to_string_lossy()));
+    let name = directory.filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| "crew".to_owned())
+}
+
+/// The program beside a crew's settings that builds it; empty where there is none.
+fn program(top: &Path) -> String {
+    if let Ok(script) = included(top, SCRIPT) {
+        return script;
+    }
+    let files = std::fs::read_dir(top).into_iter().flatten().flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
+    names.sort();
+    let mut scripts = names.iter().filter_map(|name| included(top, name).ok());
+    scripts
+        .find(|script| script.contains(BUILDS))
+        .unwrap_or_default()
+}
+
+/// The crews that a program makes of tasks; one with all of them where it makes none.
+fn made(name: &str, tasks: &Table, mut programs: Vec<Program>) -> Vec<Crew> {
+    let process = programs.iter().find_map(|program| program.process.clone());
+    programs.retain(|program| !program.tasks.is_empty());
+    let is_done = |key: &str| {
+        programs
+            .iter()
+            .any(|p| p.tasks.iter().any(|step| step.key == key))
+    };
+    let (done, unused): (Vec<&Entry>, Vec<&Entry>) =
+        tasks.iter().partition(|entry| is_done(&entry.key));
+    let mut unused: Vec<String> = unused.iter().map(|entry| entry.key.clone()).collect();
+    if done.is_empty() {
+        unused.clear();
+    }
+    let several = programs.len() > 1;
+    if programs.is_empty() {
+        programs.push(Program {
+            process,
+            ..Program::default()
+        });
+    }
+    let crews = programs.into_iter().map(|program| Crew {
+        name: match several {
+            true => id(&apart(&program.name)),
+            false => name.to_owned(),
+        },
+        tasks: tasks.clone(),
         at: "tasks.yaml ",
-        process: process(&script),
+        process: program
+            .process
+            .clone()
+            .unwrap_or_else(|| SEQUENTIAL.to_owned()),
         own: Vec::new(),
-        order: order(&script),
-    }))
+        program: Some(program),
+        unused: std::mem::take(&mut unused),
+    });
+    crews.collect()
+}
+
+/// `LampCrew` as `Lamp-Crew`.
+fn apart(class: &str) -> String {
+    let mut out = String::new();
+    for c in class.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// The agents of a crew's own file.
@@ -166,21 +238,13 @@ impl Crew {
     }
 
     fn stages(&self, ids: &[String], draft: &mut Draft) {
-        let tasks = self
-            .tasks
-            .iter()
-            .filter_map(|entry| match &entry.node.value {
-                Value::Table(task) => Some((entry, task)),
-                _ => None,
-            });
-        let mut tasks: Vec<(&Entry, &Table)> = tasks.collect();
-        let place = |entry: &Entry| self.order.iter().position(|name| *name == entry.key);
-        if tasks.iter().all(|(entry, _)| place(entry).is_some()) {
-            tasks.sort_by_key(|(entry, _)| place(entry));
-        } else if !self.order.is_empty() {
-            let how = "the program names its tasks otherwise: they are in the order of the file";
-            draft.changed.push(loss("order", None, how));
+        for key in &self.unused {
+            let key = format!("{}{key}", self.at);
+            draft
+                .lost
+                .push(loss(&key, None, "no crew of the program does it"));
         }
+        let tasks = self.ordered(draft);
         for at in 0..tasks.len() {
             let before: Vec<&str> = tasks[..at]
                 .iter()
@@ -188,6 +252,44 @@ impl Crew {
                 .collect();
             self.stage(tasks[at], &before, ids, draft);
         }
+    }
+
+    /// The tasks as the program does them; all in the order of the file where it names none of them.
+    fn ordered(&self, draft: &mut Draft) -> Vec<(&Entry, &Table)> {
+        let tasks = self
+            .tasks
+            .iter()
+            .filter_map(|entry| match &entry.node.value {
+                Value::Table(task) => Some((entry, task)),
+                _ => None,
+            });
+        let tasks: Vec<(&Entry, &Table)> = tasks.collect();
+        let steps = self.program.as_ref().map(|program| &program.tasks[..]);
+        let steps = steps.unwrap_or_default();
+        let named = steps.iter().filter_map(|step| {
+            tasks
+                .iter()
+                .find(|(entry, _)| entry.key == step.key)
+                .copied()
+        });
+        let named: Vec<(&Entry, &Table)> = named.collect();
+        if named.is_empty() {
+            if !steps.is_empty() {
+                let how =
+                    "the program names its tasks otherwise: they are in the order of the file";
+                draft.changed.push(loss("order", None, how));
+            }
+            return tasks;
+        }
+        let missing = steps
+            .iter()
+            .filter(|step| tasks.iter().all(|(entry, _)| entry.key != step.key));
+        for step in missing {
+            let key = format!("{}{}", self.at, step.key);
+            let why = "the program does it, and the file does not say what it is";
+            draft.lost.push(loss(&key, None, why));
+        }
+        named
     }
 
     /// One task as a stage behind those before it.
@@ -203,9 +305,11 @@ impl Crew {
             loss(&format!("{}{}{key}", self.at, entry.key), line, why)
         };
         let text = |key: &str| task.get(key).and_then(|node| node.value.as_text());
-        let agent = text("agent").map(id).filter(|agent| ids.contains(agent));
+        let program = self.program.as_ref();
+        let by = text("agent").or_else(|| program?.agent_of(&entry.key));
+        let agent = by.map(id).filter(|agent| ids.contains(agent));
         let Some(agent) = agent else {
-            let why = match text("agent") {
+            let why = match by {
                 Some(name) => format!("it is no stage: the crew has no agent `{name}`"),
                 None => "it is no stage: it names no agent".to_owned(),
             };
@@ -215,7 +319,15 @@ impl Crew {
             let key = format!(".{}", below.key);
             match below.key.as_str() {
                 "agent" | "description" | "expected_output" | "name" => {}
-                "context" => context(below, before, draft, |why| told(&key, why)),
+                "context" => match &below.node.value {
+                    Value::List(items) => {
+                        let items = items.iter().filter_map(|item| item.value.as_text());
+                        context(&items.collect::<Vec<_>>(), before, draft, |why| {
+                            told(&key, why)
+                        });
+                    }
+                    _ => draft.lost.push(told(&key, "it is no list of tasks")),
+                },
                 other => {
                     let known = LOST.iter().find(|(name, _)| *name == other);
                     let is_off = below.node.value == Value::Bool(false);
@@ -225,6 +337,11 @@ impl Crew {
                     }
                 }
             }
+        }
+        if task.get("context").is_none()
+            && let Some(named) = program.and_then(|program| program.context_of(&entry.key))
+        {
+            context(&named, before, draft, |why| told(".context", why));
         }
         let mut said = text("description").unwrap_or_default().trim().to_owned();
         if let Some(expected) = text("expected_output") {
@@ -242,14 +359,7 @@ impl Crew {
 }
 
 /// What a task is given of others: a stage is given what all before it came back with.
-fn context(entry: &Entry, before: &[&str], draft: &mut Draft, told: impl Fn(&str) -> Lost) {
-    let Value::List(items) = &entry.node.value else {
-        return draft.lost.push(told("it is no list of tasks"));
-    };
-    let named: Vec<&str> = items
-        .iter()
-        .filter_map(|item| item.value.as_text())
-        .collect();
+fn context(named: &[&str], before: &[&str], draft: &mut Draft, told: impl Fn(&str) -> Lost) {
     let later: Vec<&str> = named
         .iter()
         .copied()
@@ -275,41 +385,4 @@ fn named(draft: &Draft) -> String {
             None => stage,
         });
     names.collect::<Vec<_>>().join(", ")
-}
-
-/// Lines of a program without its comments.
-fn lines(script: &str) -> impl Iterator<Item = &str> {
-    let lines = script.lines();
-    lines.map(|line| line.split('#').next().unwrap_or(line).trim())
-}
-
-/// How the tasks are done; where nothing is said, one after the other.
-fn process(script: &str) -> String {
-    let mut named = lines(script).filter_map(|line| {
-        let (_, rest) = line.split_once("Process.")?;
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        Some(rest[..end.unwrap_or(rest.len())].to_owned())
-    });
-    named.next().unwrap_or_else(|| SEQUENTIAL.to_owned())
-}
-
-/// The tasks in the order in which the program makes them.
-fn order(script: &str) -> Vec<String> {
-    let mut is_task = false;
-    let mut names = Vec::new();
-    for line in lines(script) {
-        let made = line
-            .strip_prefix("def ")
-            .and_then(|rest| rest.split_once('('));
-        match made {
-            Some((name, _)) => {
-                if is_task {
-                    names.push(name.trim().to_owned());
-                }
-                is_task = false;
-            }
-            None => is_task |= line == "@task",
-        }
-    }
-    names
 }

@@ -111,6 +111,8 @@ pub(super) fn format(path: &Path, document: &Document) -> Option<Format> {
         }
         "toml" if has("developer_instructions") => Some(Format::Codex),
         "toml" if has("prompts") => Some(Format::Gemini),
+        // A page about agents may lie beside them.
+        "md" if !["name", "description"].iter().any(|key| has(key)) => None,
         "md" => by_place(path).or_else(|| by_keys(&has)),
         _ => None,
     }

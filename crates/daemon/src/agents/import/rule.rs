@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::delegating;
 use super::served;
 use super::source::Agent;
 use super::write::Draft;
@@ -61,9 +62,8 @@ pub(super) enum Rule {
 /// Why rights do not carry over.
 pub(super) const NOTHING_TO_PERMIT: &str = "agents here touch no files and run no commands; calls of servers' tools wait for a person where \
      `approve` says so";
-/// Names under which programs have the tool that gives tasks to others.
-const DELEGATES: [&str; 5] = ["task", "agent", "custom-agent", "runsubagent", "delegate"];
-const DELEGATE: &str = "delegate";
+/// The tool that gives tasks to others.
+pub(super) const DELEGATE: &str = "delegate";
 /// Longest description.
 const DESCRIPTION_CHARS: usize = 1_000;
 
@@ -140,7 +140,12 @@ impl Setting<'_> {
             Rule::Switches => self.switches(key, draft),
             Rule::Servers => self.servers().take(key, draft),
             Rule::Asks => self.servers().asks(key, draft, NOTHING_TO_PERMIT),
-            Rule::Rights => self.servers().rights(key, draft, NOTHING_TO_PERMIT),
+            Rule::Rights => {
+                if let Value::Table(rights) = key.value {
+                    self.may_delegate(rights, key, draft);
+                }
+                self.servers().rights(key, draft, NOTHING_TO_PERMIT);
+            }
             Rule::Delegation if key.is(true) => draft.tool(DELEGATE),
             Rule::Delegation => {}
             Rule::Whole(name) => match key
@@ -226,7 +231,8 @@ impl Setting<'_> {
         }
     }
 
-    /// A model as `provider/model`.
+    /// A model as `provider/model`. A name without a provider must be known: another program's short
+    /// name is no model that could be asked.
     fn model_of(&self, provider: Option<&str>, name: &str) -> Option<String> {
         let bare = name.split(" (").next().unwrap_or(name).trim();
         let plain = bare.to_lowercase().replace(' ', "-");
@@ -253,10 +259,9 @@ impl Setting<'_> {
             .entries()
             .filter(|entry| entry.model.model.starts_with(&family))
             .last();
-        if let (Some("anthropic"), Some(entry)) = (provider, newest) {
-            return Some(entry.model.to_string());
-        }
-        provider.map(|provider| format!("{provider}/{bare}"))
+        newest
+            .filter(|_| provider == Some("anthropic"))
+            .map(|entry| entry.model.to_string())
     }
 }
 
@@ -272,7 +277,7 @@ impl Taken<'_> {
         draft.lost.push(loss(self.key, self.line, reason));
     }
 
-    fn changed(&self, draft: &mut Draft, how: &str) {
+    pub(super) fn changed(&self, draft: &mut Draft, how: &str) {
         draft.changed.push(loss(self.key, self.line, how));
     }
 
@@ -298,17 +303,12 @@ impl Taken<'_> {
     /// The items of a list, or of a text with commas.
     pub(super) fn names(&self, draft: &mut Draft) -> Vec<String> {
         match self.value {
-            Value::List(items) => items
-                .iter()
-                .filter_map(|item| item.value.as_text())
-                .map(str::to_owned)
-                .collect(),
-            Value::Text(text) => text
-                .trim_matches(['[', ']'])
-                .split(',')
-                .map(|name| name.trim().trim_matches(['"', '\'']).to_owned())
-                .filter(|name| !name.is_empty())
-                .collect(),
+            Value::List(items) => {
+                // A list without quotes is split at every comma.
+                let items = items.iter().filter_map(|item| item.value.as_text());
+                delegating::items(&items.collect::<Vec<_>>().join(", "))
+            }
+            Value::Text(text) => delegating::items(text.trim_matches(['[', ']'])),
             Value::Null => Vec::new(),
             other => {
                 self.lost(draft, &format!("it is {}, not a list", other.kind()));
@@ -374,6 +374,10 @@ impl Setting<'_> {
     fn tools(&self, names: &[String], key: &Taken<'_>, draft: &mut Draft) {
         let mut lost = Vec::new();
         for name in names {
+            if delegating::is_delegation(name) {
+                self.delegates(&delegating::named(name), key, draft);
+                continue;
+            }
             match self.ours(name) {
                 Some(tool) => draft.tool(&tool),
                 None => lost.push(name.as_str()),
@@ -412,7 +416,7 @@ fn ours(name: &str) -> Option<&'static str> {
         .unwrap_or(name)
         .trim()
         .to_lowercase();
-    if DELEGATES.contains(&bare.as_str()) {
+    if delegating::is_delegation(name) {
         return Some(DELEGATE);
     }
     TOOLS.into_iter().find(|tool| *tool == bare)

@@ -104,6 +104,10 @@ impl Servers<'_> {
             return self.asks(key, draft, otherwise);
         };
         let unknown = |entry: &&Entry| {
+            // Whom it may give tasks to is read elsewhere.
+            if entry.key == "task" {
+                return false;
+            }
             match (self.tool(&entry.key), entry.node.value.as_text()) {
                 (Some(tool), Some("ask")) => draft.approve.push(tool),
                 (Some(tool), Some("deny")) => draft.denied.push(tool),

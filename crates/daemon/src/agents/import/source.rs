@@ -40,6 +40,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Document, Error> {
         "yaml" | "yml" => document::from_yaml(origin, text).map(whole),
         // JSON is YAML, comments aside.
         "json" | "jsonc" => document::from_yaml(origin, &without_comments(text)).map(whole),
+        "md" if !text.starts_with("---") => return Err(Error::NoFrontMatter),
         _ => match document::from_markdown(origin.clone(), text) {
             Ok((table, body)) => Ok(Document {
                 table,

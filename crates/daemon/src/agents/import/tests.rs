@@ -18,6 +18,7 @@ fn known(catalogue: &Catalogue) -> Known<'_> {
     Known {
         catalogue,
         servers: &NONE,
+        agents: &NONE,
     }
 }
 
@@ -200,6 +201,7 @@ fn what_is_said_of_servers_carries_over_where_they_are_configured() {
     let known = Known {
         catalogue: &catalogue,
         servers: &servers,
+        agents: &servers,
     };
     let none = |_: &str| Err(io::Error::other("nothing is included"));
     let read = |path: &str, text: &str| {
@@ -266,4 +268,177 @@ fn a_crew_that_is_not_worked_through_in_order_says_so() {
     assert!(lost()[0].contains("`hierarchical`"), "{:?}", lost());
     write("config/tasks.yaml", "t: [");
     assert!(read().unwrap_err().to_string().contains("tasks.yaml"));
+}
+
+/// A definition as it is read where these agents are, or will be.
+fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
+    let catalogue = Catalogue::built_in().unwrap();
+    let agents = agents.iter().map(|name| (*name).to_owned()).collect();
+    let known = Known {
+        agents: &agents,
+        ..known(&catalogue)
+    };
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
+    all.pop().unwrap().unwrap()
+}
+
+fn reasons(lost: &[Lost]) -> String {
+    let lines = lost
+        .iter()
+        .map(|lost| format!("{}: {}", lost.key, lost.reason));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn whom_an_agent_may_give_tasks_to_carries_over() {
+    let claude = |tools: &str| {
+        let text = format!("---\nname: boss\ndescription: x\ntools: {tools}\n---\nx");
+        read_beside("x/.claude/agents/boss.md", &text, &["scout", "smith"])
+    };
+    let opencode = |task: &str| {
+        let text = format!("---\ndescription: x\npermission:\n  task: {task}\n---\nx");
+        read_beside("x/.opencode/agents/boss.md", &text, &["scout", "smith"])
+    };
+    let both = "delegates:\n- scout\n- smith\n";
+    let cases: [(Imported, bool, &str, &str); 11] = [
+        (claude("Task(scout, smith)"), true, both, ""),
+        (claude("[Task(scout, smith)]"), true, both, ""),
+        (claude("Task"), true, "", ""),
+        (
+            claude("Task(scout, nobody)"),
+            true,
+            "delegates:\n- scout\n",
+            "nobody",
+        ),
+        (opencode("allow"), true, "", ""),
+        (opencode("deny"), false, "", ""),
+        (
+            opencode("{\"*\": deny, scout: allow, smith: allow}"),
+            true,
+            both,
+            "",
+        ),
+        (opencode("{scout: allow, \"*\": deny}"), false, "", ""),
+        (
+            opencode("{\"*\": allow, smith: deny}"),
+            true,
+            "",
+            "all but smith",
+        ),
+        (
+            opencode("{\"*\": deny, \"team-*\": allow}"),
+            false,
+            "",
+            "team-*",
+        ),
+        (
+            opencode("{\"*\": deny, scout: ask}"),
+            true,
+            "delegates:\n- scout\n",
+            "",
+        ),
+    ];
+    for (at, (agent, delegates, named, lost)) in cases.into_iter().enumerate() {
+        assert_eq!(
+            agent.text.contains("- delegate\n"),
+            delegates,
+            "{at}: {}",
+            agent.text
+        );
+        assert!(agent.text.contains(named), "{at}: {}", agent.text);
+        assert_eq!(
+            agent.text.contains("delegates:"),
+            !named.is_empty(),
+            "{at}: {}",
+            agent.text
+        );
+        let told = reasons(&agent.lost);
+        assert!(told.contains(lost), "{at}: {told}");
+        assert_eq!(told.is_empty(), lost.is_empty(), "{at}: {told}");
+    }
+}
+
+#[test]
+fn a_short_name_that_nobody_knows_is_no_model() {
+    let agent = |model: &str| {
+        let text = format!("---\nname: a\ndescription: x\nmodel: {model}\n---\nx");
+        read_beside("x/.claude/agents/a.md", &text, &[])
+    };
+    let known = agent("sonnet");
+    assert!(
+        known.text.contains("model: anthropic/claude-sonnet-"),
+        "{}",
+        known.text
+    );
+    for model in ["opusplan", "turbo", "my-model-7"] {
+        let unknown = agent(model);
+        assert!(!unknown.text.contains("model:"), "{}", unknown.text);
+        let told = reasons(&unknown.lost);
+        assert!(
+            told.contains(&format!("no model `{model}` is known")),
+            "{told}"
+        );
+    }
+    assert!(
+        agent("anthropic/my-model-7")
+            .text
+            .contains("model: anthropic/my-model-7")
+    );
+}
+
+#[test]
+fn who_takes_the_place_of_a_built_in_agent_is_told() {
+    let text = "---\nname: lead\ndescription: x\n---\nx";
+    let lead = read_beside("x/.claude/agents/lead.md", text, &[]);
+    let told = reasons(&lead.changed);
+    assert!(
+        told.contains("takes the place of the built-in agent `lead`"),
+        "{told}"
+    );
+    let text = "---\nname: leader\ndescription: x\n---\nx";
+    assert!(
+        read_beside("x/.claude/agents/a.md", text, &[])
+            .changed
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_crew_whose_program_says_who_does_what_has_its_process() {
+    let place = tempfile::tempdir().unwrap();
+    let top = place.path().join("Light House");
+    std::fs::create_dir_all(top.join("config")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(top.join(name), text).unwrap();
+    write(
+        "config/agents.yaml",
+        "keeper:\n  role: Keeper\n  goal: Keep\nclerk_of_logs:\n  role: Clerk\n  goal: Note\n",
+    );
+    write(
+        "config/tasks.yaml",
+        "log_task:\n  description: Note it\ntrim_lamp:\n  description: Trim it\nspare:\n  \
+         description: Nobody does it\n",
+    );
+    let script = "class House:\n\
+        \x20   @agent\n    def keeper_agent(self):\n        return Agent(config=self.agents_config['keeper'])\n\
+        \x20   @agent\n    def clerk(self):\n        return Agent(config=self.agents_config['clerk_of_logs'])\n\
+        \x20   @task\n    def trim(self):\n        return Task(config=self.tasks_config['trim_lamp'], agent=self.keeper_agent())\n\
+        \x20   @task\n    def log(self):\n        return Task(\n            config=self.tasks_config['log_task'],\n\
+        \x20           agent=self.clerk(),\n            context=[self.trim()],\n        )\n\
+        \x20   @crew\n    def crew(self):\n        return Crew(process=Process.sequential)\n";
+    // The file need not be called so.
+    for (name, other) in [("crew.py", "main.py"), ("light_house_crew.py", "crew.py")] {
+        std::fs::remove_file(top.join(other)).ok();
+        write(name, script);
+        write("main.py", "print('no crew')\n");
+        let catalogue = Catalogue::built_in().unwrap();
+        let all = read(&top.join("config/agents.yaml"), None, known(&catalogue)).unwrap();
+        let crew = all.into_iter().next_back().unwrap().unwrap();
+        assert_eq!(crew.id, "light-house");
+        let stages = "pipeline:\n- keeper=Trim it\n- clerk_of_logs=Note it\n";
+        assert!(crew.text.contains(stages), "{}", crew.text);
+        let told = reasons(&crew.lost);
+        assert_eq!(told, "tasks.yaml spare: no crew of the program does it");
+        assert!(crew.changed.is_empty(), "{:?}", crew.changed);
+    }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_norway::{Mapping, Value};
 
-use super::rule::id;
+use super::rule::{id, loss};
 use super::{Error, Format, Imported, Lost};
 use crate::agents::DEFAULT_TOOLS;
-use crate::agents::is_id;
+use crate::agents::{EMBEDDED, is_id};
 
 /// An agent that is being read.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,8 @@ pub(super) struct Draft {
     pub(super) approve: Vec<String>,
     /// Whether calls of all servers' tools do.
     pub(super) asks: bool,
+    /// Whom alone it may give tasks to; none: anybody.
+    pub(super) delegates: BTreeSet<String>,
     whole: Vec<(&'static str, f64)>,
     /// Those who work one after the other, each `agent` or `agent=task`.
     pub(super) pipeline: Vec<String>,
@@ -96,6 +98,14 @@ impl Draft {
         // One that is nothing but its pipeline is told nothing.
         if self.instructions.is_empty() && self.pipeline.is_empty() {
             self.instructions.clone_from(&self.description);
+        }
+        let file = format!("{}.md", self.id);
+        if EMBEDDED.iter().any(|(name, _)| *name == file) {
+            let reason = format!(
+                "it takes the place of the built-in agent `{}`; rename the file to keep that one",
+                self.id
+            );
+            self.changed.push(loss("name", None, &reason));
         }
         let front = serde_norway::to_string(&self.front()).unwrap_or_default();
         Ok(Imported {
@@ -187,6 +197,10 @@ impl Draft {
             .collect();
         if !servers.is_empty() {
             set("mcp_servers", Value::Sequence(servers));
+        }
+        if !self.delegates.is_empty() {
+            let all = self.delegates.iter().map(|name| name.as_str().into());
+            set("delegates", Value::Sequence(all.collect()));
         }
         if !self.approve.is_empty() {
             let all = self.approve.iter().map(|rule| Value::from(rule.as_str()));

@@ -1,0 +1,312 @@
+//! What a CrewAI program says of its crews: `crew.py`, or another file that the crew is built in.
+//!
+//! It is not run. Of each class its methods are read that `@agent` and `@task` decorate: which keys of
+//! `agents.yaml` and `tasks.yaml` they name, which agent a task is given to, and whose results it
+//! reads. Anything else of the program is its own.
+
+/// The classes of a program, in its order, and first what stands in none.
+pub(super) fn crews(script: &str) -> Vec<Program> {
+    let mut all = vec![Program::default()];
+    for method in methods(script) {
+        match method {
+            Part::Class(name) => all.push(Program {
+                name,
+                ..Program::default()
+            }),
+            Part::Method { kind, name, body } => {
+                if let Some(program) = all.last_mut() {
+                    program.take(kind, name, &body);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// How tasks are done where nothing is said.
+pub(super) const SEQUENTIAL: &str = "sequential";
+
+/// A class that makes a crew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Program {
+    pub(super) name: String,
+    /// How the tasks are done: `sequential`, `hierarchical`; none: nothing is said.
+    pub(super) process: Option<String>,
+    /// Its methods that make agents, and the keys of these in `agents.yaml`.
+    pub(super) agents: Vec<(String, String)>,
+    pub(super) tasks: Vec<Step>,
+}
+
+/// A method that makes a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The method's name.
+    method: String,
+    /// The task's key in `tasks.yaml`.
+    pub(super) key: String,
+    /// The method that makes its agent.
+    agent: Option<String>,
+    /// The methods that make the tasks whose results it is given; none: nothing is said.
+    context: Option<Vec<String>>,
+}
+
+impl Program {
+    /// The key in `agents.yaml` of the agent that does a task.
+    pub(super) fn agent_of(&self, task: &str) -> Option<&str> {
+        let step = self.tasks.iter().find(|step| step.key == task)?;
+        let method = step.agent.as_deref()?;
+        let made = self.agents.iter().rev().find(|(name, _)| name == method);
+        Some(made.map_or(method, |(_, key)| key))
+    }
+
+    /// The keys in `tasks.yaml` of the tasks whose results a task is given, where it says so.
+    pub(super) fn context_of(&self, task: &str) -> Option<Vec<&str>> {
+        let step = self.tasks.iter().find(|step| step.key == task)?;
+        let methods = step.context.as_ref()?.iter();
+        let key = |method: &'_ String| {
+            let known = self.tasks.iter().find(|step| step.method == *method);
+            known.map_or_else(|| method.clone(), |step| step.key.clone())
+        };
+        let keys: Vec<String> = methods.map(key).collect();
+        let tasks = self.tasks.iter().map(|step| step.key.as_str());
+        Some(
+            tasks
+                .filter(|task| keys.iter().any(|key| key == task))
+                .collect(),
+        )
+    }
+
+    fn take(&mut self, kind: Kind, name: String, body: &str) {
+        if let Some((_, rest)) = body.split_once("Process.") {
+            let process = self.process.get_or_insert_default();
+            if process.is_empty() {
+                *process = word(rest).to_owned();
+            }
+        }
+        match kind {
+            Kind::Agent => {
+                let key = keyed(body, "agents_config").unwrap_or_else(|| name.clone());
+                self.agents.push((name, key));
+            }
+            Kind::Task => {
+                let step = Step {
+                    key: keyed(body, "tasks_config").unwrap_or_else(|| name.clone()),
+                    agent: argument(body, "agent").and_then(made),
+                    context: argument(body, "context").map(all_made),
+                    method: name,
+                };
+                // A later method of that name takes the place of the one before.
+                match self
+                    .tasks
+                    .iter_mut()
+                    .find(|known| known.method == step.method)
+                {
+                    Some(known) => *known = step,
+                    None => self.tasks.push(step),
+                }
+            }
+            Kind::Other => {}
+        }
+    }
+}
+
+/// What a method makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Agent,
+    Task,
+    Other,
+}
+
+enum Part {
+    Class(String),
+    /// A method, and its text without comments and spaces.
+    Method {
+        kind: Kind,
+        name: String,
+        body: String,
+    },
+}
+
+/// The classes and methods of a program, in its order.
+fn methods(script: &str) -> Vec<Part> {
+    let mut kind = Kind::Other;
+    let mut parts = vec![Part::Method {
+        kind,
+        name: String::new(),
+        body: String::new(),
+    }];
+    for line in script.lines() {
+        let line = without_comment(line).trim();
+        if let Some(decorator) = line.strip_prefix('@') {
+            kind = match word(decorator) {
+                "agent" => Kind::Agent,
+                "task" => Kind::Task,
+                // One decorator may stand below another.
+                _ => kind,
+            };
+        } else if let Some(rest) = line.strip_prefix("class ") {
+            parts.push(Part::Class(word(rest).to_owned()));
+            kind = Kind::Other;
+        } else if let Some(rest) = line
+            .strip_prefix("def ")
+            .or_else(|| line.strip_prefix("async def "))
+        {
+            parts.push(Part::Method {
+                kind,
+                name: word(rest).to_owned(),
+                body: String::new(),
+            });
+            kind = Kind::Other;
+        } else if let Some(Part::Method { body, .. }) = parts.last_mut() {
+            body.extend(line.chars().filter(|c| !c.is_whitespace()));
+        }
+    }
+    parts
+}
+
+/// A line up to its comment; a `#` in quotes begins none.
+fn without_comment(line: &str) -> &str {
+    let mut quote = None;
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '#') => return &line[..at],
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            _ => {}
+        }
+    }
+    line
+}
+
+/// The name that a text begins with.
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// The key in `table["key"]`, or `table.get("key")`.
+fn keyed(body: &str, table: &str) -> Option<String> {
+    let (_, rest) = body.split_once(table)?;
+    let rest = rest
+        .strip_prefix('[')
+        .or_else(|| rest.strip_prefix(".get("))?;
+    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let (key, _) = rest[1..].split_once(quote)?;
+    Some(key.to_owned())
+}
+
+/// What follows `name=` among the arguments of a call.
+fn argument<'b>(body: &'b str, name: &str) -> Option<&'b str> {
+    let named = format!("{name}=");
+    let begins = |at: &usize| {
+        let before = body[..*at].chars().next_back();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '_')
+    };
+    let at = body.match_indices(&named).map(|(at, _)| at).find(begins)?;
+    Some(&body[at + named.len()..])
+}
+
+/// The method that is called first: `self.name()`.
+fn made(text: &str) -> Option<String> {
+    let name = word(text.strip_prefix("self.")?);
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// The methods that are called in a list.
+fn all_made(text: &str) -> Vec<String> {
+    let list = text.strip_prefix('[').unwrap_or_default();
+    let list = list.split(']').next().unwrap_or_default();
+    list.split(',').filter_map(made).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIGHTHOUSE: &str = r#"
+class Lamp():
+    agents_config = 'config/agents.yaml'
+
+    @agent
+    def keeper_agent(self) -> Agent:
+        return Agent(
+            config=self.agents_config['keeper'],  # the one who climbs, not self.agents_config['x']
+            tools=[Ladder()],
+        )
+
+	@agent
+	def clerk(self) -> Agent:
+		return Agent(role="Clerk # 1")
+
+    @task
+    def trim(self) -> Task:
+        return Task(config=self.tasks_config["trim_task"], agent = self.keeper_agent())
+
+    @task
+    def log(self) -> Task:
+        return Task(
+            config=self.tasks_config.get("log_task"),
+            manager_agent=self.nobody(),
+            agent=self.clerk(),
+            context=[self.trim(), self.unknown()],
+        )
+
+    @crew
+    def crew(self) -> Crew:
+        # process=Process.hierarchical
+        return Crew(agents=self.agents, process=Process.sequential)
+
+class Fog:
+    @task
+    def horn(self):
+        return Task(config=self.tasks_config["horn"])
+
+    @crew
+    def crew(self):
+        return Crew(process = Process.hierarchical)
+"#;
+
+    #[test]
+    fn agents_tasks_and_process_are_read_of_each_class() {
+        let all = crews(LIGHTHOUSE);
+        let [_, lamp, fog] = &all[..] else {
+            panic!("{all:#?}");
+        };
+        assert_eq!(
+            (&*lamp.name, lamp.process.as_deref()),
+            ("Lamp", Some("sequential"))
+        );
+        let keys: Vec<&str> = lamp.tasks.iter().map(|step| &*step.key).collect();
+        assert_eq!(keys, ["trim_task", "log_task"]);
+        assert_eq!(lamp.agent_of("trim_task"), Some("keeper"));
+        assert_eq!(lamp.agent_of("log_task"), Some("clerk"));
+        assert_eq!(lamp.context_of("log_task"), Some(vec!["trim_task"]));
+        assert_eq!(lamp.context_of("trim_task"), None);
+        assert_eq!(
+            (&*fog.name, fog.process.as_deref()),
+            ("Fog", Some("hierarchical"))
+        );
+        assert_eq!(fog.agent_of("horn"), None);
+    }
+
+    #[test]
+    fn a_program_of_any_text_is_read_without_a_fault() {
+        for text in [
+            "",
+            "def",
+            "def (",
+            "@task\ndef x(",
+            "class\n@task\ndef é(self):\n agent=self.é(",
+        ] {
+            let _ = crews(text);
+        }
+        let bare = crews("Crew(process=Process.hierarchical)\n");
+        assert_eq!(bare[0].process.as_deref(), Some("hierarchical"));
+        let again =
+            "@task\ndef a(self): \n T(agent=self.x())\n@task\ndef a(self):\n T(agent=self.y())";
+        let all = crews(again);
+        assert_eq!(all[0].tasks.len(), 1);
+        assert_eq!(all[0].agent_of("a"), Some("y"));
+    }
+}
