@@ -34,6 +34,7 @@ mod conversation;
 mod help;
 mod host;
 mod live;
+mod markdown;
 mod output;
 mod problem;
 #[cfg(test)]

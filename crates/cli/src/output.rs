@@ -12,7 +12,9 @@ use serde_json::json;
 use unisono_api::Code;
 
 use crate::args::{Colour, Global};
+use crate::markdown::{self, page::Page};
 use crate::problem::Problem;
+use crate::show;
 
 /// Where messages and data go, and how they look.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Out {
     pub(crate) paint: Paint,
     /// Of messages on stderr.
     pub(crate) paint_messages: Paint,
+    /// Columns of the terminal that data is shown on; none: it goes elsewhere, as it is.
+    columns: Option<usize>,
     closed: AtomicBool,
 }
 
@@ -44,8 +48,27 @@ impl Out {
             watched: watched && !dumb && !global.quiet,
             paint: paint(io::stdout().is_terminal()),
             paint_messages: paint(watched),
+            columns: columns().filter(|_| !dumb),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// Writes a text of an agent's: Markdown is shown as such on a terminal, and stays as it is where
+    /// another program reads it.
+    pub(crate) fn prose(&self, text: &str) {
+        match self.page() {
+            Some(mut page) => {
+                let shown = page.push(text) + &page.finish();
+                self.data(shown);
+            }
+            None => self.data(show::indented(text, "")),
+        }
+    }
+
+    /// What shows a text on the terminal while it is written; none where there is none.
+    pub(crate) fn page(&self) -> Option<Page> {
+        let columns = self.columns.filter(|_| !self.json)?;
+        Some(Page::new(markdown::measure(columns), self.paint))
     }
 
     /// Writes data, with a line break at its end.
@@ -139,6 +162,16 @@ impl Out {
     }
 }
 
+/// The columns of the terminal that stdout is; 80 where it does not say.
+fn columns() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let columns = size.map(|size| usize::from(size.ws_col));
+    Some(columns.filter(|n| *n > 0).unwrap_or(80))
+}
+
 /// Prints what clap has to say: help and version on stdout, wrong usage on stderr, as JSON where
 /// that is asked for.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
@@ -181,6 +214,10 @@ impl Paint {
 
     pub(crate) fn bold(self, text: impl Display) -> String {
         self.with("1", text)
+    }
+
+    pub(crate) fn italic(self, text: impl Display) -> String {
+        self.with("3", text)
     }
 
     pub(crate) fn dim(self, text: impl Display) -> String {

@@ -12,6 +12,7 @@ use super::asking::{self, Lines, Reply};
 use super::follow::Show;
 use super::screen::Screen;
 use super::watch::{News, Watch};
+use crate::markdown::page::Page;
 use crate::output::Out;
 use crate::show;
 
@@ -23,6 +24,8 @@ pub(crate) struct Answer<'o, L> {
     /// Where the person writes.
     lines: &'o mut L,
     streams: bool,
+    /// What shows it on a terminal.
+    page: Option<Page>,
     /// What of the reply that is coming was written.
     written: String,
     /// Whether something of that reply was missed: the rest waits until it is whole.
@@ -41,6 +44,7 @@ impl<'o, L: Lines> Answer<'o, L> {
             screen: Screen::plain(out).asked_elsewhere(asks),
             lines,
             streams: !out.json,
+            page: out.page(),
             written: String::new(),
             missed: false,
             over: false,
@@ -59,11 +63,13 @@ impl<'o, L: Lines> Answer<'o, L> {
                 // What was trimmed is on the screen already.
                 let trimmed = self.written.len() - self.written.trim_end().len();
                 let rest = rest.get(trimmed..).unwrap_or_default();
-                self.out.data(rest);
+                self.write(rest);
+                self.end();
             }
             Some((whole, _)) => {
                 self.break_off();
-                self.out.data(whole);
+                self.write(whole);
+                self.end();
             }
             None => self.break_off(),
         }
@@ -83,14 +89,27 @@ impl<'o, L: Lines> Answer<'o, L> {
         } else {
             &text
         };
-        self.out.bytes(text.as_bytes());
         self.written += text;
+        self.write(text);
+    }
+
+    fn write(&mut self, text: &str) {
+        match &mut self.page {
+            Some(page) => self.out.bytes(page.push(text).as_bytes()),
+            None => self.out.bytes(text.as_bytes()),
+        }
+    }
+
+    /// Writes what was held back, and ends the line.
+    fn end(&mut self) {
+        let rest = self.page.as_mut().map(Page::finish);
+        self.out.data(rest.unwrap_or_default());
     }
 
     /// Ends the line; what comes is another text.
     fn break_off(&mut self) {
         if !self.written.is_empty() {
-            self.out.bytes(b"\n");
+            self.end();
         }
         self.written.clear();
         (self.missed, self.over) = (false, false);

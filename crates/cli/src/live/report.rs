@@ -218,7 +218,7 @@ pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -
             out.say(format_args!("budget     {budget}"));
         }
         out.say("");
-        out.data(show::indented(&answer.countable_text(), ""));
+        out.prose(&show::harmless(&answer.countable_text()));
     }
     ending(out, session, watch, end)
 }
@@ -265,7 +265,8 @@ pub(crate) fn conclude_delegation(
     for run in given {
         out.data(format_args!("## {}\n", run.agent));
         if let Some(text) = &run.text {
-            out.data(format_args!("{}\n", show::indented(text, "")));
+            out.prose(&show::harmless(text));
+            out.data("");
         }
         match (&run.reason, run.state) {
             (Some(reason), state) => out.data(format_args!("[{state}: {reason}]\n")),
@@ -274,7 +275,8 @@ pub(crate) fn conclude_delegation(
         }
     }
     if let Some(answer) = &turn.answer {
-        out.data(format_args!("## answer\n\n{}", show::indented(answer, "")));
+        out.data("## answer\n");
+        out.prose(&show::harmless(answer));
     }
     ending(out, session, watch, end)
 }

@@ -31,6 +31,7 @@ mod interrupted;
 mod lending;
 mod limits;
 mod lists;
+mod markdown;
 mod mcp;
 mod metrics;
 mod moving;

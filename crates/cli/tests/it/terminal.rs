@@ -15,6 +15,8 @@ pub(crate) struct Talking {
     input: Option<Box<dyn Write>>,
     pieces: Receiver<Vec<u8>>,
     seen: String,
+    /// What was waited for, and all before it since the wait before.
+    before: String,
 }
 
 impl Talking {
@@ -37,6 +39,7 @@ impl Talking {
             input: Some(Box::new(input)),
             pieces,
             seen: String::new(),
+            before: String::new(),
         }
     }
 
@@ -60,6 +63,11 @@ impl Talking {
         &self.seen
     }
 
+    /// What was shown before what was waited for last, and that.
+    pub(crate) fn before(&self) -> &str {
+        &self.before
+    }
+
     pub(crate) fn say(&mut self, text: &str) {
         let input = self.input.as_mut().unwrap();
         input.write_all(text.as_bytes()).unwrap();
@@ -70,7 +78,8 @@ impl Talking {
     #[track_caller]
     pub(crate) fn sees(&mut self, text: &str) {
         loop {
-            if let Some((_, rest)) = self.seen.split_once(text) {
+            if let Some((before, rest)) = self.seen.split_once(text) {
+                self.before = format!("{before}{text}");
                 self.seen = rest.to_owned();
                 return;
             }

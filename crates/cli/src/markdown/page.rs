@@ -1,0 +1,256 @@
+//! A text that is shown while it is written.
+//!
+//! Words are shown as soon as it is certain how they look. What was shown of a block that turns out
+//! to be something else (a title that is underlined later) is taken back and shown anew.
+
+use super::render;
+use crate::output::Paint;
+
+/// How much is held back for a mark that was opened and not closed; after that it is a mere sign.
+const HELD_BYTES: usize = 400;
+/// A block that is longer is shown a line at a time.
+const LONG_BYTES: usize = 16 << 10;
+
+/// A text on a terminal.
+#[derive(Debug)]
+pub(crate) struct Page {
+    width: usize,
+    paint: Paint,
+    /// The block that is being written.
+    block: String,
+    /// What is on the screen of it.
+    shown: String,
+    /// Whether a block stands before it.
+    goes_on: bool,
+    /// Bytes of the block when it was shown last.
+    looked: usize,
+}
+
+impl Page {
+    pub(crate) fn new(width: usize, paint: Paint) -> Page {
+        Page {
+            width,
+            paint,
+            block: String::new(),
+            shown: String::new(),
+            goes_on: false,
+            looked: 0,
+        }
+    }
+
+    /// Takes more of the text, and gives what is to be written.
+    pub(crate) fn push(&mut self, piece: &str) -> String {
+        self.block.push_str(piece);
+        let mut out = String::new();
+        while let Some(end) = block_end(&self.block) {
+            let rest = self.block.split_off(end);
+            out += &self.end_block();
+            self.block = rest;
+        }
+        // A long block is looked at more seldom, so that its cost stays in proportion.
+        let grown = self.block.len().saturating_sub(self.looked);
+        if grown > self.block.len() / 64 {
+            self.looked = self.block.len();
+            let certain = certain(&self.block);
+            out += &self.show(certain);
+        }
+        out
+    }
+
+    /// The text is over: gives what is left to be written, up to the end of its last line.
+    pub(crate) fn finish(&mut self) -> String {
+        let out = self.end_block();
+        self.goes_on = false;
+        out
+    }
+
+    fn end_block(&mut self) -> String {
+        let out = self.show(self.block.len());
+        self.goes_on |= !self.shown.is_empty();
+        self.block.clear();
+        self.shown.clear();
+        self.looked = 0;
+        out
+    }
+
+    /// Shows so many bytes of the block.
+    fn show(&mut self, bytes: usize) -> String {
+        let wanted = render(&self.block[..bytes], self.width, self.paint);
+        let mut out = String::new();
+        if self.shown.is_empty() && !wanted.is_empty() && self.goes_on {
+            out.push_str("\n\n");
+        }
+        match wanted.strip_prefix(self.shown.as_str()) {
+            Some(more) => out.push_str(more),
+            None => {
+                let up = self.shown.matches('\n').count();
+                if up > 0 {
+                    out += &format!("\x1b[{up}A");
+                }
+                out += "\r\x1b[J";
+                out += &wanted;
+            }
+        }
+        self.shown = wanted;
+        out
+    }
+}
+
+/// Where the first block of a text ends: behind an empty line that something follows that does not
+/// belong to it. In code between fences an empty line ends nothing.
+fn block_end(text: &str) -> Option<usize> {
+    let (mut at, mut fence, mut empty) = (0, None, false);
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_start();
+        let begins = line.len() == bare.len() && !bare.is_empty();
+        if empty && begins && at > 0 && fence.is_none() && !is_item(bare) {
+            return Some(at);
+        }
+        let is_whole = line.ends_with('\n');
+        match fence {
+            None => fence = is_whole.then(|| opened(bare)).flatten(),
+            Some(mark) if is_whole && bare.trim_end() == mark => fence = None,
+            Some(_) => {}
+        }
+        empty = is_whole && bare.is_empty() && fence.is_none();
+        at += line.len();
+    }
+    // A list may be long, too.
+    let long = text.len() > LONG_BYTES && fence.is_none();
+    long.then(|| text.rfind('\n').map(|at| at + 1)).flatten()
+}
+
+/// The fence that a line opens.
+fn opened(line: &str) -> Option<&'static str> {
+    ["```", "~~~"]
+        .into_iter()
+        .find(|mark| line.starts_with(mark))
+}
+
+/// Whether a line is, or may become, an item of a list: the list goes on behind an empty line.
+fn is_item(line: &str) -> bool {
+    let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let numbered =
+        digits.len() < line.len() && (digits.is_empty() || digits.starts_with(['.', ')']));
+    numbered || line.starts_with(['-', '*', '+'])
+}
+
+/// How many bytes of a block look the same whatever follows: whole words, outside of marks that are
+/// not closed, and whole tables.
+fn certain(block: &str) -> usize {
+    let words = block.rfind(char::is_whitespace).unwrap_or(0);
+    let (mut at, mut line, mut table) = (0, 0, None);
+    for text in block[..words].split_inclusive('\n') {
+        line = at;
+        let is_row = text.trim_start().starts_with('|');
+        table = is_row.then(|| table.unwrap_or(line));
+        at += text.len();
+    }
+    if let Some(table) = table {
+        return table;
+    }
+    match open_mark(&block[line..words]) {
+        Some(at) if words - line - at < HELD_BYTES => line + at,
+        _ => words,
+    }
+}
+
+/// Where a mark stands in a line that is not closed in it.
+fn open_mark(line: &str) -> Option<usize> {
+    let (mut code, mut bold, mut link) = (None, None, None);
+    let mut signs = line.char_indices().peekable();
+    while let Some((at, c)) = signs.next() {
+        match c {
+            '`' => code = code.is_none().then_some(at),
+            _ if code.is_some() => {}
+            '*' if signs.peek().is_some_and(|(_, next)| *next == '*') => {
+                signs.next();
+                bold = bold.is_none().then_some(at);
+            }
+            '[' => link = Some(at),
+            ']' if signs.peek().is_none_or(|(_, next)| *next != '(') => link = None,
+            ')' => link = None,
+            _ => {}
+        }
+    }
+    [code, bold, link].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Well. The **ten big migrations** wait, and `cargo fmt` was [not run](https://x.y/z) \
+        at all so that this line is broken twice.\n\n- one\n- two *three*\n\n- four\n\nTitle\n=====\n\n\
+        ```sh\ncargo test\n\ncargo doc\n```\n\n| a | b |\n|---|---|\n| longer | b |\n\nEnd **never closed";
+
+    /// What a terminal shows of what was written: text, and lines that are taken back.
+    fn seen(written: &str) -> String {
+        let mut lines: Vec<String> = vec![String::new()];
+        let mut rest = written;
+        while let Some(c) = rest.chars().next() {
+            if let Some(after) = rest.strip_prefix("\x1b[J") {
+                rest = after;
+                continue;
+            }
+            if let Some((up, after)) = rest.strip_prefix("\x1b[").and_then(|r| r.split_once('A'))
+                && let Ok(up) = up.parse::<usize>()
+            {
+                lines.truncate(lines.len() - up);
+                rest = after;
+                continue;
+            }
+            match c {
+                '\n' => lines.push(String::new()),
+                '\r' => lines.last_mut().unwrap().clear(),
+                c => lines.last_mut().unwrap().push(c),
+            }
+            rest = &rest[c.len_utf8()..];
+        }
+        lines.join("\n")
+    }
+
+    #[test]
+    fn however_it_comes_it_looks_as_it_does_at_once() {
+        for paint in [Paint(false), Paint(true)] {
+            let whole = render(TEXT, 40, paint);
+            for size in [1, 2, 3, 7, 50, 10_000] {
+                let mut page = Page::new(40, paint);
+                let mut written = String::new();
+                let chars: Vec<char> = TEXT.chars().collect();
+                for piece in chars.chunks(size) {
+                    written += &page.push(&piece.iter().collect::<String>());
+                }
+                written += &page.finish();
+                assert_eq!(seen(&written), whole, "in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_shown_before_their_paragraph_ends() {
+        let mut page = Page::new(40, Paint(true));
+        assert_eq!(page.push("We ship on"), "We ship");
+        assert_eq!(page.push(" Friday, **not"), " on Friday,");
+        assert_eq!(
+            page.push(" before** it"),
+            " \x1b[1mnot\x1b[0m \x1b[1mbefore\x1b[0m"
+        );
+        assert_eq!(page.finish(), " it");
+    }
+
+    #[test]
+    fn a_long_text_costs_in_proportion() {
+        // Twice as much text, about twice as much that is written; a renderer that begins anew with
+        // each piece would not end here.
+        let mut page = Page::new(80, Paint(false));
+        let mut written = 0;
+        for n in 0..3_000 {
+            written += page
+                .push(&format!("- item {n} of a list without an end\n"))
+                .len();
+        }
+        written += page.finish().len();
+        assert!(written < 400_000, "{written}");
+    }
+}
