@@ -14,7 +14,10 @@ const CONFIGURATION: &str = include_str!("../../../config/unisono.toml");
 const WIDTH: usize = 96;
 
 fn commands() -> String {
-    let mut out = "# Commands\n\nWhat `unisono <command> --help` says.\n".to_owned();
+    let mut out =
+        "# Commands\n\nWhat `unisono <command> --help` says. The global options hold for \
+                   every command; they stand here once.\n"
+            .to_owned();
     let mut root = help::command().term_width(WIDTH);
     root.build();
     command(&root, "unisono", 2, &mut out);
@@ -34,12 +37,16 @@ fn command(command: &Command, path: &str, depth: usize, out: &mut String) {
         "#".repeat(depth),
         lines.join("\n").trim()
     );
+    let shared = |arg: clap::Arg| {
+        let shared = arg.is_global_set() || arg.get_id() == "help";
+        arg.hide(shared)
+    };
     for below in command
         .get_subcommands()
         .filter(|c| c.get_name() != "help" && !c.is_hide_set())
     {
         self::command(
-            below,
+            &below.clone().mut_args(shared),
             &format!("{path} {}", below.get_name()),
             (depth + 1).min(4),
             out,
@@ -83,6 +90,29 @@ fn api() -> String {
     out
 }
 
+/// The kinds of events, as the code has them.
+fn events() -> String {
+    let source = include_str!("../../session/src/event/kinds.rs");
+    let mut out = "# Events\n\nWhat happens in a session, as its journal has it: the `event` of a server-sent event of\n\
+                   `/v1/sessions/{session}/events`, and its `kind`. All of them are on disk before they are told.\n\n\
+                   | event | what happened |\n|---|---|\n"
+        .to_owned();
+    let mut names = std::collections::BTreeSet::new();
+    for kind in source.split("Fact::").skip(1) {
+        let mut texts = kind.split('"').skip(1).step_by(2);
+        let (name, text) = (texts.next().unwrap(), texts.next().unwrap());
+        assert!(names.insert(name), "{name} stands for two facts");
+        let _ = writeln!(out, "| `{name}` | {text} |");
+    }
+    assert!(names.len() >= 40, "{names:?}");
+    out + "\nThese come between them, and are not kept:\n\n\
+           | event | what it tells |\n|---|---|\n\
+           | `piece` | a piece of an agent's reply, as its model writes it |\n\
+           | `progress` | what an agent or a compaction is doing |\n\
+           | `missed` | some of these were missed, because the client read slowly |\n\
+           | `agents` | the agents were read again |\n"
+}
+
 #[test]
 fn the_reference_is_what_the_program_says() {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference");
@@ -90,6 +120,7 @@ fn the_reference_is_what_the_program_says() {
         ("commands.md", commands()),
         ("configuration.md", configuration()),
         ("api.md", api()),
+        ("events.md", events()),
     ] {
         let page = book.join(name);
         if std::env::var_os("UPDATE_REFERENCE").is_some() {

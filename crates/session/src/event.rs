@@ -26,6 +26,7 @@ use crate::state::Settings;
 use crate::tool::Rules;
 
 mod accepted;
+mod kinds;
 mod summary;
 
 pub use accepted::{

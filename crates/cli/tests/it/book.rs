@@ -98,6 +98,12 @@ fn a_service_is_run_as_the_page_says() {
 }
 
 #[test]
+fn coding_tools_are_served_as_the_page_says() {
+    let done = run("how-to/coding-tools.md").expect(0);
+    assert!(done.stdout.contains("\"serverInfo\""), "{done:#?}");
+}
+
+#[test]
 fn other_programs_are_connected_as_the_page_says() {
     let done = run("how-to/connect.md").expect(0);
     assert!(done.stdout.contains("\"delegate\""), "{done:#?}");

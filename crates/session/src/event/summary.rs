@@ -30,54 +30,6 @@ fn run(id: RunId) -> Short {
     Short(id.as_u128())
 }
 
-impl Fact {
-    /// Its name: stable, in lower case with underscores.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Fact::Created { .. } => "created",
-            Fact::Appended { .. } => "appended",
-            Fact::BranchSet { .. } => "branch_set",
-            Fact::Counted { .. } => "counted",
-            Fact::PreambleCounted { .. } => "preamble_counted",
-            Fact::Defined { .. } => "defined",
-            Fact::TurnAccepted { .. } => "turn_accepted",
-            Fact::TurnStarted { .. } => "turn_started",
-            Fact::CompactionPlanned { .. } => "compaction_planned",
-            Fact::Altered { .. } => "altered",
-            Fact::Compacted { .. } => "compacted",
-            Fact::CompactionFailed { .. } => "compaction_failed",
-            Fact::SummariserUsed { .. } => "summariser_used",
-            Fact::Frozen { .. } => "frozen",
-            Fact::RunOpened { .. } => "run_opened",
-            Fact::RunStepped { .. } => "run_stepped",
-            Fact::Delegated { .. } => "delegated",
-            Fact::RunRetried { .. } => "run_retried",
-            Fact::RunEnded { .. } => "run_ended",
-            Fact::TurnEnded { .. } => "turn_ended",
-            Fact::CameLate { .. } => "came_late",
-            Fact::Pinned { .. } => "pinned",
-            Fact::Unpinned { .. } => "unpinned",
-            Fact::Restored { .. } => "restored",
-            Fact::PhrasesSet { .. } => "phrases_set",
-            Fact::TopicsDecided { .. } => "topics_decided",
-            Fact::TopicSealed { .. } => "topic_sealed",
-            Fact::TopicsImported { .. } => "topics_imported",
-            Fact::Measured { .. } => "measured",
-            Fact::TurnKeyed { .. } => "turn_keyed",
-            Fact::ToolRulesSet { .. } => "tool_rules_set",
-            Fact::ToolsCalled { .. } => "tools_called",
-            Fact::ToolStarted { .. } => "tool_started",
-            Fact::ToolEnded { .. } => "tool_ended",
-            Fact::ToolInDoubt { .. } => "tool_in_doubt",
-            Fact::ToolDecided { .. } => "tool_decided",
-            Fact::Capped { .. } => "capped",
-            Fact::Reserved { .. } => "reserved",
-            Fact::CallSettled { .. } => "call_settled",
-            Fact::SettingsSet { .. } => "settings_set",
-        }
-    }
-}
-
 /// The name, the turn or run by the end of its id, and what matters most.
 impl Display for Fact {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
