@@ -3,11 +3,13 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono_api::client::Client;
 use unisono_daemon::Daemon;
 use unisono_daemon::config::{Override, Own, Sources};
 use unisono_daemon::daemon::{self, Opened};
+use unisono_daemon::diagnostic::Origin;
 use unisono_daemon::http::Running;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::telemetry;
@@ -40,6 +42,8 @@ pub(crate) struct App {
     pub(crate) out: Out,
     pub(crate) kinds: Kinds,
     global: Global,
+    /// Whether it was said which store is used.
+    said_store: AtomicBool,
 }
 
 impl App {
@@ -48,6 +52,7 @@ impl App {
             out: Out::new(&global),
             kinds,
             global,
+            said_store: AtomicBool::new(false),
         }
     }
 
@@ -91,6 +96,17 @@ impl App {
         with.unwrap_or_else(|_| setup.clone())
     }
 
+    /// Says which store is used, once, where it is not the one that is used without a word.
+    fn say_store(&self, setup: &Setup) {
+        let place = setup.loaded.place(&["store", "path"]);
+        if *place.origin == Origin::Defaults || self.said_store.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let path = setup.loaded.config.store.path.display();
+        let said = format!("store      {path} ({})", place.origin);
+        self.out.say(self.out.paint_messages.dim(said));
+    }
+
     /// Opens the store to read it. One that does not exist is empty, and is not made.
     pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
         Ok(self.store_or_nothing(setup).await?.sessions())
@@ -99,6 +115,7 @@ impl App {
     /// Opens the store where something in it is to be changed. One that does not exist is empty,
     /// and is not made.
     pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
+        self.say_store(setup);
         if setup.loaded.config.store.path.exists() {
             return self.store_or_daemon(setup).await;
         }
@@ -121,6 +138,7 @@ impl App {
 
     /// Opens the store and tells what had to be repaired.
     pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
+        self.say_store(setup);
         let opened = daemon::open_store(&setup.loaded.config.store.path).await?;
         if let Some(salvage) = &opened.salvage {
             self.tell_salvage(salvage);
@@ -135,6 +153,7 @@ impl App {
 
     /// Opens the store, or finds the daemon that has it open.
     pub(crate) async fn store_or_daemon(&self, setup: &Setup) -> Result<Where> {
+        self.say_store(setup);
         let path = &setup.loaded.config.store.path;
         let held = match daemon::open_store(path).await {
             Ok(opened) => {

@@ -70,6 +70,27 @@ pub(crate) struct Global {
 }
 
 impl Global {
+    /// Of a call that is still being written: which store and which settings it is about. It says
+    /// nothing.
+    pub(crate) fn of_words(words: &[String]) -> Global {
+        let value = |flag: &str| {
+            let at = words.iter().position(|word| word == flag);
+            let apart = at.and_then(|at| words.get(at + 1)).cloned();
+            let joined = words
+                .iter()
+                .find_map(|word| word.strip_prefix(flag)?.strip_prefix('='));
+            apart.or_else(|| joined.map(str::to_owned))
+        };
+        Global {
+            store: value("--store"),
+            config: value("--config").map(PathBuf::from),
+            set: Vec::new(),
+            json: false,
+            color: Colour::Never,
+            quiet: true,
+        }
+    }
+
     /// The settings among the flags.
     pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
         let store = self

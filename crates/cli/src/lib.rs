@@ -30,12 +30,14 @@ mod approvals;
 mod args;
 mod ask;
 mod commands;
+mod completing;
 mod conversation;
 mod help;
 mod host;
 mod live;
 mod markdown;
 mod output;
+mod port;
 mod problem;
 #[cfg(test)]
 mod reference;
@@ -61,6 +63,9 @@ pub use unisono_session::{Definition, State};
 /// The program: reads the command line and carries it out. `kinds` are the agent kinds it knows
 /// besides the built-in ones.
 pub fn main(kinds: Kinds) -> ExitCode {
+    if let Some(done) = completing::answer(&kinds) {
+        return done;
+    }
     let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),

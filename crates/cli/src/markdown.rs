@@ -148,11 +148,7 @@ impl Writer {
 
     fn end(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Heading(_) => {
-                if self.paint.0 {
-                    self.lines.unstyle();
-                }
-            }
+            TagEnd::Heading(_) if self.paint.0 => self.lines.unstyle(),
             TagEnd::BlockQuote(_) => self.lines.outdent(),
             TagEnd::CodeBlock => {
                 if let Some(code) = self.code.take() {

@@ -163,7 +163,7 @@ impl Out {
 }
 
 /// The columns of the terminal that stdout is; 80 where it does not say.
-fn columns() -> Option<usize> {
+pub(crate) fn columns() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
     }

@@ -1,6 +1,9 @@
 //! Reading sessions straight from the journal, without starting anything.
 
+use std::cmp::Reverse;
+
 use unisono_context::SessionId;
+use unisono_daemon::mcp;
 use unisono_session::{Event, Fact, State};
 use unisono_store::{Journal, SessionInfo};
 
@@ -73,6 +76,14 @@ impl Sessions {
         Ok(each.collect())
     }
 
+    /// What a list shows of so many sessions, the one that grew last first.
+    pub(crate) async fn newest(&self, many: usize) -> Result<Vec<Listed>> {
+        let mut all = self.ids().await?;
+        all.sort_by_key(|(id, info)| Reverse((info.updated_unix_ms, *id)));
+        all.truncate(many);
+        self.described(&all).await
+    }
+
     /// The newest session with that label.
     pub(crate) async fn labelled(&self, label: &str, value: &str) -> Result<Option<SessionId>> {
         for part in self.ids().await?.rchunks(NEWEST) {
@@ -90,17 +101,44 @@ impl Sessions {
 
     /// The session a person means: an id, a unique start or end of one, or `latest`.
     pub(crate) async fn find(&self, name: &str) -> Result<SessionId> {
-        let all = self.ids().await?;
         if name == "latest" {
-            let newest = all
-                .iter()
-                .max_by_key(|(id, info)| (info.updated_unix_ms, *id));
-            return newest.map(|(id, _)| *id).ok_or_else(|| {
-                let problem = Problem::not_found("there is no session in this store yet");
-                problem.hint("`unisono run FILE` or `unisono import FILE` makes one")
-            });
+            return self.latest().await;
         }
+        let all = self.ids().await?;
         choose(name, all.into_iter().map(|(id, _)| id))
+    }
+
+    /// The session that grew last, of those that people made: a client's of the Model Context
+    /// Protocol is the client's.
+    async fn latest(&self) -> Result<SessionId> {
+        let mut all = self.ids().await?;
+        all.sort_by_key(|(id, info)| Reverse((info.updated_unix_ms, *id)));
+        for part in all.chunks(NEWEST) {
+            let ids: Vec<SessionId> = part.iter().map(|(id, _)| *id).collect();
+            let firsts = self.journal.first_events(&ids).await?;
+            let mut each = ids.into_iter().zip(firsts);
+            let own = each.find(|(_, first)| !first.as_ref().is_some_and(is_of_client));
+            if let Some((id, _)) = own {
+                return Ok(id);
+            }
+        }
+        let (what, hint) = match all.len() {
+            0 => (
+                "there is no session in this store yet".to_owned(),
+                "`unisono run FILE` or `unisono import FILE` makes one",
+            ),
+            many => (
+                format!("all sessions of this store ({many}) are those of MCP clients"),
+                "name one by its id: `unisono sessions list` shows them",
+            ),
+        };
+        Err(Problem::not_found(what).hint(hint))
+    }
+
+    /// Whether a session was made by a client of the Model Context Protocol.
+    pub(crate) async fn is_of_client(&self, id: SessionId) -> Result<bool> {
+        let first = self.journal.first_events(&[id]).await?.pop().flatten();
+        Ok(first.as_ref().is_some_and(is_of_client))
     }
 
     /// Reads a session's events from the first on, until `take` wants no more.
@@ -158,6 +196,15 @@ impl Sessions {
 
     pub(crate) fn journal(&self) -> &Journal {
         &self.journal
+    }
+}
+
+/// Whether that is the first event of a session that a client of the Model Context Protocol made.
+fn is_of_client(first: &Event) -> bool {
+    let (key, value) = mcp::CHANNEL;
+    match &first.fact {
+        Fact::Created { labels, .. } => labels.get(key).is_some_and(|label| **label == *value),
+        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Numbers, times and texts as people read them, and ids and roles as JSON has them.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use serde_json::{Value, json};
 use unisono_context::call::Usage;
@@ -9,6 +9,8 @@ use unisono_context::{Cost, Timestamp, Tokens};
 use unisono_daemon::short;
 use unisono_session::budget::Left;
 use unisono_session::event::Outcome;
+
+use crate::output;
 
 pub(crate) use unisono_daemon::short::{line, number, step};
 
@@ -161,11 +163,17 @@ pub(crate) fn indented(text: &str, indent: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A table without lines; the columns named are aligned to the right.
+/// A table without lines; the columns named are aligned to the right. On a terminal it is no wider
+/// than that: what does not fit goes on in the next line of its cell, but for the first column, whose
+/// ids are to be copied.
 pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
+    if let Some(columns) = output::columns() {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(columns).unwrap_or(u16::MAX));
+    }
     table.set_header(header.iter().copied());
     for row in rows {
         table.add_row(row);
@@ -179,6 +187,9 @@ pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) ->
         column.set_padding((0, 1));
     };
     table.column_iter_mut().for_each(first);
+    if let Some(ids) = table.column_mut(0) {
+        ids.set_constraint(ColumnConstraint::ContentWidth);
+    }
     let text = table.to_string();
     text.lines()
         .map(str::trim_end)

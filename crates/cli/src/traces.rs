@@ -133,7 +133,7 @@ impl Within {
         Ok(Found { session, trace, id })
     }
 
-    /// The newest turn. A journal that did not grow since that turn was accepted has none newer.
+    /// The newest turn, of sessions that people made unless one is named. A journal that did not grow since that turn was accepted has none newer.
     async fn latest(
         &self,
         sessions: &Sessions,
@@ -143,6 +143,9 @@ impl Within {
         for (session, info) in self.newest(sessions).await? {
             if i64::try_from(info.updated_unix_ms).is_ok_and(|updated| updated < accepted) {
                 break;
+            }
+            if self.session.is_none() && sessions.is_of_client(session).await? {
+                continue;
             }
             let trace = trace(sessions, session).await?;
             let last = trace.turns().rfind(|(_, turn)| is_meant(turn));

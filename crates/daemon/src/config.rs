@@ -315,7 +315,7 @@ impl Loaded {
     }
 
     /// The place of the setting at a path of keys.
-    pub(crate) fn place(&self, path: &[&str]) -> Place {
+    pub fn place(&self, path: &[&str]) -> Place {
         self.layers.place(path)
     }
 

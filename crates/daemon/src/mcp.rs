@@ -27,6 +27,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::Daemon;
 
+/// The label of sessions that clients made: a person's newest session is none of them.
+pub const CHANNEL: (&str, &str) = ("channel", "mcp");
+
 /// What a client is told of the server.
 const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \
     frozen into one snapshot for all agents that work on them. `ask` gives a session's team a task; \

@@ -1,13 +1,15 @@
 //! `unisono completions`: a script for a shell.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::app::App;
-use crate::args::Cli;
-use crate::problem::Result;
+use crate::completing;
+use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
+The shell then asks this program what may come next: verbs and flags, and the sessions, agents and
+models there are in the directory where it asks.
+
 Examples:
   unisono completions bash > ~/.local/share/bash-completion/completions/unisono
   unisono completions zsh > ~/.zfunc/_unisono
@@ -21,8 +23,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "unisono", &mut script);
+    let shell = args.shell.to_string();
+    let script = completing::registration(&shell);
+    let script =
+        script.ok_or_else(|| Problem::failed(format!("{shell} cannot ask this program")))?;
     app.out.bytes(&script);
     Ok(())
 }

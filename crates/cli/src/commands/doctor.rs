@@ -40,7 +40,10 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     if !app.out.json {
         providers(app, &setup);
     }
-    let store = app.store_path(&setup)?;
+    let store = &setup.loaded.config.store.path;
+    if !store.exists() {
+        return fresh(app, &setup);
+    }
     let checkup = if args.repair {
         unisono_store::repair(store)
     } else {
@@ -93,6 +96,28 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     match open || lost || !works {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
+    }
+}
+
+/// What can be said before there is a store: that is no fault.
+fn fresh(app: &App, setup: &Setup) -> Result<()> {
+    let around = app.wait_for(around(setup, false))?;
+    let store = setup.loaded.config.store.path.display().to_string();
+    if app.out.json {
+        let mut report = json(&store, &Checkup::default());
+        report["search"] = Value::Null;
+        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        report["deployment"] = around.iter().map(looked_at).collect();
+        app.out.json(&report);
+    } else {
+        deployment(app, &around);
+        app.out.data(format_args!(
+            "{store}: no store yet; `unisono run FILE` or `unisono import FILE` makes one"
+        ));
+    }
+    match around.iter().all(|check| check.found.is_ok()) {
+        true => Ok(()),
+        false => Err(Problem::silent(Exit::Failed)),
     }
 }
 

@@ -3,13 +3,20 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use unisono_daemon::init;
+use unisono_daemon::{config, init};
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
+use crate::show;
+
+const HELP: &str = "\
+A project of its own keeps its conversations in itself (store.path in its config/unisono.toml).
+Sessions that were made here before stay in the store they are in; it says which one that is.
+
+JSON: directory, written, kept, earlier_store (null: nothing was kept elsewhere).";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "JSON: directory, written, kept.")]
+#[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The project's directory; made where it does not exist
     #[arg(default_value = ".")]
@@ -20,6 +27,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
+    let before = used(app, &args);
     let done = init::write(&args.directory, args.force).map_err(|error| {
         Problem::failed(format!("{}: {}", error.path.display(), error.source))
             .hint("check that the directory can be written")
@@ -27,6 +35,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({
             "directory": args.directory, "written": done.written, "kept": done.kept,
+            "earlier_store": before.filter(|before| *before != store_of(app, &args)),
         }));
         return Ok(());
     }
@@ -42,7 +51,36 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
             args.directory.join(path).display()
         ));
     }
+    if let Some(before) = before.filter(|before| *before != store_of(app, &args)) {
+        app.out.say(format_args!(
+            "conversations of this project are kept in it from now on; earlier ones stay in {0}: \
+             `unisono sessions list --store {1}` shows them",
+            before.display(),
+            show::argument(&before.to_string_lossy()),
+        ));
+    }
     app.out
         .say("next: `unisono run FILE` with a conversation, `unisono agents list`");
     Ok(())
+}
+
+/// The store that was used here so far, if it has anything.
+fn used(app: &App, args: &Args) -> Option<PathBuf> {
+    let store = store_of(app, args);
+    std::fs::read_dir(&store).ok()?.next()?.ok()?;
+    Some(store)
+}
+
+/// The store that is used in the project's directory; where that cannot be told, none is.
+fn store_of(app: &App, args: &Args) -> PathBuf {
+    let sources = app.sources(Vec::new()).ok().map(|mut sources| {
+        if let Ok(directory) = args.directory.canonicalize() {
+            sources.directory = directory;
+        }
+        sources
+    });
+    let loaded = sources.and_then(|sources| config::load(sources).ok());
+    loaded
+        .map(|loaded| loaded.config.store.path)
+        .unwrap_or_default()
 }

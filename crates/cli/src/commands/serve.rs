@@ -1,14 +1,17 @@
 //! `unisono serve`: the daemon over HTTP.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::json;
+use unisono_api::Code;
 use unisono_daemon::config::Override;
 use unisono_daemon::http::{self, Announced, Running, Server};
 
 use crate::app::App;
 use crate::host::Where;
 use crate::live::Interrupts;
+use crate::port;
 use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
@@ -97,6 +100,20 @@ impl From<http::Error> for Problem {
     fn from(error: http::Error) -> Problem {
         match error {
             http::Error::Remote(_) => Problem::usage(error),
+            http::Error::Listen { address, ref error } if error.kind() == ErrorKind::AddrInUse => {
+                let by = match port::owner(address) {
+                    Some((program, id)) => format!("{program} (process {id}) listens there"),
+                    None => "another program listens there".to_owned(),
+                };
+                let problem = Problem::failed(format!("{address} is taken: {by}"));
+                let problem = problem.code(Code::Conflict);
+                match port::next_free(address) {
+                    Some(free) => problem.hint(format!(
+                        "`unisono serve --bind {free}` listens beside it; `server.bind` sets it for good"
+                    )),
+                    None => problem.hint("`unisono serve --bind 127.0.0.1:0` takes a free port"),
+                }
+            }
             http::Error::Listen { .. } | http::Error::Token { .. } => Problem::failed(error),
         }
     }

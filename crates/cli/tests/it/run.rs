@@ -183,7 +183,8 @@ fn an_error_as_json_is_on_stderr() {
     let place = Place::new();
     let done = place.call(&["sessions", "show", "abc", "--json"]).expect(2);
     let error: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
-    assert_eq!(error["error"]["code"], 2);
+    assert_eq!(error["error"]["code"], "not_found");
+    assert_eq!(error["error"]["exit"], 2);
     assert_eq!(error["error"]["message"], "no session `abc` in this store");
     assert!(error["error"]["hint"].is_string());
     assert_eq!(done.stdout, "");

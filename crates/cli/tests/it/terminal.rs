@@ -90,6 +90,23 @@ impl Talking {
         }
     }
 
+    /// All that it shows until it ends.
+    #[track_caller]
+    pub(crate) fn all(mut self) -> String {
+        self.input.take();
+        let Talking {
+            child,
+            pieces,
+            seen,
+            ..
+        } = &mut self;
+        while let Ok(piece) = pieces.recv_timeout(PATIENCE) {
+            *seen += &String::from_utf8_lossy(&piece);
+        }
+        child.wait().unwrap();
+        self.seen.replace("\r\n", "\n")
+    }
+
     #[track_caller]
     pub(crate) fn ends(mut self) {
         self.input.take();

@@ -11,7 +11,7 @@ use unisono_session::Fact;
 use unisono_session::machine::Import;
 
 use super::tools::{Asked, Compacted, Delegated};
-use super::{Done, Outcome, Server, stopped};
+use super::{CHANNEL, Done, Outcome, Server, stopped};
 use crate::Daemon;
 use crate::ask::Ask;
 use crate::http::{compactions, record};
@@ -162,6 +162,7 @@ async fn session(
             let title: String = words.chars().take(TITLE_CHARS).collect();
             let import = Import {
                 title: title.into(),
+                labels: [(CHANNEL.0.into(), CHANNEL.1.into())].into(),
                 ..Import::default()
             };
             daemon

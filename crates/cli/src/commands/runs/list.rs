@@ -12,7 +12,7 @@ use unisono_daemon::past::runs::{self, Among, Place};
 use crate::app::App;
 use crate::problem::Result;
 use crate::show;
-use crate::traces::{Within, end, role, role_json};
+use crate::traces::{Within, end, role_json};
 
 const HELP: &str = "\
 RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free. The
@@ -83,21 +83,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     } else if listed.is_empty() {
         app.out.say("no such run; `unisono run FILE` makes some");
     } else {
-        let header = [
-            "RUN",
-            "TURN",
-            "AGENT",
-            "PLACE",
-            "STATE",
-            "STEPS",
-            "IN",
-            "OUT",
-            "COST",
-            "TIME",
-            "OPENED (UTC)",
-        ];
+        let header = ["RUN", "TURN", "AGENT", "STATE", "IN", "OUT", "COST", "TIME"];
         let rows = listed.iter().map(|(_, id, run)| row(*id, run)).collect();
-        app.out.data(show::table(&header, &[5, 6, 7, 8, 9], rows));
+        app.out.data(show::table(&header, &[4, 5, 6, 7], rows));
     }
     if let Some(next) = next {
         let older = format_args!("there are older ones: --cursor {next} goes on with them");
@@ -115,19 +103,16 @@ fn is_wanted(args: &Args, run: &RunTrace) -> bool {
 
 fn row(id: RunId, run: &RunTrace) -> Vec<String> {
     let usage = run.usage();
-    let (opened, run_of) = &run.opened;
+    let (_, run_of) = &run.opened;
     vec![
         end(&id),
         end(&run_of.turn),
         run_of.agent.to_string(),
-        role(run),
         run.status().name().to_owned(),
-        run.steps.len().to_string(),
         show::tokens(usage.input),
         show::tokens(usage.output),
         show::cost(usage.cost),
         duration(run).map_or_else(String::new, show::time),
-        show::date(opened.at),
     ]
 }
 

@@ -1,0 +1,174 @@
+//! What a shell offers behind `unisono`: verbs and flags, and the sessions, agents and models there
+//! are where it is asked.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::{CompleteEnv, Shells};
+use unisono_daemon::setup::Setup;
+use unisono_runtime::Kinds;
+use unisono_session::Fact;
+
+use crate::app::App;
+use crate::args::Global;
+use crate::problem::{Problem, Result};
+use crate::{help, output, show};
+
+/// The variable by which a shell asks: its value is the shell's name.
+const VARIABLE: &str = "COMPLETE";
+const PROGRAM: &str = "unisono";
+/// Sessions that are offered, the newest.
+const SESSIONS: usize = 50;
+/// How long a person waits at most.
+const WITHIN: Duration = Duration::from_secs(2);
+/// Characters of a title that are shown beside a session.
+const TITLE_CHARS: usize = 40;
+
+/// Answers a shell that asks what may come next; none: nobody asks.
+pub(crate) fn answer(kinds: &Kinds) -> Option<ExitCode> {
+    let asked = CompleteEnv::with_factory(|| offering(help::command(), kinds))
+        .var(VARIABLE)
+        .bin(PROGRAM)
+        .completer(PROGRAM)
+        .try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref());
+    match asked {
+        Ok(false) => None,
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Err(error) => Some(output::usage(&error)),
+    }
+}
+
+/// What a shell reads to ask this program from then on; none for an unknown shell.
+pub(crate) fn registration(shell: &str) -> Option<Vec<u8>> {
+    let shells = Shells::builtins();
+    let mut script = Vec::new();
+    let shell = shells.completer(shell)?;
+    shell
+        .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
+        .ok()?;
+    Some(script)
+}
+
+/// The command line, with what each value may be.
+fn offering(command: Command, kinds: &Kinds) -> Command {
+    let offer = |arg: Arg| match Values::of(&arg) {
+        Some(values) => {
+            let kinds = kinds.clone();
+            arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+                values.offered(&kinds, &current.to_string_lossy())
+            }))
+        }
+        None => arg,
+    };
+    command
+        .mut_args(offer)
+        .mut_subcommands(|below| offering(below, kinds))
+}
+
+/// What there is of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    Sessions,
+    Agents,
+    Models,
+}
+
+impl Values {
+    /// By what the help calls the value.
+    fn of(arg: &Arg) -> Option<Values> {
+        let names = arg.get_value_names().unwrap_or_default();
+        match names.first()?.as_str() {
+            "SESSION" => Some(Values::Sessions),
+            "AGENT" | "A,B=TASK" | "AGENT[=TASK]" | "RUN" | "TURN" => Some(Values::Agents),
+            "MODEL" => Some(Values::Models),
+            _ => None,
+        }
+    }
+
+    /// Those that what is written begins. Where they cannot be found out, there are none: a person
+    /// who completes a word has asked for no error.
+    fn offered(self, kinds: &Kinds, current: &str) -> Vec<CompletionCandidate> {
+        let words: Vec<String> = std::env::args().collect();
+        let app = App::new(Global::of_words(&words), kinds.clone());
+        let found = match self {
+            Values::Sessions => sessions(&app),
+            Values::Agents => agents(&app),
+            Values::Models => models(&app),
+        };
+        // A list of agents is completed at its end.
+        let (before, word) = match (self, current.rsplit_once(',')) {
+            (Values::Agents, Some((before, word))) => (format!("{before},"), word),
+            _ => (String::new(), current),
+        };
+        let found = found.unwrap_or_default().into_iter();
+        let meant = found.filter(|(value, _)| value.starts_with(word));
+        let offer = |(value, help): (String, String)| {
+            let help = (!help.is_empty()).then(|| help.into());
+            CompletionCandidate::new(format!("{before}{value}")).help(help)
+        };
+        meant.map(offer).collect()
+    }
+}
+
+/// Values, and what is said of each.
+type Found = Vec<(String, String)>;
+
+fn setup(app: &App) -> Result<Setup> {
+    Ok(Setup::load(app.sources(Vec::new())?, app.kinds.names())?)
+}
+
+fn sessions(app: &App) -> Result<Found> {
+    let setup = setup(app)?;
+    let newest = app.wait_for(async {
+        let listed = async {
+            let sessions = app.sessions(&setup).await?;
+            let newest = sessions.newest(SESSIONS).await?;
+            sessions.close().await?;
+            Ok(newest)
+        };
+        let in_time = tokio::time::timeout(WITHIN, listed).await;
+        in_time.unwrap_or_else(|_| Err(Problem::failed("the store does not answer in time")))
+    })?;
+    let each = newest.into_iter().map(|session| {
+        let title = match &session.created {
+            Fact::Created { title, .. } => show::line(title, TITLE_CHARS),
+            _ => String::new(),
+        };
+        (session.id.to_string(), title)
+    });
+    let latest = ("latest".to_owned(), "the newest".to_owned());
+    Ok(std::iter::once(latest).chain(each).collect())
+}
+
+fn agents(app: &App) -> Result<Found> {
+    let setup = setup(app)?;
+    let each = setup.roster.iter().map(|agent| {
+        let definition = &agent.definition;
+        let help = show::line(&definition.description, TITLE_CHARS);
+        (definition.id.to_string(), help)
+    });
+    Ok(each.collect())
+}
+
+/// The models that can be asked; all of them where none can.
+fn models(app: &App) -> Result<Found> {
+    let loaded = setup(app)?.loaded;
+    let known = loaded.catalogue.entries();
+    let known: Vec<(bool, String)> = known
+        .map(|entry| {
+            let can = loaded.providers.lacks(&entry.model.provider).is_none();
+            (can, entry.model.to_string())
+        })
+        .collect();
+    let any = known.iter().any(|(can, name)| *can && name.contains('/'));
+    let meant = known.into_iter().filter(|(can, _)| *can || !any);
+    let names: BTreeSet<String> = meant.map(|(_, name)| name).collect();
+    let offline = ("extractive".to_owned(), "offline".to_owned());
+    let named = names.into_iter().filter(|name| *name != offline.0);
+    let named = named.map(|name| (name, String::new()));
+    Ok(std::iter::once(offline.clone()).chain(named).collect())
+}

@@ -1,0 +1,163 @@
+//! Which store is used, whose the newest session is, who has a port, and how wide a list is.
+
+use serde_json::Value;
+
+use crate::http::Daemon;
+use crate::support::{Place, example};
+use crate::terminal::Talking;
+
+#[test]
+fn a_store_that_is_not_the_usual_one_is_named() {
+    let place = Place::new();
+    place.talk();
+    let usual = place.call(&["import", "talk.json"]).expect(0);
+    assert!(!usual.stderr.contains("store "), "{usual:#?}");
+    let list = ["sessions", "list"];
+    assert!(!place.call(&list).expect(0).stderr.contains("store "));
+    place
+        .call(&["import", "talk.json", "--store", "other"])
+        .expect(0)
+        .says(&["store      ", "/other (flag --store)"]);
+    let quiet = place.call(&[&list[..], &["--store", "other", "--quiet"]].concat());
+    assert_eq!(quiet.expect(0).stderr, "");
+    place.write("config/unisono.toml", "[store]\npath = \"mine\"\n");
+    let done = place.call(&list).expect(0);
+    assert_eq!(done.stderr.matches("store      ").count(), 1, "{done:#?}");
+    done.says(&["/mine (", "config/unisono.toml"]);
+}
+
+/// A task that a client of the Model Context Protocol gives.
+fn ask_as_a_client(place: &Place) {
+    let lines = [
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"task":"What is open?","agents":[]}}}"#,
+    ];
+    let done = place
+        .call_with(&(lines.join("\n") + "\n"), &["mcp"])
+        .expect(0);
+    assert!(done.stdout.contains("\"id\":2"), "{done:#?}");
+}
+
+#[test]
+fn a_session_of_a_client_is_not_the_newest_of_a_person() {
+    let place = Place::new();
+    ask_as_a_client(&place);
+    place
+        .call(&["context", "latest"])
+        .expect(2)
+        .says(&["are those of MCP clients", "unisono sessions list"]);
+    let theirs = place.json(&["sessions", "list"])[0].clone();
+    assert_eq!(theirs["labels"]["channel"], "mcp", "{theirs}");
+    place.talk();
+    place.call(&["run", "talk.json", "--agents", ""]).expect(0);
+    let own = place.json(&["sessions", "show"])["session"].clone();
+    assert_ne!(own, theirs["session"]);
+    let daemon = Daemon::start(&place);
+    ask_as_a_client(&place);
+    assert_eq!(place.json(&["sessions", "show"])["session"], own);
+    assert_eq!(place.json(&["why", "latest"])["session"], own);
+    daemon.stop();
+    // Who names it has it.
+    let id = theirs["session"].as_str().unwrap();
+    assert_eq!(
+        place.json(&["replay", "latest", "--session", id])["session"],
+        id
+    );
+}
+
+#[test]
+fn a_new_project_says_where_earlier_sessions_are() {
+    let place = Place::new();
+    let nothing = place.call(&["init", "first"]).expect(0);
+    assert!(!nothing.stderr.contains("earlier"), "{nothing:#?}");
+    place.talk();
+    place.call(&["import", "talk.json"]).expect(0);
+    let done = place.call(&["init", "second"]).expect(0);
+    let store = place.path("data/unisono").display().to_string();
+    let done = done.says(&["earlier ones stay in", &store]);
+    let (_, command) = done
+        .stderr
+        .split_once("`unisono sessions list --store ")
+        .unwrap();
+    let named = command.split('`').next().unwrap();
+    assert_eq!(
+        place
+            .json(&["sessions", "list", "--store", named])
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let told = place.json(&["init", "third"]);
+    assert_eq!(told["earlier_store"], store.as_str(), "{told}");
+    // A second time nothing changes.
+    let again = place.json(&["init", "third"]);
+    assert_eq!(again["earlier_store"], Value::Null, "{again}");
+}
+
+#[test]
+fn a_taken_port_is_told_with_its_owner_and_a_free_one() {
+    let (place, other) = (Place::new(), Place::new());
+    let daemon = Daemon::start(&place);
+    let id = daemon.going.id().to_string();
+    let done = other.call(&["serve", "--bind", &daemon.address]).expect(1);
+    let done = done.says(&[&daemon.address, "is taken", "unisono", &id]);
+    let (_, free) = done.stderr.split_once("unisono serve --bind ").unwrap();
+    let free: std::net::SocketAddr = free.split('`').next().unwrap().parse().unwrap();
+    assert!(free.port() > 0 && free.to_string() != daemon.address);
+    daemon.stop();
+}
+
+#[test]
+fn a_fresh_project_is_in_order() {
+    let place = Place::new();
+    let done = place.call(&["doctor"]).expect(0);
+    assert!(done.stdout.contains("no store yet"), "{done:#?}");
+    let told = place.json(&["doctor"]);
+    assert_eq!(
+        (&told["sessions"], &told["search"]),
+        (&Value::from(0), &Value::Null)
+    );
+    assert!(!place.path("data").exists(), "looking makes nothing");
+}
+
+#[test]
+fn lists_are_no_wider_than_the_terminal() {
+    let place = Place::new();
+    let name = "a-name-that-is-rather-long-for-an-agent";
+    let agent = format!(
+        "---\ndescription: {}\n---\nAnswer.\n",
+        "Says what was said ".repeat(6)
+    );
+    place.write(&format!("agents/{name}.md"), agent);
+    let team = format!("risks,{name}");
+    let file = example();
+    place
+        .call(&["run", &file, "--agents", &team, "--compact-above", "8k"])
+        .expect(0);
+    for args in [
+        &["sessions", "list"][..],
+        &["runs", "list"],
+        &["checkpoints", "list"],
+        &["agents", "list"],
+        &["models"],
+        &["usage"],
+        &["replay"],
+        &["approvals", "list"],
+    ] {
+        let shown = Talking::at_a_terminal(place.command(args)).all();
+        for line in shown.lines() {
+            assert!(line.chars().count() <= 80, "{args:?}: {line}");
+        }
+        assert!(!shown.is_empty(), "{args:?}");
+    }
+    // An id that is to be copied is in one piece, and a pipe has each row in a line.
+    let runs = Talking::at_a_terminal(place.command(&["runs", "list"])).all();
+    let piped = place.call(&["runs", "list"]).expect(0).stdout;
+    assert_eq!(piped.lines().count(), 4, "{piped}");
+    for line in piped.lines().skip(1) {
+        let id = line.split(' ').next().unwrap();
+        assert!(id.len() == 12 && runs.contains(id), "{runs}");
+    }
+}
