@@ -19,6 +19,17 @@ pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
 }
 
+/// Tokens of a window or an output, as people name them: `8,192`, `128k`, `1M`, `1.05M`.
+pub(crate) fn round_tokens(tokens: Tokens) -> String {
+    let tenths = |n: u64, unit: u64| (n + unit / 20) / (unit / 10);
+    match tokens.0 {
+        n @ 0..10_000 => number(n),
+        n @ 10_000..1_000_000 => format!("{}k", (n + 500) / 1_000),
+        n if tenths(n, 1_000_000) % 10 == 0 => format!("{}M", tenths(n, 1_000_000) / 10),
+        n => format!("{:.2}M", n as f64 / 1e6),
+    }
+}
+
 /// What was read of what was expected in a provider's cache, and written to it.
 pub(crate) fn cache(usage: &Usage) -> Option<String> {
     let Usage {
@@ -163,9 +174,12 @@ pub(crate) fn indented(text: &str, indent: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Columns of ids, which are to be copied.
+const IDS: [&str; 4] = ["RUN", "SESSION", "CALL", "TURN"];
+
 /// A table without lines; the columns named are aligned to the right. On a terminal it is no wider
-/// than that: what does not fit goes on in the next line of its cell, but for the first column, whose
-/// ids are to be copied.
+/// than that: a text that does not fit goes on in the next line of its cell, numbers and ids are not
+/// broken.
 pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -187,8 +201,12 @@ pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) ->
         column.set_padding((0, 1));
     };
     table.column_iter_mut().for_each(first);
-    if let Some(ids) = table.column_mut(0) {
-        ids.set_constraint(ColumnConstraint::ContentWidth);
+    let ids = header.iter().enumerate();
+    let ids = ids.filter(|(_, name)| IDS.contains(name)).map(|(at, _)| at);
+    for whole in ids.chain(right.iter().copied()) {
+        if let Some(column) = table.column_mut(whole) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     let text = table.to_string();
     text.lines()
@@ -206,6 +224,9 @@ mod tests {
         assert_eq!(number(7), "7");
         assert_eq!(number(21_480), "21,480");
         assert_eq!(number(1_000_000), "1,000,000");
+        let rounded = [8_192, 32_768, 200_000, 1_000_000, 1_047_576, 2_097_152];
+        let rounded = rounded.map(|n| round_tokens(Tokens(n)));
+        assert_eq!(rounded, ["8,192", "33k", "200k", "1M", "1M", "2.10M"]);
         assert_eq!(many(1, "summary"), "1 summary");
         assert_eq!(many(2, "summary"), "2 summaries");
         assert_eq!(time(84), "84 ms");
