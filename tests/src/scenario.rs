@@ -254,6 +254,7 @@ impl Scenario {
             calibrations: Vec::new(),
             delegation: self.delegation,
             rules: Default::default(),
+            call_cap: Default::default(),
             caps: self.caps.clone(),
         }
     }

@@ -20,7 +20,7 @@ use unisono_session::agent::Team;
 use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::{AcceptedTurn, Calibration, Outcome, RequestKey, Work, Writing};
 use unisono_session::machine::NewTurn;
-use unisono_session::state::MAIN;
+use unisono_session::state::{CallCap, MAIN};
 use uuid::Uuid;
 
 use crate::agents::Error;
@@ -356,6 +356,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         safety,
         delegation: setup.loaded.config.delegation.limits(),
         rules: Arc::default(),
+        call_cap: CallCap(setup.loaded.config.run.calls_per_reply),
         caps,
     })
 }

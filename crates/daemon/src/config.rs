@@ -96,6 +96,8 @@ pub struct Store {
     pub path: PathBuf,
     /// Where the full-text index is.
     pub search_index: SearchIndex,
+    /// Days without a change after which a session is deleted; 0: none is.
+    pub retention_days: u32,
 }
 
 /// Where the full-text index of all sessions is.
@@ -131,6 +133,8 @@ pub struct Run {
     pub agents: Vec<String>,
     /// Seconds from the input to the answer.
     pub timeout_seconds: u64,
+    /// Calls of tools that one reply of a model may make.
+    pub calls_per_reply: u32,
 }
 
 impl Run {

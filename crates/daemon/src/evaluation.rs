@@ -228,6 +228,7 @@ impl Evaluation {
             delegation: Default::default(),
             rules: Default::default(),
             caps: Default::default(),
+            call_cap: Default::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 //! What a model gets wrong is answered to the model, as an error it can act on.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -84,8 +85,9 @@ struct Sorted {
     outside: Vec<NewCall>,
 }
 
-/// Runs the calls of a reply, but for one that it was cut off in: what of that has come is not
-/// what the model was about to ask for.
+/// Runs the calls of a reply: no more of them than a reply may make, and not the one that it was
+/// cut off in: what of that has come is not what the model was about to ask for. The others are
+/// answered, so that the exchange is whole.
 ///
 /// # Errors
 /// As [`call_all`].
@@ -95,13 +97,28 @@ pub(crate) async fn call_all_of(
     ctx: &Ctx,
 ) -> Result<Vec<ToolResult>, Failure> {
     let (whole, begun) = reply.calls.split_at(whole(reply));
-    let mut results = call_all(whole, round, ctx).await?;
-    results.extend(begun.iter().map(|call| ToolResult {
+    let cap = ctx.brief().call_cap.0;
+    let most = usize::try_from(cap).unwrap_or(usize::MAX);
+    let (made, beyond) = whole.split_at(whole.len().min(most));
+    let mut results = call_all(made, round, ctx).await?;
+    let unmade = |call: &ToolCall, why: &Arc<str>| ToolResult {
         call_id: call.id.clone(),
-        content: CUT_OFF.into(),
+        content: why.clone(),
         is_error: true,
-    }));
+    };
+    let too_many: Arc<str> = too_many(cap, reply.calls.len()).into();
+    results.extend(beyond.iter().map(|call| unmade(call, &too_many)));
+    let cut_off: Arc<str> = CUT_OFF.into();
+    results.extend(begun.iter().map(|call| unmade(call, &cut_off)));
     Ok(results)
+}
+
+/// What a model is told of the calls beyond those that one reply may make.
+fn too_many(cap: u32, called: usize) -> String {
+    format!(
+        "[not made: one reply may make {cap} calls of tools, this one has {called}; make this call \
+         again in a later reply if it is still needed]"
+    )
 }
 
 /// How many of a reply's calls are whole: all but the last where it was cut off and that has no

@@ -17,7 +17,7 @@ use crate::event::{Calibration, RunRole, Work, Writing};
 use crate::ids;
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run, Step};
-use crate::state::{Settings, State};
+use crate::state::{CallCap, Settings, State};
 use crate::tool::Contract;
 use crate::turn::Turn;
 
@@ -75,6 +75,8 @@ pub struct Brief {
     pub head: Option<MessageId>,
     /// The tools of every agent of the turn, sorted by name.
     pub tools: Arc<[ToolSpec]>,
+    /// How many calls of tools one reply of its model may make; the others are answered unmade.
+    pub call_cap: CallCap,
     /// Those of them that it was lent: whoever asked makes its calls of them.
     pub lent: Lent,
     /// Whether the turn has other open runs whose prompt begins with the same bytes and whose
@@ -185,6 +187,7 @@ impl State {
             definition: definition.clone(),
             definition_digest: run.definition,
             tools: turn.preamble.tools().clone(),
+            call_cap: turn.call_cap,
             lent: self.lent(run).cloned().unwrap_or_default(),
             has_peers: self.has_peers(turn, run),
             place: match run.role {

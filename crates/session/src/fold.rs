@@ -9,10 +9,11 @@ use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 use crate::event::{Event, Fact};
 use crate::ids;
 use crate::run::calls::{CallPlace, Status};
-use crate::state::State;
+use crate::state::{CallCap, Keyed, State};
 
 mod calls;
 mod delegation;
+mod posted;
 mod spending;
 mod turns;
 
@@ -131,8 +132,14 @@ impl State {
             }
             Fact::TurnKeyed { turn, key } => {
                 let keyed = Arc::make_mut(&mut self.keyed);
-                keyed.insert(key.name.clone(), (key.request, *turn));
+                keyed.insert(key.name.clone(), (key.request, Keyed::Turn(*turn)));
             }
+            Fact::Posted {
+                branch,
+                message,
+                key,
+            } => self.posted(branch, message, key.as_ref())?,
+            Fact::CallCapSet { calls } => self.call_cap = CallCap(*calls),
             Fact::ToolRulesSet { rules } => self.tool_rules = rules.clone(),
             Fact::SettingsSet { settings } => self.settings = Arc::new(settings.clone()),
             _ => return Ok(false),

@@ -12,7 +12,7 @@ use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Ti
 use crate::agent::{ContextMode, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, RunRole, Work};
 use crate::ids;
-use crate::state::Settings;
+use crate::state::{CallCap, Settings};
 use crate::tool::Rules;
 
 /// Something that follows from the journal and is kept only so as not to work it out again.
@@ -76,6 +76,8 @@ pub struct Turn {
     pub messages_appended: u32,
     /// The rules about its tools.
     pub rules: Arc<Rules>,
+    /// How many calls of tools one reply may make.
+    pub call_cap: CallCap,
     /// The session's own settings when it was accepted.
     pub settings: Arc<Settings>,
     /// The frozen context.

@@ -9,6 +9,7 @@ use crate::approval::{Decide, Decided};
 use crate::compaction::{CheckpointDetail, Estimate, NewCompaction};
 use crate::context::Context;
 use crate::journal::{EventBlock, Info};
+use crate::message::{Appended, NewMessage};
 use crate::pin::Pins;
 use crate::search::Found;
 use crate::session::{Branch, NewBranch, NewSession, Session};
@@ -241,6 +242,24 @@ impl Client {
     pub async fn fork(&self, session: &str, new: &NewBranch) -> Result<Branch, Error> {
         let path = format!("/v1/sessions/{session}/branches");
         self.json(self.post(&path, new)).await
+    }
+
+    /// Appends a message without a turn; under a key, the same request again gives the same
+    /// message.
+    ///
+    /// # Errors
+    /// It is refused, or the daemon cannot be reached.
+    pub async fn append(
+        &self,
+        session: &str,
+        new: &NewMessage,
+        key: Option<&str>,
+    ) -> Result<Appended, Error> {
+        let mut request = self.post(&format!("/v1/sessions/{session}/messages"), new);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        self.json(request).await
     }
 
     /// Decides about a call that waits for a person.

@@ -30,6 +30,7 @@ pub(crate) const ALL: &[Key] = &[
 const STORE: &[Key] = &[
     key("path", Kind::Path),
     key("search_index", Kind::Choice(&["disk", "memory"])),
+    key("retention_days", Kind::Whole(0, 36_500)),
 ];
 
 const MODELS: &[Key] = &[
@@ -92,6 +93,7 @@ const RUN: &[Key] = &[
     key("lead", Kind::Text),
     key("agents", Kind::Texts),
     key("timeout_seconds", SECONDS),
+    key("calls_per_reply", SOME),
 ];
 
 const DELEGATION: &[Key] = &[

@@ -25,6 +25,7 @@ use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
+use unisono_session::state::CallCap;
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
 
@@ -49,6 +50,7 @@ pub(crate) struct Attempt {
     pub(crate) bounded: bool,
     pub(crate) wrapped_up: Option<(usize, Arc<str>)>,
     pub(crate) lent: Lent,
+    pub(crate) call_cap: CallCap,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -289,6 +291,7 @@ impl Attempt {
             bounded: false,
             wrapped_up: None,
             lent: Lent::default(),
+            call_cap: CallCap::default(),
         }
     }
 
@@ -341,6 +344,7 @@ impl Attempt {
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
             tools: self.tools().into(),
+            call_cap: self.call_cap,
             lent: self.lent.clone(),
             has_peers: false,
             place: 0,

@@ -136,6 +136,7 @@ impl Stage {
             delegation: Default::default(),
             rules: Default::default(),
             caps: Default::default(),
+            call_cap: Default::default(),
         }
     }
 

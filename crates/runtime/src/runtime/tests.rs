@@ -126,6 +126,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         delegation: Default::default(),
         rules: Default::default(),
         caps: Default::default(),
+        call_cap: Default::default(),
     }
 }
 

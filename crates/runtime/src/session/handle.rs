@@ -6,8 +6,9 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
+use unisono_session::append::Appended;
 use unisono_session::event::{RequestKey, Work};
-use unisono_session::machine::{Import, NewTurn};
+use unisono_session::machine::{Append, Import, NewTurn};
 use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
@@ -155,6 +156,18 @@ impl Handle {
                 retry_after_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             })
         })
+    }
+
+    /// Appends a message without a turn. On disk when it returns; where a turn is open on its
+    /// branch, it stands there once that has ended. Gives where it is.
+    ///
+    /// # Errors
+    /// It is refused, something else was asked for under its key, or the store fails.
+    pub async fn append(&self, new: Append) -> Result<Appended, Error> {
+        let (id, key) = (new.message.id, new.key.clone());
+        self.request(Input::Append(new)).await?;
+        self.inspect(move |state| Appended::of(state, id, key.as_ref()))
+            .await
     }
 
     /// Stops a turn and its runs. On disk when it returns.

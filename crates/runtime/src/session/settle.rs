@@ -12,7 +12,7 @@ use super::commit;
 
 /// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, or what a
 /// person decided about a call ([`Input::Decide`]), or changed of its settings ([`Input::Set`]),
-/// with all that follows from it. What is open besides stays so and goes on when the session is
+/// or a message that is appended without a turn ([`Input::Append`]), with all that follows from it. What is open besides stays so and goes on when the session is
 /// opened.
 /// The journal must be this process's alone: whoever else works on the session is fenced.
 ///
@@ -25,6 +25,10 @@ pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Resu
     let (mut live, recovered) = commit::load(journal, session).await?;
     let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();
+    if events.is_empty() {
+        // It is so already.
+        return Ok(());
+    }
     let (epoch, durable) = (live.epoch, live.outbox.durable());
     let open = live.machine.state().open_turns().count();
     journal

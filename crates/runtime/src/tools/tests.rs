@@ -2,6 +2,7 @@
 
 use unisono_session::agent::Kind;
 use unisono_session::run::Step;
+use unisono_session::state::CallCap;
 
 use super::*;
 use crate::agent::fixture::Attempt;
@@ -148,6 +149,35 @@ async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
     assert!(handed_over(&done, 1, &ctx).is_some());
     let before = reply(Stop::CutOff, &[("notes", "{}"), ("notes", r#"{"a":1}"#)]);
     assert!(handed_over(&before, 1, &ctx).is_some());
+}
+
+#[tokio::test]
+async fn no_more_calls_are_made_than_a_reply_may_make() {
+    let mut attempt = attempt(&["one", "two"]);
+    attempt.call_cap = CallCap(2);
+    let ctx = attempt.ctx();
+    let read = ("read_message", r#"{"n":1}"#);
+    let many = reply(Stop::Complete, &[read; 5]);
+    let results = call_all_of(&many, 1, &ctx).await.unwrap();
+    let said: Vec<bool> = results.iter().map(|result| result.is_error).collect();
+    assert_eq!(said, [false, false, true, true, true]);
+    assert_eq!(&*results[4].call_id, "c4", "each call has its result");
+    let told = "[not made: one reply may make 2 calls of tools, this one has 5; ";
+    assert!(
+        results[2].content.starts_with(told),
+        "{}",
+        results[2].content
+    );
+    // What it was cut off in is told apart from what was too many.
+    let cut = reply(Stop::CutOff, &[read, read, read, ("read_message", "")]);
+    let results = call_all_of(&cut, 1, &ctx).await.unwrap();
+    assert!(results[2].content.starts_with("[not made: one reply"));
+    assert_eq!(&*results[3].content, CUT_OFF);
+    // Tasks for others count like any call.
+    let give = ("delegate", r#"{"agent":"risks","task":"look"}"#);
+    let many = reply(Stop::Complete, &[give; 3]);
+    let results = call_all_of(&many, 1, &ctx).await.unwrap();
+    assert!(results[2].content.starts_with("[not made: one reply"));
 }
 
 #[tokio::test]

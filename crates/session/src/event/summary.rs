@@ -240,6 +240,13 @@ impl Display for Fact {
                     run(*id)
                 )
             }
+            Fact::Posted {
+                branch, message, ..
+            } => {
+                let id = Short(message.id.as_u128());
+                write!(f, "{} message {id} on {branch}", message.role)
+            }
+            Fact::CallCapSet { calls } => write!(f, "{calls} a reply"),
             Fact::SettingsSet { settings } => {
                 let mut each = settings.iter();
                 let first = each.next();

@@ -277,6 +277,7 @@ impl Ledger {
                     | Fact::Altered { .. }
                     | Fact::Compacted { .. }
                     | Fact::BranchSet { .. }
+                    | Fact::Posted { .. }
                     | Fact::TopicsDecided { .. }
                     | Fact::TopicSealed { .. }
                     | Fact::Measured { .. }

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "the modules of one test binary")]
 
 mod accepting;
+mod appending;
 mod arrivals;
 mod calling;
 mod compacting;

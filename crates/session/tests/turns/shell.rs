@@ -332,6 +332,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         delegation: Default::default(),
         rules: Default::default(),
         caps: Default::default(),
+        call_cap: Default::default(),
     }
 }
 

@@ -214,6 +214,15 @@ pub(super) enum Fact {
     SettingsSet {
         settings: TextMap,
     },
+    Posted {
+        branch: Arc<str>,
+        message: NewMessage,
+        // Name and digest of the request.
+        key: Option<(Arc<str>, [u8; 32])>,
+    },
+    CallCapSet {
+        calls: u32,
+    },
 }
 
 impl Fact {
@@ -230,6 +239,7 @@ impl Fact {
             Self::CompactionPlanned { plan, .. } => plan.since(),
             Self::Capped { .. } | Self::Reserved { .. } | Self::CallSettled { .. } => 3,
             Self::CappedWithin { .. } | Self::DefinedWith { .. } | Self::SettingsSet { .. } => 3,
+            Self::Posted { .. } | Self::CallCapSet { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,

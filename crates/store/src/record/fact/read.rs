@@ -232,6 +232,19 @@ impl TryFrom<Fact> for event::Fact {
                 model,
                 usage: usage.into(),
             },
+            Fact::Posted {
+                branch,
+                message,
+                key,
+            } => Self::Posted {
+                branch,
+                message: message.into(),
+                key: key.map(|(name, request)| RequestKey {
+                    name,
+                    request: Digest(request),
+                }),
+            },
+            Fact::CallCapSet { calls } => Self::CallCapSet { calls },
             Fact::Pinned { messages } => Self::Pinned {
                 messages: message_ids(messages),
             },

@@ -217,6 +217,16 @@ impl TryFrom<&event::Fact> for Fact {
                 model: model.clone(),
                 usage: (*usage).into(),
             },
+            Decided::Posted {
+                branch,
+                message,
+                key,
+            } => Self::Posted {
+                branch: branch.clone(),
+                message: message.into(),
+                key: key.as_ref().map(|key| (key.name.clone(), key.request.0)),
+            },
+            Decided::CallCapSet { calls } => Self::CallCapSet { calls: *calls },
             Decided::Pinned { messages } => Self::Pinned {
                 messages: message_ids(messages),
             },

@@ -179,6 +179,18 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
                 },
             },
         ),
+        (
+            "posted",
+            Fact::Posted {
+                branch: "main".into(),
+                message: message(),
+                key: Some(RequestKey {
+                    name: "irc-4711".into(),
+                    request: Digest::of_bytes(b"{}"),
+                }),
+            },
+        ),
+        ("call_cap_set", Fact::CallCapSet { calls: 64 }),
         ("counted", counted),
         ("preamble_counted", preamble_counted),
         (

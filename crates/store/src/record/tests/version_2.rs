@@ -41,6 +41,8 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::Reserved { .. }
         | Fact::CallSettled { .. }
         | Fact::SettingsSet { .. }
+        | Fact::Posted { .. }
+        | Fact::CallCapSet { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..
