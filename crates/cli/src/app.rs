@@ -116,8 +116,16 @@ impl App {
     /// and is not made.
     pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
         self.say_store(setup);
-        if setup.loaded.config.store.path.exists() {
-            return self.store_or_daemon(setup).await;
+        let path = &setup.loaded.config.store.path;
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if self.global.names_store() {
+                    self.out
+                        .warn(format_args!("there is no store at {}", path.display()));
+                }
+            }
+            // What else is wrong with it, opening it says.
+            _ => return self.store_or_daemon(setup).await,
         }
         Ok(Where::Here(Opened {
             journal: Journal::new(Arc::new(Memory::new())),
