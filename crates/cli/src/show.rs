@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
+use unisono_daemon::harmless::for_terminal;
 use unisono_daemon::short;
 use unisono_session::budget::Left;
 use unisono_session::event::Outcome;
@@ -17,17 +18,6 @@ pub(crate) use unisono_daemon::short::{line, number, step};
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {
     number(tokens.0)
-}
-
-/// Tokens of a window or an output, as people name them: `8,192`, `128k`, `1M`, `1.05M`.
-pub(crate) fn round_tokens(tokens: Tokens) -> String {
-    let tenths = |n: u64, unit: u64| (n + unit / 20) / (unit / 10);
-    match tokens.0 {
-        n @ 0..10_000 => number(n),
-        n @ 10_000..1_000_000 => format!("{}k", (n + 500) / 1_000),
-        n if tenths(n, 1_000_000) % 10 == 0 => format!("{}M", tenths(n, 1_000_000) / 10),
-        n => format!("{:.2}M", n as f64 / 1e6),
-    }
 }
 
 /// What was read of what was expected in a provider's cache, and written to it.
@@ -158,28 +148,18 @@ pub(crate) fn argument(text: &str) -> String {
     }
 }
 
-/// A text without control characters but tabs and line breaks, so that it cannot move a terminal's
-/// cursor.
-pub(crate) fn harmless(text: &str) -> String {
-    let harmless = |c: &char| !c.is_control() || matches!(c, '\t' | '\n');
-    text.chars().filter(harmless).collect()
-}
-
-/// Every line of a text after `indent`, [`harmless`].
+/// Every line of a text after `indent`, without what steers a terminal.
 pub(crate) fn indented(text: &str, indent: &str) -> String {
     let lines = text.lines().map(|line| {
-        let line = harmless(line);
+        let line = for_terminal(line);
         format!("{indent}{line}").trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Columns of ids, which are to be copied.
-const IDS: [&str; 4] = ["RUN", "SESSION", "CALL", "TURN"];
-
 /// A table without lines; the columns named are aligned to the right. On a terminal it is no wider
-/// than that: a text that does not fit goes on in the next line of its cell, numbers and ids are not
-/// broken.
+/// than that: what does not fit goes on in the next line of its cell, but for the first column, whose
+/// ids are to be copied.
 pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -201,12 +181,8 @@ pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) ->
         column.set_padding((0, 1));
     };
     table.column_iter_mut().for_each(first);
-    let ids = header.iter().enumerate();
-    let ids = ids.filter(|(_, name)| IDS.contains(name)).map(|(at, _)| at);
-    for whole in ids.chain(right.iter().copied()) {
-        if let Some(column) = table.column_mut(whole) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
+    if let Some(ids) = table.column_mut(0) {
+        ids.set_constraint(ColumnConstraint::ContentWidth);
     }
     let text = table.to_string();
     text.lines()
@@ -224,9 +200,6 @@ mod tests {
         assert_eq!(number(7), "7");
         assert_eq!(number(21_480), "21,480");
         assert_eq!(number(1_000_000), "1,000,000");
-        let rounded = [8_192, 32_768, 200_000, 1_000_000, 1_047_576, 2_097_152];
-        let rounded = rounded.map(|n| round_tokens(Tokens(n)));
-        assert_eq!(rounded, ["8,192", "33k", "200k", "1M", "1M", "2.10M"]);
         assert_eq!(many(1, "summary"), "1 summary");
         assert_eq!(many(2, "summary"), "2 summaries");
         assert_eq!(time(84), "84 ms");

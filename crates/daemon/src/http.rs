@@ -251,6 +251,7 @@ impl Server {
         let calls_at_a_time = shared.daemon.setup().loaded.config.server.streams;
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
+        let pruning = tokio::spawn(prune(shared.clone()));
         notify(sd_notify::NotifyState::Ready);
         let told = self.stop;
         let until = async {
@@ -263,7 +264,7 @@ impl Server {
             failed
         };
         let failed = connections::serve(self.listener, router, full, self.limits, until).await;
-        for task in [resuming, following] {
+        for task in [resuming, following, pruning] {
             task.abort();
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
@@ -320,6 +321,23 @@ async fn follow_agents(shared: Arc<Shared>) {
     if seconds > 0 {
         let every = Duration::from_secs(seconds);
         shared.daemon.follow_agents(every).await;
+    }
+}
+
+/// Looks for sessions to delete this often.
+const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Deletes sessions that are older than the settings allow.
+async fn prune(shared: Arc<Shared>) {
+    let days = shared.daemon.setup().loaded.config.store.retention_days;
+    if days == 0 {
+        return;
+    }
+    loop {
+        if let Err(error) = shared.daemon.prune(days).await {
+            tracing::warn!(%error, "old sessions cannot be deleted; the next try is in an hour");
+        }
+        tokio::time::sleep(PRUNE_EVERY).await;
     }
 }
 

@@ -6,17 +6,19 @@ use unisono_context::compaction::Step;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
 
+use crate::harmless::is_harmful;
+
 /// As many last hex digits of an id as are shown: the first ones are the time, which the runs of a
 /// turn share.
 const SHOWN: usize = 12;
 
-/// A text on one line, without control characters, cut to so many characters.
+/// A text on one line, without [harmful](is_harmful) characters, cut to so many characters.
 pub fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole: String = words
         .join(" ")
         .chars()
-        .filter(|c| !c.is_control())
+        .filter(|c| !is_harmful(*c))
         .collect();
     if whole.chars().count() <= most {
         return whole;

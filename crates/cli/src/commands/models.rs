@@ -11,8 +11,7 @@ use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-Prices are dollars per million tokens; `?` is an unknown price, which is not free. Windows and outputs
-are rounded, --json has them as they are. ASK says whether
+Prices are dollars per million tokens; `?` is an unknown price, which is not free. ASK says whether
 a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
 exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
 replies showed so far. `~` before a window and an output: no catalogue knows the model, and they are
@@ -63,7 +62,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         app.out.say("no model has that in its name");
     } else {
         let header = [
-            "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "CACHED",
+            "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED",
         ];
         let table = rows.iter().map(line).collect();
         app.out.data(show::table(&header, &[2, 3, 5, 6, 7], table));
@@ -118,7 +117,7 @@ fn line(row: &Row) -> Vec<String> {
         (None, false) => "yes",
     };
     let mark = if entry.assumed { "~" } else { "" };
-    let number = |tokens: Tokens| format!("{mark}{}", show::round_tokens(tokens));
+    let number = |tokens: Tokens| format!("{mark}{}", show::tokens(tokens));
     vec![
         entry.model.to_string(),
         ask.to_owned(),

@@ -172,8 +172,13 @@ pub(super) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
 fn taken<'a>(app: &App, args: &'a Args, source: Source) -> Result<Taken<'a>> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
+    let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
+    if left_out > 0 {
+        let many = show::many(left_out as u64, "bad message");
+        app.out.say(format_args!("left out {many}"));
+    }
     Ok(Taken {
-        import: source.conversation(known, args.skip_bad, &app.out)?,
+        import,
         source,
         format,
         skip_bad: args.skip_bad,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use unisono_context::{Cost, SessionId, Tokens};
+use unisono_daemon::harmless::for_terminal;
 use unisono_session::budget::EXCEEDED;
 use unisono_session::event::Outcome;
 
@@ -218,7 +219,7 @@ pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -
             out.say(format_args!("budget     {budget}"));
         }
         out.say("");
-        out.prose(&show::harmless(&answer.countable_text()));
+        out.prose(&for_terminal(&answer.countable_text()));
     }
     ending(out, session, watch, end)
 }
@@ -265,7 +266,7 @@ pub(crate) fn conclude_delegation(
     for run in given {
         out.data(format_args!("## {}\n", run.agent));
         if let Some(text) = &run.text {
-            out.prose(&show::harmless(text));
+            out.prose(&for_terminal(text));
             out.data("");
         }
         match (&run.reason, run.state) {
@@ -276,7 +277,7 @@ pub(crate) fn conclude_delegation(
     }
     if let Some(answer) = &turn.answer {
         out.data("## answer\n");
-        out.prose(&show::harmless(answer));
+        out.prose(&for_terminal(answer));
     }
     ending(out, session, watch, end)
 }

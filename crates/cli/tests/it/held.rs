@@ -59,7 +59,7 @@ fn looking_makes_no_store() {
         .expect(2)
         .says(&["there is no session in this store yet"]);
     place
-        .call(&["vacuum"])
+        .call(&["doctor"])
         .expect(2)
         .says(&["there is no store at"]);
     assert!(!place.path("data/unisono").exists());

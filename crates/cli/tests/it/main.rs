@@ -8,6 +8,7 @@
 )]
 
 mod agents;
+mod appending;
 mod asking;
 mod book;
 mod budget;
@@ -29,6 +30,7 @@ mod http_agents;
 mod ids;
 mod import_agents;
 mod interrupted;
+mod keeping;
 mod lending;
 mod limits;
 mod lists;

@@ -56,6 +56,28 @@ impl OnBranch {
     }
 }
 
+/// Which part of the sessions, and which of these.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Labelled {
+    /// Only sessions with this label: `name=value`, or `name` with any value. A part may then have
+    /// fewer than asked for, and still `next`.
+    label: Option<String>,
+    /// `next` of the part before.
+    cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    limit: Option<usize>,
+}
+
+impl Labelled {
+    /// The label, and the part.
+    pub(super) fn split(self) -> (Option<String>, Part) {
+        let (cursor, limit) = (self.cursor, self.limit);
+        (self.label, Part { cursor, limit })
+    }
+}
+
 /// The place that a cursor names.
 pub(super) fn after<P: FromStr>(cursor: Option<&str>) -> Result<Option<P>, Fault> {
     let read = |text: &str| text.parse().map_err(|_| no_cursor(text));

@@ -21,10 +21,11 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::extract::{self, Path, Query};
-use super::part::Part;
+use super::part::Labelled;
 use super::problem::Fault;
 use super::{Shared, settings, words};
 use crate::Daemon;
+use crate::labels::Label;
 use crate::transcript::{self, Format, Stamps};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -90,15 +91,23 @@ pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
 
 /// All sessions, the newest first.
 #[utoipa::path(
-    get, path = "/v1/sessions", tag = "sessions", security(("token" = [])), params(Part),
+    get, path = "/v1/sessions", tag = "sessions", security(("token" = [])),
+    params(Labelled),
     responses((status = 200, description = "A part of the list", body = Page<Listed>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
-    Query(part): Query<Part>,
+    Query(which): Query<Labelled>,
 ) -> Result<Json<Page<Listed>>, Fault> {
+    let (label, part) = which.split();
     let limit = part.limit();
+    if let Some(label) = label {
+        let label = self::label(&label)?;
+        return Ok(Json(
+            labelled(&shared.daemon, part.after()?, limit, &label).await?,
+        ));
+    }
     // One more tells whether there are more.
     let found = newest(&shared.daemon, part.after()?, limit + 1).await?;
     let found = Page::first(found, limit, |last| last.id.to_string());
@@ -106,6 +115,43 @@ async fn list(
         items: listed(&shared.daemon, found.items).await?,
         next: found.next,
     }))
+}
+
+/// Sessions that are looked at for one part of a list with a label.
+const LOOKED_AT: usize = 4_096;
+
+/// The label that is asked for.
+pub(crate) fn label(text: &str) -> Result<Label, Fault> {
+    let label = text.parse::<Label>();
+    label.map_err(|wrong| Fault::new(Code::InvalidRequest, wrong))
+}
+
+/// A part of the sessions with a label: as many as are asked for, or those among the next that are
+/// looked at.
+async fn labelled(
+    daemon: &Daemon,
+    mut before: Option<SessionId>,
+    limit: usize,
+    label: &Label,
+) -> Result<Page<Listed>, Fault> {
+    let (mut items, mut looked_at) = (Vec::new(), 0);
+    while looked_at < LOOKED_AT {
+        let found = newest(daemon, before, LOOKED_AT / 4).await?;
+        let Some(last) = found.last() else {
+            return Ok(Page { items, next: None });
+        };
+        before = Some(last.id);
+        looked_at += found.len();
+        let fits = |session: &Listed| label.is_of(&session.labels);
+        items.extend(listed(daemon, found).await?.into_iter().filter(fits));
+        if items.len() > limit {
+            items.truncate(limit);
+            let next = items.last().map(|last: &Listed| last.session.clone());
+            return Ok(Page { items, next });
+        }
+    }
+    let next = before.map(|before| before.to_string());
+    Ok(Page { items, next })
 }
 
 /// What a list has of sessions, but of those whose first event is not their creation.

@@ -204,6 +204,9 @@ pub(super) fn message(message: &Message, place: &Place, pins: &BTreeSet<String>)
                 a href={ "#m" (message.ordinal) } { "#" (message.ordinal) }
                 " " strong { (who) } " " (when(&message.at))
                 @if let Some(tokens) = message.tokens { " · " (number(tokens)) " tokens" }
+                @if let Some(used) = message.usage {
+                    " · " (number(used.input_tokens)) " in, " (number(used.output_tokens)) " out"
+                }
                 " "
                 @if message.form != "verbatim" {
                     span class="tag" { @if gone { (message.form) ", not in the context" } @else { (message.form) } }
