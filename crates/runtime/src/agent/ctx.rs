@@ -20,7 +20,7 @@ use unisono_session::run::{Cause, Spent, Step, ToolCall, ToolResult};
 
 use super::spending::Besides;
 use super::waiting::Waiting;
-use super::{Failure, failure, request};
+use super::{Failure, failure, llm, request};
 use crate::limit::Pause;
 use crate::line::Line;
 use crate::set_aside::{self, Call};
@@ -149,6 +149,18 @@ impl Ctx {
         }
     }
 
+    /// The whole of a result that it was handed, by the name that is said where only the beginning of
+    /// it was; none where it was handed no such result.
+    ///
+    /// # Errors
+    /// The session is gone.
+    pub async fn read_result(&self, name: &str) -> Result<Option<Arc<str>>, Failure> {
+        self.inner
+            .line
+            .read_result(self.run(), name.to_owned())
+            .await
+    }
+
     /// What the agent did that wrote a message: replies of its model, and what its calls came back
     /// with. Nothing where no agent of this session wrote it.
     ///
@@ -206,12 +218,18 @@ impl Ctx {
         }
     }
 
-    /// The first request of a model-driven run.
-    pub(crate) fn first_request(&self) -> Request {
-        Request {
+    /// The first request of a model-driven run, with as much of its results as fits.
+    ///
+    /// # Errors
+    /// Its role and task alone do not fit.
+    pub(crate) async fn first_request(&self) -> Result<Request, Failure> {
+        let count = |texts| self.count(texts);
+        let first = llm::handed::first(self.brief(), self.prefix().clone(), count).await;
+        let first = first.map_err(|reason| Failure::new(Cause::Overflow, reason))?;
+        Ok(Request {
             listener: self.listener(),
-            ..request::first(self.brief(), self.prefix().clone())
-        }
+            ..first
+        })
     }
 
     /// Passes a reply on as it comes, and tells of its growth now and then.
@@ -315,7 +333,10 @@ impl Ctx {
         let called = tools::call_all(&calls, round, self);
         let mut results = self.while_tools_work(called).await?;
         let nothing = || Failure::new(Cause::Panic, "the tool gave no result");
-        results.pop().ok_or_else(nothing)
+        results
+            .pop()
+            .map(|called| called.result)
+            .ok_or_else(nothing)
     }
 
     /// Gives tasks to other agents of the turn ([`Brief::colleagues`]), each as agent and task,

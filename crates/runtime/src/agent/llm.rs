@@ -14,6 +14,7 @@ use unisono_model::language::{self, Class};
 use unisono_session::run::tail::Masked;
 use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, replied};
 
+pub(crate) mod handed;
 pub(crate) mod scales;
 
 use super::failure::failed;
@@ -29,7 +30,7 @@ pub(crate) struct LlmAgent;
 impl Agent for LlmAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         let max_turns = ctx.definition().max_turns;
-        let first = ctx.first_request();
+        let first = ctx.first_request().await?;
         let mut steps = ctx.brief().steps.clone();
         if let Some(ended) = recorded_ending(&steps, &ctx) {
             return ended;
@@ -39,6 +40,9 @@ impl Agent for LlmAgent {
         loop {
             scales.weigh(&steps, &ctx).await?;
             let step = match run::next(&steps, scales.weights(), scales.bounds(max_turns)) {
+                Next::Done { text, .. } if text.trim().is_empty() => {
+                    return Err(silent(&ctx));
+                }
                 Next::Done { text, partial } => {
                     let usage = replied(&steps);
                     return Ok(Answer {
@@ -64,7 +68,13 @@ impl Agent for LlmAgent {
                         Ok(Asked { reply, call }) => {
                             narrowed = None;
                             let budget = call.wrap_up().cloned();
-                            let ended = ending(&reply, &steps, budget, &ctx);
+                            let ended = match ending(&reply, &steps, budget, &ctx) {
+                                // Nothing that it calls is made, and nothing was said.
+                                None if wrap_up.is_some() && says_nothing(&reply, &steps) => {
+                                    Some(Err(silent(&ctx)))
+                                }
+                                ended => ended,
+                            };
                             if let Some(Err(failure)) = ended {
                                 ctx.paid_in_vain(&reply, call);
                                 return Err(failure);
@@ -102,9 +112,12 @@ impl Agent for LlmAgent {
                     };
                 }
                 Next::CallTools(reply) => {
-                    let called = tools::call_all_of(&reply, replies(&steps), &ctx);
+                    let round = replies(&steps);
+                    let called = tools::call_all_of(&reply, round, &ctx);
                     // Apart, so that a run that calls none does not make room for it.
-                    Step::Tools(Box::pin(ctx.while_tools_work(called)).await?)
+                    let called = Box::pin(ctx.while_tools_work(called)).await?;
+                    let fitted = handed::results(called, (&steps, round), &mut scales, &ctx);
+                    Box::pin(fitted).await?
                 }
             };
             take(&mut steps, step, &ctx).await?;
@@ -244,8 +257,7 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
         return Err(Failure::new(Cause::Refused, refusal(&reply, ctx)));
     }
     if reply.text.trim().is_empty() {
-        let reason = format!("model {} replied with nothing", ctx.definition().model);
-        return Err(Failure::new(Cause::BadOutput, reason));
+        return Err(silent(ctx));
     }
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
     let partial = match reply.stop {
@@ -260,6 +272,17 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
         usage: replied(steps) + reply.usage,
         ..Answer::default()
     })
+}
+
+/// Whether neither a reply nor one before it says anything.
+fn says_nothing(reply: &Reply, steps: &[Arc<Step>]) -> bool {
+    reply.text.trim().is_empty() && run::said(steps).is_none()
+}
+
+/// An empty answer is none: the run is tried again.
+fn silent(ctx: &Ctx) -> Failure {
+    let reason = format!("model {} replied with nothing", ctx.definition().model);
+    Failure::new(Cause::BadOutput, reason)
 }
 
 fn refusal(reply: &Reply, ctx: &Ctx) -> String {

@@ -214,6 +214,11 @@ pub(super) enum Fact {
     SettingsSet {
         settings: TextMap,
     },
+    // With a share of its own for results of delegates.
+    TurnAcceptedSharing {
+        turn: Box<AcceptedTurn>,
+        results_ppm: u32,
+    },
 }
 
 impl Fact {
@@ -231,6 +236,7 @@ impl Fact {
             Self::Capped { .. } | Self::Reserved { .. } | Self::CallSettled { .. } => 3,
             Self::CappedWithin { .. } | Self::DefinedWith { .. } | Self::SettingsSet { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
+            Self::TurnAcceptedSharing { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
                 Work::CompactBy { .. } | Work::RegenerateBy { .. } | Work::AnswerWith { .. } => 3,
