@@ -9,10 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot, Tokens};
+use unisono_context::{AgentId, RunId, Snapshot, Tokens};
 use unisono_model::language::{self, LanguageModel, Listener, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
-use unisono_search::Recalled;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
@@ -136,57 +135,6 @@ impl Ctx {
     pub(crate) async fn while_tools_work<T>(&self, tools: impl Future<Output = T>) -> T {
         let _pause = self.inner.waiting.lease.pause();
         tools.await
-    }
-
-    /// A message of the conversation by its ordinal, whole, whether or not it is in the context.
-    ///
-    /// # Errors
-    /// The session is gone.
-    pub async fn read_message(&self, ordinal: Ordinal) -> Result<Option<Arc<Message>>, Failure> {
-        match self.inner.brief.head {
-            Some(head) => self.inner.line.read_message(head, ordinal).await,
-            None => Ok(None),
-        }
-    }
-
-    /// The whole of a result that it was handed, by the name that is said where only the beginning of
-    /// it was; none where it was handed no such result.
-    ///
-    /// # Errors
-    /// The session is gone.
-    pub async fn read_result(&self, name: &str) -> Result<Option<Arc<str>>, Failure> {
-        self.inner
-            .line
-            .read_result(self.run(), name.to_owned())
-            .await
-    }
-
-    /// What the agent did that wrote a message: replies of its model, and what its calls came back
-    /// with. Nothing where no agent of this session wrote it.
-    ///
-    /// # Errors
-    /// The session is gone, or its journal cannot be read.
-    pub async fn read_steps(&self, ordinal: Ordinal) -> Result<Vec<Arc<Step>>, Failure> {
-        match self.inner.brief.head {
-            Some(head) => self.inner.line.read_steps(head, ordinal).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// The messages of the conversation, up to where its context was frozen, that fit a text best.
-    /// What was said since, or on other branches, changes nothing. Or why it cannot be searched.
-    ///
-    /// # Errors
-    /// The session is gone.
-    pub(crate) async fn recall(
-        &self,
-        text: &str,
-        limit: usize,
-    ) -> Result<Result<Recalled, String>, Failure> {
-        match self.inner.brief.head {
-            Some(head) => self.inner.line.recall(head, text.to_owned(), limit).await,
-            None => Ok(Ok(Recalled::default())),
-        }
     }
 
     /// The model its definition names.

@@ -68,13 +68,9 @@ impl Agent for LlmAgent {
                         Ok(Asked { reply, call }) => {
                             narrowed = None;
                             let budget = call.wrap_up().cloned();
-                            let ended = match ending(&reply, &steps, budget, &ctx) {
-                                // Nothing that it calls is made, and nothing was said.
-                                None if wrap_up.is_some() && says_nothing(&reply, &steps) => {
-                                    Some(Err(silent(&ctx)))
-                                }
-                                ended => ended,
-                            };
+                            let ended = ending(&reply, &steps, budget, &ctx);
+                            let is_last = wrap_up.is_some();
+                            let ended = ended.or_else(|| unsaid(&reply, &steps, is_last, &ctx));
                             if let Some(Err(failure)) = ended {
                                 ctx.paid_in_vain(&reply, call);
                                 return Err(failure);
@@ -111,13 +107,9 @@ impl Agent for LlmAgent {
                         None => Err(Failure::new(Cause::Overflow, reason)),
                     };
                 }
+                // Apart, so that a run that calls none does not make room for it.
                 Next::CallTools(reply) => {
-                    let round = replies(&steps);
-                    let called = tools::call_all_of(&reply, round, &ctx);
-                    // Apart, so that a run that calls none does not make room for it.
-                    let called = Box::pin(ctx.while_tools_work(called)).await?;
-                    let fitted = handed::results(called, (&steps, round), &mut scales, &ctx);
-                    Box::pin(fitted).await?
+                    Box::pin(call_tools(&reply, &steps, &mut scales, &ctx)).await?
                 }
             };
             take(&mut steps, step, &ctx).await?;
@@ -274,9 +266,28 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
     })
 }
 
-/// Whether neither a reply nor one before it says anything.
-fn says_nothing(reply: &Reply, steps: &[Arc<Step>]) -> bool {
-    reply.text.trim().is_empty() && run::said(steps).is_none()
+/// What the calls of a reply came back with, as much of it as fits.
+async fn call_tools(
+    reply: &Reply,
+    steps: &[Arc<Step>],
+    scales: &mut Scales,
+    ctx: &Ctx,
+) -> Result<Step, Failure> {
+    let round = replies(steps);
+    let called = ctx.while_tools_work(tools::call_all_of(reply, round, ctx));
+    handed::results(called.await?, (steps, round), scales, ctx).await
+}
+
+/// The end of a run whose last reply only calls what is not made any more, where nothing was said
+/// before either.
+fn unsaid(
+    reply: &Reply,
+    steps: &[Arc<Step>],
+    is_last: bool,
+    ctx: &Ctx,
+) -> Option<Result<Answer, Failure>> {
+    let nothing = reply.text.trim().is_empty() && run::said(steps).is_none();
+    (is_last && nothing).then(|| Err(silent(ctx)))
 }
 
 /// An empty answer is none: the run is tried again.

@@ -7,7 +7,7 @@ use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::tokens::{Count, Counts};
+use unisono_context::tokens::Counts;
 use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
 use unisono_session::agent::{Definition, Team};
 use unisono_session::event::{Calibration, Outcome, Work};
