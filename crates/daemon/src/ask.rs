@@ -18,7 +18,9 @@ use unisono_runtime::clock;
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::budget::{Caps, TurnCaps};
-use unisono_session::event::{AcceptedTurn, Calibration, Outcome, RequestKey, Work, Writing};
+use unisono_session::event::{
+    AcceptedTurn, Calibration, DelegationLimits, Outcome, RequestKey, Work, Writing,
+};
 use unisono_session::machine::NewTurn;
 use unisono_session::state::{CallCap, MAIN};
 use uuid::Uuid;
@@ -266,6 +268,7 @@ impl Ask {
             policy,
             safety,
             calibrations,
+            delegation: setup.loaded.config.delegation.limits(),
         })
     }
 }
@@ -281,6 +284,8 @@ pub struct Measure {
     pub safety: Ppm,
     /// What is known of models whose tokens are estimated.
     pub calibrations: Vec<Calibration>,
+    /// What of a window is kept free for results of delegates.
+    pub delegation: DelegationLimits,
 }
 
 /// How a turn ended.
@@ -304,6 +309,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         policy,
         safety,
         calibrations,
+        delegation,
     } = ask.measured_by(setup, learnt)?;
     // By the digests of the agents as the turn has them.
     let caps = caps(setup, &team);
@@ -354,7 +360,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         team,
         policy,
         safety,
-        delegation: setup.loaded.config.delegation.limits(),
+        delegation,
         rules: Arc::default(),
         call_cap: CallCap(setup.loaded.config.run.calls_per_reply),
         caps,

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use unisono_context::Ppm;
 use unisono_context::policy::Policy;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::summariser::Prompts;
@@ -145,12 +146,14 @@ impl Run {
 }
 
 /// How far agents may delegate by themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Delegation {
     /// Levels below the lead.
     pub depth: u32,
     /// Runs of a turn at the same time, the lead's included.
     pub live_runs: u32,
+    /// Of what an agent has for the conversation, what is kept free for results of its delegates.
+    pub results_share: f64,
 }
 
 impl Delegation {
@@ -159,6 +162,8 @@ impl Delegation {
         DelegationLimits {
             depth: self.depth,
             live_runs: self.live_runs,
+            // A share was checked when it was read.
+            results: Ppm::from_fraction(self.results_share).unwrap_or(DelegationLimits::RESULTS),
         }
     }
 }

@@ -256,10 +256,8 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         trigger: known.trigger.unwrap_or(DEFAULT_TRIGGER),
         retention: known.retention.unwrap_or(DEFAULT_RETENTION),
         summariser: known.summariser.unwrap_or_else(|| {
-            defaults
-                .summariser
-                .clone()
-                .unwrap_or_else(ModelRef::extractive)
+            // Who knows of no other asks the model that leads.
+            defaults.summariser.clone().unwrap_or_else(|| model.clone())
         }),
         message_overhead: known
             .message_overhead

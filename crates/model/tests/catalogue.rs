@@ -195,6 +195,8 @@ fn a_missing_model_is_assumed() {
     assert_eq!(entry.prices.input, None);
     let entry = built_in().get(None, "openai-compatible/org/model").unwrap();
     assert_eq!(entry.model.model, "org/model");
+    // Nobody else is asked for its summaries than itself.
+    assert_eq!(entry.summariser, entry.model);
 }
 
 #[test]

@@ -79,9 +79,9 @@ pub enum Fact {
         /// Each with what it costs.
         counts: Vec<(MessageId, Count)>,
     },
-    /// System text and tools were counted.
+    /// System text and tools were counted, or what an agent is told besides the context.
     PreambleCounted {
-        /// Which they are.
+        /// Which text it is.
         preamble: Digest,
         /// In this encoding.
         encoding: Encoding,

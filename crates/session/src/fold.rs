@@ -222,8 +222,7 @@ impl State {
                 }
                 let run = self.run_mut(*run)?;
                 if let Some(why) = &reservation.wrap_up {
-                    let last = run.steps.iter().rposition(|step| step.is_sent());
-                    run.wrapped_up = Some((last.map_or(0, |at| at + 1), why.clone()));
+                    run.wrapped_up = Some((run.next_request(), why.clone()));
                 }
                 Ok(())
             }

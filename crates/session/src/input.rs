@@ -316,8 +316,8 @@ pub struct Counted {
     pub turn: TurnId,
     /// The encoding.
     pub encoding: Encoding,
-    /// System text and tools, if they were asked for.
-    pub preamble: Option<(Digest, Count)>,
+    /// System text and tools, and what agents are told besides, if they were asked for.
+    pub texts: Vec<(Digest, Count)>,
     /// The messages.
     pub messages: Vec<(MessageId, Count)>,
 }

@@ -28,6 +28,7 @@ pub mod machine;
 pub mod measure;
 pub mod outbox;
 pub mod replay;
+pub mod reserve;
 mod room;
 pub mod run;
 mod spending;

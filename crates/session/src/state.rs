@@ -13,7 +13,8 @@ use unisono_context::tokens::Counts;
 use unisono_context::topic::Topics;
 use unisono_context::view::View;
 use unisono_context::{
-    CallId, CheckpointId, Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId,
+    CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Snapshot, Tokens, Tree,
+    TurnId,
 };
 
 use crate::agent::Definition;
@@ -21,6 +22,7 @@ use crate::budget;
 use crate::event::{Outcome, RunRole};
 use crate::ids;
 use crate::input::RESERVED_LABELS;
+use crate::reserve::Needs;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
 use crate::tool::Rules;
@@ -57,6 +59,7 @@ pub struct State {
     /// Calls that a person was asked about and that were decided about.
     pub(crate) decided_calls: Arc<BTreeSet<CallId>>,
     pub(crate) pinned: Arc<BTreeSet<MessageId>>,
+    /// What system texts with tools cost, and what agents are told besides.
     pub(crate) preambles: HashMap<Digest, Counts>,
     pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
     /// Turns that have not ended.
@@ -275,6 +278,16 @@ impl State {
             .get(&preamble.digest())
             .copied()
             .unwrap_or_default()
+    }
+
+    /// What an agent's role and task cost, where that is counted ([`Needs::assignment`]).
+    pub fn assignment(&self, needs: &Needs<'_>, agent: Digest) -> Option<Tokens> {
+        needs.assignment(agent, &self.preambles)
+    }
+
+    /// The roles and tasks without a count, each with what it is known by.
+    pub fn uncounted_roles(&self, needs: &Needs<'_>, encoding: Encoding) -> Vec<(Digest, String)> {
+        needs.texts(encoding, &self.preambles)
     }
 
     /// The active context of the branch that ends in `head`; `pending` says that the head is an

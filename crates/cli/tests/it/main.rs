@@ -59,6 +59,7 @@ mod serve_load;
 mod serve_page;
 mod serve_routes;
 mod settings;
+mod small_windows;
 mod stand_ins;
 mod summaries;
 mod support;

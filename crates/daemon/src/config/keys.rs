@@ -99,6 +99,7 @@ const RUN: &[Key] = &[
 const DELEGATION: &[Key] = &[
     key("depth", Kind::Whole(0, 32)),
     key("live_runs", Kind::Whole(2, u32::MAX as i64)),
+    key("results_share", Kind::Margin),
 ];
 
 const BUDGET: &[Key] = &[

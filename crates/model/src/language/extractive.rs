@@ -219,11 +219,12 @@ impl Counter {
     /// What the request is: the context, counted when it was frozen, and the agent's own part.
     fn input(&self, request: &Request) -> Tokens {
         let persona = &request.persona;
-        let own = [&persona.description, &persona.instructions, &request.task];
+        let task = (!request.task_is_shown()).then_some(&request.task);
+        let own = [&persona.description, &persona.instructions];
         let results = request.results.iter().map(|d| match &d.outcome {
             Outcome::Complete(text) | Outcome::Failed(text) | Outcome::Partial { text, .. } => text,
         });
-        let texts = own.into_iter().chain(results);
+        let texts = own.into_iter().chain(task).chain(results);
         let own: Tokens = texts.map(|text: &Arc<str>| self.tokens(text)).sum();
         own + request
             .snapshot

@@ -39,7 +39,8 @@ fn snapshot() -> Snapshot {
 fn delegated(agent: &str, outcome: Outcome) -> Delegated {
     Delegated {
         agent: AgentId::new(agent),
-        task: "look".into(),
+        task: Some("look".into()),
+        rest: None,
         outcome,
     }
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
+use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
 use unisono_search::{Branch, Recalled, Search};
 use unisono_session::brief::{Brief, ToolJob};
 use unisono_session::budget::Ask;
@@ -69,20 +68,21 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
             turn,
             encoding,
             messages,
-            preamble,
+            texts: others,
         } = request;
         let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
         let mut texts: Vec<String> = messages.iter().map(|m| m.countable_text()).collect();
-        texts.extend(preamble.iter().map(Preamble::countable_text));
+        let (names, others): (Vec<Digest>, Vec<String>) = others.into_iter().unzip();
+        texts.extend(others);
         let mut counts = count_surely(&tokenizer, texts, encoding).await;
-        let preamble = preamble.and_then(|p| Some((p.digest(), counts.pop()?)));
+        let counted = counts.split_off(ids.len().min(counts.len()));
         let messages = ids.into_iter().zip(counts).collect();
         feed(
             &myself,
             Input::Counted(Counted {
                 turn,
                 encoding,
-                preamble,
+                texts: names.into_iter().zip(counted).collect(),
                 messages,
             }),
         );
@@ -409,6 +409,14 @@ impl Exchange for SessionLine {
         ordinal: Ordinal,
     ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
         self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
+    }
+
+    fn read_result(
+        &self,
+        run: RunId,
+        name: String,
+    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        self.look(move |state| state.handed(run, &name))
     }
 
     fn read_steps(

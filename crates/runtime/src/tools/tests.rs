@@ -14,7 +14,7 @@ async fn ask(attempt: &Attempt, name: &str, arguments: &str) -> ToolResult {
         arguments: arguments.into(),
     };
     let mut results = call_all(&[asked], 1, &attempt.ctx()).await.unwrap();
-    results.pop().unwrap()
+    results.pop().unwrap().result
 }
 
 fn attempt(texts: &[&str]) -> Attempt {
@@ -133,16 +133,20 @@ async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
     ] {
         let cut = reply(Stop::CutOff, &[read, ("read_message", arguments)]);
         let results = call_all_of(&cut, 1, &ctx).await.unwrap();
-        assert_eq!(&*results[0].content, "#2 assistant:\ntwo");
-        assert_eq!(&*results[1].call_id, "c1");
-        assert_eq!(&*results[1].content != CUT_OFF, is_whole, "{arguments}");
-        assert_eq!(results[1].is_error, !is_whole, "{arguments}");
+        assert_eq!(&*results[0].result.content, "#2 assistant:\ntwo");
+        assert_eq!(&*results[1].result.call_id, "c1");
+        assert_eq!(
+            &*results[1].result.content != CUT_OFF,
+            is_whole,
+            "{arguments}"
+        );
+        assert_eq!(results[1].result.is_error, !is_whole, "{arguments}");
         // Whoever asked is not given it either, and the model makes all of them again.
         let lent = [("notes", r#"{"a":1}"#), ("notes", arguments)];
         let cut = reply(Stop::CutOff, &lent);
         assert_eq!(handed_over(&cut, 1, &ctx).is_some(), is_whole);
         let told = call_all_of(&cut, 1, &ctx).await.unwrap();
-        assert!(told.iter().all(|result| result.is_error), "{told:?}");
+        assert!(told.iter().all(|told| told.result.is_error), "{told:?}");
     }
     // One that the model was done with may have none.
     let done = reply(Stop::Complete, &[("notes", "{}")]);

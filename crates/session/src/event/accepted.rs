@@ -39,13 +39,21 @@ pub struct AcceptedTurn {
     pub delegation: DelegationLimits,
 }
 
-/// How far agents may delegate by themselves. A fan-out by configuration is not bounded by it.
+/// How far agents may delegate by themselves: a fan-out by configuration is not bounded by that; and
+/// how much is kept free for what comes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegationLimits {
     /// Levels below the lead: with 1, an agent that was given a task gives none.
     pub depth: u32,
     /// Runs of the turn that may be open at one time, the lead's included.
     pub live_runs: u32,
+    /// Of what an agent has for the context, what is set aside for results that others hand it.
+    pub results: Ppm,
+}
+
+impl DelegationLimits {
+    /// The share of results where nothing else is said.
+    pub const RESULTS: Ppm = Ppm::percent(10);
 }
 
 impl Default for DelegationLimits {
@@ -53,6 +61,7 @@ impl Default for DelegationLimits {
         DelegationLimits {
             depth: 1,
             live_runs: 64,
+            results: DelegationLimits::RESULTS,
         }
     }
 }

@@ -99,7 +99,7 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
         kind: Kind::Llm,
         model: "fake/model".into(),
         limits: Limits {
-            window: Tokens(if n % 7 == 6 { 260 } else { 600 }),
+            window: Tokens(if n % 7 == 6 { 390 } else { 730 }),
             max_output: Tokens(50),
             encoding,
             per_message: Tokens(3),
@@ -285,6 +285,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
     let delegation = DelegationLimits {
         depth: [1, 1, 2, 3][rng.below(4)],
         live_runs: [2, 4, 64][rng.below(3)],
+        results: Ppm::percent([0, 10, 60][rng.below(3)]),
     };
     let mut tools = Vec::new();
     if rng.percent(30) {
@@ -440,6 +441,7 @@ impl Scenario {
             delegation: DelegationLimits {
                 depth,
                 live_runs: 64,
+                ..DelegationLimits::default()
             },
             ..unhurried(turn(&mut Rng::new(0), n, "main", false))
         });

@@ -18,6 +18,7 @@ mod pinning;
 mod pipeline;
 mod prepaying;
 mod repairing;
+mod reserving;
 mod restoring;
 mod rewriting;
 mod rounds;

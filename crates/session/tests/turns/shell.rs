@@ -178,11 +178,11 @@ pub fn count(request: &CountRequest) -> Input {
         let text: String = texts.collect();
         (message.id, counted(&text))
     });
-    let preamble = request.preamble.as_ref();
+    let texts = request.texts.iter();
     Input::Counted(Counted {
         turn: request.turn,
         encoding: request.encoding,
-        preamble: preamble.map(|p| (p.digest(), counted(p.system()))),
+        texts: texts.map(|(name, text)| (*name, counted(text))).collect(),
         messages: messages.collect(),
     })
 }

@@ -223,6 +223,11 @@ pub(super) enum Fact {
     CallCapSet {
         calls: u32,
     },
+    // With a share of its own for results of delegates.
+    TurnAcceptedSharing {
+        turn: Box<AcceptedTurn>,
+        results_ppm: u32,
+    },
 }
 
 impl Fact {
@@ -241,6 +246,7 @@ impl Fact {
             Self::CappedWithin { .. } | Self::DefinedWith { .. } | Self::SettingsSet { .. } => 3,
             Self::Posted { .. } | Self::CallCapSet { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
+            Self::TurnAcceptedSharing { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
                 Work::CompactBy { .. } | Work::RegenerateBy { .. } | Work::AnswerWith { .. } => 3,

@@ -182,8 +182,21 @@ impl TryFrom<AcceptedTurn> for event::AcceptedTurn {
             delegation: event::DelegationLimits {
                 depth: turn.delegation.depth,
                 live_runs: turn.delegation.live_runs,
+                results: event::DelegationLimits::RESULTS,
             },
         })
+    }
+}
+
+impl AcceptedTurn {
+    /// The turn with another share for results than turns have where nothing is said.
+    pub(super) fn sharing(self, results: Ppm) -> Result<event::AcceptedTurn, Invalid> {
+        if results == event::DelegationLimits::RESULTS {
+            return Err(Invalid::Plain);
+        }
+        let mut turn: event::AcceptedTurn = self.try_into()?;
+        turn.delegation.results = results;
+        Ok(turn)
     }
 }
 

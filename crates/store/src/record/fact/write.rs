@@ -1,7 +1,7 @@
 //! What was decided, as it is written.
 
 use unisono_context::{MessageId, TurnId};
-use unisono_session::event;
+use unisono_session::event::{self, DelegationLimits};
 
 use super::Fact;
 use crate::record::Invalid;
@@ -63,8 +63,14 @@ impl TryFrom<&event::Fact> for Fact {
                 definition: Box::new((&**definition).into()),
                 pipeline: definition.pipeline.iter().map(Into::into).collect(),
             },
-            Decided::TurnAccepted { turn } => Self::TurnAccepted {
-                turn: Box::new((&**turn).into()),
+            Decided::TurnAccepted { turn } => match turn.delegation.results {
+                DelegationLimits::RESULTS => Self::TurnAccepted {
+                    turn: Box::new((&**turn).into()),
+                },
+                results => Self::TurnAcceptedSharing {
+                    turn: Box::new((&**turn).into()),
+                    results_ppm: results.0,
+                },
             },
             Decided::TurnStarted { turn } => Self::TurnStarted {
                 turn: turn.as_u128(),

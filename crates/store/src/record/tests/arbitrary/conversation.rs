@@ -261,8 +261,12 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         input_schema,
     });
     let delegates = list((digest(), option::of(text())));
-    let limits =
-        any::<(u32, u32)>().prop_map(|(depth, live_runs)| DelegationLimits { depth, live_runs });
+    let limits = (any::<(u32, u32)>(), option::of(ppm()));
+    let limits = limits.prop_map(|((depth, live_runs), results)| DelegationLimits {
+        depth,
+        live_runs,
+        results: results.unwrap_or(DelegationLimits::RESULTS),
+    });
     (
         turn_id(),
         text(),

@@ -124,6 +124,7 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
             delegation: DelegationLimits {
                 depth: 2,
                 live_runs: 32,
+                results: DelegationLimits::RESULTS,
             },
         }),
     }
