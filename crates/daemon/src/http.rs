@@ -38,6 +38,7 @@ mod search;
 pub(crate) mod sessions;
 mod settings;
 mod snapshots;
+mod store;
 pub(crate) mod token;
 mod topics;
 mod turns;
@@ -251,6 +252,7 @@ impl Server {
         let calls_at_a_time = shared.daemon.setup().loaded.config.server.streams;
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
+        let vacuuming = tokio::spawn(crate::vacuum::follow(shared.daemon.clone()));
         notify(sd_notify::NotifyState::Ready);
         let told = self.stop;
         let until = async {
@@ -263,7 +265,7 @@ impl Server {
             failed
         };
         let failed = connections::serve(self.listener, router, full, self.limits, until).await;
-        for task in [resuming, following] {
+        for task in [resuming, following, vacuuming] {
             task.abort();
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
@@ -388,6 +390,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(metrics::routes())
         .merge(settings::routes())
         .merge(journal::routes())
+        .merge(store::routes())
         .merge(openai::routes())
         .merge(health::routes())
         .routes(routes!(problem::about))

@@ -30,6 +30,10 @@ pub(crate) const ALL: &[Key] = &[
 const STORE: &[Key] = &[
     key("path", Kind::Path),
     key("search_index", Kind::Choice(&["disk", "memory"])),
+    key("vacuum", Kind::Choice(&["auto", "off"])),
+    key("vacuum_every_seconds", SECONDS),
+    key("vacuum_over_mib", SOME),
+    key("vacuum_mib_per_second", SOME),
 ];
 
 const MODELS: &[Key] = &[
