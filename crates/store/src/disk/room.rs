@@ -19,6 +19,8 @@ use crate::error::{Error, Result};
 const SEGMENT: u64 = SEGMENT_BYTES as u64;
 /// Kept for what sled moves about by itself.
 const SPARE_SEGMENTS: u64 = 2;
+/// The most that has to fit before writes are taken again.
+const REFUSED_LIMIT: usize = 4 << 20;
 /// How much sled may write for a byte: it writes a leaf anew with what is put into it.
 const FACTOR: u64 = 6;
 
@@ -31,6 +33,9 @@ pub(super) struct Room {
     until: u64,
     /// The file's length and its blocks when this was last looked at.
     seen: (u64, u64),
+    /// The bytes that were refused last. Room for less does not end that: else a session could claim
+    /// its journal again and again, and have a result refused each time that was paid for.
+    refused: usize,
 }
 
 impl Room {
@@ -43,6 +48,7 @@ impl Room {
             path,
             until: 0,
             seen: (0, 0),
+            refused: 0,
         })
     }
 
@@ -51,6 +57,16 @@ impl Room {
     /// # Errors
     /// `DiskFull`; nothing was written.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<()> {
+        let wanted = bytes.max(self.refused);
+        let taken = self.take(wanted);
+        self.refused = match &taken {
+            Ok(()) => 0,
+            Err(_) => wanted.min(REFUSED_LIMIT),
+        };
+        taken
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<()> {
         let (len, blocks) = self.look()?;
         // sled cuts segments off that are free at the end, and with them what was taken behind it.
         if len < self.seen.0 || blocks < self.seen.1 {

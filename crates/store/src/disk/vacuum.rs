@@ -128,8 +128,16 @@ fn abandon(root: &Path) {
 /// Ends the writer, copies the rest, puts the copy in place and goes on with it. Whoever reads or
 /// writes waits meanwhile.
 fn swap(mut running: OwnedRwLockWriteGuard<Option<Running>>, copy: Copy) -> Result<Vacuumed> {
-    let trees = running.take().ok_or(Error::Closed)?.end()?;
-    let (root, condition) = (trees.root.clone(), Arc::clone(&trees.condition));
+    let old = running.take().ok_or(Error::Closed)?;
+    let condition = Arc::clone(&old.trees.condition);
+    let trees = match old.end() {
+        Ok(trees) => trees,
+        Err(error) => {
+            condition.set_read_only("it could not be closed for a vacuum".into());
+            return Err(error);
+        }
+    };
+    let root = trees.root.clone();
     let before_bytes = size_bytes(&files::data(&root));
     let finished = match condition.read_only() {
         Some(reason) => Err(Error::ReadOnly {
