@@ -33,11 +33,14 @@ pub enum Code {
     Failed,
     /// The program is stopping, or its store takes no writes.
     Unavailable,
+    /// The disk of the store is full: what is there can be read, and writing goes on by itself when
+    /// there is room.
+    DiskFull,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Code; 13] = [
+    pub const ALL: [Code; 14] = [
         Code::InvalidRequest,
         Code::Unauthorized,
         Code::Forbidden,
@@ -51,6 +54,7 @@ impl Code {
         Code::Busy,
         Code::Failed,
         Code::Unavailable,
+        Code::DiskFull,
     ];
 
     /// As it is written.
@@ -69,6 +73,7 @@ impl Code {
             Code::Busy => "busy",
             Code::Failed => "failed",
             Code::Unavailable => "unavailable",
+            Code::DiskFull => "disk_full",
         }
     }
 
@@ -92,6 +97,7 @@ impl Code {
             Code::Busy => 429,
             Code::Failed => 500,
             Code::Unavailable => 503,
+            Code::DiskFull => 507,
         }
     }
 
@@ -111,6 +117,7 @@ impl Code {
             Code::Busy => "too many requests wait",
             Code::Failed => "it did not work",
             Code::Unavailable => "this cannot be had now",
+            Code::DiskFull => "the disk of the store is full",
         }
     }
 
@@ -141,6 +148,11 @@ impl Code {
             Code::Busy => "Wait as long as `Retry-After` says, then ask again.",
             Code::Failed => "The program's log has more; `unisono doctor` checks the store.",
             Code::Unavailable => "`GET /readyz` says when it can be had again.",
+            Code::DiskFull => {
+                "Free some space on the disk of the store; `detail` says how much is missing. \
+                 Nothing acknowledged is lost, reads go on, and writes are taken again as soon as \
+                 there is room, open turns with them."
+            }
         }
     }
 }

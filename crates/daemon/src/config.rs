@@ -99,6 +99,24 @@ pub struct Store {
     pub search_index: SearchIndex,
     /// Days without a change after which a session is deleted; 0: none is.
     pub retention_days: u32,
+    /// Whether a daemon gives back the room of what was deleted.
+    pub vacuum: Vacuum,
+    /// How often it looks whether that is worth it.
+    pub vacuum_every_seconds: u64,
+    /// By how much the journal has to be larger than it need be, in MiB.
+    pub vacuum_over_mib: u64,
+    /// How much it copies in a second, in MiB.
+    pub vacuum_mib_per_second: u64,
+}
+
+/// Whether a daemon vacuums its store by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vacuum {
+    /// Where it is worth it.
+    Auto,
+    /// Only where it is told to.
+    Off,
 }
 
 /// Where the full-text index of all sessions is.

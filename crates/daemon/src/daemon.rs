@@ -8,11 +8,12 @@
 //! daemon.shutdown()         ─► open turns stay open and go on at the next start
 //! ```
 
+mod opened;
 mod reload;
 mod settings;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -21,15 +22,14 @@ use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::mcp::{Fault, Offer};
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
-use unisono_search::Search;
 use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
-use unisono_store::{Disk, Journal, Memory, Salvage};
+use unisono_store::{Loss, Salvage};
 use uuid::Uuid;
 
 use crate::agents;
 use crate::ask::{self, Ask, Finished};
-use crate::config::{self, Override, SearchIndex, Sources};
+use crate::config::{self, Override, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::metrics::Metrics;
 use crate::models::{self, Learnt};
@@ -37,6 +37,7 @@ use crate::providers;
 use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
 
+pub use opened::{Opened, open_read_only, open_store};
 pub use reload::Reload;
 pub use settings::{NotChanged, change, own_changes};
 
@@ -79,57 +80,6 @@ pub enum Error {
     /// The working directory is not known.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
-}
-
-/// A journal on disk, and what had to be repaired to open it.
-#[derive(Debug)]
-pub struct Opened {
-    /// The journal.
-    pub journal: Journal,
-    /// Where it is; none for one in memory.
-    pub directory: Option<PathBuf>,
-    /// What was saved and lost; none if the store was whole.
-    pub salvage: Option<Salvage>,
-}
-
-impl Opened {
-    /// Where its search index is; none: it is made in memory when it is asked for. After a repair
-    /// it is made anew, because what it has may not be what was saved.
-    fn search_index(&self, setup: &Setup) -> Result<Option<PathBuf>, unisono_search::Error> {
-        let directory = self.directory.as_deref().map(unisono_search::directory);
-        if let (Some(directory), Some(_)) = (&directory, &self.salvage) {
-            unisono_search::remove(directory)?;
-        }
-        let kept = setup.loaded.config.store.search_index == SearchIndex::Disk;
-        Ok(directory.filter(|_| kept))
-    }
-
-    /// The search index of its sessions, without starting anything else.
-    ///
-    /// # Errors
-    /// One that does not fit the store any more cannot be removed.
-    pub fn search(&self, setup: &Setup) -> Result<Search, unisono_search::Error> {
-        let journal = self.journal.clone();
-        Ok(match self.search_index(setup)? {
-            Some(directory) => Search::on_disk(journal, directory),
-            None => Search::in_memory(journal),
-        })
-    }
-}
-
-/// Opens the store in a directory, or makes one, off the async threads.
-///
-/// # Errors
-/// Another process holds it, it cannot be written, or it is of a newer version.
-pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
-    let directory = path.to_owned();
-    let path = directory.clone();
-    let opened = settings::off_thread(move || Disk::open(path)).await?;
-    Ok(Opened {
-        journal: Journal::new(Arc::new(opened.disk)),
-        directory: Some(directory),
-        salvage: opened.salvage,
-    })
 }
 
 /// What a daemon is made of. Every part has a default.
@@ -213,12 +163,7 @@ impl Builder {
             }
         };
         let opened = if self.in_memory {
-            let journal = Journal::new(Arc::new(Memory::new()));
-            Opened {
-                journal,
-                directory: None,
-                salvage: None,
-            }
+            Opened::nothing()
         } else {
             open_store(&setup.loaded.config.store.path).await?
         };
@@ -240,6 +185,10 @@ pub struct Daemon {
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
+    /// The store's directory, where there is one.
+    directory: Option<PathBuf>,
+    /// What repairs have lost of sessions and no person has taken note of.
+    losses: RwLock<Vec<Loss>>,
 }
 
 impl Daemon {
@@ -254,6 +203,8 @@ impl Daemon {
     /// The runtime cannot be started.
     pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
         let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
+        let losses = opened.directory.as_deref().map(unisono_store::losses);
+        let losses = losses.transpose()?.unwrap_or_default();
         let search_index = opened.search_index(&setup)?;
         let models = models::build(&setup, &learnt.calibrations);
         let metrics = Metrics::default();
@@ -291,7 +242,31 @@ impl Daemon {
             #[cfg(feature = "otel")]
             traces,
             salvage: opened.salvage,
+            directory: opened.directory,
+            losses: RwLock::new(losses),
         })
+    }
+
+    /// What a repair has lost of a session last, until it is acknowledged.
+    pub fn loss_of(&self, session: SessionId) -> Option<Loss> {
+        let losses = self.losses.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |loss: &&Loss| SessionId::from(loss.session) == session;
+        losses.iter().rev().find(of).cloned()
+    }
+
+    /// Takes note of what repairs have lost: nothing tells of it any more. Answers how much it was.
+    ///
+    /// # Errors
+    /// The store's directory cannot be written.
+    pub async fn acknowledge_losses(&self) -> Result<usize, unisono_store::Error> {
+        let Some(directory) = self.directory.clone() else {
+            return Ok(0);
+        };
+        let known = settings::off_thread(move || unisono_store::acknowledge_losses(&directory));
+        let known = known.await?;
+        let mut losses = self.losses.write().unwrap_or_else(PoisonError::into_inner);
+        losses.clear();
+        Ok(known)
     }
 
     /// What was learnt of models' tokens.

@@ -38,6 +38,7 @@ mod search;
 pub(crate) mod sessions;
 mod settings;
 mod snapshots;
+mod store;
 pub(crate) mod token;
 mod topics;
 mod turns;
@@ -252,6 +253,7 @@ impl Server {
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
         let pruning = tokio::spawn(prune(shared.clone()));
+        let vacuuming = tokio::spawn(crate::vacuum::follow(shared.daemon.clone()));
         notify(sd_notify::NotifyState::Ready);
         let told = self.stop;
         let until = async {
@@ -264,7 +266,7 @@ impl Server {
             failed
         };
         let failed = connections::serve(self.listener, router, full, self.limits, until).await;
-        for task in [resuming, following, pruning] {
+        for task in [resuming, following, pruning, vacuuming] {
             task.abort();
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
@@ -406,6 +408,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(metrics::routes())
         .merge(settings::routes())
         .merge(journal::routes())
+        .merge(store::routes())
         .merge(openai::routes())
         .merge(health::routes())
         .routes(routes!(problem::about))

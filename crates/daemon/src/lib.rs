@@ -54,6 +54,7 @@ pub mod summarisers;
 pub mod telemetry;
 mod thresholds;
 pub mod transcript;
+mod vacuum;
 pub mod why;
 
 pub use daemon::Daemon;

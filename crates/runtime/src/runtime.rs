@@ -15,7 +15,7 @@ use unisono_search::Search;
 use unisono_session::Refusal;
 use unisono_session::budget::house::Rules;
 use unisono_session::machine::Import;
-use unisono_store::{Health, Journal};
+use unisono_store::{Health, Journal, Vacuumed};
 
 use crate::agent::Kinds;
 use crate::compactor::Chains;
@@ -131,6 +131,9 @@ pub enum Error {
         /// When it is worth asking again, by how long recent runs took.
         retry_after_ms: u64,
     },
+    /// What was deleted may still be in the search index.
+    #[error("the session is deleted, its words may still be in the files of the search index: {0}")]
+    Unpurged(Arc<str>),
     /// The actor that should answer is gone.
     #[error("the {0} is not available; the runtime is stopping or keeps failing")]
     Unavailable(&'static str),
@@ -259,6 +262,17 @@ impl Runtime {
         let deleted = self.env.journal.delete(id).await?;
         self.env.search.removed(id);
         Ok(deleted)
+    }
+
+    /// Leaves nothing on disk of sessions that were deleted: neither in the search index nor in the
+    /// journal. What is live is written anew for it, so it takes as long as there is much of that.
+    ///
+    /// # Errors
+    /// There is no room for a copy of what is live, or the store or its index failed.
+    pub async fn purge(&self) -> Result<Vacuumed, Error> {
+        let index = self.env.search.purge().await;
+        index.map_err(|error| Error::Unpurged(error.to_string().into()))?;
+        Ok(self.env.journal.vacuum(None).await?)
     }
 
     /// The tools that a server offers now, by name. Starts the server if it is not there.

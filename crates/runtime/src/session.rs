@@ -17,6 +17,7 @@ mod purse;
 pub(crate) mod render;
 mod rounds;
 mod settle;
+mod shown;
 mod told;
 
 use std::collections::HashMap;
@@ -42,6 +43,9 @@ use crate::house::{self, Refused};
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
+
+use commit::Loaded;
+use shown::Shown;
 
 pub use events::Events;
 pub use handle::{Handle, Progress};
@@ -94,6 +98,8 @@ pub(crate) enum Msg {
     },
     /// Leave memory if there is nothing to do.
     CheckIdle,
+    /// See whether the disk has room again.
+    TryAgain,
 }
 
 /// Held until what was decided is on disk, or cannot come there.
@@ -122,10 +128,11 @@ pub(crate) struct Args {
 /// The actor.
 pub(crate) struct Session;
 
-/// Loading, live, or not to be had.
+/// Loading, live, to be looked at only, or not to be had.
 pub(crate) enum Phase {
     Loading,
     Live(Box<Live>),
+    Shown(Box<Shown>),
     Broken(Error),
 }
 
@@ -174,14 +181,25 @@ impl State {
     /// Claims the session and folds its journal.
     async fn on_load(&mut self, myself: &ActorRef<Msg>) {
         let id = self.args.id;
-        match commit::load(&self.args.env.journal, id).await {
-            Ok((live, reaction)) => {
+        let was_shown = matches!(self.phase, Phase::Shown(_));
+        match commit::load(&self.args.env.journal, id, &self.phase).await {
+            Ok(Loaded::Still) => self.schedule_try(myself),
+            Ok(Loaded::Shown(shown)) => {
+                tracing::warn!(session = %id, why = %shown.why, "a session can only be looked at");
+                self.args.durable.send_replace(shown.state().events());
+                self.phase = Phase::Shown(shown);
+                self.schedule_try(myself);
+                self.schedule_idle_check(myself);
+            }
+            Ok(Loaded::Live(live, reaction)) => {
                 self.args.durable.send_replace(live.decided);
-                self.phase = Phase::Live(Box::new(live));
+                self.phase = Phase::Live(live);
                 // What an earlier incarnation held and did not use.
                 self.on_recall();
                 self.react(myself, reaction);
-                self.schedule_idle_check(myself);
+                if !was_shown {
+                    self.schedule_idle_check(myself);
+                }
             }
             Err(error) => {
                 tracing::error!(session = %id, %error, "session cannot be opened");
@@ -257,6 +275,7 @@ impl State {
     fn on_inspect(&self, look: Look) {
         match &self.phase {
             Phase::Live(live) => look(Ok(live.machine.state())),
+            Phase::Shown(shown) => look(Ok(shown.state())),
             Phase::Broken(error) => look(Err(error.clone())),
             Phase::Loading => look(Err(Error::Unavailable("session"))),
         }
@@ -265,6 +284,10 @@ impl State {
     fn on_wait(&mut self, turn: TurnId, reply: oneshot::Sender<Result<EndedTurn, Error>>) {
         match &mut self.phase {
             Phase::Live(live) => live.wait_for(turn, reply),
+            Phase::Shown(shown) => {
+                let ended = shown.state().ended(turn).cloned();
+                drop(reply.send(ended.ok_or_else(|| shown.why.clone())));
+            }
             Phase::Broken(error) => drop(reply.send(Err(error.clone()))),
             Phase::Loading => drop(reply.send(Err(Error::Unavailable("session")))),
         }
@@ -274,6 +297,7 @@ impl State {
         let limit = self.args.env.options.passivate_after;
         let idle = match &self.phase {
             Phase::Live(live) => live.is_idle(limit),
+            Phase::Shown(shown) => !shown.is_kept(),
             Phase::Broken(_) => true,
             Phase::Loading => false,
         };
@@ -292,6 +316,7 @@ impl State {
                 live.active_at = clock::now();
                 Ok(live.machine.handle(input, live.active_at)?)
             }
+            Phase::Shown(shown) => Err(shown.why.clone()),
             Phase::Broken(error) => Err(error.clone()),
             Phase::Loading => Err(Error::Unavailable("session")),
         }
@@ -381,7 +406,10 @@ impl Actor for Session {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Msg::Load => state.on_load(&myself).await,
-            Msg::Request { input, reply } => state.on_request(&myself, input, reply),
+            Msg::Request { input, reply } => {
+                state.try_again(&myself).await;
+                state.on_request(&myself, input, reply);
+            }
             Msg::Round {
                 input,
                 round,
@@ -398,6 +426,7 @@ impl Actor for Session {
             Msg::Inspect(look) => state.on_inspect(look),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
+            Msg::TryAgain => state.try_again(&myself).await,
         }
         Ok(())
     }

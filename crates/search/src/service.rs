@@ -150,6 +150,17 @@ impl Search {
         settled.await.map_err(|_| Error::Closed)?
     }
 
+    /// Leaves nothing on disk of sessions that were deleted.
+    ///
+    /// # Errors
+    /// The index cannot be written, or is closed.
+    pub async fn purge(&self) -> Result<()> {
+        let (reply, purged) = oneshot::channel();
+        let sent = self.commands.send(Command::Purge(reply)).await;
+        sent.map_err(|_| Error::Closed)?;
+        purged.await.map_err(|_| Error::Closed)?
+    }
+
     /// The best `limit` messages, those of these sessions only where there are any named.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use crate::pin::Pins;
 use crate::search::Found;
 use crate::session::{Branch, NewBranch, NewSession, Session};
 use crate::settings::{Changes, Setting};
+use crate::store::{Acknowledged, Vacuumed};
 use crate::topic::{Seal, Topic};
 use crate::turn::{Asked, Turn};
 
@@ -69,12 +70,29 @@ impl Client {
         }
     }
 
-    /// Deletes a session for good.
+    /// Gives back the room of what was deleted.
+    ///
+    /// # Errors
+    /// There is no room for a copy of what is live, or the daemon cannot be reached.
+    pub async fn vacuum(&self) -> Result<Vacuumed, Error> {
+        self.json(self.request(Method::POST, "/v1/vacuum")).await
+    }
+
+    /// Takes note of what repairs of the store have lost.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the daemon cannot be reached.
+    pub async fn acknowledge_losses(&self) -> Result<Acknowledged, Error> {
+        self.json(self.request(Method::POST, "/v1/losses/acknowledge"))
+            .await
+    }
+
+    /// Deletes a session for good; with `purge` nothing of it is on disk any more then.
     ///
     /// # Errors
     /// It has open turns, or the daemon cannot be reached.
-    pub async fn delete(&self, session: &str) -> Result<(), Error> {
-        let path = format!("/v1/sessions/{session}");
+    pub async fn delete(&self, session: &str, purge: bool) -> Result<(), Error> {
+        let path = format!("/v1/sessions/{session}?purge={purge}");
         self.send(self.request(Method::DELETE, &path)).await?;
         Ok(())
     }

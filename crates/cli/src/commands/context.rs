@@ -69,7 +69,7 @@ pub(super) struct Shown {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let ask = Ask::new("").branch(args.branch.as_str());
-    let store = app.store_or_nothing(&setup).await?;
+    let store = app.store_to_read(&setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;

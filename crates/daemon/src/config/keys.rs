@@ -31,6 +31,10 @@ const STORE: &[Key] = &[
     key("path", Kind::Path),
     key("search_index", Kind::Choice(&["disk", "memory"])),
     key("retention_days", Kind::Whole(0, 36_500)),
+    key("vacuum", Kind::Choice(&["auto", "off"])),
+    key("vacuum_every_seconds", SECONDS),
+    key("vacuum_over_mib", SOME),
+    key("vacuum_mib_per_second", SOME),
 ];
 
 const MODELS: &[Key] = &[

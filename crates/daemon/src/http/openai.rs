@@ -68,7 +68,7 @@ impl Refused {
         let kind = match problem.code {
             Code::Unauthorized | Code::Forbidden => "authentication_error",
             Code::Busy => "rate_limit_error",
-            Code::Failed | Code::Unavailable => "server_error",
+            Code::Failed | Code::Unavailable | Code::DiskFull => "server_error",
             _ => "invalid_request_error",
         };
         Failure {

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use serde_json::{Value, json};
 use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session};
+use unisono_api::store::LostEvents;
 use unisono_api::turn::Fault as Failed;
 use unisono_api::{Code, Page, Problem};
 use unisono_context::{MessageId, SessionId};
@@ -267,9 +268,22 @@ async fn show(
 ) -> Result<Json<Session>, Fault> {
     let session = open(&shared, &id).await?;
     let id = session.id().to_string();
-    Ok(Json(
-        session.inspect(move |state| describe(&id, state)).await?,
-    ))
+    let described = session.inspect(move |state| describe(&id, state)).await?;
+    Ok(Json(Session {
+        lost: lost(&shared.daemon, session.id()),
+        ..described
+    }))
+}
+
+/// What a repair has lost of a session.
+pub(super) fn lost(daemon: &Daemon, session: SessionId) -> Option<LostEvents> {
+    let loss = daemon.loss_of(session)?;
+    Some(LostEvents {
+        first: loss.first,
+        last: loss.last,
+        found: words::unix_ms(loss.at_unix_ms),
+        quarantine: loss.quarantine,
+    })
 }
 
 pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
@@ -307,6 +321,7 @@ pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
         checkpoints: state.checkpoints().iter().len() as u64,
         open_turns: Few::of(state.open_turns().count(), open, at("turns")),
         ended_turns: Few::of(state.ended_turns().len(), ended, at("turns")),
+        lost: None,
     }
 }
 
@@ -319,16 +334,27 @@ pub(super) fn branch(state: &SessionState, name: &str, head: MessageId) -> Branc
     }
 }
 
+/// How a session is deleted.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Deleting {
+    /// Whether nothing of it may be left on disk when this returns: what is live is written anew for
+    /// that. Otherwise its bytes leave the disk with the next vacuum.
+    #[serde(default)]
+    purge: bool,
+}
+
 /// Deletes a session for good.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}", tag = "sessions", security(("token" = [])),
-    params(("session" = String, Path, description = "Its id")),
+    params(("session" = String, Path, description = "Its id"), Deleting),
     responses((status = 204, description = "It is gone"),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn delete(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Query(how): Query<Deleting>,
 ) -> Result<StatusCode, Fault> {
     let session = open(&shared, &id).await?;
     let busy = session.inspect(|state| state.open_turns().count()).await?;
@@ -337,5 +363,8 @@ async fn delete(
         return Err(Fault::new(Code::Conflict, detail));
     }
     shared.daemon.runtime().delete(session.id()).await?;
+    if how.purge {
+        shared.daemon.runtime().purge().await?;
+    }
     Ok(StatusCode::NO_CONTENT)
 }

@@ -8,7 +8,8 @@ use unisono_store::Journal;
 use crate::clock;
 use crate::runtime::Error;
 
-use super::commit;
+use super::Phase;
+use super::commit::{self, Loaded};
 
 /// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, or what a
 /// person decided about a call ([`Input::Decide`]), or changed of its settings ([`Input::Set`]),
@@ -22,7 +23,11 @@ pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Resu
     if !journal.exists(session).await? {
         return Err(Error::UnknownSession(session));
     }
-    let (mut live, recovered) = commit::load(journal, session).await?;
+    let (mut live, recovered) = match commit::load(journal, session, &Phase::Loading).await? {
+        Loaded::Live(live, recovered) => (live, recovered),
+        Loaded::Shown(shown) => return Err(shown.why),
+        Loaded::Still => return Err(Error::Unavailable("session")),
+    };
     let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();
     if events.is_empty() {

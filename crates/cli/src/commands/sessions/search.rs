@@ -72,7 +72,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let query = query(&args, clock::now())?;
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
+    let store = app.store_to_read(&setup).await?;
     let sessions = store.sessions();
     let only = match &query.session {
         Some(name) => Some(sessions.find(name).await?),

@@ -141,7 +141,15 @@ pub(super) async fn show(
     let noted = noted(&shared, &session, &place.branch).await?;
     let setup = shared.daemon.setup_of(&session).await?;
     let calls = waiting(&shared, Some(&id)).await?;
+    let lost = sessions::lost(&shared.daemon, session.id());
     let body = place.page(&html! {
+        @if let Some(lost) = &lost {
+            p class="trouble" role="alert" {
+                "The store was damaged: events " (lost.first) " to " (lost.last) " of this session are \
+                 lost. The damaged files are in quarantine/" (lost.quarantine) "; unisono doctor \
+                 --acknowledge takes note of it."
+            }
+        }
         @if let Some(context) = &context { (bar(context)) }
         @if !calls.is_empty() {
             section {
