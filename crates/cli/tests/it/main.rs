@@ -10,6 +10,7 @@
 mod agents;
 mod asking;
 mod book;
+mod bounds;
 mod budget;
 mod cache;
 mod cancelling;

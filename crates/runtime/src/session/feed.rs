@@ -91,9 +91,12 @@ impl Feed {
     }
 }
 
-/// The newest events without a gap, each with its number.
+/// Events with their numbers.
+type Numbered = VecDeque<(u64, Arc<Event>)>;
+
+/// The newest events without a gap.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Recent(Arc<Mutex<VecDeque<(u64, Arc<Event>)>>>);
+pub(super) struct Recent(Arc<Mutex<Numbered>>);
 
 impl Recent {
     /// The event of that number, if it is kept.
@@ -124,7 +127,7 @@ impl Recent {
     }
 
     /// What is kept; no change of it can be cut short, so a poisoned lock is fine.
-    fn kept(&self) -> MutexGuard<'_, VecDeque<(u64, Arc<Event>)>> {
+    fn kept(&self) -> MutexGuard<'_, Numbered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
