@@ -25,6 +25,8 @@ pub enum Code {
     UnsupportedMediaType,
     /// It is understood and refused: an unknown agent, an empty task.
     Refused,
+    /// A budget has not enough left; asking again does not help.
+    BudgetExceeded,
     /// Another request was made under the same `Idempotency-Key`.
     KeyReused,
     /// Too many requests wait; after `Retry-After` seconds there may be room.
@@ -50,6 +52,7 @@ impl Code {
         Code::TooLarge,
         Code::UnsupportedMediaType,
         Code::Refused,
+        Code::BudgetExceeded,
         Code::KeyReused,
         Code::Busy,
         Code::Failed,
@@ -69,6 +72,7 @@ impl Code {
             Code::TooLarge => "too_large",
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Refused => "refused",
+            Code::BudgetExceeded => "budget_exceeded",
             Code::KeyReused => "key_reused",
             Code::Busy => "busy",
             Code::Failed => "failed",
@@ -87,6 +91,7 @@ impl Code {
         match self {
             Code::InvalidRequest => 400,
             Code::Unauthorized => 401,
+            Code::BudgetExceeded => 402,
             Code::Forbidden => 403,
             Code::NotFound => 404,
             Code::MethodNotAllowed => 405,
@@ -113,6 +118,7 @@ impl Code {
             Code::TooLarge => "the body is too large",
             Code::UnsupportedMediaType => "the body must be JSON",
             Code::Refused => "the request is refused",
+            Code::BudgetExceeded => "the budget is used up",
             Code::KeyReused => "the key stands for another request",
             Code::Busy => "too many requests wait",
             Code::Failed => "it did not work",
@@ -141,6 +147,10 @@ impl Code {
             Code::TooLarge => "Send less, or raise `server.body_limit_bytes`.",
             Code::UnsupportedMediaType => "Send `Content-Type: application/json`.",
             Code::Refused => "`detail` says what is wrong with what was asked.",
+            Code::BudgetExceeded => {
+                "`detail` names the budget and what is left of it. Raise it in the tables \
+                 `[budget.…]`, or wait for its next period; the same request fails again until then."
+            }
             Code::KeyReused => {
                 "Send the request as it was the first time to have its result again, or another \
                  `Idempotency-Key` with another request."

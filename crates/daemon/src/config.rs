@@ -236,6 +236,10 @@ pub struct Runtime {
     pub stuck_after_seconds: u64,
     /// Seconds without work after which a session leaves memory.
     pub passivate_after_seconds: u64,
+    /// Sessions that stay in memory; those that work stay in any case.
+    pub sessions_in_memory: u32,
+    /// Bytes of messages of all sessions in memory together.
+    pub session_bytes_in_memory: u64,
 }
 
 /// The daemon over HTTP.
@@ -259,6 +263,8 @@ pub struct Server {
     pub connections: u32,
     /// Bytes of a request's body at most.
     pub body_limit_bytes: u32,
+    /// Bytes of the bodies of all requests that are being answered, together.
+    pub bodies_bytes: u64,
     /// Seconds without progress, either way, after which a client's connection ends.
     pub stall_seconds: u64,
     /// Seconds that what is being answered may take when the program stops.

@@ -441,6 +441,10 @@ fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
         compaction_queue: number(bounds.compaction_queue),
         countings: number(bounds.countings),
         passivate_after: Duration::from_secs(bounds.passivate_after_seconds),
+        resident: unisono_runtime::Bounds {
+            sessions: number(bounds.sessions_in_memory),
+            bytes: bounds.session_bytes_in_memory,
+        },
         compaction_deadline: match config.compaction.all.deadline_seconds {
             Some(seconds) => Duration::from_secs(seconds),
             None => defaults.compaction_deadline,

@@ -6,10 +6,12 @@
 //! ```
 //!
 //! Loopback by default. Every route but health and the pages about problems wants the token.
-//! Every amount is bounded: connections, requests at a time, streams, header and body bytes.
+//! Every amount is bounded: connections, requests at a time, streams, header and body bytes, those of
+//! all bodies together.
 
 mod agents;
 mod approvals;
+mod bodies;
 mod branches;
 mod checkpoints;
 pub(crate) mod compactions;
@@ -25,6 +27,7 @@ mod lent;
 mod mcp;
 mod messages;
 mod metrics;
+mod open_files;
 mod openai;
 mod page;
 mod part;
@@ -65,6 +68,7 @@ use utoipa_axum::routes;
 
 use crate::Daemon;
 use crate::past::usage::Folds;
+use bodies::Bodies;
 use openai::passing::Passings;
 use page::login::Logins;
 use rate::Rate;
@@ -111,6 +115,7 @@ pub(crate) struct Shared {
     /// Host names that may be asked for, lower case.
     hosts: Vec<String>,
     requests: Semaphore,
+    bodies: Bodies,
     rate: Rate,
     streams: Arc<Semaphore>,
     /// How long a client may make no progress with what it sends or is sent.
@@ -178,6 +183,7 @@ impl Server {
             logins,
             hosts: hosts(address, &settings.hosts),
             requests: Semaphore::new(settings.requests as usize),
+            bodies: Bodies::new(settings.bodies_bytes.max(settings.body_limit_bytes.into())),
             rate: Rate::new(settings.requests_per_second),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),
             stall,
@@ -210,7 +216,7 @@ impl Server {
             calls,
             stop,
             limits: connections::Limits {
-                connections: settings.connections as usize,
+                connections: connections::fitting(settings.connections as usize),
                 stall,
                 drain: Duration::from_secs(settings.drain_seconds),
             },

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
@@ -23,11 +23,14 @@ use crate::gate::{Gate, LiveRuns};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
+use crate::residence::{Bounds, Total};
 use crate::restart::Intensity;
 use crate::session::Handle;
 use crate::slot::Seat;
 use crate::supervisor::{self, Supervisor};
 
+/// Followers of sessions that read the journal at one time.
+const CATCHING_UP: usize = 4;
 /// How long a stop waits for the disk.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -56,6 +59,8 @@ pub struct Options {
     pub session_queue: usize,
     /// A session without work leaves memory after this.
     pub passivate_after: Duration,
+    /// How many sessions stay in memory; those that work stay in any case.
+    pub resident: Bounds,
     /// How often a failed actor is started again.
     pub intensity: Intensity,
     /// What all sessions together may use; none: there is no bound.
@@ -86,6 +91,7 @@ impl Default for Options {
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
+            resident: Bounds::default(),
             intensity: Intensity::default(),
             budget: None,
             lease: Duration::from_secs(180),
@@ -157,6 +163,10 @@ pub(crate) struct Env {
     pub(crate) servers: Servers,
     /// The bound of runs at work, where there is one.
     pub(crate) gate: Option<Gate>,
+    /// What sessions in memory hold.
+    pub(crate) resident: Total,
+    /// Places of followers that have fallen behind and read the journal.
+    pub(crate) catching_up: Semaphore,
     /// The tree is being stopped.
     stopping: AtomicBool,
 }
@@ -212,6 +222,8 @@ impl Runtime {
             pools: Pools::default(),
             servers,
             gate,
+            resident: Total::default(),
+            catching_up: Semaphore::new(CATCHING_UP),
             stopping: AtomicBool::new(false),
         });
         let (tell, ended) = watch::channel(None);
@@ -254,13 +266,16 @@ impl Runtime {
         Ok(handle)
     }
 
-    /// Deletes a session for good, from the search index as well; answers whether there was one.
+    /// Deletes a session for good, from memory and the search index as well; answers whether there
+    /// was one.
     ///
     /// # Errors
     /// The store takes no writes, or failed.
     pub async fn delete(&self, id: SessionId) -> Result<bool, Error> {
         let deleted = self.env.journal.delete(id).await?;
         self.env.search.removed(id);
+        // A tree that is stopping forgets it in any case.
+        let _ = self.supervisor.send_message(supervisor::Msg::Forget(id));
         Ok(deleted)
     }
 

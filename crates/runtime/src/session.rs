@@ -12,6 +12,7 @@ mod commit;
 mod compacting;
 mod effects;
 mod events;
+mod feed;
 mod handle;
 mod purse;
 pub(crate) mod render;
@@ -19,6 +20,7 @@ mod rounds;
 mod settle;
 mod shown;
 mod told;
+mod weight;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
@@ -40,6 +42,7 @@ use crate::clock;
 use crate::compactor;
 use crate::gate::Gates;
 use crate::house::{self, Refused};
+use crate::residence::Residence;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
@@ -51,6 +54,7 @@ pub use events::Events;
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 
+pub(crate) use feed::{Feed, Following};
 pub(crate) use handle::Entry;
 
 /// How long what was decided waits for a count or a rendering, or the end of a run for those of the
@@ -96,10 +100,21 @@ pub(crate) enum Msg {
         turn: TurnId,
         reply: oneshot::Sender<Result<EndedTurn, Error>>,
     },
-    /// Leave memory if there is nothing to do.
+    /// Leave memory if nobody was here for a while and there is nothing to do.
     CheckIdle,
     /// See whether the disk has room again.
     TryAgain,
+    /// Leave memory if there is nothing to do.
+    Leave,
+    /// It was deleted: leave memory.
+    Forget,
+}
+
+impl Msg {
+    /// Whether somebody wants something of the session.
+    fn is_asked(&self) -> bool {
+        !matches!(self, Msg::CheckIdle | Msg::Leave | Msg::Forget)
+    }
 }
 
 /// Held until what was decided is on disk, or cannot come there.
@@ -120,9 +135,9 @@ pub(crate) struct Args {
     /// Where the daemon has a budget.
     pub(crate) house: Option<house::Handle>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
-    /// Up to where the journal is on disk, for those who follow it.
-    pub(crate) durable: Arc<watch::Sender<u64>>,
-    pub(crate) progress: broadcast::Sender<Progress>,
+    /// What is told to those who follow it.
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) residence: Arc<Residence>,
 }
 
 /// The actor.
@@ -155,7 +170,7 @@ pub(crate) struct Live {
     /// Somebody waits until nothing is pending.
     drained: Option<Busy>,
     /// Handed to the store.
-    in_flight: Vec<Event>,
+    in_flight: Arc<Vec<Event>>,
     acks: Vec<(u64, Ack)>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
     rounds: rounds::Rounds,
@@ -175,6 +190,7 @@ pub(crate) struct Live {
     active_at: Timestamp,
     /// What the search index is told of.
     told: told::Told,
+    weight: weight::Weight,
 }
 
 impl State {
@@ -200,6 +216,15 @@ impl State {
                 if !was_shown {
                     self.schedule_idle_check(myself);
                 }
+        match commit::load(&self.args.env.journal, id).await {
+            Ok((live, reaction)) => {
+                self.args.feed.is_durable(live.decided);
+                self.phase = Phase::Live(Box::new(live));
+                // What an earlier incarnation held and did not use.
+                self.on_recall();
+                self.react(myself, reaction);
+                self.schedule_idle_check(myself);
+                self.weigh();
             }
             Err(error) => {
                 tracing::error!(session = %id, %error, "session cannot be opened");
@@ -294,19 +319,46 @@ impl State {
     }
 
     fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
-        let limit = self.args.env.options.passivate_after;
-        let idle = match &self.phase {
+        if self.is_idle(self.args.env.options.passivate_after) {
+            self.leave(myself)
+        } else {
+            self.schedule_idle_check(myself)
+        }
+    }
+
+    fn on_leave(&mut self, myself: &ActorRef<Msg>) {
+        if self.is_idle(Duration::ZERO) {
+            self.leave(myself);
+        }
+    }
+
+    fn leave(&mut self, myself: &ActorRef<Msg>) {
+        tracing::debug!(session = %self.args.id, "a session leaves memory");
+        self.give_back();
+        myself.stop(None);
+    }
+
+    fn is_idle(&self, limit: Duration) -> bool {
+        match &self.phase {
             Phase::Live(live) => live.is_idle(limit),
             Phase::Shown(shown) => !shown.is_kept(),
             Phase::Broken(_) => true,
             Phase::Loading => false,
+        }
+    }
+
+    /// Says what it holds; where that is too much together with others, some have to leave.
+    fn weigh(&mut self) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
         };
-        if idle {
-            tracing::debug!(session = %self.args.id, "a session leaves memory");
-            self.give_back();
-            myself.stop(None)
-        } else {
-            self.schedule_idle_check(myself)
+        let residence = &self.args.residence;
+        residence.holds(live.weight.of(live.machine.state().tree()));
+        residence.works(live.machine.state().open_turns().next().is_some());
+        let env = &self.args.env;
+        if env.resident.bytes() > env.options.resident.bytes {
+            // A tree that is stopping has no more room to make.
+            let _ = self.args.supervisor.send_message(supervisor::Msg::MakeRoom);
         }
     }
 
@@ -334,7 +386,11 @@ impl State {
         let first = live.pending.is_empty();
         let waits = reaction.computes() || reaction.gathers(live.machine.state());
         live.held = waits && (live.held || first) && !self.args.env.is_stopping();
-        live.pending.extend(reaction.events);
+        match live.pending.is_empty() {
+            // Those of an import are many: they are not copied.
+            true => live.pending = reaction.events,
+            false => live.pending.extend(reaction.events),
+        }
         live.told.decided(live.decided, live.machine.state().tree());
         if live.held && first && !live.pending.is_empty() {
             flush_later(myself);
@@ -404,6 +460,9 @@ impl Actor for Session {
         message: Msg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        if message.is_asked() {
+            state.args.residence.used();
+        }
         match message {
             Msg::Load => state.on_load(&myself).await,
             Msg::Request { input, reply } => {
@@ -427,6 +486,8 @@ impl Actor for Session {
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
             Msg::TryAgain => state.try_again(&myself).await,
+            Msg::Leave => state.on_leave(&myself),
+            Msg::Forget => state.leave(&myself),
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod agents;
 mod appending;
 mod asking;
 mod book;
+mod bounds;
 mod budget;
 mod cache;
 mod cancelling;

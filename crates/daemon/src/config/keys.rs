@@ -155,6 +155,8 @@ const RUNTIME: &[Key] = &[
     key("countings", SOME),
     key("stuck_after_seconds", SECONDS),
     key("passivate_after_seconds", SECONDS),
+    key("sessions_in_memory", SOME),
+    key("session_bytes_in_memory", Kind::Whole(1, i64::MAX)),
 ];
 
 const SERVER: &[Key] = &[
@@ -167,6 +169,7 @@ const SERVER: &[Key] = &[
     key("requests_per_second", Kind::Whole(0, u32::MAX as i64)),
     key("connections", SOME),
     key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
+    key("bodies_bytes", Kind::Whole(1_024, i64::MAX)),
     key("stall_seconds", SECONDS),
     key("drain_seconds", SECONDS),
     key("reload_seconds", Kind::Whole(0, 86_400)),

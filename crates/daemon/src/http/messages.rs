@@ -1,5 +1,6 @@
 //! `/v1/sessions/{session}/messages`: what was said.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use axum::Json;
@@ -45,7 +46,8 @@ struct Which {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 100, and no more than 1,000.
-    limit: Option<u32>,
+    #[param(value_type = Option<u32>, minimum = 1)]
+    limit: Option<NonZeroU32>,
 }
 
 /// The messages of a branch, the oldest first, also those that have left the context.
@@ -62,7 +64,10 @@ async fn list(
 ) -> Result<Json<Page<Message>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let first = after(part.cursor.as_deref())?.unwrap_or(1);
-    let (branch, limit) = (part.branch.clone(), part.limit.unwrap_or(PAGE));
+    let (branch, limit) = (
+        part.branch.clone(),
+        part.limit.map_or(PAGE, NonZeroU32::get),
+    );
     let look = move |state: &SessionState| read(state, &branch, first, limit);
     let found = session.inspect(look).await?;
     Ok(Json(found.ok_or_else(|| unknown_branch(&part.branch))?))
@@ -119,23 +124,21 @@ pub(super) fn read(
     first: u32,
     limit: u32,
 ) -> Option<Page<Message>> {
+    let none = Page {
+        items: Vec::new(),
+        next: None,
+    };
     let Some(head) = state.tree().head(branch) else {
         // A session without messages has its first branch all the same.
         let empty = state.tree().is_empty() && branch == MAIN;
-        return empty.then(|| Page {
-            items: Vec::new(),
-            next: None,
-        });
+        return empty.then_some(none);
     };
     let view = state.view(head, false)?;
     let first = first.max(1);
     let limit = limit.clamp(1, MOST);
     let last = first.saturating_add(limit - 1).min(view.len().0);
     if first > last {
-        return Some(Page {
-            items: Vec::new(),
-            next: None,
-        });
+        return Some(none);
     }
     let nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
     Some(Page {

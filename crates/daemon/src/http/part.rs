@@ -3,6 +3,7 @@
 //! A cursor is where the part before ended, never how many there were: what is added or goes away
 //! in between neither hides an item nor tells one twice.
 
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -19,7 +20,8 @@ pub(super) struct Part {
     /// `next` of the part before.
     pub(super) cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 impl Part {
@@ -45,7 +47,8 @@ pub(super) struct OnBranch {
     /// `next` of the part before.
     pub(super) cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 impl OnBranch {

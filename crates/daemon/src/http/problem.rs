@@ -176,6 +176,7 @@ impl From<unisono_search::Error> for Fault {
         let code = match error {
             Error::Store(error) => return error.into(),
             Error::Behind | Error::Closed => Code::Unavailable,
+            Error::Query(_) => Code::Refused,
             _ => Code::Failed,
         };
         Fault::new(code, error.to_string())

@@ -1,6 +1,7 @@
 //! The session's way to the disk: loading, appending, acknowledging.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorProcessingErr, ActorRef};
@@ -56,7 +57,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         pending: Vec::new(),
         held: false,
         drained: None,
-        in_flight: Vec::new(),
+        in_flight: Arc::default(),
         acks: Vec::new(),
         waits: HashMap::new(),
         rounds: Rounds::default(),
@@ -70,6 +71,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         compacting: HashMap::new(),
         active_at: now,
         told: super::told::Told::default(),
+        weight: super::weight::Weight::default(),
     };
     Ok(Loaded::Live(Box::new(live), reaction))
 }
@@ -112,7 +114,7 @@ impl State {
         if !live.in_flight.is_empty() || live.pending.is_empty() || live.held {
             return;
         }
-        live.in_flight = std::mem::take(&mut live.pending);
+        live.in_flight = Arc::new(std::mem::take(&mut live.pending));
         let events = live.in_flight.clone();
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
@@ -166,7 +168,7 @@ impl State {
         match result {
             Ok(seq) => {
                 let committed = std::mem::take(&mut live.in_flight);
-                self.args.durable.send_replace(seq);
+                self.args.feed.committed(seq, &committed);
                 let observer = &self.args.env.options.observer;
                 observer.tell(self.args.id, &committed);
                 let tree = live.machine.state().tree();
@@ -177,6 +179,7 @@ impl State {
                 live.tell_ended(&committed);
                 self.start_append(myself);
                 self.carry_out(myself, ready);
+                self.weigh();
                 self.tell_drained();
                 Ok(())
             }
@@ -244,7 +247,7 @@ impl Live {
         turn: TurnId,
         reply: oneshot::Sender<Result<EndedTurn, Error>>,
     ) {
-        let on_its_way = self.pending.iter().chain(&self.in_flight);
+        let on_its_way = self.pending.iter().chain(self.in_flight.iter());
         let durable = !on_its_way.into_iter().any(|event| ends(event, turn));
         match self.machine.state().ended(turn) {
             Some(ended) if durable => drop(reply.send(Ok(ended.clone()))),

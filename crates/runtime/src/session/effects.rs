@@ -32,7 +32,7 @@ use crate::worker::Attempt;
 
 use super::purse::Asking;
 use super::rounds::{self, Of, Round};
-use super::{Args, Live, Msg, Progress, compacting, render};
+use super::{Args, Feed, Live, Msg, Progress, compacting, render};
 
 /// How long a provider's count is waited for.
 const MEASURING: Duration = Duration::from_secs(10);
@@ -149,7 +149,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
         session: myself,
         search: args.env.search.clone(),
         tokenizer: args.tokenizer.clone(),
-        progress: args.progress.clone(),
+        feed: args.feed.clone(),
     };
     let definition = brief.definition.clone();
     let gates = live.gates.of(brief.turn, args.env.options.live_runs);
@@ -180,8 +180,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
 fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
     let cancelled = CancellationToken::new();
     live.calls.insert(job.place, cancelled.clone().drop_guard());
-    // Nobody may be listening.
-    let _ = args.progress.send(Progress::Run {
+    args.feed.say(|| Progress::Run {
         run: job.place.run,
         text: format!("calling {}", job.tool).into(),
     });
@@ -248,7 +247,7 @@ struct SessionLine {
     session: ActorRef<Msg>,
     search: Search,
     tokenizer: tokenizer::Handle,
-    progress: tokio::sync::broadcast::Sender<Progress>,
+    feed: Arc<Feed>,
 }
 
 impl SessionLine {
@@ -455,15 +454,13 @@ impl Exchange for SessionLine {
     }
 
     fn progress(&self, run: RunId, text: Arc<str>) {
-        // Nobody may be listening.
-        let _ = self.progress.send(Progress::Run { run, text });
+        self.feed.say(|| Progress::Run { run, text });
     }
 
     fn piece(&self, run: RunId, piece: &str) {
-        // Most of the time nobody listens, and pieces are many.
-        if self.progress.receiver_count() > 0 {
+        self.feed.say(|| {
             let text = piece.into();
-            let _ = self.progress.send(Progress::Piece { run, text });
-        }
+            Progress::Piece { run, text }
+        });
     }
 }

@@ -63,6 +63,7 @@ async fn reads_messages_by_number() {
 #[tokio::test]
 async fn what_the_model_gets_wrong_is_told_to_the_model() {
     let attempt = attempt(&["one", "two"]);
+    let too_long = format!("{{\"query\":\"{}\"}}", "word ".repeat(80_000));
     for (name, arguments, says) in [
         ("read_message", r#"{"n":3}"#, "no message #3"),
         ("read_message", r#"{"n":0}"#, "no message #0"),
@@ -86,6 +87,7 @@ async fn what_the_model_gets_wrong_is_told_to_the_model() {
             "no agent took steps to write #1",
         ),
         ("recall", r##"{"query":"#7"}"##, "no message #7"),
+        ("recall", &too_long, "399999 bytes, the most is 4096"),
         ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
         ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
         (

@@ -171,7 +171,7 @@ fn words(args: &Args, query: &Query) -> String {
 
 /// The query with the filters of the flags.
 fn query(args: &Args, now: Timestamp) -> Result<Query> {
-    let mut query = Query::parse(&args.query.join(" "), now);
+    let mut query = Query::parse(&args.query.join(" "), now).map_err(Problem::usage)?;
     query.filters.roles.extend(&args.role);
     let agents = args.agent.iter().map(|agent| AgentId::from(&**agent));
     query.filters.agents.extend(agents);

@@ -1,6 +1,7 @@
 //! `/sessions/{session}/history` and `…/tree`: all that was said, whether a model sees it or not.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -54,7 +55,7 @@ pub(super) async fn show(
             q: which.q.clone(),
             branch: which.branch.clone(),
             cursor: None,
-            limit: Some(FOUND),
+            limit: NonZeroUsize::new(FOUND),
         };
         let found = search::found(&shared, &sought, Some(session.id())).await?;
         results(&found, &which.q)

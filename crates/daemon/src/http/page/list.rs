@@ -46,7 +46,7 @@ pub(super) async fn show(
             q: which.q.clone(),
             branch: main_branch(),
             cursor: None,
-            limit: Some(SHOWN),
+            limit: std::num::NonZeroUsize::new(SHOWN),
         };
         let hits = search::found(&shared, &sought, None).await?;
         return Ok(layout("Search", &results(&hits, &which.q)));
