@@ -32,6 +32,7 @@ use crate::ask::{self, Ask, Finished};
 use crate::config::{self, Override, SearchIndex, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::metrics::Metrics;
+use crate::models::notices::{self, Noticed};
 use crate::models::{self, Learnt};
 use crate::providers;
 use crate::setup::Setup;
@@ -237,6 +238,8 @@ pub struct Daemon {
     runtime: Runtime,
     learnt: Arc<Learnt>,
     metrics: Metrics,
+    /// What was logged of models, where it is: each notice once.
+    noticed: Noticed,
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
@@ -288,6 +291,7 @@ impl Daemon {
             runtime,
             learnt,
             metrics,
+            noticed: Noticed::default(),
             #[cfg(feature = "otel")]
             traces,
             salvage: opened.salvage,
@@ -302,6 +306,12 @@ impl Daemon {
     /// What happened since it started, in numbers.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// From now on it logs what is to be known of the models of turns that begin: for a daemon
+    /// that nobody watches.
+    pub(crate) fn log_notices(&self) {
+        self.noticed.begin();
     }
 
     /// The runtime.
@@ -373,6 +383,9 @@ impl Daemon {
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
             models::check_prices(&setup, &turn.team)?;
+            self.noticed.log(|| {
+                notices::of_team(&setup, &turn.team, self.calibrations(), notices::today())
+            });
         }
         let id = turn.id;
         if let Some(key) = ask.key() {

@@ -1,6 +1,7 @@
 //! The models that agents and summaries ask, each behind the client of its provider.
 
 mod learnt;
+pub mod notices;
 mod unusable;
 
 use std::collections::BTreeMap;

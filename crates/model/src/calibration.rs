@@ -113,6 +113,11 @@ impl Calibration {
         known.map_or(catalogue, |window| window.found)
     }
 
+    /// Whether its provider said what its window is, which the catalogue says is that.
+    pub fn has_window(&self, catalogue: Tokens) -> bool {
+        self.window.is_some_and(|w| w.instead_of == catalogue)
+    }
+
     /// The replies it was learnt from.
     pub fn samples(&self) -> u32 {
         self.samples

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use unisono_context::Tokens;
+use unisono_daemon::models::notices;
 use unisono_daemon::setup::Setup;
 use unisono_model::calibration::Calibration;
 use unisono_model::catalogue::{Entry, Price};
@@ -19,6 +20,7 @@ assumed; name it in models.toml. A window with an asterisk is one that the provi
 it refused a request as too large; turns keep within it until the catalogue says another.
 JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_window_tokens
 or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,
+retires (a date) or null, successor or null,
 input_usd_per_million, output_usd_per_million, cache_read_usd_per_million,
 cache_write_usd_per_million}.";
 
@@ -62,10 +64,14 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         app.out.say("no model has that in its name");
     } else {
         let header = [
-            "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED",
+            "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED", "RETIRES",
         ];
         let table = rows.iter().map(line).collect();
         app.out.data(show::table(&header, &[2, 3, 5, 6, 7], table));
+        let learnt = unisono_daemon::models::learnt(&setup.loaded.config.store.path);
+        for notice in notices::of_setup(&setup, &learnt, notices::today()) {
+            app.out.warn(notice);
+        }
     }
     Ok(())
 }
@@ -130,6 +136,9 @@ fn line(row: &Row) -> Vec<String> {
         price(entry.prices.input),
         price(entry.prices.output),
         price(entry.prices.cache_read),
+        entry
+            .retires
+            .map_or_else(String::new, |day| day.to_string()),
     ]
 }
 
@@ -163,6 +172,8 @@ fn object(row: &Row) -> Value {
         "encoding": entry.encoding.name(),
         "estimated": entry.estimated,
         "calibration": calibration,
+        "retires": entry.retires.map(|day| day.to_string()),
+        "successor": entry.successor.as_ref().map(ToString::to_string),
         "input_usd_per_million": price(entry.prices.input),
         "output_usd_per_million": price(entry.prices.output),
         "cache_read_usd_per_million": price(entry.prices.cache_read),

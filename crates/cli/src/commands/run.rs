@@ -7,7 +7,7 @@ use clap::ArgGroup;
 use unisono_context::SessionId;
 use unisono_daemon::ask::Ask;
 use unisono_daemon::config::{AUTO, Override, own};
-use unisono_daemon::models;
+use unisono_daemon::models::{self, notices};
 use unisono_daemon::setup::Setup;
 use unisono_daemon::transcript::Format;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -17,7 +17,7 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::{Workers, time};
 use crate::conversation::{self, DIGEST, Source};
-use crate::host::{Host, Taken, Where};
+use crate::host::{Host, Taken, Where, learnt_here};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
@@ -202,9 +202,13 @@ async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>
     Ok(From::File(Box::new(taken)))
 }
 
-/// Says once what answers, where nobody chose it, and how to change that.
+/// Says once what answers, where nobody chose it, and how to change that; and what is to be known
+/// of the models that are asked.
 pub(super) fn say_model(out: &Out, setup: &Setup, team: &Team) {
     let loaded = &setup.loaded;
+    for notice in notices::of_team(setup, team, &learnt_here(setup), notices::today()) {
+        out.warn(notice);
+    }
     if loaded.config.models.instead.is_some() {
         let mut models: Vec<&str> = team.definitions().map(|agent| &*agent.model).collect();
         models.sort_unstable();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::civil::Date;
 use unisono_context::{Encoding, Ppm, Tokens};
 
 use super::{EXTRACTIVE, LongPrompt, Prices};
@@ -80,6 +81,10 @@ pub struct Entry {
     pub summariser: ModelRef,
     /// Tokens a message costs besides its text.
     pub message_overhead: Tokens,
+    /// The first day on which its provider does not serve it any more, where that is known.
+    pub retires: Option<Date>,
+    /// The model that takes the place of one that retires.
+    pub successor: Option<ModelRef>,
     /// True when the catalogue does not know the model: say so.
     pub assumed: bool,
 }
