@@ -6,15 +6,40 @@ use std::sync::Arc;
 
 /// Passed on where they are set.
 const NAMES: [&str; 31] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "TMP", "TEMP",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TZ",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
     // Words and terminals.
-    "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
     // Proxies.
-    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
-    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "FTP_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "ftp_proxy",
     // Certificates.
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-    "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "AWS_CA_BUNDLE",
 ];
 /// Passed on where a variable's name begins so.
 const PREFIXES: [&str; 2] = ["LC_", "XDG_"];
@@ -42,9 +67,20 @@ mod tests {
     #[test]
     fn secrets_are_passed_on_by_name_alone() {
         let variables = [
-            "PATH", "LC_ALL", "XDG_CACHE_HOME", "HTTPS_PROXY", "SSL_CERT_FILE",
-            "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "GITHUB_TOKEN", "OPENAI_API_KEY",
-            "OTEL_EXPORTER_OTLP_HEADERS", "UNISONO__SERVER__BIND", "LD_PRELOAD", "PATHS", "path",
+            "PATH",
+            "LC_ALL",
+            "XDG_CACHE_HOME",
+            "HTTPS_PROXY",
+            "SSL_CERT_FILE",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_PROFILE",
+            "GITHUB_TOKEN",
+            "OPENAI_API_KEY",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "UNISONO__SERVER__BIND",
+            "LD_PRELOAD",
+            "PATHS",
+            "path",
         ];
         let of = |passed: &[&str]| {
             let passed: Vec<Arc<str>> = passed.iter().map(|name| Arc::from(*name)).collect();
@@ -52,7 +88,13 @@ mod tests {
             let kept = super::of(set, &passed).map(|(name, _)| name.into_string().unwrap());
             kept.collect::<Vec<_>>()
         };
-        let all = ["PATH", "LC_ALL", "XDG_CACHE_HOME", "HTTPS_PROXY", "SSL_CERT_FILE"];
+        let all = [
+            "PATH",
+            "LC_ALL",
+            "XDG_CACHE_HOME",
+            "HTTPS_PROXY",
+            "SSL_CERT_FILE",
+        ];
         assert_eq!(of(&[]), all);
         let with = of(&["GITHUB_TOKEN", "NOT_SET"]);
         assert_eq!(with[..5], all);

@@ -42,7 +42,7 @@ const SIGNALLED: i32 = 128;
 /// Whether this executable can be called as a reaper.
 static AVAILABLE: AtomicBool = AtomicBool::new(false);
 
-/// To be called first in `main`. Where this process was started as a reaper it works as one and
+/// To be called first in `main`: where this process was started as a reaper it works as one and
 /// returns the exit code; from any other the programs it starts get reapers.
 pub fn main() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
@@ -133,7 +133,9 @@ async fn stopped(child: u32, ended: &mut Signals) -> Option<WaitStatus> {
 fn reap_ended(child: u32) -> io::Result<Family> {
     loop {
         match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if i64::from(pid.as_raw_nonzero().get()) == i64::from(child) => {
+            Ok(Some((pid, status)))
+                if i64::from(pid.as_raw_nonzero().get()) == i64::from(child) =>
+            {
                 return Ok(Family::Led(status));
             }
             Ok(Some(_)) => {}
@@ -172,7 +174,10 @@ fn signal_all(signal: Signal) {
 fn descendants() -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
         if let Some(pid) = pid
             && let Ok(stat) = std::fs::read_to_string(entry.path().join("stat"))
             && let Some(parent) = parent(&stat)
