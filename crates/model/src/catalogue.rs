@@ -275,6 +275,7 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         prices: known.prices,
         long_prompt: known.long_prompt,
         cache_minimum: known.cache_minimum.or(defaults.cache_minimum),
+        warm_minimum: known.warm_minimum.or(defaults.warm_minimum),
         cache_lifetime: known
             .cache_seconds
             .or(defaults.cache_seconds)

@@ -30,6 +30,7 @@ mod post;
 mod report;
 pub mod retry;
 mod secrets;
+mod served;
 pub mod told;
 mod transport;
 

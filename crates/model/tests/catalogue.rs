@@ -353,6 +353,22 @@ fn generated() -> Date {
 }
 
 #[test]
+fn servers_of_ones_own_are_warmed_and_not_counted_on_to_cache() {
+    let catalogue = built_in().with_provider("mine", "openai-compatible");
+    for name in ["openai-compatible/qwen3", "mine/org/qwen3"] {
+        let entry = catalogue.get(None, name).unwrap();
+        let caches = (entry.cache_minimum, entry.warm_minimum);
+        assert_eq!(caches, (None, Some(Tokens(1_024))), "{name}");
+    }
+    let own = "[providers.mine]\nwarm_minimum = 10\n[models.\"mine/x\"]\nwarm_minimum = 20\n";
+    let catalogue = catalogue.with_file("m.toml", own).unwrap();
+    let of = |name: &str| catalogue.get(None, name).unwrap().warm_minimum;
+    assert_eq!(of("mine/y"), Some(Tokens(10)));
+    assert_eq!(of("mine/x"), Some(Tokens(20)));
+    assert_eq!(of("openai/gpt-4o"), None);
+}
+
+#[test]
 fn the_default_models_are_known_and_stay() {
     let catalogue = built_in();
     for provider in ["openai", "anthropic", "gemini"] {

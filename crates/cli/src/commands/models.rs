@@ -16,8 +16,8 @@ Prices are dollars per million tokens; `?` is an unknown price, which is not fre
 a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
 exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
 replies showed so far. `~` before a window and an output: no catalogue knows the model, and they are
-assumed; name it in models.toml. A window with an asterisk is one that the provider named when
-it refused a request as too large; turns keep within it until the catalogue says another.
+assumed; name it in models.toml. A window with an asterisk is one that the provider named, asked
+for it or when it refused a request as too large; turns keep to it until the catalogue says another.
 JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_window_tokens
 or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,
 retires (a date) or null, successor or null,
@@ -43,10 +43,10 @@ struct Row {
 }
 
 impl Row {
-    /// What its provider said its window is, where that is less.
+    /// What its provider said its window is, where that is another.
     fn learnt_window(&self) -> Option<Tokens> {
         let window = self.calibration.window(self.entry.window);
-        (window < self.entry.window).then_some(window)
+        (window != self.entry.window).then_some(window)
     }
 
     /// What its replies showed, once there were some.

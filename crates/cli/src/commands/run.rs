@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use unisono_context::SessionId;
+use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
 use unisono_daemon::config::{AUTO, Override, own};
 use unisono_daemon::models::{self, notices};
@@ -17,7 +18,7 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::{Workers, time};
 use crate::conversation::{self, DIGEST, Source};
-use crate::host::{Host, Taken, Where, learnt_here};
+use crate::host::{Host, Taken, Where};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
@@ -138,9 +139,9 @@ pub(super) async fn followed(
         From::Session(id) => own(&host.state(*id).await?),
         From::File(taken) => Arc::new(taken.import.settings.clone()),
     };
-    if let Host::Here(_) = host {
+    if let Host::Here(daemon) = &host {
         let setup = app.setup_with(&setup, &own)?;
-        say_model(&app.out, &setup, &team(&setup, ask)?);
+        say_model(&app.out, &setup, &team(&setup, ask)?, daemon).await;
     }
     let config = app.setup_beside(&setup, &own).loaded.config;
     let id = open(&host, from, &screen, ask.on_branch()).await?;
@@ -204,9 +205,10 @@ async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>
 
 /// Says once what answers, where nobody chose it, and how to change that; and what is to be known
 /// of the models that are asked.
-pub(super) fn say_model(out: &Out, setup: &Setup, team: &Team) {
+pub(super) async fn say_model(out: &Out, setup: &Setup, team: &Team, daemon: &Daemon) {
     let loaded = &setup.loaded;
-    for notice in notices::of_team(setup, team, &learnt_here(setup), notices::today()) {
+    daemon.ask_servers(setup, team).await;
+    for notice in notices::of_team(setup, team, daemon.calibrations(), notices::today()) {
         out.warn(notice);
     }
     if loaded.config.models.instead.is_some() {

@@ -58,6 +58,9 @@ pub struct Entry {
     pub long_prompt: Option<LongPrompt>,
     /// The shortest prefix its provider caches, if it caches.
     pub cache_minimum: Option<Tokens>,
+    /// The shortest prefix for which one request goes ahead of the others, where it is not known
+    /// whether its provider caches.
+    pub warm_minimum: Option<Tokens>,
     /// How long a cached prefix stays since it was last used.
     pub cache_lifetime: Duration,
     /// Whether it takes explicit cache breakpoints in a dialect where that is optional.

@@ -90,6 +90,8 @@ pub(super) struct Provider {
     pub(super) estimated: Option<bool>,
     #[serde(deserialize_with = "tokens")]
     pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) warm_minimum: Option<Tokens>,
     #[serde(deserialize_with = "seconds")]
     pub(super) cache_seconds: Option<Duration>,
     #[serde(deserialize_with = "model_ref")]
@@ -108,6 +110,7 @@ impl Provider {
         take(&mut self.encoding, over.encoding);
         take(&mut self.estimated, over.estimated);
         take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.warm_minimum, over.warm_minimum);
         take(&mut self.cache_seconds, over.cache_seconds);
         take(&mut self.summariser, over.summariser);
         take(&mut self.message_overhead, over.message_overhead);
@@ -134,6 +137,8 @@ pub(super) struct Model {
     pub(super) long_prompt: Option<LongPrompt>,
     #[serde(deserialize_with = "tokens")]
     pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) warm_minimum: Option<Tokens>,
     #[serde(deserialize_with = "seconds")]
     pub(super) cache_seconds: Option<Duration>,
     pub(super) breakpoints: Option<bool>,
@@ -169,6 +174,7 @@ impl Model {
         take(&mut self.prices.cache_write, over.prices.cache_write);
         take(&mut self.long_prompt, over.long_prompt);
         take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.warm_minimum, over.warm_minimum);
         take(&mut self.cache_seconds, over.cache_seconds);
         take(&mut self.breakpoints, over.breakpoints);
         take(&mut self.reasoning, over.reasoning);
