@@ -70,7 +70,7 @@ impl App {
     /// Reads configuration and agents, tells what may not be meant, and sets the log up.
     pub(crate) fn setup(&self, flags: Vec<Override>) -> Result<Setup> {
         let setup = Setup::load(self.sources(flags)?, self.kinds.names())?;
-        for warning in setup.warnings.iter() {
+        for warning in setup.warnings.iter().filter(|warning| !warning.of_model) {
             let help = warning.help.as_ref().map(|help| format!("; {help}"));
             let help = help.unwrap_or_default();
             self.out

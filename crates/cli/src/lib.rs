@@ -54,7 +54,7 @@ pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, To
 pub use unisono_daemon::ask::{Ask, Finished};
 pub use unisono_daemon::daemon::{Builder, Daemon, Error};
 pub use unisono_runtime::{
-    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, worker,
+    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, reaper, worker,
 };
 pub use unisono_session::event::Outcome;
 pub use unisono_session::run::{Cause, Ending, Usage};
@@ -63,6 +63,9 @@ pub use unisono_session::{Definition, State};
 /// The program: reads the command line and carries it out. `kinds` are the agent kinds it knows
 /// besides the built-in ones.
 pub fn main(kinds: Kinds) -> ExitCode {
+    if let Some(ended) = reaper::main() {
+        return ended;
+    }
     quiet_engine();
     if let Some(done) = completing::answer(&kinds) {
         return done;

@@ -8,6 +8,7 @@
 //! daemon.shutdown()         ─► open turns stay open and go on at the next start
 //! ```
 
+mod models_asked;
 mod opened;
 mod reload;
 mod settings;
@@ -20,6 +21,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
 use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
+use unisono_model::warm::Warmth;
 use unisono_runtime::mcp::{Fault, Offer};
 use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
 use unisono_session::event::Work;
@@ -29,11 +31,11 @@ use uuid::Uuid;
 
 use crate::agents;
 use crate::ask::{self, Ask, Finished};
-use crate::config::{self, Override, Sources};
+use crate::config::{Override, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::metrics::Metrics;
-use crate::models::{self, Learnt};
-use crate::providers;
+use crate::models::notices::Noticed;
+use crate::models::{self, Learnt, Servers};
 use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
 
@@ -182,6 +184,11 @@ pub struct Daemon {
     runtime: Runtime,
     learnt: Arc<Learnt>,
     metrics: Metrics,
+    /// What servers of one's own were asked, and which of their prefixes are warm.
+    servers: Servers,
+    warmth: Warmth,
+    /// What was logged of models, where it is: each notice once.
+    noticed: Noticed,
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
@@ -206,7 +213,8 @@ impl Daemon {
         let losses = opened.directory.as_deref().map(unisono_store::losses);
         let losses = losses.transpose()?.unwrap_or_default();
         let search_index = opened.search_index(&setup)?;
-        let models = models::build(&setup, &learnt.calibrations);
+        let warmth = Warmth::default();
+        let models = models::build(&setup, &learnt.calibrations, &warmth);
         let metrics = Metrics::default();
         let observer = metrics.observer().and(learnt.observer());
         #[cfg(feature = "otel")]
@@ -239,6 +247,9 @@ impl Daemon {
             runtime,
             learnt,
             metrics,
+            servers: Servers::default(),
+            warmth,
+            noticed: Noticed::default(),
             #[cfg(feature = "otel")]
             traces,
             salvage: opened.salvage,
@@ -337,6 +348,7 @@ impl Daemon {
             return Ok(known);
         }
         let setup = self.setup_for(session, ask).await?;
+        self.ask_servers(&setup, &ask.team(&setup)?).await;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&turn).await?;
@@ -348,6 +360,7 @@ impl Daemon {
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
             models::check_prices(&setup, &turn.team)?;
+            self.log_notices_of(&setup, &turn.team);
         }
         let id = turn.id;
         if let Some(key) = ask.key() {
@@ -451,11 +464,6 @@ fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
         },
         summarisers: summarisers::chains(setup, calibrations),
         servers: setup.loaded.tools.servers.clone(),
-        withheld: {
-            let tokens = config::mcp::token_variables(&config.mcp);
-            let keys = providers::key_variables(&config.providers);
-            Arc::new(keys.into_iter().chain(tokens).collect())
-        },
         budget: config.budget.daemon.rules(),
         lease: Duration::from_secs(bounds.stuck_after_seconds),
         live_runs: config.budget.live_runs(),

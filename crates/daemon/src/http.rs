@@ -161,6 +161,7 @@ impl Server {
     /// # Errors
     /// The address is taken or open to others, or the token cannot be read or made.
     pub async fn bind(daemon: Daemon) -> Result<Server, Error> {
+        daemon.log_notices();
         let settings = daemon.setup().loaded.config.server.clone();
         if !settings.bind.ip().is_loopback() && !settings.allow_remote {
             return Err(Error::Remote(settings.bind));

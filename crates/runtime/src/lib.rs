@@ -37,6 +37,8 @@ pub mod worker;
 /// The actors that agent kinds can be: of the version that [`Kinds::with_actor`] takes.
 pub use ractor;
 
+pub use process::{is_inherited, reaper};
+
 pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
 pub use compactor::{Chain, Chains, Summariser};
 pub use gate::LiveRuns;

@@ -1,6 +1,5 @@
 //! The runtime's face: start it on a journal, create and open sessions, shut it down.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,9 +47,6 @@ pub struct Options {
     pub compaction_deadline: Duration,
     /// Who writes summaries.
     pub summarisers: Chains,
-    /// Variables of the environment that no program of an agent inherits: those that hold keys.
-    /// One that a definition sets by itself is passed on.
-    pub withheld: Arc<BTreeSet<String>>,
     /// The servers whose tools agents may be given.
     pub servers: Vec<mcp::Server>,
     /// Counting requests at one time.
@@ -86,7 +82,6 @@ impl Default for Options {
             compaction_queue: 256,
             compaction_deadline: Duration::from_secs(30),
             summarisers: Chains::default(),
-            withheld: Arc::default(),
             servers: Vec::new(),
             countings: 4,
             session_queue: 1_024,

@@ -266,7 +266,6 @@ impl State {
         let (server, seat) = self.servers.get(name).ok_or_else(gone)?;
         let args = server::Args {
             server: server.clone(),
-            withheld: self.env.options.withheld.clone(),
             intensity: self.env.options.intensity,
         };
         let (actor, _) = ToolServer::spawn_linked(None, ToolServer, args, parent).await?;

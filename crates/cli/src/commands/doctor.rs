@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 use unisono_daemon::config::SearchIndex;
 use unisono_daemon::deployment::Check;
 use unisono_daemon::http::Running;
+use unisono_daemon::models::notices;
 use unisono_daemon::providers::Access;
 use unisono_daemon::setup::Setup;
 use unisono_search::Condition;
 use unisono_store::{Checkup, Disk, Error as StoreError, Loss, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App};
+use crate::host::learnt_here;
 use crate::problem::{Exit, Problem, Result, alone};
 use crate::show;
 
@@ -27,10 +29,12 @@ salvage {reason, quarantine, sessions, events, lost} or null, losses [{session, 
 quarantine}] that nobody has taken note of,
 search {sessions, messages, remade (why, or null)} or null where no index is kept,
 providers [{provider, usable, lacks, address, key (where it came from)}],
+catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: when the
+table of models was made, and what is to be known of those that can be asked,
 deployment [{what, good, says}]: the daemon's token and address, room on the disk, and whether servers
 of tools and of traces can be reached. While a daemon has the store
 its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, providers,
-deployment.";
+catalogue, deployment.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -47,6 +51,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     if !app.out.json {
         providers(app, &setup);
+        catalogue(app, &setup);
     }
     let store = &setup.loaded.config.store.path;
     if !store.exists() {
@@ -79,6 +84,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         report["search"] = search.as_ref().map(condition).into();
         report["losses"] = unisono_store::losses(store)?.iter().map(loss).collect();
         report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        report["catalogue"] = known_of_models(&setup);
         report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
@@ -200,6 +206,7 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
             "store": store.to_string(),
             "daemon": {"url": running.url, "pid": running.pid, "lacks": ready.as_ref().err()},
             "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
+            "catalogue": known_of_models(setup),
             "deployment": around.iter().map(looked_at).collect::<Vec<_>>(),
         }));
     } else {
@@ -302,6 +309,33 @@ fn providers(app: &App, setup: &Setup) {
                 .data(format_args!("provider {name}: not usable: {lacks}")),
         }
     }
+}
+
+/// Models that go or are not known, and a catalogue that is too old to know.
+fn catalogue(app: &App, setup: &Setup) {
+    let today = notices::today();
+    if let Some(days) = setup.loaded.catalogue.stale(today) {
+        app.out.warn(format_args!(
+            "the catalogue of models is {days} days old: prices and dates in it may have changed; take \
+             a newer version, or a catalogue of your own (models.catalogue)"
+        ));
+    }
+    for notice in notices::of_setup(setup, &learnt_here(setup), today) {
+        app.out.warn(notice);
+    }
+}
+
+fn known_of_models(setup: &Setup) -> Value {
+    let (catalogue, today) = (&setup.loaded.catalogue, notices::today());
+    let notices = notices::of_setup(setup, &learnt_here(setup), today).into_iter();
+    let notices = notices.map(
+        |notice| json!({"model": notice.model, "problem": notice.problem, "help": notice.help}),
+    );
+    json!({
+        "generated": catalogue.generated().map(|day| day.to_string()),
+        "stale_days": catalogue.stale(today),
+        "models": notices.collect::<Vec<_>>(),
+    })
 }
 
 fn provider((name, access): (&str, &Access)) -> Value {

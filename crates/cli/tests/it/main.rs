@@ -41,6 +41,7 @@ mod metrics;
 mod moving;
 #[cfg(feature = "otel")]
 mod otel;
+mod own_servers;
 mod own_settings;
 mod passing;
 mod pins;

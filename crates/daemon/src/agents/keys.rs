@@ -31,6 +31,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("command", Kind::Program),
     key("args", Kind::Texts),
     key("env", Kind::TextMap),
+    key("env_pass", Kind::Texts),
     key("cwd", Kind::Path),
     key("url", Kind::Text),
     key("headers", Kind::TextMap),

@@ -80,6 +80,7 @@ const MCP: &[Key] = &[
     key("command", Kind::Program),
     key("args", Kind::Texts),
     key("env", Kind::TextMap),
+    key("env_pass", Kind::Texts),
     key("cwd", Kind::Path),
     key("url", Kind::Text),
     key("headers", Kind::TextMap),

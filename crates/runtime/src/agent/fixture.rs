@@ -389,6 +389,7 @@ pub(crate) fn sh(script: &str) -> Command {
         args: vec!["-c".into(), script.into()],
         env: BTreeMap::new(),
         cwd: None,
+        env_pass: Vec::new(),
     }
 }
 

@@ -215,6 +215,13 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ),
         ("defined_llm", defined(agent::Kind::Llm)),
         ("defined_command", defined(agent::Kind::Command(command()))),
+        (
+            "defined_command_passing",
+            defined(agent::Kind::Command(agent::Command {
+                env_pass: vec!["GITHUB_TOKEN".into()],
+                ..command()
+            })),
+        ),
         ("defined_http", defined(agent::Kind::Http(http()))),
         ("defined_pipeline", pipeline()),
         (

@@ -137,14 +137,20 @@ fn tiers() -> impl Strategy<Value = Tiers> {
 }
 
 pub(super) fn definition() -> impl Strategy<Value = Definition> {
-    let command = (text(), list(text()), text_map(), option::of(text())).prop_map(
-        |(program, args, env, cwd)| agent::Command {
-            program,
-            args,
-            env,
-            cwd,
-        },
+    let command = (
+        text(),
+        list(text()),
+        text_map(),
+        option::of(text()),
+        list(text()),
     );
+    let command = command.prop_map(|(program, args, env, cwd, env_pass)| agent::Command {
+        program,
+        args,
+        env,
+        cwd,
+        env_pass,
+    });
     let http = (text(), text_map()).prop_map(|(url, headers)| agent::Http { url, headers });
     let kind = prop_oneof![
         Just(agent::Kind::Llm),
