@@ -25,7 +25,6 @@ fn forking(pids: &Path) -> Definition {
             args: vec!["-c".into(), script.into()],
             env: Default::default(),
             cwd: None,
-            env_pass: Vec::new(),
         }),
         ..definition("forking")
     }

@@ -254,7 +254,6 @@ impl Scenario {
             calibrations: Vec::new(),
             delegation: self.delegation,
             rules: Default::default(),
-            call_cap: Default::default(),
             caps: self.caps.clone(),
         }
     }
@@ -359,7 +358,7 @@ pub async fn facts_until_end(events: &mut Events, turn: TurnId) -> Vec<Fact> {
             return facts;
         };
         let last = matches!(&event.fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn);
-        facts.push(event.fact.clone());
+        facts.push(event.fact);
         if last {
             return facts;
         }

@@ -27,7 +27,6 @@ pub mod prompt;
 pub mod provider;
 pub mod redact;
 pub mod retention;
-pub mod served;
 pub mod sse;
 pub mod summariser;
 mod think;

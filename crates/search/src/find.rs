@@ -14,7 +14,6 @@ use tantivy::schema::{IndexRecordOption, TantivyDocument, Value};
 use tantivy::{DocAddress, Order, Searcher, Term};
 use unisono_context::{MessageId, Ordinal, SessionId};
 
-use crate::cancel::Wanted;
 use crate::error::{Error, Result, guarded};
 use crate::index::{Fields, Index, Place};
 use crate::query::{Clause, Filters, Need, Query};
@@ -38,7 +37,6 @@ pub(crate) fn find(
     query: &Query,
     sessions: &[SessionId],
     limit: usize,
-    wanted_by: &Wanted,
 ) -> Result<Vec<Found>> {
     let searcher = index.searcher();
     let wanted = query.clauses.iter().any(|c| c.need != Need::Excluded);
@@ -46,12 +44,11 @@ pub(crate) fn find(
     let limit = limit.max(1);
     let best: Vec<(f32, DocAddress)> = guarded("read", || {
         if wanted {
-            let best = TopDocs::with_limit(limit).order_by_score();
-            return searcher.search(&*matching, &wanted_by.collect(best));
+            let collector = TopDocs::with_limit(limit).order_by_score();
+            return searcher.search(&*matching, &collector);
         }
         let newest = TopDocs::with_limit(limit).order_by_fast_field::<i64>("at", Order::Desc);
-        let newest = searcher.search(&*matching, &wanted_by.collect(newest))?;
-        let newest = newest.into_iter();
+        let newest = searcher.search(&*matching, &newest)?.into_iter();
         Ok(newest.map(|(_, address)| (0.0, address)).collect())
     })?;
     let found = best

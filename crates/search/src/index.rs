@@ -16,7 +16,6 @@ use tantivy::schema::{
 };
 use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, Term};
 use unisono_context::{MessageId, Ordinal, SessionId};
-use unisono_store::private;
 
 use crate::error::{Error, Result, guarded};
 use crate::words::{ANALYSIS, analyzer};
@@ -208,8 +207,6 @@ pub(crate) struct Index {
     pub(crate) fields: Fields,
     pub(crate) index: tantivy::Index,
     reader: IndexReader,
-    /// Where it is; none: in memory.
-    directory: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Index {
@@ -221,7 +218,7 @@ impl std::fmt::Debug for Index {
 impl Index {
     /// An index that forgets.
     pub(crate) fn in_memory() -> Result<Index> {
-        guarded("made", || Index::on(builder().create_in_ram()?, None))
+        guarded("made", || Index::on(builder().create_in_ram()?))
     }
 
     /// Opens the index in a directory, or makes one, and checks every file of it. What is damaged,
@@ -253,7 +250,7 @@ impl Index {
             let reason = format!("{} is not what was written", file.display());
             return Err(Error::Damaged { reason });
         }
-        let opened = guarded("read", || Index::on(index, Some(dir.to_owned())))?;
+        let opened = guarded("read", || Index::on(index))?;
         opened.cursors()?;
         Ok(opened)
     }
@@ -264,13 +261,11 @@ impl Index {
             path: dir.to_owned(),
             source,
         };
-        private::create_dir_all(dir).map_err(failed)?;
-        guarded("made", || {
-            Index::on(builder().create_in_dir(dir)?, Some(dir.to_owned()))
-        })
+        fs::create_dir_all(dir).map_err(failed)?;
+        guarded("made", || Index::on(builder().create_in_dir(dir)?))
     }
 
-    fn on(index: tantivy::Index, directory: Option<PathBuf>) -> tantivy::Result<Index> {
+    fn on(index: tantivy::Index) -> tantivy::Result<Index> {
         index.tokenizers().register(ANALYSIS, analyzer());
         let reader = index.reader_builder();
         let reader = reader.reload_policy(ReloadPolicy::Manual).try_into()?;
@@ -279,19 +274,7 @@ impl Index {
             fields,
             index,
             reader,
-            directory,
         })
-    }
-
-    /// Takes what rights others have to its files: the library below makes them as the umask says,
-    /// in a directory that is closed to others.
-    pub(crate) fn narrow(&self) {
-        let Some(directory) = &self.directory else {
-            return;
-        };
-        if let Err(error) = private::narrow(directory) {
-            tracing::warn!(index = %directory.display(), %error, "others may be able to read the search index");
-        }
     }
 
     /// What was committed, as of the last [`Self::refresh`].

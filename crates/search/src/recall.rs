@@ -5,10 +5,9 @@
 
 use unisono_context::{Ordinal, Timestamp};
 
-use crate::cancel::Wanted;
 use crate::error::Result;
 use crate::index::Index;
-use crate::query::{Clause, Need, Query, TooLarge};
+use crate::query::{Clause, Need, Query};
 use crate::within::{Branch, Hit, rank};
 use crate::words::is_common;
 
@@ -33,14 +32,9 @@ pub struct Recalled {
 }
 
 /// The best `limit` messages of a path.
-pub(crate) fn recall(
-    index: &Index,
-    branch: &Branch,
-    clauses: Vec<Clause>,
-    limit: usize,
-    wanted: &Wanted,
-) -> Result<Recalled> {
-    let ranked = rank(index, branch, &clauses, wanted)?;
+pub(crate) fn recall(index: &Index, branch: &Branch, text: &str, limit: usize) -> Result<Recalled> {
+    let clauses = asked(text);
+    let ranked = rank(index, branch, &clauses)?;
     let of = |hit: &Hit| hit.ordinal;
     let all = ranked
         .hits
@@ -62,7 +56,7 @@ pub(crate) fn recall(
             .into_iter()
             .map(|(_, clause)| clause.clone())
             .collect();
-        let others = rank(index, branch, &rare, wanted)?.hits;
+        let others = rank(index, branch, &rare)?.hits;
         let others = others.iter().map(of).filter(|n| !messages.contains(n));
         let room = limit.saturating_sub(with_all);
         let others: Vec<Ordinal> = others.take(room).collect();
@@ -82,13 +76,10 @@ pub(crate) fn recall(
 
 /// What an agent's text asks for: its phrases, and its words but the common ones. Filters and signs
 /// are for people; here they are text.
-///
-/// # Errors
-/// The text is larger than a query may be.
-pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
+fn asked(text: &str) -> Vec<Clause> {
     let plain = text.replace([':', '?', '!', ',', ';', '(', ')'], " ");
     let mut clauses: Vec<Clause> = Vec::new();
-    for clause in Query::parse(&plain, Timestamp(0))?.clauses {
+    for clause in Query::parse(&plain, Timestamp(0)).clauses {
         if !clauses.iter().any(|known| known.stems == clause.stems) {
             clauses.push(Clause {
                 need: Need::Wanted,
@@ -103,7 +94,7 @@ pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
     if !clauses.iter().all(common) {
         clauses.retain(|clause| !common(clause));
     }
-    Ok(clauses)
+    clauses
 }
 
 #[cfg(test)]
@@ -113,8 +104,7 @@ mod tests {
     #[test]
     fn a_question_is_asked_by_its_words() {
         let texts = |text: &str| -> Vec<String> {
-            let clauses = clauses(text).unwrap().into_iter();
-            clauses.map(|clause| clause.text).collect()
+            asked(text).into_iter().map(|clause| clause.text).collect()
         };
         assert_eq!(
             texts("What did we decide about the Kestrel migration? The migrations!"),
@@ -126,6 +116,5 @@ mod tests {
             ["role", "user", "rate limit"]
         );
         assert_eq!(texts("?!"), [""; 0]);
-        assert!(clauses(&"kestrel ".repeat(100_000)).is_err());
     }
 }

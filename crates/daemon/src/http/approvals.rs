@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display, Formatter};
-use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,8 +58,7 @@ struct Which {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    #[param(value_type = Option<usize>, minimum = 1)]
-    limit: Option<NonZeroUsize>,
+    limit: Option<usize>,
 }
 
 /// Where a call stands among those that wait: also once it does not wait any more.

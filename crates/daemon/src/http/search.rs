@@ -1,6 +1,5 @@
 //! `/v1/search` and `/v1/sessions/{session}/search`: what was said, found by its words.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::Json;
@@ -41,7 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[serde(deny_unknown_fields)]
 pub(super) struct For {
     /// Words, and within them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
-    /// `agent:risks`, `since:2026-03-01`, `until:7d`. At most 4,096 bytes and 128 terms.
+    /// `agent:risks`, `since:2026-03-01`, `until:7d`.
     pub(super) q: String,
     /// The branch whose context tells what is active: `main`.
     #[serde(default = "main_branch")]
@@ -49,8 +48,7 @@ pub(super) struct For {
     /// `next` of the part before.
     pub(super) cursor: Option<String>,
     /// How many messages at most: 20, and no more than 1,000.
-    #[param(value_type = Option<usize>, minimum = 1)]
-    pub(super) limit: Option<NonZeroUsize>,
+    pub(super) limit: Option<usize>,
 }
 
 /// Searches all sessions, the best first.
@@ -96,7 +94,7 @@ pub(super) async fn found(
     sought: &For,
     within: Option<SessionId>,
 ) -> Result<Found, Fault> {
-    let query = Words::parse(&sought.q, clock::now()).map_err(unisono_search::Error::from)?;
+    let query = Words::parse(&sought.q, clock::now());
     if query.is_empty() {
         let notes = query.notes.iter().map(|note| format!(": {note}"));
         let detail = format!(
@@ -113,7 +111,7 @@ pub(super) async fn found(
         // Made of what is asked for, when it is asked for.
         search.settle(only.first().copied()).await?;
     }
-    let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
+    let limit = sought.limit.unwrap_or(FOUND).clamp(1, MOST);
     let told = told_before(sought)?;
     let answer = search.find(&query, &only, told + limit + 1).await?;
     let left = answer.found.into_iter().skip(told);

@@ -1,17 +1,17 @@
 //! The secret that every request carries.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-
-use unisono_store::private;
 
 use super::Error;
 
 /// Random bytes of a token.
 const BYTES: usize = 32;
+/// Only its owner may read or write the file.
+const MODE: u32 = 0o600;
 
 /// The digest of the token: the token itself is in its file only.
 pub(super) struct Token(blake3::Hash);
@@ -92,10 +92,12 @@ fn read(file: File) -> io::Result<String> {
 
 fn make(path: &Path) -> io::Result<String> {
     if let Some(directory) = path.parent() {
-        private::create_dir_all(directory)?;
+        fs::create_dir_all(directory)?;
     }
     let token = random()?;
-    match private::create_new(path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(MODE);
+    match options.open(path) {
         Ok(mut file) => {
             writeln!(file, "{token}")?;
             file.sync_all()?;
@@ -109,7 +111,6 @@ fn make(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

@@ -40,8 +40,6 @@ pub(super) struct Failed {
     pub(super) request_id: Option<Arc<str>>,
     /// The provider said that trying again is of no use.
     pub(super) vetoed: bool,
-    /// Whether a connection to the provider was made.
-    pub(super) reached: bool,
 }
 
 impl Client {
@@ -58,13 +56,7 @@ impl Client {
         let sent = self.request(call, url).send();
         let response = match timeout_at(first_byte, sent).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let failed = Failed::from(transport::broken(&error, settings));
-                return Err(Failed {
-                    reached: !error.is_connect(),
-                    ..failed
-                });
-            }
+            Ok(Err(error)) => return Err(transport::broken(&error, settings).into()),
             Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts).into()),
         };
         let told = told::read(response.headers(), Timestamp::now());
@@ -91,7 +83,6 @@ impl Client {
                 },
                 request_id: told.request_id,
                 vetoed: told.vetoed,
-                reached: true,
             }),
         }
     }
@@ -275,7 +266,6 @@ impl From<Failure> for Failed {
             failure,
             request_id: None,
             vetoed: false,
-            reached: true,
         }
     }
 }

@@ -169,8 +169,7 @@ fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Opt
     if sampling {
         json.raw(r#""maxOutputTokens":"#)
             .number(request.max_output.0);
-        // Its newer models refuse every temperature but their own.
-        if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
+        if let Some(milli) = request.temperature_milli {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
     }

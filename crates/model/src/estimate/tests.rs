@@ -50,8 +50,7 @@ fn tail(change: impl FnOnce(&mut Request)) -> u64 {
 fn the_tail_counts_each_of_its_texts_once() {
     let told = |text: &str, outcome| Delegated {
         agent: AgentId::new("ab"),
-        task: Some(text.into()),
-        rest: None,
+        task: text.into(),
         outcome,
     };
     let call = |name: &str, arguments: &str| ToolCall {

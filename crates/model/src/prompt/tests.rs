@@ -20,7 +20,7 @@ fn document(snapshot: Option<&Snapshot>, group: &Group, results: &[Delegated]) -
     let persona = persona();
     let tail = Tail {
         persona: &persona,
-        task: Some("list\nthe risks"),
+        task: "list\nthe risks",
         results,
         run: RunId::from_u128(7),
         attempt: 2,
@@ -112,8 +112,7 @@ fn the_shared_rendering() {
 fn the_tail_closes_the_document() {
     let delegated = |agent: &str, outcome| Delegated {
         agent: AgentId::new(agent),
-        task: Some("look".into()),
-        rest: None,
+        task: "look".into(),
         outcome,
     };
     let results = [

@@ -1,7 +1,6 @@
 //! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
 
 mod gathering;
-mod residence;
 mod stopping;
 mod workers;
 
@@ -127,7 +126,6 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         delegation: Default::default(),
         rules: Default::default(),
         caps: Default::default(),
-        call_cap: Default::default(),
     }
 }
 
@@ -342,8 +340,8 @@ async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
     let mut events = handle.events(0).await.unwrap();
     let late = async {
         while let Some((_, event)) = events.next().await.unwrap() {
-            if let Fact::CameLate { late, .. } = &event.fact {
-                return late.clone();
+            if let Fact::CameLate { late, .. } = event.fact {
+                return late;
             }
         }
         panic!("the journal ended");

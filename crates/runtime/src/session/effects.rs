@@ -6,8 +6,9 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
+use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
 use unisono_search::{Branch, Recalled, Search};
 use unisono_session::brief::{Brief, ToolJob};
 use unisono_session::budget::Ask;
@@ -32,7 +33,7 @@ use crate::worker::Attempt;
 
 use super::purse::Asking;
 use super::rounds::{self, Of, Round};
-use super::{Args, Feed, Live, Msg, Progress, compacting, render};
+use super::{Args, Live, Msg, Progress, compacting, render};
 
 /// How long a provider's count is waited for.
 const MEASURING: Duration = Duration::from_secs(10);
@@ -68,21 +69,20 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
             turn,
             encoding,
             messages,
-            texts: others,
+            preamble,
         } = request;
         let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
         let mut texts: Vec<String> = messages.iter().map(|m| m.countable_text()).collect();
-        let (names, others): (Vec<Digest>, Vec<String>) = others.into_iter().unzip();
-        texts.extend(others);
+        texts.extend(preamble.iter().map(Preamble::countable_text));
         let mut counts = count_surely(&tokenizer, texts, encoding).await;
-        let counted = counts.split_off(ids.len().min(counts.len()));
+        let preamble = preamble.and_then(|p| Some((p.digest(), counts.pop()?)));
         let messages = ids.into_iter().zip(counts).collect();
         feed(
             &myself,
             Input::Counted(Counted {
                 turn,
                 encoding,
-                texts: names.into_iter().zip(counted).collect(),
+                preamble,
                 messages,
             }),
         );
@@ -149,7 +149,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
         session: myself,
         search: args.env.search.clone(),
         tokenizer: args.tokenizer.clone(),
-        feed: args.feed.clone(),
+        progress: args.progress.clone(),
     };
     let definition = brief.definition.clone();
     let gates = live.gates.of(brief.turn, args.env.options.live_runs);
@@ -180,7 +180,8 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
 fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
     let cancelled = CancellationToken::new();
     live.calls.insert(job.place, cancelled.clone().drop_guard());
-    args.feed.say(|| Progress::Run {
+    // Nobody may be listening.
+    let _ = args.progress.send(Progress::Run {
         run: job.place.run,
         text: format!("calling {}", job.tool).into(),
     });
@@ -247,7 +248,7 @@ struct SessionLine {
     session: ActorRef<Msg>,
     search: Search,
     tokenizer: tokenizer::Handle,
-    feed: Arc<Feed>,
+    progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
 impl SessionLine {
@@ -410,14 +411,6 @@ impl Exchange for SessionLine {
         self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
     }
 
-    fn read_result(
-        &self,
-        run: RunId,
-        name: String,
-    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
-        self.look(move |state| state.handed(run, &name))
-    }
-
     fn read_steps(
         &self,
         head: MessageId,
@@ -454,13 +447,15 @@ impl Exchange for SessionLine {
     }
 
     fn progress(&self, run: RunId, text: Arc<str>) {
-        self.feed.say(|| Progress::Run { run, text });
+        // Nobody may be listening.
+        let _ = self.progress.send(Progress::Run { run, text });
     }
 
     fn piece(&self, run: RunId, piece: &str) {
-        self.feed.say(|| {
+        // Most of the time nobody listens, and pieces are many.
+        if self.progress.receiver_count() > 0 {
             let text = piece.into();
-            Progress::Piece { run, text }
-        });
+            let _ = self.progress.send(Progress::Piece { run, text });
+        }
     }
 }

@@ -25,8 +25,7 @@ fn bytes(message: &Message) -> usize {
 
 pub fn count(request: &CountRequest, rng: &mut Rng, trouble: usize) -> Input {
     let encoding = request.encoding;
-    let texts = request.texts.iter();
-    let texts = texts.map(|(name, text)| (*name, tokens(encoding, text.len())));
+    let preamble = request.preamble.as_ref();
     let mut messages: Vec<_> = request
         .messages
         .iter()
@@ -44,7 +43,7 @@ pub fn count(request: &CountRequest, rng: &mut Rng, trouble: usize) -> Input {
     Input::Counted(Counted {
         turn: request.turn,
         encoding,
-        texts: texts.collect(),
+        preamble: preamble.map(|p| (p.digest(), tokens(encoding, p.system().len()))),
         messages,
     })
 }

@@ -178,9 +178,7 @@ impl Ledger {
                 ContextMode::Snapshot => {
                     let budget = of(preamble.get(agent.limits.encoding).unwrap().at_most);
                     let context = view.effective(&budget).unwrap().at_most;
-                    let left = budget.usable.minus(context);
-                    let needed = state.assignment(&turn.needs(), agent.digest());
-                    (context <= budget.usable && needed.unwrap() <= left).then_some(left)
+                    (context <= budget.usable).then(|| budget.usable.minus(context))
                 }
             };
             self.rooms.insert((id, agent.digest()), room);
@@ -279,7 +277,6 @@ impl Ledger {
                     | Fact::Altered { .. }
                     | Fact::Compacted { .. }
                     | Fact::BranchSet { .. }
-                    | Fact::Posted { .. }
                     | Fact::TopicsDecided { .. }
                     | Fact::TopicSealed { .. }
                     | Fact::Measured { .. }

@@ -4,7 +4,6 @@
 #![allow(unreachable_pub, reason = "the modules of one test binary")]
 
 mod accepting;
-mod appending;
 mod arrivals;
 mod calling;
 mod compacting;
@@ -18,7 +17,6 @@ mod pinning;
 mod pipeline;
 mod prepaying;
 mod repairing;
-mod reserving;
 mod restoring;
 mod rewriting;
 mod rounds;

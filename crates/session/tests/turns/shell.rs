@@ -178,11 +178,11 @@ pub fn count(request: &CountRequest) -> Input {
         let text: String = texts.collect();
         (message.id, counted(&text))
     });
-    let texts = request.texts.iter();
+    let preamble = request.preamble.as_ref();
     Input::Counted(Counted {
         turn: request.turn,
         encoding: request.encoding,
-        texts: texts.map(|(name, text)| (*name, counted(text))).collect(),
+        preamble: preamble.map(|p| (p.digest(), counted(p.system()))),
         messages: messages.collect(),
     })
 }
@@ -332,7 +332,6 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         delegation: Default::default(),
         rules: Default::default(),
         caps: Default::default(),
-        call_cap: Default::default(),
     }
 }
 

@@ -73,8 +73,6 @@ facts![
     Reserved,
     CallSettled,
     SettingsSet,
-    Posted,
-    CallCapSet,
 ];
 
 /// As the last event of an append, with two turns open.

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use unisono_daemon::harmless::is_harmful;
 use unisono_model::retention::Category;
 
 use super::report::{Report, Row, Size, Way};
@@ -133,7 +132,7 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            c if is_harmful(c) || c.is_control() => out.push(' '),
+            c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }

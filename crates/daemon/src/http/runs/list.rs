@@ -1,6 +1,5 @@
 //! Runs as a list: those of one session, and those of all.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::Json;
@@ -54,8 +53,7 @@ struct Which {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    #[param(value_type = Option<usize>, minimum = 1)]
-    limit: Option<NonZeroUsize>,
+    limit: Option<usize>,
 }
 
 /// Which runs of which sessions.
@@ -72,8 +70,7 @@ struct WhichOfAll {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    #[param(value_type = Option<usize>, minimum = 1)]
-    limit: Option<NonZeroUsize>,
+    limit: Option<usize>,
 }
 
 /// What runs have in common that are wanted.

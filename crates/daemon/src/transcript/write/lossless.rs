@@ -15,7 +15,6 @@ use unisono_session::State;
 
 use super::{WriteError, line};
 use crate::config::Own;
-use crate::harmless::is_harmful;
 use crate::transcript::unisono::VERSION;
 use checkpoint::CheckpointLine;
 use shortened::ShortenedLine;
@@ -231,9 +230,7 @@ impl<'m> PartLine<'m> {
 /// Arguments that can stand in the line as they are: JSON on one line, and not a text, which
 /// would be read as arguments in a text.
 pub(super) fn as_is(arguments: &str) -> Option<&RawValue> {
-    let breaks = arguments.contains(['\n', '\r']);
-    // What is escaped would be other arguments; in a text it is the same.
-    if arguments.starts_with('"') || breaks || arguments.contains(is_harmful) {
+    if arguments.starts_with('"') || arguments.contains(['\n', '\r']) {
         return None;
     }
     let raw: &RawValue = serde_json::from_str(arguments).ok()?;

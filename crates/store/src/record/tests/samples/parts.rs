@@ -39,7 +39,6 @@ pub(super) fn command() -> agent::Command {
         args: vec!["python3".into(), "agent.py".into()],
         env: [("LANG".into(), "C".into())].into(),
         cwd: Some("/srv".into()),
-        env_pass: Vec::new(),
     }
 }
 
@@ -125,7 +124,6 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
             delegation: DelegationLimits {
                 depth: 2,
                 live_runs: 32,
-                results: DelegationLimits::RESULTS,
             },
         }),
     }
