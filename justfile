@@ -48,6 +48,10 @@ bench-quickstart:
 live:
     @tests/live.sh
 
+# The built-in catalogue anew (config/catalogue.toml), from the newest public table.
+catalogue:
+    scripts/catalogue.py
+
 # Crash and power-cut tests with many more rounds, and a million schedules.
 soak rounds="1000":
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono --test kill

@@ -43,10 +43,10 @@ one() {
     printf '%-10s skipped  (%s not set)\n' "$name" "$*"
 }
 
-one anthropic "${LIVE_ANTHROPIC:-anthropic/claude-sonnet-4-5}" ANTHROPIC_API_KEY
-one openai "${LIVE_OPENAI:-openai/gpt-5-mini}" OPENAI_API_KEY
-one openai-chat "${LIVE_OPENAI_CHAT:-openai/gpt-4o-mini}" OPENAI_API_KEY
-one gemini "${LIVE_GEMINI:-gemini/gemini-2.5-flash}" GEMINI_API_KEY GOOGLE_API_KEY
+one anthropic "${LIVE_ANTHROPIC:-anthropic/claude-sonnet-5-5}" ANTHROPIC_API_KEY
+one openai "${LIVE_OPENAI:-openai/gpt-6.1-terra}" OPENAI_API_KEY
+one openai-chat "${LIVE_OPENAI_CHAT:-openai/gpt-4.1-mini}" OPENAI_API_KEY
+one gemini "${LIVE_GEMINI:-gemini/gemini-3.5-flash-lite}" GEMINI_API_KEY GOOGLE_API_KEY
 # An Azure resource has an address of its own, and its models the names of its deployments.
 if [ -n "${AZURE_OPENAI_API_KEY:-}" ] && [ -n "${LIVE_AZURE_URL:-}" ] && [ -n "${LIVE_AZURE:-}" ]; then
     smoke azure "azure/$LIVE_AZURE" --set "providers.azure.base_url=$LIVE_AZURE_URL" \

@@ -34,7 +34,7 @@ struct Handed {
 fn hand(snapshot: &Arc<Snapshot>, prefix: &Prefix, persona: &Persona, run: u128) -> Handed {
     let tail = Tail {
         persona,
-        task: TASK,
+        task: Some(TASK),
         results: &[],
         run: RunId::from_u128(run),
         attempt: 1,

@@ -125,7 +125,7 @@ async fn people(search: &Search) -> Vec<(&'static str, Samples)> {
     }
     for n in 0..QUERIES {
         for ((_, make), (_, samples)) in kinds.iter().zip(&mut all) {
-            let query = Query::parse(&make(n), Timestamp(0));
+            let query = Query::parse(&make(n), Timestamp(0)).unwrap();
             let start = Instant::now();
             let answer = search.find(&query, &[], LIMIT).await.unwrap();
             samples.push(start.elapsed());

@@ -91,6 +91,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         delegation: Default::default(),
         rules: Default::default(),
         caps: Default::default(),
+        call_cap: Default::default(),
     }
 }
 

@@ -25,6 +25,7 @@ fn forking(pids: &Path) -> Definition {
             args: vec!["-c".into(), script.into()],
             env: Default::default(),
             cwd: None,
+            env_pass: Vec::new(),
         }),
         ..definition("forking")
     }

@@ -83,7 +83,7 @@ async fn what_others_say_meanwhile_changes_nothing() {
         session.accept(speech).await.unwrap();
         assert_eq!(wait(&session, other).await.outcome, Outcome::Answered);
         let search = world.runtime.search();
-        let query = Query::parse("kestrel", Timestamp(0));
+        let query = Query::parse("kestrel", Timestamp(0)).unwrap();
         let found = search.find(&query, &[], 9).await.unwrap().found;
         assert_eq!(found.len(), 1, "it is found by people at once");
 
@@ -97,7 +97,7 @@ async fn what_others_say_meanwhile_changes_nothing() {
         let text = session.inspect(text).await.unwrap();
         assert!(text.contains("#3 user:\nMessage 3: we decided"), "{text}");
         assert!(text.contains("(after: #4 assistant: Message 4"), "{text}");
-        let echo = Query::parse("agent:echo", Timestamp(0));
+        let echo = Query::parse("agent:echo", Timestamp(0)).unwrap();
         assert_eq!(echo.filters.agents, [AgentId::from("echo")]);
         assert_eq!(search.find(&echo, &[], 9).await.unwrap().found.len(), 1);
         drop(session);

@@ -254,6 +254,7 @@ impl Scenario {
             calibrations: Vec::new(),
             delegation: self.delegation,
             rules: Default::default(),
+            call_cap: Default::default(),
             caps: self.caps.clone(),
         }
     }
@@ -358,7 +359,7 @@ pub async fn facts_until_end(events: &mut Events, turn: TurnId) -> Vec<Fact> {
             return facts;
         };
         let last = matches!(&event.fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn);
-        facts.push(event.fact);
+        facts.push(event.fact.clone());
         if last {
             return facts;
         }

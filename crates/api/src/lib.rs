@@ -27,6 +27,7 @@ pub mod run;
 pub mod search;
 pub mod session;
 pub mod settings;
+pub mod store;
 pub mod topic;
 pub mod turn;
 pub mod usage;

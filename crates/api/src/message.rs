@@ -3,6 +3,62 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::session::main_branch;
+
+/// A message to be appended without a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewMessage {
+    /// `user`, `assistant`, `tool` or `system`.
+    #[serde(default = "user")]
+    pub role: String,
+    /// What is said, where that is one text; otherwise `parts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// What it is made of: text and attachments of a user, text, attachments and calls of an
+    /// assistant, results of a tool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// Who wrote it: an agent or a person, up to 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// When it was said, RFC 3339; none: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The branch it continues.
+    #[serde(default = "main_branch")]
+    pub branch: String,
+}
+
+fn user() -> String {
+    "user".to_owned()
+}
+
+/// A message that was appended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Appended {
+    /// Its session.
+    pub session: String,
+    /// Its branch.
+    pub branch: String,
+    /// Its id.
+    pub message: String,
+    /// `appended`, or `waiting`: a turn is open on the branch, and the message follows when that has
+    /// ended.
+    pub state: String,
+    /// Its place on the branch, from 1; none while it waits.
+    pub ordinal: Option<u32>,
+}
+
+/// Tokens that a provider reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReportedUsage {
+    /// Tokens in.
+    pub input_tokens: u64,
+    /// Tokens out.
+    pub output_tokens: u64,
+}
+
 /// A message on a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Message {
@@ -22,7 +78,10 @@ pub struct Message {
     pub parts: Vec<Part>,
     /// Tokens in the encoding it was first counted in; none before that.
     pub tokens: Option<u64>,
-    /// How the context has it: `verbatim`, `masked`, `cut`, `summarised` or `dropped` or `dropped`.
+    /// What the provider reported for the run that wrote it; none where nothing was reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<ReportedUsage>,
+    /// How the context has it: `verbatim`, `masked`, `cut`, `summarised` or `dropped`.
     pub form: String,
 }
 
@@ -51,6 +110,7 @@ pub enum Part {
         /// The answer.
         content: String,
         /// Whether it is a failure.
+        #[serde(default)]
         is_error: bool,
     },
     /// A file, without its content.

@@ -1,5 +1,7 @@
 //! A part of a list.
 
+use std::num::NonZeroUsize;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -18,8 +20,8 @@ impl<T> Page<T> {
     const MOST: usize = 500;
 
     /// How many items a part has at most, where so many are asked for.
-    pub fn size(limit: Option<usize>) -> usize {
-        limit.unwrap_or(Self::USUAL).clamp(1, Self::MOST)
+    pub fn size(limit: Option<NonZeroUsize>) -> usize {
+        limit.map_or(Self::USUAL, |limit| limit.get().min(Self::MOST))
     }
 
     /// The first `limit` of what is left of a list, of which no more than one more is looked at.

@@ -25,6 +25,8 @@ pub enum Code {
     UnsupportedMediaType,
     /// It is understood and refused: an unknown agent, an empty task.
     Refused,
+    /// A budget has not enough left; asking again does not help.
+    BudgetExceeded,
     /// Another request was made under the same `Idempotency-Key`.
     KeyReused,
     /// Too many requests wait; after `Retry-After` seconds there may be room.
@@ -33,11 +35,14 @@ pub enum Code {
     Failed,
     /// The program is stopping, or its store takes no writes.
     Unavailable,
+    /// The disk of the store is full: what is there can be read, and writing goes on by itself when
+    /// there is room.
+    DiskFull,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Code; 13] = [
+    pub const ALL: [Code; 14] = [
         Code::InvalidRequest,
         Code::Unauthorized,
         Code::Forbidden,
@@ -47,10 +52,12 @@ impl Code {
         Code::TooLarge,
         Code::UnsupportedMediaType,
         Code::Refused,
+        Code::BudgetExceeded,
         Code::KeyReused,
         Code::Busy,
         Code::Failed,
         Code::Unavailable,
+        Code::DiskFull,
     ];
 
     /// As it is written.
@@ -65,10 +72,12 @@ impl Code {
             Code::TooLarge => "too_large",
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Refused => "refused",
+            Code::BudgetExceeded => "budget_exceeded",
             Code::KeyReused => "key_reused",
             Code::Busy => "busy",
             Code::Failed => "failed",
             Code::Unavailable => "unavailable",
+            Code::DiskFull => "disk_full",
         }
     }
 
@@ -82,6 +91,7 @@ impl Code {
         match self {
             Code::InvalidRequest => 400,
             Code::Unauthorized => 401,
+            Code::BudgetExceeded => 402,
             Code::Forbidden => 403,
             Code::NotFound => 404,
             Code::MethodNotAllowed => 405,
@@ -92,6 +102,7 @@ impl Code {
             Code::Busy => 429,
             Code::Failed => 500,
             Code::Unavailable => 503,
+            Code::DiskFull => 507,
         }
     }
 
@@ -107,10 +118,12 @@ impl Code {
             Code::TooLarge => "the body is too large",
             Code::UnsupportedMediaType => "the body must be JSON",
             Code::Refused => "the request is refused",
+            Code::BudgetExceeded => "the budget is used up",
             Code::KeyReused => "the key stands for another request",
             Code::Busy => "too many requests wait",
             Code::Failed => "it did not work",
             Code::Unavailable => "this cannot be had now",
+            Code::DiskFull => "the disk of the store is full",
         }
     }
 
@@ -134,6 +147,10 @@ impl Code {
             Code::TooLarge => "Send less, or raise `server.body_limit_bytes`.",
             Code::UnsupportedMediaType => "Send `Content-Type: application/json`.",
             Code::Refused => "`detail` says what is wrong with what was asked.",
+            Code::BudgetExceeded => {
+                "`detail` names the budget and what is left of it. Raise it in the tables \
+                 `[budget.…]`, or wait for its next period; the same request fails again until then."
+            }
             Code::KeyReused => {
                 "Send the request as it was the first time to have its result again, or another \
                  `Idempotency-Key` with another request."
@@ -141,6 +158,11 @@ impl Code {
             Code::Busy => "Wait as long as `Retry-After` says, then ask again.",
             Code::Failed => "The program's log has more; `unisono doctor` checks the store.",
             Code::Unavailable => "`GET /readyz` says when it can be had again.",
+            Code::DiskFull => {
+                "Free some space on the disk of the store; `detail` says how much is missing. \
+                 Nothing acknowledged is lost, reads go on, and writes are taken again as soon as \
+                 there is room, open turns with them."
+            }
         }
     }
 }

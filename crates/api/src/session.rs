@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::store::LostEvents;
 use crate::turn::{Fault, Settings};
 
 /// A session as a list has it.
@@ -50,6 +51,9 @@ pub struct Session {
     pub open_turns: Few<String>,
     /// Turns that have, newest first.
     pub ended_turns: Few<EndedTurn>,
+    /// What a repair of the store has lost of it, until that is acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostEvents>,
 }
 
 /// The first items of a list that another route has whole.

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono_api::client::Client;
@@ -14,7 +13,7 @@ use unisono_daemon::http::Running;
 use unisono_daemon::setup::Setup;
 use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
-use unisono_store::{Error, Journal, Memory, Salvage};
+use unisono_store::{Error, Health, Salvage};
 
 use crate::args::Global;
 use crate::host::{self, Host, Where};
@@ -71,7 +70,7 @@ impl App {
     /// Reads configuration and agents, tells what may not be meant, and sets the log up.
     pub(crate) fn setup(&self, flags: Vec<Override>) -> Result<Setup> {
         let setup = Setup::load(self.sources(flags)?, self.kinds.names())?;
-        for warning in setup.warnings.iter() {
+        for warning in setup.warnings.iter().filter(|warning| !warning.of_model) {
             let help = warning.help.as_ref().map(|help| format!("; {help}"));
             let help = help.unwrap_or_default();
             self.out
@@ -109,21 +108,48 @@ impl App {
 
     /// Opens the store to read it. One that does not exist is empty, and is not made.
     pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
-        Ok(self.store_or_nothing(setup).await?.sessions())
+        Ok(self.store_to_read(setup).await?.sessions())
+    }
+
+    /// Opens the store where nothing in it is to be changed: one that cannot be written is looked
+    /// at as it is. One that does not exist is empty, and is not made.
+    pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Where> {
+        let path = &setup.loaded.config.store.path;
+        if !path.exists() {
+            return Ok(Where::Here(Opened::nothing()));
+        }
+        let error = match self.open_or_find(setup).await? {
+            Ok(found) => return Ok(found),
+            Err(error) if error.is_unwritable() => error,
+            Err(error) => return Err(error.into()),
+        };
+        let reason = error.to_string();
+        // What cannot be read either is told as what it was first.
+        let opened = daemon::open_read_only(path, reason).await;
+        let opened = opened.map_err(|_| Problem::from(error))?;
+        if let Health::ReadOnly { reason } = opened.journal.health() {
+            self.out
+                .warn(format_args!("the store is only looked at: {reason}"));
+        }
+        Ok(Where::Here(opened))
     }
 
     /// Opens the store where something in it is to be changed. One that does not exist is empty,
     /// and is not made.
     pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
         self.say_store(setup);
-        if setup.loaded.config.store.path.exists() {
-            return self.store_or_daemon(setup).await;
+        let path = &setup.loaded.config.store.path;
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if self.global.names_store() {
+                    self.out
+                        .warn(format_args!("there is no store at {}", path.display()));
+                }
+            }
+            // What else is wrong with it, opening it says.
+            _ => return self.store_or_daemon(setup).await,
         }
-        Ok(Where::Here(Opened {
-            journal: Journal::new(Arc::new(Memory::new())),
-            directory: None,
-            salvage: None,
-        }))
+        Ok(Where::Here(Opened::nothing()))
     }
 
     /// The store's directory, which must be there.
@@ -140,10 +166,31 @@ impl App {
     pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
         self.say_store(setup);
         let opened = daemon::open_store(&setup.loaded.config.store.path).await?;
-        if let Some(salvage) = &opened.salvage {
+        self.tell_opening(&opened);
+        Ok(opened)
+    }
+
+    /// What an opening has put right.
+    fn tell_opening(&self, opened: &Opened) {
+        self.tell_opening_of(opened.narrowed, opened.salvage.as_ref());
+    }
+
+    /// The same, part by part.
+    pub(crate) fn tell_opening_of(&self, narrowed: u64, salvage: Option<&Salvage>) {
+        if narrowed > 0 {
+            self.tell_narrowed(narrowed);
+        }
+        if let Some(salvage) = salvage {
             self.tell_salvage(salvage);
         }
-        Ok(opened)
+    }
+
+    /// That others could read the store until now.
+    pub(crate) fn tell_narrowed(&self, narrowed: u64) {
+        let files = show::many(narrowed, "path");
+        self.out.warn(format_args!(
+            "other users of this machine had rights to {files} of the store; it is its owner's alone now"
+        ));
     }
 
     /// Whether a daemon says that it has the store open.
@@ -153,21 +200,24 @@ impl App {
 
     /// Opens the store, or finds the daemon that has it open.
     pub(crate) async fn store_or_daemon(&self, setup: &Setup) -> Result<Where> {
+        Ok(self.open_or_find(setup).await??)
+    }
+
+    /// As [`Self::store_or_daemon`]; or why the store cannot be opened.
+    async fn open_or_find(&self, setup: &Setup) -> Result<Result<Where, Error>> {
         self.say_store(setup);
         let path = &setup.loaded.config.store.path;
         let held = match daemon::open_store(path).await {
             Ok(opened) => {
-                if let Some(salvage) = &opened.salvage {
-                    self.tell_salvage(salvage);
-                }
-                return Ok(Where::Here(opened));
+                self.tell_opening(&opened);
+                return Ok(Ok(Where::Here(opened)));
             }
             Err(error) => error,
         };
-        match self.holder(setup, &held) {
+        Ok(match self.holder(setup, &held) {
             Some(running) => Ok(Where::There(client(&running)?)),
-            None => Err(held.into()),
-        }
+            None => Err(held),
+        })
     }
 
     /// The daemon that has the store, where that is why it cannot be opened.

@@ -10,9 +10,9 @@ use unisono_daemon::config::{MODEL_OVERRIDE, Override};
 use unisono_session::event::{Unwritten, Writing};
 
 use crate::commands::{
-    agents, approvals, chat, checkpoints, compact, completions, config, context, delegate, doctor,
-    eval, export, import, init, man, mcp, models, pin, replay, resume, run, runs, seal, serve,
-    sessions, usage, vacuum, why,
+    agents, append, approvals, chat, checkpoints, compact, completions, config, context, delegate,
+    doctor, eval, export, history, import, init, man, mcp, models, pin, replay, resume, run, runs,
+    seal, serve, sessions, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -89,6 +89,11 @@ impl Global {
             color: Colour::Never,
             quiet: true,
         }
+    }
+
+    /// Whether a store is named in this call.
+    pub(crate) fn names_store(&self) -> bool {
+        self.store.is_some()
     }
 
     /// The settings among the flags.
@@ -304,6 +309,10 @@ pub(crate) enum Command {
     Delegate(delegate::Args),
     /// Talks with the agents about a conversation, line by line
     Chat(chat::Args),
+    /// Shows what was said in a conversation
+    History(history::Args),
+    /// Adds a message to a conversation without asking anybody
+    Append(append::Args),
     /// The daemon: sessions, turns and events over HTTP, and an endpoint for OpenAI's clients
     #[command(visible_alias = "up")]
     Serve(serve::Args),

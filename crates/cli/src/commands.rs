@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 pub(crate) mod agents;
+pub(crate) mod append;
 pub(crate) mod approvals;
 pub(crate) mod chat;
 pub(crate) mod checkpoints;
@@ -12,6 +13,7 @@ pub(crate) mod delegate;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod export;
+pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod man;
@@ -39,6 +41,8 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Run(args) => app.wait_for(run::run(app, args)),
         Command::Delegate(args) => app.wait_for(delegate::run(app, args)),
         Command::Chat(args) => app.wait_for(chat::run(app, args)),
+        Command::History(args) => app.wait_for(history::run(app, args)),
+        Command::Append(args) => app.wait_for(append::run(app, args)),
         Command::Serve(args) => app.wait_for(serve::run(app, args)),
         Command::Mcp(args) => app.wait_for(mcp::run(app, args)),
         Command::Resume(args) => app.wait_for(resume::run(app, args)),

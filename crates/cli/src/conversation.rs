@@ -105,13 +105,14 @@ impl Source {
         file.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into())
     }
 
-    /// The conversation, labelled; tells what was left out or may not be meant.
+    /// The conversation, labelled, and how many bad lines or messages were left out; tells which,
+    /// and what may not be meant.
     pub(crate) fn conversation(
         &self,
         format: Option<Format>,
         skip_bad: bool,
         out: &Out,
-    ) -> Result<Import> {
+    ) -> Result<(Import, usize)> {
         let options = Options {
             name: self.name.clone(),
             format,
@@ -122,15 +123,13 @@ impl Source {
             out.warn(format_args!("{}:{warning}", self.name));
         }
         for skipped in &parsed.skipped {
-            out.warn(format_args!(
-                "{}:{skipped}; the line was left out",
-                self.name
-            ));
+            out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
+        let left_out = parsed.skipped.len();
         let mut import = parsed.import;
         import.labels.insert(DIGEST.into(), self.digest().into());
         import.labels.insert(NAME.into(), self.file_name().into());
-        Ok(import)
+        Ok((import, left_out))
     }
 }
 

@@ -141,11 +141,11 @@ impl Where {
     }
 
     /// Deletes a session for good; false: there was none.
-    pub(crate) async fn delete(&self, session: SessionId) -> Result<bool> {
+    pub(crate) async fn delete(&self, session: SessionId, purge: bool) -> Result<bool> {
         match self {
             Where::Here(opened) => Ok(opened.journal.delete(session).await?),
             Where::There(client) => {
-                client.delete(&session.to_string()).await?;
+                client.delete(&session.to_string(), purge).await?;
                 Ok(true)
             }
         }

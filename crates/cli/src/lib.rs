@@ -54,7 +54,7 @@ pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, To
 pub use unisono_daemon::ask::{Ask, Finished};
 pub use unisono_daemon::daemon::{Builder, Daemon, Error};
 pub use unisono_runtime::{
-    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, worker,
+    Agent, Answer, Ctx, Failure, Handle, Kinds, Runtime, Task, ractor, reaper, worker,
 };
 pub use unisono_session::event::Outcome;
 pub use unisono_session::run::{Cause, Ending, Usage};
@@ -63,6 +63,10 @@ pub use unisono_session::{Definition, State};
 /// The program: reads the command line and carries it out. `kinds` are the agent kinds it knows
 /// besides the built-in ones.
 pub fn main(kinds: Kinds) -> ExitCode {
+    if let Some(ended) = reaper::main() {
+        return ended;
+    }
+    quiet_engine();
     if let Some(done) = completing::answer(&kinds) {
         return done;
     }
@@ -73,4 +77,17 @@ pub fn main(kinds: Kinds) -> ExitCode {
     let app = app::App::new(cli.global, kinds);
     let done = commands::carry_out(&app, cli.command);
     app.out.finish(done)
+}
+
+/// The storage engine panics where the disk fails under it while it closes. The store catches that and
+/// tells it as an error of the disk, so the panic itself goes to the log.
+fn quiet_engine() {
+    let shown = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let file = panic.location().map(|at| at.file());
+        match file.is_some_and(|file| file.contains("sled-0.34")) {
+            true => tracing::debug!(%panic, "the storage engine panicked"),
+            false => shown(panic),
+        }
+    }));
 }

@@ -9,7 +9,7 @@ pub(crate) mod page;
 use comfy_table::{ContentArrangement, Table};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::output::Paint;
+use crate::output::{Paint, shown};
 use lines::{Lines, Style};
 
 /// Longest line of prose, however wide the terminal is.
@@ -35,7 +35,8 @@ pub(crate) fn render(text: &str, width: usize, paint: Paint) -> String {
     for event in Parser::new_ext(text, options) {
         writer.take(event);
     }
-    writer.lines.finish()
+    // Entities such as `&#27;` are characters by now.
+    shown(&writer.lines.finish())
 }
 
 /// Takes what a text is made of, in order.

@@ -1,15 +1,20 @@
 //! The only place that writes: data on stdout, messages on stderr.
 //!
+//! What is shown is made [`harmless`] here: only what [`Paint`] put there steers a terminal.
+//!
 //! A reader that goes away (`unisono … | head`) is no error: what is left is not written.
 
 use std::fmt::Display;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::json;
 use unisono_api::Code;
+use unisono_daemon::harmless;
 
 use crate::args::{Colour, Global};
 use crate::markdown::{self, page::Page};
@@ -59,7 +64,7 @@ impl Out {
         match self.page() {
             Some(mut page) => {
                 let shown = page.push(text) + &page.finish();
-                self.data(shown);
+                self.ready(&shown);
             }
             None => self.data(show::indented(text, "")),
         }
@@ -73,12 +78,16 @@ impl Out {
 
     /// Writes data, with a line break at its end.
     pub(crate) fn data(&self, text: impl Display) {
-        let text = text.to_string();
+        self.ready(&shown(&text.to_string()));
+    }
+
+    /// Writes data that is as a terminal may be given it, with a line break at its end.
+    pub(crate) fn ready(&self, text: &str) {
         let line_break = if text.ends_with('\n') { "" } else { "\n" };
         self.bytes(format!("{text}{line_break}").as_bytes());
     }
 
-    /// Writes data as it is.
+    /// Writes data as it is: what is harmless, or meant for programs.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         if self.closed.load(Ordering::Relaxed) {
             return;
@@ -96,7 +105,7 @@ impl Out {
     /// Writes one JSON value on a line of its own.
     pub(crate) fn json(&self, value: &impl Serialize) {
         match serde_json::to_string(value) {
-            Ok(text) => self.data(text),
+            Ok(text) => self.data(harmless::for_json(&text)),
             Err(error) => self.warn(format_args!(
                 "the result cannot be written as JSON: {error}"
             )),
@@ -114,6 +123,7 @@ impl Out {
     pub(crate) fn ask(&self, question: impl Display) {
         let mut stderr = io::stderr().lock();
         // Nobody is left to be asked where this fails.
+        let question = shown(&question.to_string());
         let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     }
 
@@ -147,7 +157,8 @@ impl Out {
         if self.json {
             let error =
                 json!({"code": code, "exit": *exit as u8, "message": message, "hint": hint});
-            write_stderr(&json!({ "error": error }));
+            let error = json!({ "error": error }).to_string();
+            write_stderr(&harmless::for_json(&error));
             return;
         }
         let paint = &self.paint_messages;
@@ -195,18 +206,44 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 }
 
 fn write_stderr(message: &dyn Display) {
+    let message = shown(&message.to_string());
     // Nobody is left to be told where this fails.
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// Colours, or none.
+/// What stands before a colour until it is written: this, and what no text that comes from
+/// elsewhere can know.
+const MARK: char = '\u{fdd0}';
+
+/// A number that differs from one call of the program to the next.
+fn secret() -> &'static str {
+    static SECRET: OnceLock<String> = OnceLock::new();
+    SECRET.get_or_init(|| format!("{:016x}", RandomState::new().build_hasher().finish()))
+}
+
+/// A text as a terminal may be given it: harmless, but for the colours of [`Paint`].
+pub(crate) fn shown(text: &str) -> String {
+    let mark = format!("{MARK}{}", secret());
+    let mut pieces = text.split(mark.as_str());
+    let first = pieces.next().unwrap_or_default();
+    let mut out = harmless::for_terminal(first).into_owned();
+    for piece in pieces {
+        let (code, rest) = piece.split_once('m').unwrap_or_default();
+        out.push_str(&format!("\x1b[{code}m"));
+        out.push_str(&harmless::for_terminal(rest));
+    }
+    out
+}
+
+/// Colours, or none. They are marked in the text, and set where that is [`shown`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(pub(crate) bool);
 
 impl Paint {
     fn with(self, code: &str, text: impl Display) -> String {
         if self.0 {
-            format!("\x1b[{code}m{text}\x1b[0m")
+            let secret = secret();
+            format!("{MARK}{secret}{code}m{text}{MARK}{secret}0m")
         } else {
             text.to_string()
         }
@@ -242,5 +279,20 @@ impl Paint {
 
     pub(crate) fn cyan(self, text: impl Display) -> String {
         self.with("36", text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_colours_reach_a_terminal() {
+        let evil = "a\u{1b}[31mb\u{9b}8m\u{202e}c\u{fdd0}0m";
+        let text = format!("{} {evil}", Paint(true).red(evil));
+        let plain = "a[31mb8mc\u{fdd0}0m";
+        assert_eq!(shown(&text), format!("\x1b[31m{plain}\x1b[0m {plain}"));
+        let text = format!("{} {evil}", Paint(false).red(evil));
+        assert_eq!(shown(&text), format!("{plain} {plain}"));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use unisono_api::Code;
 use unisono_api::client::{Client, Error as ClientError};
 use unisono_api::journal::{EventBlock, Info};
 use unisono_store::{
@@ -77,7 +78,13 @@ impl Engine for Remote {
                 .0
                 .journal_events(&session.to_string(), from, limit)
                 .await;
-            let EventBlock(events) = read.map_err(|error| Remote::failed(&error))?;
+            let EventBlock(events) = match read {
+                // An engine has no events of a session that is not there.
+                Err(ClientError::Problem(problem)) if problem.code == Code::NotFound => {
+                    return Ok(Vec::new());
+                }
+                read => read.map_err(|error| Remote::failed(&error))?,
+            };
             let events = events
                 .into_iter()
                 .map(|(seq, payload)| Event { seq, payload });

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{Cost, Timestamp, Tokens};
+use unisono_daemon::harmless::for_terminal;
 use unisono_daemon::short;
 use unisono_session::budget::Left;
 use unisono_session::event::Outcome;
 
 use crate::output;
 
-pub(crate) use unisono_daemon::short::{line, number, ratio, step};
+pub(crate) use unisono_daemon::short::{line, number, step};
 
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {
@@ -78,13 +79,6 @@ pub(crate) fn budget(of: &Left) -> Value {
 pub(crate) fn block_tokens(checkpoint: &Checkpoint) -> Tokens {
     let counted = checkpoint.counts.iter().next();
     counted.map_or(Tokens::ZERO, |(_, count)| count.tokens)
-}
-
-/// The compression ratio of a step in parentheses, with a space before; nothing where nothing was
-/// saved.
-pub(crate) fn compression(before: Tokens, after: Tokens) -> String {
-    let ratio = short::compression(before.0, after.0);
-    ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"))
 }
 
 /// `1 message`, `2 messages`, `3 summaries`.
@@ -154,17 +148,10 @@ pub(crate) fn argument(text: &str) -> String {
     }
 }
 
-/// A text without control characters but tabs and line breaks, so that it cannot move a terminal's
-/// cursor.
-pub(crate) fn harmless(text: &str) -> String {
-    let harmless = |c: &char| !c.is_control() || matches!(c, '\t' | '\n');
-    text.chars().filter(harmless).collect()
-}
-
-/// Every line of a text after `indent`, [`harmless`].
+/// Every line of a text after `indent`, without what steers a terminal.
 pub(crate) fn indented(text: &str, indent: &str) -> String {
     let lines = text.lines().map(|line| {
-        let line = harmless(line);
+        let line = for_terminal(line);
         format!("{indent}{line}").trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")

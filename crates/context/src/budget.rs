@@ -22,9 +22,14 @@ impl Limits {
     /// The limits where a provider takes no more than that: an answer then has a quarter of it at
     /// most, so that there is room for a question.
     pub fn within(self, window: Tokens) -> Limits {
-        if window >= self.window {
-            return self;
+        match window < self.window {
+            true => self.of_window(window),
+            false => self,
         }
+    }
+
+    /// The limits with that window; an answer has a quarter of it at most.
+    pub fn of_window(self, window: Tokens) -> Limits {
         Limits {
             window,
             max_output: self.max_output.min(Tokens(window.0 / OUTPUT_SHARE)),

@@ -10,7 +10,6 @@ mod cover;
 mod floor;
 mod keep;
 mod outcome;
-mod part;
 mod repair;
 mod shorten;
 mod show;
@@ -34,7 +33,6 @@ pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, t
 pub use anew::{Edit, PERSON, anew, edited};
 pub use floor::holds;
 pub use outcome::Made;
-pub use part::ContextPart;
 pub use repair::{repair, rewrite, without};
 pub use tiered::Loads;
 pub use unit::Unit;
@@ -58,17 +56,13 @@ pub enum Mode {
         /// What stays instead.
         keep: Option<Keep>,
     },
-    /// A person asked for one part to be made smaller, at any length. Asked again after each step
-    /// until there is no further plan.
-    Part(ContextPart),
 }
 
 impl Mode {
-    /// The tiers that are to be kept, where there are any. What a person asks for is one summary,
-    /// or one part.
+    /// The tiers that are to be kept, where there are any. What a person asks for is one summary.
     const fn tiers(self, policy: &Policy) -> Option<&Tiers> {
         match self {
-            Mode::Manual { .. } | Mode::Part(_) => None,
+            Mode::Manual { .. } => None,
             Mode::Check | Mode::Rest | Mode::Continue => policy.tiers(),
         }
     }
@@ -76,7 +70,7 @@ impl Mode {
     /// Who asked.
     pub const fn kind(self) -> Kind {
         match self {
-            Mode::Manual { .. } | Mode::Part(_) => Kind::Manual,
+            Mode::Manual { .. } => Kind::Manual,
             Mode::Check | Mode::Rest | Mode::Continue => Kind::Auto,
         }
     }
@@ -214,11 +208,7 @@ pub fn plan(
     due.sort_by_key(|(budget, effective)| Reverse(occupancy(budget, *effective)));
     for (budget, effective) in due {
         let situation = Situation::new(view, budget, effective, policy, mode, now);
-        let next = match mode {
-            Mode::Part(part) => part::plan(&situation, part),
-            _ => steps::next(&situation)?,
-        };
-        if let Some(plan) = next {
+        if let Some(plan) = steps::next(&situation)? {
             return Ok(Some(plan));
         }
     }
@@ -247,10 +237,10 @@ fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effecti
         return tiered::is_due(view, policy, tiers, mode, budget);
     }
     let Some(trigger) = policy.trigger_amount(budget) else {
-        return mode.kind() == Kind::Manual;
+        return matches!(mode, Mode::Manual { .. });
     };
     match mode {
-        Mode::Manual { .. } | Mode::Part(_) => true,
+        Mode::Manual { .. } => true,
         Mode::Continue => effective.tokens > policy.target_amount(budget),
         Mode::Rest => effective.tokens > NEARLY_FULL.of(budget.usable),
         Mode::Check => {

@@ -10,6 +10,10 @@ const live = () => document.getElementById("live");
 // What was streamed of runs that have not ended, by run: not in the page the daemon renders.
 const streamed = new Map();
 
+// Without what steers or reorders what is shown: as the daemon renders a text.
+const harmless = (text) =>
+  text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+
 const keyOf = (details) => {
   const run = details.querySelector(":scope > [data-run]");
   if (run) return run.dataset.run;
@@ -112,19 +116,19 @@ function follow(root) {
   };
   source.addEventListener("piece", (event) => {
     const { run, text } = JSON.parse(event.data);
-    streamed.set(run, (streamed.get(run) ?? "") + text);
+    streamed.set(run, (streamed.get(run) ?? "") + harmless(text));
     const shown = document.querySelector(`[data-run="${CSS.escape(run)}"]`);
     if (shown) shown.textContent = streamed.get(run);
   });
   source.addEventListener("progress", (event) => {
     const { turn, text } = JSON.parse(event.data);
     const shown = turn && document.querySelector(`[data-progress="${CSS.escape(turn)}"]`);
-    if (shown) shown.textContent = text;
+    if (shown) shown.textContent = harmless(text);
   });
   const changes = [
     "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "restored",
     "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended",
-    "branch_set", "pinned", "unpinned", "topic_sealed", "settings_set",
+    "branch_set", "posted", "pinned", "unpinned", "topic_sealed", "settings_set",
     "tools_called", "tool_started", "tool_ended", "tool_in_doubt", "tool_decided",
   ];
   for (const name of changes) {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use unisono_context::call::Lent;
 use unisono_context::checkpoint::Checkpoint;
-use unisono_context::compaction::{ContextPart, Mode};
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
@@ -19,9 +18,11 @@ use unisono_runtime::clock;
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::budget::{Caps, TurnCaps};
-use unisono_session::event::{AcceptedTurn, Calibration, Outcome, RequestKey, Work, Writing};
+use unisono_session::event::{
+    AcceptedTurn, Calibration, DelegationLimits, Outcome, RequestKey, Work, Writing,
+};
 use unisono_session::machine::NewTurn;
-use unisono_session::state::MAIN;
+use unisono_session::state::{CallCap, MAIN};
 use uuid::Uuid;
 
 use crate::agents::Error;
@@ -55,7 +56,6 @@ enum What {
     /// What the tools came back with whose calls the last answer left to whoever asked.
     Results(Vec<Part>),
     Compact(Option<Keep>, Writing),
-    CompactPart(ContextPart, Writing),
     Restore(CheckpointId),
     Regenerate(CheckpointId, Writing),
     Edit(CheckpointId, Arc<str>, Counts),
@@ -113,14 +113,6 @@ impl Ask {
         }
     }
 
-    /// Asks for one part of the context to be made smaller.
-    pub fn compaction_of(part: ContextPart, writing: Writing) -> Ask {
-        Ask {
-            agents: Some(Vec::new()),
-            ..Ask::of(What::CompactPart(part, writing))
-        }
-    }
-
     /// Asks for a checkpoint to be taken back.
     pub fn restore(checkpoint: CheckpointId) -> Ask {
         Ask {
@@ -142,7 +134,6 @@ impl Ask {
     pub(crate) fn again(asked: &AcceptedTurn, writing: Writing) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
-            Work::CompactPart { part, .. } => Ask::compaction_of(part, writing),
             Work::Regenerate { checkpoint, .. } => Ask::regenerate(checkpoint, writing),
             Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => return None,
         };
@@ -213,21 +204,20 @@ impl Ask {
         &self.branch
     }
 
-    /// How a compaction is planned that is asked for.
-    pub(crate) fn mode(&self) -> Mode {
+    /// What a compaction leaves as it is; none: all from the newest user message on.
+    pub(crate) fn keep(&self) -> Option<Keep> {
         match self.work {
-            What::Compact(keep, _) => Mode::Manual { keep },
-            What::CompactPart(part, _) => Mode::Part(part),
-            _ => Mode::Manual { keep: None },
+            What::Compact(keep, _) => keep,
+            _ => None,
         }
     }
 
     /// Who is to write a summary, in place of those that are configured.
     pub(crate) fn summariser(&self) -> Option<&str> {
         match &self.work {
-            What::Compact(_, writing)
-            | What::CompactPart(_, writing)
-            | What::Regenerate(_, writing) => writing.summariser.as_deref(),
+            What::Compact(_, writing) | What::Regenerate(_, writing) => {
+                writing.summariser.as_deref()
+            }
             _ => None,
         }
     }
@@ -278,6 +268,7 @@ impl Ask {
             policy,
             safety,
             calibrations,
+            delegation: setup.loaded.config.delegation.limits(),
         })
     }
 }
@@ -293,6 +284,8 @@ pub struct Measure {
     pub safety: Ppm,
     /// What is known of models whose tokens are estimated.
     pub calibrations: Vec<Calibration>,
+    /// What of a window is kept free for results of delegates.
+    pub delegation: DelegationLimits,
 }
 
 /// How a turn ended.
@@ -316,6 +309,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         policy,
         safety,
         calibrations,
+        delegation,
     } = ask.measured_by(setup, learnt)?;
     // By the digests of the agents as the turn has them.
     let caps = caps(setup, &team);
@@ -343,10 +337,6 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
             keep: *keep,
             writing: writing.clone(),
         },
-        What::CompactPart(part, writing) => Work::CompactPart {
-            part: *part,
-            writing: writing.clone(),
-        },
         What::Restore(checkpoint) => Work::Restore {
             checkpoint: *checkpoint,
         },
@@ -370,8 +360,9 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         team,
         policy,
         safety,
-        delegation: setup.loaded.config.delegation.limits(),
+        delegation,
         rules: Arc::default(),
+        call_cap: CallCap(setup.loaded.config.run.calls_per_reply),
         caps,
     })
 }
@@ -434,7 +425,7 @@ pub(crate) fn check_chosen(
 }
 
 /// What ends a topic of a conversation that the agent leads.
-pub(crate) fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<Arc<str>> {
+fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<Arc<str>> {
     let model = setup.loaded.catalogue.get(None, &lead.model);
     let config = &setup.loaded.config.compaction;
     model.map_or_else(|_| Vec::new(), |entry| config.resolve(&entry).phrases)

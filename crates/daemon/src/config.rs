@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use unisono_context::Ppm;
 use unisono_context::policy::Policy;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::summariser::Prompts;
@@ -40,7 +41,7 @@ pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub(crate) use stored::changed;
-pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
+pub use stored::{STORED, Unchangeable, changeable, is_changeable, typed};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;
@@ -96,6 +97,26 @@ pub struct Store {
     pub path: PathBuf,
     /// Where the full-text index is.
     pub search_index: SearchIndex,
+    /// Days without a change after which a session is deleted; 0: none is.
+    pub retention_days: u32,
+    /// Whether a daemon gives back the room of what was deleted.
+    pub vacuum: Vacuum,
+    /// How often it looks whether that is worth it.
+    pub vacuum_every_seconds: u64,
+    /// By how much the journal has to be larger than it need be, in MiB.
+    pub vacuum_over_mib: u64,
+    /// How much it copies in a second, in MiB.
+    pub vacuum_mib_per_second: u64,
+}
+
+/// Whether a daemon vacuums its store by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vacuum {
+    /// Where it is worth it.
+    Auto,
+    /// Only where it is told to.
+    Off,
 }
 
 /// Where the full-text index of all sessions is.
@@ -131,6 +152,8 @@ pub struct Run {
     pub agents: Vec<String>,
     /// Seconds from the input to the answer.
     pub timeout_seconds: u64,
+    /// Calls of tools that one reply of a model may make.
+    pub calls_per_reply: u32,
 }
 
 impl Run {
@@ -141,12 +164,14 @@ impl Run {
 }
 
 /// How far agents may delegate by themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Delegation {
     /// Levels below the lead.
     pub depth: u32,
     /// Runs of a turn at the same time, the lead's included.
     pub live_runs: u32,
+    /// Of what an agent has for the conversation, what is kept free for results of its delegates.
+    pub results_share: f64,
 }
 
 impl Delegation {
@@ -155,6 +180,8 @@ impl Delegation {
         DelegationLimits {
             depth: self.depth,
             live_runs: self.live_runs,
+            // A share was checked when it was read.
+            results: Ppm::from_fraction(self.results_share).unwrap_or(DelegationLimits::RESULTS),
         }
     }
 }
@@ -209,6 +236,10 @@ pub struct Runtime {
     pub stuck_after_seconds: u64,
     /// Seconds without work after which a session leaves memory.
     pub passivate_after_seconds: u64,
+    /// Sessions that stay in memory; those that work stay in any case.
+    pub sessions_in_memory: u32,
+    /// Bytes of messages of all sessions in memory together.
+    pub session_bytes_in_memory: u64,
 }
 
 /// The daemon over HTTP.
@@ -232,6 +263,8 @@ pub struct Server {
     pub connections: u32,
     /// Bytes of a request's body at most.
     pub body_limit_bytes: u32,
+    /// Bytes of the bodies of all requests that are being answered, together.
+    pub bodies_bytes: u64,
     /// Seconds without progress, either way, after which a client's connection ends.
     pub stall_seconds: u64,
     /// Seconds that what is being answered may take when the program stops.

@@ -7,15 +7,18 @@ pub mod pins;
 pub mod told;
 pub mod topics;
 
+use std::sync::Arc;
+
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::compaction::{self, Mode};
 use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
 use unisono_context::tokens::{Count, Counts};
-use unisono_context::{Encoding, MessageId, Timestamp, Tokens};
+use unisono_context::{Digest, Encoding, MessageId, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_runtime::mcp;
 use unisono_session::agent::ContextMode;
+use unisono_session::reserve::Needs;
 use unisono_session::{Definition, Event, Fact, State, turn};
 
 use crate::ask::{self, Measure};
@@ -60,6 +63,9 @@ pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measu
         count_branch(state, head, agent.limits.encoding)?;
         count_preamble(state, &preamble, agent.limits.encoding)?;
     }
+    let digests: Vec<Digest> = team.definitions().map(|agent| agent.digest()).collect();
+    let needs = Needs::new(team, digests, &preamble, None, by.delegation);
+    count_roles(state, &needs, &members)?;
     let fixed = |encoding| {
         state
             .preamble_counts(&preamble)
@@ -67,8 +73,12 @@ pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measu
             .unwrap_or_default()
     };
     let of = |agent: &Definition| {
-        let fixed = fixed(agent.limits.encoding).at_most;
-        turn::budget(agent, by.safety, &by.calibrations, fixed)
+        let (digest, fixed) = (agent.digest(), fixed(agent.limits.encoding).at_most);
+        let role = state.assignment(&needs, digest).unwrap_or_default();
+        let mut budget = turn::budget(agent, by.safety, &by.calibrations, fixed + role);
+        let results = needs.results(digest, budget.usable);
+        budget.usable = budget.usable.minus(results);
+        budget
     };
     let first = of(&team.lead);
     let each = members.iter().skip(1).map(|agent| of(agent));
@@ -119,6 +129,25 @@ fn count_preamble(state: &mut State, preamble: &Preamble, encoding: Encoding) ->
             count,
         },
     )
+}
+
+/// Counts what agents are told besides the context.
+fn count_roles(state: &mut State, needs: &Needs<'_>, agents: &[&Arc<Definition>]) -> Result<()> {
+    for agent in agents {
+        let encoding = agent.limits.encoding;
+        for (preamble, text) in state.uncounted_roles(needs, encoding) {
+            let count = tokenizer(encoding)?.count(&text);
+            note(
+                state,
+                Fact::PreambleCounted {
+                    preamble,
+                    encoding,
+                    count,
+                },
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// What of the preamble's cost is the system text's.

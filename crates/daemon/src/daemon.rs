@@ -8,35 +8,38 @@
 //! daemon.shutdown()         ─► open turns stay open and go on at the next start
 //! ```
 
+mod models_asked;
+mod opened;
 mod reload;
 mod settings;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
 use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
+use unisono_model::warm::Warmth;
 use unisono_runtime::mcp::{Fault, Offer};
-use unisono_runtime::{Agent, Deadline, Handle, Kinds, Options, Runtime};
-use unisono_search::Search;
+use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
 use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
-use unisono_store::{Disk, Journal, Memory, Salvage};
+use unisono_store::{Loss, Salvage};
 use uuid::Uuid;
 
 use crate::agents;
 use crate::ask::{self, Ask, Finished};
-use crate::config::{self, Override, SearchIndex, Sources};
+use crate::config::{Override, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::metrics::Metrics;
-use crate::models::{self, Learnt};
-use crate::providers;
-use crate::setup::{Current, Setup};
+use crate::models::notices::Noticed;
+use crate::models::{self, Learnt, Servers};
+use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
 
+pub use opened::{Opened, open_read_only, open_store};
 pub use reload::Reload;
 pub use settings::{NotChanged, change, own_changes};
 
@@ -80,60 +83,6 @@ pub enum Error {
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
 }
-
-/// A journal on disk, and what had to be repaired to open it.
-#[derive(Debug)]
-pub struct Opened {
-    /// The journal.
-    pub journal: Journal,
-    /// Where it is; none for one in memory.
-    pub directory: Option<PathBuf>,
-    /// What was saved and lost; none if the store was whole.
-    pub salvage: Option<Salvage>,
-}
-
-impl Opened {
-    /// Where its search index is; none: it is made in memory when it is asked for. After a repair
-    /// it is made anew, because what it has may not be what was saved.
-    fn search_index(&self, setup: &Setup) -> Result<Option<PathBuf>, unisono_search::Error> {
-        let directory = self.directory.as_deref().map(unisono_search::directory);
-        if let (Some(directory), Some(_)) = (&directory, &self.salvage) {
-            unisono_search::remove(directory)?;
-        }
-        let kept = setup.loaded.config.store.search_index == SearchIndex::Disk;
-        Ok(directory.filter(|_| kept))
-    }
-
-    /// The search index of its sessions, without starting anything else.
-    ///
-    /// # Errors
-    /// One that does not fit the store any more cannot be removed.
-    pub fn search(&self, setup: &Setup) -> Result<Search, unisono_search::Error> {
-        let journal = self.journal.clone();
-        Ok(match self.search_index(setup)? {
-            Some(directory) => Search::on_disk(journal, directory),
-            None => Search::in_memory(journal),
-        })
-    }
-}
-
-/// Opens the store in a directory, or makes one, off the async threads.
-///
-/// # Errors
-/// Another process holds it, it cannot be written, or it is of a newer version.
-pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
-    let directory = path.to_owned();
-    let path = directory.clone();
-    let opened = settings::off_thread(move || Disk::open(path)).await?;
-    Ok(Opened {
-        journal: Journal::new(Arc::new(opened.disk)),
-        directory: Some(directory),
-        salvage: opened.salvage,
-    })
-}
-
-/// How long one compaction may take where no file says so.
-const DEADLINE_SECONDS: u64 = 30;
 
 /// What a daemon is made of. Every part has a default.
 #[derive(Debug, Default)]
@@ -216,12 +165,7 @@ impl Builder {
             }
         };
         let opened = if self.in_memory {
-            let journal = Journal::new(Arc::new(Memory::new()));
-            Opened {
-                journal,
-                directory: None,
-                salvage: None,
-            }
+            Opened::nothing()
         } else {
             open_store(&setup.loaded.config.store.path).await?
         };
@@ -232,9 +176,7 @@ impl Builder {
 /// A running runtime with its configuration and agents.
 #[derive(Debug)]
 pub struct Daemon {
-    setup: Current,
-    /// How long the compactions may take that begin later.
-    deadline: Deadline,
+    setup: RwLock<Arc<Setup>>,
     kinds: Kinds,
     /// Held while agents are read again.
     reloading: Mutex<()>,
@@ -242,9 +184,18 @@ pub struct Daemon {
     runtime: Runtime,
     learnt: Arc<Learnt>,
     metrics: Metrics,
+    /// What servers of one's own were asked, and which of their prefixes are warm.
+    servers: Servers,
+    warmth: Warmth,
+    /// What was logged of models, where it is: each notice once.
+    noticed: Noticed,
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
+    /// The store's directory, where there is one.
+    directory: Option<PathBuf>,
+    /// What repairs have lost of sessions and no person has taken note of.
+    losses: RwLock<Vec<Loss>>,
 }
 
 impl Daemon {
@@ -259,13 +210,15 @@ impl Daemon {
     /// The runtime cannot be started.
     pub async fn on(opened: Opened, setup: Setup, kinds: Kinds) -> Result<Daemon, Error> {
         let learnt = Arc::new(Learnt::open(opened.directory.as_deref()));
+        let losses = opened.directory.as_deref().map(unisono_store::losses);
+        let losses = losses.transpose()?.unwrap_or_default();
         let search_index = opened.search_index(&setup)?;
-        let models = models::build(&setup, &learnt.calibrations);
-        let current = Current::new(setup);
+        let warmth = Warmth::default();
+        let models = models::build(&setup, &learnt.calibrations, &warmth);
         let metrics = Metrics::default();
         let observer = metrics.observer().and(learnt.observer());
         #[cfg(feature = "otel")]
-        let traces = crate::otel::Exporter::of(&current.now());
+        let traces = crate::otel::Exporter::of(&setup);
         #[cfg(feature = "otel")]
         let observer = match &traces {
             Some(traces) => {
@@ -274,8 +227,6 @@ impl Daemon {
             }
             None => observer,
         };
-        let options = options(&current, &learnt.calibrations);
-        let deadline = options.compaction_deadline.clone();
         let runtime = Runtime::start(
             opened.journal,
             kinds.clone(),
@@ -284,23 +235,49 @@ impl Daemon {
                 search_index,
                 load: metrics.load.clone(),
                 observer,
-                ..options
+                ..options(&setup, &learnt.calibrations)
             },
         )
         .await?;
         Ok(Daemon {
-            setup: current,
-            deadline,
+            setup: RwLock::new(Arc::new(setup)),
             kinds,
             reloading: Mutex::default(),
             reloads: watch::Sender::new(None),
             runtime,
             learnt,
             metrics,
+            servers: Servers::default(),
+            warmth,
+            noticed: Noticed::default(),
             #[cfg(feature = "otel")]
             traces,
             salvage: opened.salvage,
+            directory: opened.directory,
+            losses: RwLock::new(losses),
         })
+    }
+
+    /// What a repair has lost of a session last, until it is acknowledged.
+    pub fn loss_of(&self, session: SessionId) -> Option<Loss> {
+        let losses = self.losses.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |loss: &&Loss| SessionId::from(loss.session) == session;
+        losses.iter().rev().find(of).cloned()
+    }
+
+    /// Takes note of what repairs have lost: nothing tells of it any more. Answers how much it was.
+    ///
+    /// # Errors
+    /// The store's directory cannot be written.
+    pub async fn acknowledge_losses(&self) -> Result<usize, unisono_store::Error> {
+        let Some(directory) = self.directory.clone() else {
+            return Ok(0);
+        };
+        let known = settings::off_thread(move || unisono_store::acknowledge_losses(&directory));
+        let known = known.await?;
+        let mut losses = self.losses.write().unwrap_or_else(PoisonError::into_inner);
+        losses.clear();
+        Ok(known)
     }
 
     /// What was learnt of models' tokens.
@@ -371,6 +348,7 @@ impl Daemon {
             return Ok(known);
         }
         let setup = self.setup_for(session, ask).await?;
+        self.ask_servers(&setup, &ask.team(&setup)?).await;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&turn).await?;
@@ -382,6 +360,7 @@ impl Daemon {
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
             models::check_prices(&setup, &turn.team)?;
+            self.log_notices_of(&setup, &turn.team);
         }
         let id = turn.id;
         if let Some(key) = ask.key() {
@@ -463,14 +442,7 @@ impl Daemon {
     }
 }
 
-/// How long one compaction may take.
-fn compaction_deadline(setup: &Setup) -> Duration {
-    let seconds = setup.loaded.config.compaction.all.deadline_seconds;
-    Duration::from_secs(seconds.unwrap_or(DEADLINE_SECONDS))
-}
-
-fn options(current: &Current, calibrations: &Calibrations) -> Options {
-    let setup = &*current.now();
+fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
     let config = &setup.loaded.config;
     let bounds = &config.runtime;
     let number = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -482,14 +454,16 @@ fn options(current: &Current, calibrations: &Calibrations) -> Options {
         compaction_queue: number(bounds.compaction_queue),
         countings: number(bounds.countings),
         passivate_after: Duration::from_secs(bounds.passivate_after_seconds),
-        compaction_deadline: compaction_deadline(setup).into(),
-        summarisers: summarisers::chains(current, calibrations),
-        servers: setup.loaded.tools.servers.clone(),
-        withheld: {
-            let tokens = config::mcp::token_variables(&config.mcp);
-            let keys = providers::key_variables(&config.providers);
-            Arc::new(keys.into_iter().chain(tokens).collect())
+        resident: unisono_runtime::Bounds {
+            sessions: number(bounds.sessions_in_memory),
+            bytes: bounds.session_bytes_in_memory,
         },
+        compaction_deadline: match config.compaction.all.deadline_seconds {
+            Some(seconds) => Duration::from_secs(seconds),
+            None => defaults.compaction_deadline,
+        },
+        summarisers: summarisers::chains(setup, calibrations),
+        servers: setup.loaded.tools.servers.clone(),
         budget: config.budget.daemon.rules(),
         lease: Duration::from_secs(bounds.stuck_after_seconds),
         live_runs: config.budget.live_runs(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::Uri;
 use tokio::net::TcpStream;
 use unisono_runtime::mcp::{Reach, Server};
+use unisono_store::private;
 
 use crate::config;
 use crate::http::{self, token};
@@ -39,6 +40,10 @@ pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
         Check {
             what: "address".to_owned(),
             found: address(&config.server, runs).await,
+        },
+        Check {
+            what: "privacy".to_owned(),
+            found: privacy(&config.store.path),
         },
         Check {
             what: "disk".to_owned(),
@@ -97,6 +102,19 @@ fn reach_of(at: SocketAddr, hosts: &[String]) -> String {
         hosts => format!("as {}", hosts.join(", ")),
     };
     format!("{at}, from other machines too, without TLS; {named}")
+}
+
+/// Whether other users of this machine have rights to anything of the store.
+fn privacy(store: &Path) -> Result<String, String> {
+    let shown = store.display();
+    match private::exposed(store) {
+        Ok(None) => Ok(format!("{shown}, for its owner only")),
+        Ok(Some(path)) => Err(format!(
+            "other users may read {}: run chmod -R go-rwx {shown}",
+            path.display()
+        )),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
 }
 
 fn disk(store: &Path) -> Result<String, String> {

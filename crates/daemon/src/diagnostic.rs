@@ -123,6 +123,8 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// True for a key nobody reads: a warning when running, an error in a check.
     pub unknown_key: bool,
+    /// True for what is said of a model: where it is asked, and in a check, not by every verb.
+    pub of_model: bool,
 }
 
 impl Diagnostic {
@@ -135,6 +137,7 @@ impl Diagnostic {
             problem: problem.into(),
             help: None,
             unknown_key: false,
+            of_model: false,
         }
     }
 

@@ -23,7 +23,6 @@ use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::{Outcome, Work, Writing};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::state::MAIN;
-use unisono_store::{Journal, Memory};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask};
@@ -142,11 +141,7 @@ impl Evaluation {
             output_schema: None,
             ..(*team.lead).clone()
         };
-        let opened = Opened {
-            journal: Journal::new(Arc::new(Memory::new())),
-            directory: None,
-            salvage: None,
-        };
+        let opened = Opened::nothing();
         let kinds = Kinds::default().with(SILENT, Silent);
         Ok(Evaluation {
             daemon: Daemon::on(opened, setup, kinds).await?,
@@ -228,6 +223,7 @@ impl Evaluation {
             delegation: Default::default(),
             rules: Default::default(),
             caps: Default::default(),
+            call_cap: Default::default(),
         }
     }
 

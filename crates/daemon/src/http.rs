@@ -6,10 +6,12 @@
 //! ```
 //!
 //! Loopback by default. Every route but health and the pages about problems wants the token.
-//! Every amount is bounded: connections, requests at a time, streams, header and body bytes.
+//! Every amount is bounded: connections, requests at a time, streams, header and body bytes, those of
+//! all bodies together.
 
 mod agents;
 mod approvals;
+mod bodies;
 mod branches;
 mod checkpoints;
 pub(crate) mod compactions;
@@ -25,6 +27,7 @@ mod lent;
 mod mcp;
 mod messages;
 mod metrics;
+mod open_files;
 mod openai;
 mod page;
 mod part;
@@ -38,6 +41,7 @@ mod search;
 pub(crate) mod sessions;
 mod settings;
 mod snapshots;
+mod store;
 pub(crate) mod token;
 mod topics;
 mod turns;
@@ -64,6 +68,7 @@ use utoipa_axum::routes;
 
 use crate::Daemon;
 use crate::past::usage::Folds;
+use bodies::Bodies;
 use openai::passing::Passings;
 use page::login::Logins;
 use rate::Rate;
@@ -110,6 +115,7 @@ pub(crate) struct Shared {
     /// Host names that may be asked for, lower case.
     hosts: Vec<String>,
     requests: Semaphore,
+    bodies: Bodies,
     rate: Rate,
     streams: Arc<Semaphore>,
     /// How long a client may make no progress with what it sends or is sent.
@@ -155,6 +161,7 @@ impl Server {
     /// # Errors
     /// The address is taken or open to others, or the token cannot be read or made.
     pub async fn bind(daemon: Daemon) -> Result<Server, Error> {
+        daemon.log_notices();
         let settings = daemon.setup().loaded.config.server.clone();
         if !settings.bind.ip().is_loopback() && !settings.allow_remote {
             return Err(Error::Remote(settings.bind));
@@ -177,6 +184,7 @@ impl Server {
             logins,
             hosts: hosts(address, &settings.hosts),
             requests: Semaphore::new(settings.requests as usize),
+            bodies: Bodies::new(settings.bodies_bytes.max(settings.body_limit_bytes.into())),
             rate: Rate::new(settings.requests_per_second),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),
             stall,
@@ -209,7 +217,7 @@ impl Server {
             calls,
             stop,
             limits: connections::Limits {
-                connections: settings.connections as usize,
+                connections: connections::fitting(settings.connections as usize),
                 stall,
                 drain: Duration::from_secs(settings.drain_seconds),
             },
@@ -251,6 +259,8 @@ impl Server {
         let calls_at_a_time = shared.daemon.setup().loaded.config.server.streams;
         let resuming = tokio::spawn(resume(shared.clone()));
         let following = tokio::spawn(follow_agents(shared.clone()));
+        let pruning = tokio::spawn(prune(shared.clone()));
+        let vacuuming = tokio::spawn(crate::vacuum::follow(shared.daemon.clone()));
         notify(sd_notify::NotifyState::Ready);
         let told = self.stop;
         let until = async {
@@ -263,7 +273,7 @@ impl Server {
             failed
         };
         let failed = connections::serve(self.listener, router, full, self.limits, until).await;
-        for task in [resuming, following] {
+        for task in [resuming, following, pruning, vacuuming] {
             task.abort();
             // Aborted or not, it has to be gone before the daemon can be taken back.
             let _ = task.await;
@@ -320,6 +330,23 @@ async fn follow_agents(shared: Arc<Shared>) {
     if seconds > 0 {
         let every = Duration::from_secs(seconds);
         shared.daemon.follow_agents(every).await;
+    }
+}
+
+/// Looks for sessions to delete this often.
+const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Deletes sessions that are older than the settings allow.
+async fn prune(shared: Arc<Shared>) {
+    let days = shared.daemon.setup().loaded.config.store.retention_days;
+    if days == 0 {
+        return;
+    }
+    loop {
+        if let Err(error) = shared.daemon.prune(days).await {
+            tracing::warn!(%error, "old sessions cannot be deleted; the next try is in an hour");
+        }
+        tokio::time::sleep(PRUNE_EVERY).await;
     }
 }
 
@@ -388,6 +415,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(metrics::routes())
         .merge(settings::routes())
         .merge(journal::routes())
+        .merge(store::routes())
         .merge(openai::routes())
         .merge(health::routes())
         .routes(routes!(problem::about))

@@ -5,13 +5,16 @@
 //! - [`models`] are what agents and summaries ask.
 //! - [`agents`] reads agent definitions into a roster.
 //! - [`setup`] does both at once: what a program starts from.
-//! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked.
+//! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked,
+//!   [`append`] what is added without asking.
 //! - [`summarisers`] says which models write summaries.
 //! - [`evaluation`] compacts a conversation to see what is left of it.
+//! - [`labels`] picks sessions out, [`retention`] finds and deletes old ones.
 //! - [`transcript`] imports and exports conversations.
 //! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
 //!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
-//!   [`outline`] the tree of messages, [`short`] how long things are made short.
+//!   [`outline`] the tree of messages, [`short`] how long things are made short,
+//!   [`harmless`] what of a text may reach a terminal, a page or a file.
 //! - [`http`] is the daemon for clients, [`mcp`] for those of the Model Context Protocol.
 //! - [`metrics`] counts what happens.
 //! - [`telemetry`] writes the log, [`init`] a starter project.
@@ -19,6 +22,7 @@
 //! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
 
 pub mod agents;
+pub mod append;
 pub mod ask;
 pub mod config;
 pub mod context;
@@ -27,9 +31,11 @@ pub mod deployment;
 pub mod diagnostic;
 mod document;
 pub mod evaluation;
+pub mod harmless;
 pub mod hits;
 pub mod http;
 pub mod init;
+pub mod labels;
 pub mod mcp;
 pub mod metrics;
 pub mod models;
@@ -40,6 +46,7 @@ pub mod past;
 pub mod paths;
 pub mod providers;
 mod replace;
+pub mod retention;
 mod schema;
 pub mod setup;
 pub mod short;
@@ -47,6 +54,7 @@ pub mod summarisers;
 pub mod telemetry;
 mod thresholds;
 pub mod transcript;
+mod vacuum;
 pub mod why;
 
 pub use daemon::Daemon;

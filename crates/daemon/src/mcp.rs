@@ -138,12 +138,27 @@ impl Server {
             tools::COMPACT => {
                 asking::compact(self, &held.daemon, tools::read(arguments)?, context).await
             }
-            tools::RECALL => looking::recall(&held.daemon, tools::read(arguments)?).await,
-            tools::SEARCH => looking::search(&held.daemon, tools::read(arguments)?).await,
+            tools::RECALL => {
+                let recalling = looking::recall(&held.daemon, tools::read(arguments)?);
+                while_wanted(context, recalling).await
+            }
+            tools::SEARCH => {
+                let searching = looking::search(&held.daemon, tools::read(arguments)?);
+                while_wanted(context, searching).await
+            }
             tools::SESSIONS => looking::sessions(&held.daemon, tools::read(arguments)?).await,
             other => Err(format!("there is no tool {other:?}")),
         }
     }
+}
+
+/// Ends a call that only looks when its client leaves or cancels it.
+async fn while_wanted(
+    context: &RequestContext<RoleServer>,
+    call: impl Future<Output = Done>,
+) -> Done {
+    let done = context.ct.run_until_cancelled(call).await;
+    done.unwrap_or_else(|| Err("the call was cancelled".to_owned()))
 }
 
 /// Waits until the program stops.

@@ -1,6 +1,8 @@
 //! The models that agents and summaries ask, each behind the client of its provider.
 
 mod learnt;
+pub mod notices;
+mod servers;
 mod unusable;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ use crate::setup::Setup;
 use unusable::Unusable;
 
 pub(crate) use learnt::Learnt;
+pub(crate) use servers::Servers;
 
 /// The models of a team are not as they have to be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +71,7 @@ pub struct Unpriced {
 /// The models, each made when it is first asked for: a turn goes on with the model it was recorded
 /// with, whatever is configured now. Models of one provider share its client, and with it
 /// connections, limits and cool-downs.
-pub(crate) fn build(setup: &Setup, calibrations: &Calibrations) -> Models {
+pub(crate) fn build(setup: &Setup, calibrations: &Calibrations, warmth: &Warmth) -> Models {
     let loaded = &setup.loaded;
     let workshop = Mutex::new(Workshop {
         catalogue: Arc::new(loaded.catalogue.clone()),
@@ -78,7 +81,7 @@ pub(crate) fn build(setup: &Setup, calibrations: &Calibrations) -> Models {
         alone: BTreeMap::new(),
         chains: BTreeMap::new(),
         calibrations: calibrations.clone(),
-        warmth: Warmth::default(),
+        warmth: warmth.clone(),
     });
     Models::default().made_by(move |name| {
         let mut workshop = workshop.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,10 +216,13 @@ pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
         .for_each(keep_within);
 }
 
-/// What an agent's model takes: as the catalogue has it, or less where its provider said so.
+/// What an agent's model takes: as the catalogue has it, or as its provider said.
 pub fn limits_known(agent: &Definition, learnt: &Calibrations) -> Limits {
     let window = learnt.of(&agent.model).window(agent.limits.window);
-    agent.limits.within(window)
+    match window == agent.limits.window {
+        true => agent.limits,
+        false => agent.limits.of_window(window),
+    }
 }
 
 /// What the provider of an agent's model counts for a context, with the agent's persona and
@@ -229,7 +235,7 @@ pub async fn count(
     agent: &Definition,
     snapshot: Arc<Snapshot>,
 ) -> Result<u64, String> {
-    let models = build(setup, &Calibrations::default());
+    let models = build(setup, &Calibrations::default(), &Warmth::default());
     let model = models
         .get(&agent.model)
         .map_err(|error| format!("not counted by the provider: {error}"))?;

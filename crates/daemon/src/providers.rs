@@ -1,7 +1,7 @@
 //! The providers that models can be asked of: built in or configured, each with its address,
 //! its key and its limits, or with what it lacks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -159,17 +159,6 @@ impl Providers {
             found.push(diagnostic.on(key).help(help));
         }
     }
-}
-
-/// The variables of the environment that hold keys: the usual ones of every built-in provider, and
-/// those that settings name.
-pub(crate) fn key_variables(configured: &BTreeMap<String, Provider>) -> BTreeSet<String> {
-    let usual = Kind::ALL.into_iter().flat_map(Kind::key_variables);
-    let named = configured.values().flat_map(|own| {
-        let headers = header::variables(&own.headers);
-        headers.chain(own.api_key_env.clone())
-    });
-    usual.map(|name| (*name).to_owned()).chain(named).collect()
 }
 
 /// `provider/model`, for a model that may be written with or without its provider.

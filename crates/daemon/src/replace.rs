@@ -1,12 +1,10 @@
 //! Small files that are written as a whole.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Only its owner may read or write it.
-const MODE: u32 = 0o600;
+use unisono_store::private;
 
 /// Puts a text in place of a file's, or makes the file: it is the old one or the new one, also after
 /// a crash. Only its owner may read it.
@@ -15,13 +13,11 @@ const MODE: u32 = 0o600;
 /// It cannot be written; then it is the old one.
 pub(crate) fn replace(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
+    private::create_dir_all(directory)?;
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = file.with_file_name(name);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(MODE);
-    let mut writing = options.open(&new)?;
+    let mut writing = private::create(&new)?;
     writing.write_all(text.as_bytes())?;
     writing.sync_all()?;
     fs::rename(&new, file)?;
@@ -43,7 +39,7 @@ mod tests {
             replace(&file, text).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
-        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, MODE);
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         let there = fs::read_dir(place.path().join("deep")).unwrap().count();
         assert_eq!(there, 1, "nothing is left beside it");
     }

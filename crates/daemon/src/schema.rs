@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::document::{Entry, Node, Table, Value};
 
 /// What a value may be.
@@ -226,7 +226,14 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
         .iter()
         .filter(|key| !matches!(key.kind, Kind::Refused(_)));
     let known = settable.map(|key| key.name);
-    let mut diagnostic = Diagnostic::warning(entry.place.clone(), problem).on(dotted);
+    // What a person types is meant; a file may be of another version.
+    let is_typed = matches!(*entry.place.origin, Origin::Flag(_) | Origin::Env(_));
+    let place = entry.place.clone();
+    let diagnostic = match is_typed {
+        true => Diagnostic::error(place, problem),
+        false => Diagnostic::warning(place, problem),
+    };
+    let mut diagnostic = diagnostic.on(dotted);
     diagnostic.help = suggestion(&entry.key, known);
     diagnostic.unknown_key = true;
     diagnostic

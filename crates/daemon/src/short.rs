@@ -6,17 +6,19 @@ use unisono_context::compaction::Step;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
 
+use crate::harmless::is_harmful;
+
 /// As many last hex digits of an id as are shown: the first ones are the time, which the runs of a
 /// turn share.
 const SHOWN: usize = 12;
 
-/// A text on one line, without control characters, cut to so many characters.
+/// A text on one line, without [harmful](is_harmful) characters, cut to so many characters.
 pub fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole: String = words
         .join(" ")
         .chars()
-        .filter(|c| !c.is_control())
+        .filter(|c| !is_harmful(*c))
         .collect();
     if whole.chars().count() <= most {
         return whole;
@@ -37,20 +39,6 @@ pub fn number(n: u64) -> String {
         out.push(digit);
     }
     out
-}
-
-/// How many tokens became one, to two decimals; none where nothing is left.
-pub fn ratio(before: u64, after: u64) -> Option<f64> {
-    (after > 0).then(|| (before as f64 / after as f64 * 100.0).round() / 100.0)
-}
-
-/// The same for people, such as `8.2 : 1`; nothing where nothing was saved.
-pub fn compression(before: u64, after: u64) -> Option<String> {
-    let ratio = ratio(before, after).filter(|_| before > after)?;
-    Some(match ratio {
-        ratio if ratio < 10.0 => format!("{ratio:.1} : 1"),
-        ratio => format!("{} : 1", number(ratio.round() as u64)),
-    })
 }
 
 /// What was read of what was expected in a provider's cache, and written to it, in tokens; none
@@ -116,22 +104,6 @@ mod tests {
         assert_eq!(line("abcdef", 4), "abc…");
         assert_eq!(end(&"01900000-0000-7000-8000-0123456789ab"), "0123456789ab");
         assert_eq!(end(&"short"), "short");
-    }
-
-    #[test]
-    fn a_ratio_says_how_many_tokens_became_one() {
-        assert_eq!(ratio(16_696, 2_045), Some(8.16));
-        assert_eq!(ratio(7, 0), None);
-        let rows = [
-            ((16_696, 2_045), Some("8.2 : 1")),
-            ((20_144, 31), Some("650 : 1")),
-            ((31, 31), None),
-            ((31, 40), None),
-            ((31, 0), None),
-        ];
-        for ((before, after), said) in rows {
-            assert_eq!(compression(before, after).as_deref(), said);
-        }
     }
 
     #[test]

@@ -215,7 +215,9 @@ pub fn read(bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parse
             lines: bad,
         });
     }
-    if import.messages.is_empty() {
+    // A session that was exported before anything was said in it is one as well.
+    let says_nothing = found.format == Format::Unisono && bad.is_empty();
+    if import.messages.is_empty() && !says_nothing {
         return Err(Error::NoMessage {
             name: options.name.clone(),
             skipped: bad,

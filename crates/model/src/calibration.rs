@@ -1,5 +1,5 @@
 //! What a provider's tokens are to the local estimate, learnt per model from what replies report,
-//! and the window of a model whose provider takes less than the catalogue says.
+//! and the window of a model whose provider says another than the catalogue.
 //!
 //! A [`Calibration`] is a moving average of reported over estimated tokens (an EWMA, whose first
 //! values count in full so that three replies suffice), with the average of how far off it was.
@@ -44,7 +44,7 @@ pub struct Calibration {
     window: Option<Window>,
 }
 
-/// A window that a provider named when it refused a request as too large.
+/// A window that a provider named, asked for it or when it refused a request as too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
     /// What it was taken for.
@@ -106,11 +106,16 @@ impl Calibration {
         self.band
     }
 
-    /// The window of the model, which the catalogue says has that: less, where its provider named a
-    /// smaller one. That is forgotten when the catalogue says something else.
+    /// The window of the model, which the catalogue says has that: another, where its provider named
+    /// one. That is forgotten when the catalogue says something else.
     pub fn window(&self, catalogue: Tokens) -> Tokens {
         let known = self.window.filter(|w| w.instead_of == catalogue);
         known.map_or(catalogue, |window| window.found)
+    }
+
+    /// Whether its provider said what its window is, which the catalogue says is that.
+    pub fn has_window(&self, catalogue: Tokens) -> bool {
+        self.window.is_some_and(|w| w.instead_of == catalogue)
     }
 
     /// The replies it was learnt from.
@@ -156,6 +161,15 @@ impl Calibrations {
                 known.window = Some(Window { instead_of, found });
             });
         }
+    }
+
+    /// Takes what a server said when it was asked for the window of a model that is not in the
+    /// catalogue, and for which that was assumed.
+    pub fn stated(&self, model: &Arc<str>, assumed: Tokens, found: Tokens) {
+        let instead_of = assumed;
+        self.learn(model, |known| {
+            known.window = Some(Window { instead_of, found });
+        });
     }
 
     fn learn(&self, model: &Arc<str>, from: impl FnOnce(&mut Calibration)) {

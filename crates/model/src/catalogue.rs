@@ -1,18 +1,23 @@
-//! The model catalogue: windows, encodings, prices and defaults, from `config/models.toml`.
+//! The model catalogue: windows, encodings, prices, dates and defaults, from
+//! `config/catalogue.toml`, which is generated, and `config/models.toml`, which is written by hand.
 //!
-//! A user's file overrides the built-in one key by key. A model that neither names is given
+//! The second overrides the first key by key, and a user's file both. A model that neither names is given
 //! careful defaults and flagged [`Entry::assumed`]; a provider that neither names is an error.
 
 mod entry;
 mod file;
 mod price;
+mod retirement;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::civil::Date;
+
 pub use entry::{Entry, ModelRef};
 pub use file::Error as FileError;
 pub use price::{LongPrompt, Price, Prices};
+pub use retirement::{FRESH_DAYS, NOTICE_DAYS, Retirement};
 pub use unisono_context::cost::Cost;
 use unisono_context::{Encoding, Ppm, Tokens};
 
@@ -31,7 +36,17 @@ pub const DEFAULT_CACHE_LIFETIME: Duration = Duration::from_secs(300);
 /// The offline model: a provider and a model of the same name.
 pub const EXTRACTIVE: &str = "extractive";
 
-const BUILT_IN: &str = include_str!("../../../config/models.toml");
+/// The built-in files, each over the one before it.
+const BUILT_IN: [(&str, &str); 2] = [
+    (
+        "config/catalogue.toml",
+        include_str!("../../../config/catalogue.toml"),
+    ),
+    (
+        "config/models.toml",
+        include_str!("../../../config/models.toml"),
+    ),
+];
 
 /// Why a model cannot be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,8 +78,10 @@ fn did_you_mean(similar: Option<&str>) -> String {
 }
 
 /// All known models and providers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Catalogue {
+    /// When the newest of its files that says so was generated.
+    generated: Option<Date>,
     providers: BTreeMap<String, file::Provider>,
     /// By `provider/model`.
     models: BTreeMap<String, file::Model>,
@@ -74,10 +91,12 @@ impl Catalogue {
     /// The built-in catalogue.
     ///
     /// # Errors
-    /// Never for the file this crate was built and tested with.
+    /// Never for the files this crate was built and tested with.
     pub fn built_in() -> Result<Catalogue, FileError> {
-        let (providers, models) = file::parse("config/models.toml", BUILT_IN)?.into_parts();
-        Ok(Catalogue { providers, models })
+        let empty = Catalogue::default();
+        BUILT_IN
+            .into_iter()
+            .try_fold(empty, |all, (name, text)| all.with_file(name, text))
     }
 
     /// This catalogue with a user's file on top: its keys win, all others stay.
@@ -85,14 +104,15 @@ impl Catalogue {
     /// # Errors
     /// When the text is not a catalogue; the error names file, line and key.
     pub fn with_file(mut self, name: &str, text: &str) -> Result<Catalogue, FileError> {
-        let (providers, models) = file::parse(name, text)?.into_parts();
-        for (key, provider) in providers {
+        let file = file::parse(name, text)?;
+        self.generated = self.generated.max(file.generated);
+        for (key, provider) in file.providers {
             self.providers
                 .entry(key)
                 .or_default()
                 .override_with(provider);
         }
-        for (key, model) in models {
+        for (key, model) in file.models {
             self.models.entry(key).or_default().override_with(model);
         }
         Ok(self)
@@ -194,6 +214,11 @@ impl Catalogue {
         alike.into_iter().map(reference).collect()
     }
 
+    /// When it was generated, as far as its files say.
+    pub fn generated(&self) -> Option<Date> {
+        self.generated
+    }
+
     /// The names of all providers, in order.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.providers.keys().map(String::as_str)
@@ -232,6 +257,12 @@ impl Catalogue {
 fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider) -> Entry {
     let assumed = known.is_none();
     let known = known.unwrap_or_default();
+    let successor = known.successor.or_else(|| {
+        Some(ModelRef {
+            provider: model.provider.clone(),
+            model: defaults.default_model.clone()?,
+        })
+    });
     Entry {
         window: known.window.unwrap_or(ASSUMED_WINDOW),
         beta_window: known.beta_window,
@@ -244,6 +275,7 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         prices: known.prices,
         long_prompt: known.long_prompt,
         cache_minimum: known.cache_minimum.or(defaults.cache_minimum),
+        warm_minimum: known.warm_minimum.or(defaults.warm_minimum),
         cache_lifetime: known
             .cache_seconds
             .or(defaults.cache_seconds)
@@ -256,15 +288,15 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         trigger: known.trigger.unwrap_or(DEFAULT_TRIGGER),
         retention: known.retention.unwrap_or(DEFAULT_RETENTION),
         summariser: known.summariser.unwrap_or_else(|| {
-            defaults
-                .summariser
-                .clone()
-                .unwrap_or_else(ModelRef::extractive)
+            // Who knows of no other asks the model that leads.
+            defaults.summariser.clone().unwrap_or_else(|| model.clone())
         }),
         message_overhead: known
             .message_overhead
             .or(defaults.message_overhead)
             .unwrap_or(DEFAULT_MESSAGE_OVERHEAD),
+        retires: known.retires,
+        successor: successor.filter(|other| known.retires.is_some() && *other != model),
         assumed,
         model,
     }

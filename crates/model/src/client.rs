@@ -1,8 +1,8 @@
 //! The one way to every provider: a request sent, limited, timed, tried again, and its answer
 //! read into a reply or an error with a class.
 //!
-//! What is decided is decided by pure parts: [`retry`], [`breaker`], [`cooldown`], [`limits`]
-//! and [`gate`], which puts the last three together; `told` reads headers, the dialect reads
+//! What is decided is decided by pure parts: [`retry`], [`breakers`] (a [`breaker`] for the provider
+//! and one for each model), [`cooldown`], [`limits`] and [`gate`], which puts the last three together; `told` reads headers, the dialect reads
 //! bodies. This file and `attempt` carry it out.
 //!
 //! ```text
@@ -19,6 +19,7 @@
 mod attempt;
 mod body;
 pub mod breaker;
+pub mod breakers;
 pub mod cooldown;
 mod entrance;
 pub mod gate;
@@ -29,6 +30,7 @@ mod post;
 mod report;
 pub mod retry;
 mod secrets;
+mod served;
 pub mod told;
 mod transport;
 
@@ -242,7 +244,7 @@ impl Client {
             Mode::Count => 0,
         };
         loop {
-            let admitted = match self.entrance.admit(tokens, patience()).await {
+            let admitted = match self.entrance.admit(&call.name, tokens, patience()).await {
                 Ok(admitted) => admitted,
                 Err(refused) => return Err(self.refused(call, refused, progress)),
             };
@@ -257,7 +259,7 @@ impl Client {
                 }
                 Err(failed) => failed,
             };
-            admitted.failed(&failed.failure);
+            admitted.failed(&failed.failure, failed.reached);
             call.lost(progress.heard.failed(failed.failure.class));
             let outcome = retry::Failed {
                 class: failed.failure.class,
@@ -312,18 +314,13 @@ impl Client {
         .await
     }
 
-    /// The error of a call that was not let through. What it failed with before says more; where
-    /// others failed and this call did not, what they failed with.
+    /// The error of a call that was not let through. What it failed with before says more.
     fn refused(&self, call: &Call, refused: Failure, progress: &mut Progress) -> language::Error {
         if let Some(last) = progress.last.take() {
-            return self.error(call, last, &format!("; then {}", refused.reason));
+            let then = refused.reason.split(breakers::LAST).next();
+            return self.error(call, last, &format!("; then {}", then.unwrap_or_default()));
         }
-        let why = match refused.class {
-            Class::CircuitOpen { .. } => self.entrance.failed_with(),
-            _ => None,
-        };
-        let ending = why.map_or_else(String::new, |why| format!("; it failed last with: {why}"));
-        self.error(call, refused.into(), &ending)
+        self.error(call, refused.into(), "")
     }
 
     fn too_late(&self, call: &Call, progress: &mut Progress) -> language::Error {

@@ -86,10 +86,14 @@ impl Estimator<'_> {
         let results = request.results.iter().map(|result| self.delegated(result));
         let exchange = request.exchange.iter().map(|said| self.exchange(said));
         let wrap_up = request.wrap_up.as_deref().map(|text| self.message(text));
+        let task = match request.task_is_shown() {
+            true => "",
+            false => &*request.task,
+        };
         persona
             + allowed.chain(colleagues).chain(results).sum::<Count>()
             + exchange.chain(wrap_up).sum::<Count>()
-            + self.message(&request.task)
+            + self.message(task)
             + exactly(PHRASES)
     }
 
@@ -137,7 +141,10 @@ impl Estimator<'_> {
             Outcome::Complete(text) | Outcome::Failed(text) => self.text(text),
             Outcome::Partial { text, missing } => self.text(text) + self.text(missing),
         };
-        self.message(&result.task) + self.text(result.agent.as_str()) + outcome
+        self.message(result.task.as_deref().unwrap_or_default())
+            + self.text(result.rest.as_deref().unwrap_or_default())
+            + self.text(result.agent.as_str())
+            + outcome
     }
 
     fn exchange(&self, said: &Exchange) -> Count {

@@ -27,6 +27,7 @@ pub mod prompt;
 pub mod provider;
 pub mod redact;
 pub mod retention;
+pub mod served;
 pub mod sse;
 pub mod summariser;
 mod think;

@@ -5,6 +5,8 @@
 //! tail    ,"agent":{…},"task":"…","results":[…],"run":"…","attempt":1}
 //! ```
 //!
+//! Where the task is the turn's input, which the context ends with, `task` is null.
+//!
 //! The two, one after the other, are one JSON document. The prefix depends on the snapshot and
 //! the [`Group`] alone: no ids that a provider or this program invented, no times. It is
 //! rendered once per turn and group; every run of the group holds the same [`Bytes`].
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use unisono_context::snapshot::ToolSpec;
-use unisono_context::{AgentId, Digest, Snapshot};
+use unisono_context::{AgentId, Digest, Part, Role, Snapshot};
 
 pub use tail::{Delegated, Outcome, Tail};
 
@@ -101,6 +103,25 @@ impl Prefix {
     /// Their digest, made when they were rendered.
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+}
+
+/// Whether a task is the user's message that the context ends with: a request that shows the context
+/// names that message and does not repeat it.
+pub fn is_shown(context: Option<&Snapshot>, task: &str) -> bool {
+    let Some(newest) = context.and_then(|snapshot| snapshot.entries().last()) else {
+        return false;
+    };
+    let said = newest.message();
+    if said.role != Role::User || newest.form().is_some() || task.trim().is_empty() {
+        return false;
+    }
+    match &said.parts[..] {
+        [Part::Text(text)] => **text == *task,
+        parts => {
+            let texts: Vec<_> = parts.iter().map(Part::countable_text).collect();
+            texts.join("\n") == task
+        }
     }
 }
 

@@ -1,8 +1,7 @@
-//! Exact token counts with the tables of tiktoken-rs, made safe for any text.
+//! Exact token counts with the tokens of tiktoken-rs, made safe for any text.
 //!
-//! An encoding's tables take a fraction of a second to build: [`Tokenizer::load`] builds them
-//! once per process and blocks meanwhile, so it belongs on a thread of its own. A count blocks
-//! too. Special tokens in a text are plain text.
+//! An encoding's tables take some milliseconds to build: [`Tokenizer::load`] builds them once per
+//! process and blocks meanwhile, so it belongs on a thread of its own. A count blocks too. Special tokens in a text are plain text.
 //!
 //! Counting is done here and not by tiktoken-rs, whose pattern may fail on a text and whose
 //! threads wait for each other (see `split`): a text is cut into pieces (`split`), and the bytes of
@@ -80,8 +79,8 @@ struct Scratch {
 }
 
 impl Tokenizer {
-    /// Loads an encoding, or returns the one already loaded. Blocks for up to about half a
-    /// second the first time.
+    /// Loads an encoding, or returns the one already loaded. Blocks for some milliseconds the first
+    /// time.
     ///
     /// # Errors
     /// When the encoding's tables cannot be built; every later call then says the same.
@@ -194,15 +193,10 @@ fn cores() -> usize {
 impl Tables {
     fn build(encoding: Encoding) -> Result<Tables, Error> {
         let load = |reason| Error::Load { encoding, reason };
-        let published = match encoding {
-            Encoding::O200kBase => tiktoken_rs::o200k_base(),
-            Encoding::Cl100kBase => tiktoken_rs::cl100k_base(),
-        };
-        // It holds every token three times; this is all that is left of it.
-        let vocabulary = Vocabulary::of(&published.map_err(|error| load(error.to_string()))?);
+        let damaged = || load("its built-in table of tokens is damaged".to_owned());
         Ok(Tables {
             splitter: Splitter::new(encoding).map_err(load)?,
-            vocabulary,
+            vocabulary: Vocabulary::of(encoding).ok_or_else(damaged)?,
             spare: Mutex::default(),
         })
     }

@@ -6,6 +6,7 @@
 //! first event and pays for them. [`Warmth`] is the gate they pass; what it decides is in
 //! [`Table`].
 
+mod apart;
 mod table;
 
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use apart::Apart;
+pub use apart::Turn;
 pub use table::{Asking, Entered, Key, Table, Ticket};
 
 /// How long requests wait for the one that leads, where nothing else is said.
@@ -30,6 +33,7 @@ pub struct Warmth(Arc<Inner>);
 struct Inner {
     started: Instant,
     gate: Mutex<Gate>,
+    apart: Apart,
 }
 
 #[derive(Debug)]
@@ -49,7 +53,22 @@ impl Warmth {
                 table: Table::new(patience, CAPACITY),
                 signals: HashMap::new(),
             }),
+            apart: Apart::default(),
         }))
+    }
+
+    /// Whether the server of that model has a cache in each of its slots, so that requests with one
+    /// prefix are to go one after the other.
+    pub fn set_apart(&self, model: &Arc<str>, apart: bool) {
+        self.0.apart.set(model, apart);
+    }
+
+    /// Waits until no other request with that prefix is at work, where its server wants that.
+    pub async fn turn(&self, key: &Key, asking: &Asking) -> Option<Turn> {
+        match asking.may_wait() {
+            true => self.0.apart.turn(key).await,
+            false => None,
+        }
     }
 
     /// Waits until the request may be sent. The one that leads is given the lead, and keeps it

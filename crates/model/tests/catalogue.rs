@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use std::time::Duration;
 
+use jiff::civil::{Date, date};
 use unisono_context::{Encoding, Ppm, Tokens};
-use unisono_model::catalogue::{Catalogue, Error, ModelRef, Price};
+use unisono_model::catalogue::{Catalogue, Error, FRESH_DAYS, ModelRef, NOTICE_DAYS, Price};
 use unisono_model::dialect::Dialect;
 
 fn built_in() -> Catalogue {
@@ -195,6 +196,8 @@ fn a_missing_model_is_assumed() {
     assert_eq!(entry.prices.input, None);
     let entry = built_in().get(None, "openai-compatible/org/model").unwrap();
     assert_eq!(entry.model.model, "org/model");
+    // Nobody else is asked for its summaries than itself.
+    assert_eq!(entry.summariser, entry.model);
 }
 
 #[test]
@@ -317,6 +320,10 @@ fn errors_name_file_line_and_key() {
             "[models.nameless]\nwindow = 1",
             "m.toml:1: `models.nameless`: model `nameless` must",
         ),
+        (
+            "[models.\"a/b\"]\nretires = \"soon\"",
+            "m.toml:2: `retires`: `soon` must be a date such as 2026-11-30",
+        ),
         ("[models\n", "m.toml:1: `models`: "),
     ];
     for (text, expected) in rows {
@@ -341,12 +348,122 @@ fn a_provider_of_ones_own_serves_what_the_one_it_is_like_serves() {
     assert!(unlike.get(None, "other/x").is_err());
 }
 
+/// The day on which the built-in catalogue was generated: what it says of that day is true on
+/// every other.
+fn generated() -> Date {
+    built_in().generated().unwrap()
+}
+
 #[test]
-fn the_default_models_are_known() {
-    let catalogue = Catalogue::built_in().unwrap();
+fn servers_of_ones_own_are_warmed_and_not_counted_on_to_cache() {
+    let catalogue = built_in().with_provider("mine", "openai-compatible");
+    for name in ["openai-compatible/qwen3", "mine/org/qwen3"] {
+        let entry = catalogue.get(None, name).unwrap();
+        let caches = (entry.cache_minimum, entry.warm_minimum);
+        assert_eq!(caches, (None, Some(Tokens(1_024))), "{name}");
+    }
+    let own = "[providers.mine]\nwarm_minimum = 10\n[models.\"mine/x\"]\nwarm_minimum = 20\n";
+    let catalogue = catalogue.with_file("m.toml", own).unwrap();
+    let of = |name: &str| catalogue.get(None, name).unwrap().warm_minimum;
+    assert_eq!(of("mine/y"), Some(Tokens(10)));
+    assert_eq!(of("mine/x"), Some(Tokens(20)));
+    assert_eq!(of("openai/gpt-4o"), None);
+}
+
+#[test]
+fn the_default_models_are_known_and_stay() {
+    let catalogue = built_in();
     for provider in ["openai", "anthropic", "gemini"] {
         let model = catalogue.default_model(provider).unwrap();
         let entry = catalogue.get(Some(provider), model).unwrap();
         assert!(!entry.assumed && entry.prices.input.is_some(), "{model}");
+        let summariser = &entry.summariser;
+        let summariser = catalogue.get(None, &summariser.to_string()).unwrap();
+        assert!(!summariser.assumed && summariser.prices.output.is_some());
+        for entry in [entry, summariser] {
+            assert_eq!(entry.retirement(generated()), None, "{}", entry.model);
+        }
     }
+}
+
+#[test]
+fn models_that_go_have_successors_that_stay() {
+    let catalogue = built_in();
+    let mut going = 0;
+    for entry in catalogue.entries().filter(|entry| entry.retires.is_some()) {
+        let successor = entry.successor.as_ref();
+        let successor = successor.unwrap_or_else(|| panic!("{} has no successor", entry.model));
+        let successor = catalogue.get(None, &successor.to_string()).unwrap();
+        assert!(!successor.assumed, "{}", successor.model);
+        assert_eq!(successor.retirement(generated()), None, "{}", entry.model);
+        going += 1;
+    }
+    assert!(going > 20, "{going}");
+}
+
+#[test]
+fn a_model_is_warned_of_from_sixty_days_before_it_goes() {
+    let own = r#"
+        [models."openai/gpt-old"]
+        retires = 2031-03-01
+        successor = "openai/gpt-new"
+        [models."anthropic/claude-old"]
+        retires = "2031-03-01"
+        [models."openai-compatible/mine"]
+        retires = "2031-03-01"
+    "#;
+    let catalogue = built_in().with_file("m.toml", own).unwrap();
+    let retirement = |name: &str, today| catalogue.get(None, name).unwrap().retirement(today);
+    let on = date(2031, 3, 1);
+    assert_eq!(NOTICE_DAYS, 60);
+    assert_eq!(retirement("openai/gpt-old", date(2030, 12, 30)), None);
+    // Today, whether it has gone.
+    for (today, gone) in [
+        (date(2030, 12, 31), false),
+        (date(2031, 2, 28), false),
+        (on, true),
+        (date(2040, 1, 1), true),
+    ] {
+        let found = retirement("openai/gpt-old", today).unwrap();
+        assert_eq!((found.on, found.gone), (on, gone), "{today}");
+        assert_eq!(found.help(), "use `openai/gpt-new` in its place");
+    }
+    let default = format!(
+        "use `anthropic/{}` in its place",
+        catalogue.default_model("anthropic").unwrap()
+    );
+    let without = retirement("anthropic/claude-old", on).unwrap();
+    assert_eq!(without.to_string(), "was retired on 2031-03-01");
+    assert_eq!(without.help(), default);
+    let mine = retirement("openai-compatible/mine", date(2031, 1, 1)).unwrap();
+    assert_eq!(mine.to_string(), "retires on 2031-03-01");
+    assert_eq!(mine.help(), "choose another");
+    // Azure has dates of its own.
+    let azure = catalogue.get(None, "azure/gpt-old").unwrap();
+    assert_eq!((azure.retires, azure.successor), (None, None));
+}
+
+#[test]
+fn a_catalogue_is_stale_after_a_hundred_and_twenty_days() {
+    let catalogue = built_in();
+    let after = |days: i64| {
+        generated()
+            .checked_add(jiff::Span::new().days(days))
+            .unwrap()
+    };
+    assert_eq!(FRESH_DAYS, 120);
+    assert_eq!(catalogue.stale(after(-10)), None);
+    assert_eq!(catalogue.stale(after(120)), None);
+    assert_eq!(catalogue.stale(after(121)), Some(121));
+    let newer = format!("generated = \"{}\"", after(100));
+    let newer = catalogue.with_file("m.toml", &newer).unwrap();
+    assert_eq!(newer.stale(after(121)), None);
+}
+
+#[test]
+fn what_a_dated_name_has_otherwise_counts() {
+    let catalogue = built_in();
+    let of = |name: &str| catalogue.get(None, name).unwrap();
+    assert_eq!(of("openai/gpt-4o-2024-05-13").max_output, Tokens(4_096));
+    assert_eq!(of("openai/gpt-4o-2024-08-06").max_output, Tokens(16_384));
 }

@@ -13,6 +13,7 @@ pub(crate) mod fixture;
 pub(crate) mod http;
 pub(crate) mod llm;
 pub(crate) mod pipeline;
+mod reading;
 pub(crate) mod request;
 mod spending;
 pub mod template;

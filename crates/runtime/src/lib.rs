@@ -22,6 +22,7 @@ pub mod measure;
 mod pool;
 mod process;
 pub mod replay;
+mod residence;
 mod restart;
 mod runtime;
 mod schema;
@@ -36,10 +37,13 @@ pub mod worker;
 /// The actors that agent kinds can be: of the version that [`Kinds::with_actor`] takes.
 pub use ractor;
 
+pub use process::{is_inherited, reaper};
+
 pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
-pub use compactor::{Chain, Chains, Deadline, Summariser};
+pub use compactor::{Chain, Chains, Summariser};
 pub use gate::LiveRuns;
 pub use load::{Gauge, Load, Observer};
+pub use residence::Bounds;
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
 pub use session::{Events, Handle, Progress, settle};

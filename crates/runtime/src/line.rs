@@ -72,6 +72,10 @@ pub(crate) trait Exchange: Send + Sync + 'static {
         ordinal: Ordinal,
     ) -> Later<'_, Result<Option<Arc<Message>>, Failure>>;
 
+    /// The whole of a result that a run was handed, by its name.
+    fn read_result(&self, run: RunId, name: String)
+    -> Later<'_, Result<Option<Arc<str>>, Failure>>;
+
     /// What the agent did that wrote the message at an ordinal of the branch that ends in `head`:
     /// nothing where no agent of this session did.
     fn read_steps(

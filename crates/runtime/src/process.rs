@@ -3,24 +3,32 @@
 //! A program gets a process group of its own. Whatever ends the wait for it (an answer, a
 //! flood, a timeout or a cancellation that drops the future) ends the group: `SIGTERM`, a short
 //! grace, `SIGKILL`. What a program leaves behind when it exits is killed at once, and cannot
-//! hold up its answer by keeping the output open.
+//! hold up its answer by keeping the output open. Those that leave the group are ended by a
+//! [`reaper`], where there is one.
 
-use std::collections::BTreeSet;
+mod inherited;
+pub mod reaper;
+mod search;
+
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use unisono_session::agent::Command;
 
+pub use inherited::is_inherited;
+
 /// How long a program may take to stop after `SIGTERM`.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long a reaper may take after that grace.
+const REAPED: Duration = Duration::from_secs(1);
 /// How long output is waited for after the program's exit, where a process that left its group
 /// keeps it open. What the program itself wrote is there by then.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -34,8 +42,6 @@ const READ: usize = 16 * 1024;
 pub(crate) struct Job<'a> {
     /// The program.
     pub(crate) command: &'a Command,
-    /// Variables that it does not inherit.
-    pub(crate) withheld: &'a BTreeSet<String>,
     /// What it reads, written one after the other.
     pub(crate) input: [Bytes; 2],
     /// The most bytes it may write to standard output.
@@ -107,7 +113,7 @@ pub(crate) async fn run(job: Job<'_>) -> Result<Finished, Error> {
         program: program.clone(),
         source,
     };
-    let (mut group, pipes) = Group::start(job.command, job.withheld)?;
+    let (mut group, pipes) = Group::start(job.command)?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let status = {
         let streams = async {
@@ -198,31 +204,38 @@ pub(crate) struct Pipes {
 pub(crate) struct Group(Option<Members>);
 
 impl Group {
-    /// Starts a program that inherits all variables but those withheld.
+    /// Starts a program. Of the environment it inherits what every program does
+    /// ([`is_inherited`]), and what its command passes on.
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn start(
-        command: &Command,
-        withheld: &BTreeSet<String>,
-    ) -> Result<(Group, Pipes), Error> {
+    pub(crate) fn start(command: &Command) -> Result<(Group, Pipes), Error> {
         let failed = |source| Error::Spawn {
             program: command.program.clone(),
             cwd: command.cwd.clone(),
             source,
         };
-        let mut starting = tokio::process::Command::new(&*command.program);
-        for variable in withheld {
-            starting.env_remove(variable);
-        }
+        let reaped = reaper::is_available();
+        let mut starting = if reaped {
+            // The reaper could say this only with words of its own.
+            search::check(command).map_err(failed)?;
+            let mut starting = tokio::process::Command::new(reaper::EXECUTABLE);
+            starting.arg0("unisono");
+            starting.arg(reaper::ARGUMENT).arg(&*command.program);
+            starting
+        } else {
+            tokio::process::Command::new(&*command.program)
+        };
         starting
+            .env_clear()
+            .envs(inherited::of(std::env::vars_os(), &command.env_pass))
             .args(command.args.iter().map(|arg| &**arg))
             .envs(command.env.iter().map(|(name, value)| (&**name, &**value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true);
+            .kill_on_drop(!reaped);
         if let Some(cwd) = &command.cwd {
             starting.current_dir(&**cwd);
         }
@@ -237,7 +250,8 @@ impl Group {
             stdout,
             stderr,
         };
-        Ok((Group(Some(Members { child, id })), pipes))
+        let members = Members { child, id, reaped };
+        Ok((Group(Some(members)), pipes))
     }
 
     /// Waits for the program itself.
@@ -257,7 +271,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let Some(members) = self.0.take() else { return };
-        members.signal(Signal::TERM);
+        members.stop();
         // Without a runtime the members are dropped here, which kills them.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(members.end());
@@ -267,25 +281,44 @@ impl Drop for Group {
 
 /// The processes of a group. Killed when dropped.
 struct Members {
+    /// The program, or its reaper.
     child: Child,
     id: Pid,
+    reaped: bool,
 }
 
 impl Members {
-    fn signal(&self, signal: Signal) {
+    /// Has them stop. A reaper gives them the grace, and ends those that do not take it.
+    fn stop(&self) {
         // The only failure is that nobody is left, which is what is wanted.
-        let _ = kill_process_group(self.id, signal);
+        let _ = match self.reaped {
+            true => kill_process(self.id, reaper::STOP),
+            false => kill_process_group(self.id, Signal::TERM),
+        };
+    }
+
+    fn kill(&self) {
+        let _ = kill_process_group(self.id, Signal::KILL);
     }
 
     /// Waits for the program to stop by itself, for a short while.
     async fn end(mut self) {
-        let _ = timeout(GRACE, self.child.wait()).await;
+        let patience = if self.reaped { GRACE + REAPED } else { GRACE };
+        if timeout(patience, self.child.wait()).await.is_err() {
+            self.kill();
+        }
     }
 }
 
 impl Drop for Members {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        match self.reaped {
+            // It has ended, and all others before it.
+            true if self.child.id().is_none() => {}
+            // It works on when nobody waits for it any more.
+            true => self.stop(),
+            false => self.kill(),
+        }
     }
 }
 

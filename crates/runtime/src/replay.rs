@@ -4,7 +4,9 @@
 //! Nothing here reaches anybody: the models only render, no program is started, no actor runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use unisono_context::{AgentId, Digest, RunId, Tokens};
@@ -12,13 +14,13 @@ use unisono_model::language::{LanguageModel, Models, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Replay;
 use unisono_session::agent::Kind;
-use unisono_session::brief::Brief;
+use unisono_session::brief::{self, Brief};
 use unisono_session::due::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
 use unisono_session::run::{self, Asked, Bounds, Delegation, Run, StandIn, Step, ToolResult};
 use unisono_session::turn::Phase;
 
-use crate::agent::llm::scales;
+use crate::agent::llm::{handed, scales};
 use crate::agent::request;
 use crate::session::render;
 
@@ -239,9 +241,10 @@ impl Conversation {
         model: &dyn LanguageModel,
         models: &Models,
     ) -> Conversation {
-        let first = request::first(brief, prefix.clone());
         let weights = weights(brief);
-        let Ok(bounds) = bounds(brief, &first) else {
+        let first = first(brief, prefix);
+        let bounded = first.and_then(|first| Ok((bounds(brief, &first)?, first)));
+        let Ok((bounds, first)) = bounded else {
             // It ended before its model was asked.
             return Conversation {
                 sent: Vec::new(),
@@ -288,7 +291,7 @@ impl Conversation {
 /// would.
 fn worded(model: &dyn LanguageModel, request: &Request, brief: &Brief) -> [Bytes; 2] {
     let body = model.body(request);
-    body.unwrap_or_else(|| request::document(brief, &request.prefix))
+    body.unwrap_or_else(|| request::document_with(brief, &request.prefix, &request.results))
 }
 
 /// The models that answered in place of a run's own.
@@ -356,6 +359,16 @@ fn sent(brief: &Brief, asked: &Asked, (to, body): (&Arc<str>, [Bytes; 2])) -> Se
     }
 }
 
+/// The first request of a run, or why there is none. Nothing in it waits: counts are at hand.
+fn first(brief: &Brief, prefix: &Prefix) -> Result<Request, String> {
+    let counted = |texts: Vec<String>| std::future::ready(count(brief, &texts));
+    let first = pin!(handed::first(brief, prefix.clone(), counted));
+    match first.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(first) => first,
+        Poll::Pending => Err("its results are not counted".to_owned()),
+    }
+}
+
 /// What a run must keep; none where its assignment alone does not fit.
 fn bounds(brief: &Brief, first: &Request) -> Result<Bounds, String> {
     let (text, messages) = scales::assignment(first);
@@ -396,17 +409,21 @@ fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
         let Delegation::Ended(results) = replay.state().delegation(run.id, replies) else {
             continue;
         };
-        for result in results {
-            // Models use ids twice: any result of that call will do.
+        for (index, result) in results.into_iter().enumerate() {
+            // Models use ids twice: any result of that call will do, or a cut of it.
             let same = |known: &&ToolResult| known.call_id == result.call_id;
             let known: Vec<&ToolResult> = recorded.iter().filter(same).collect();
-            let equal = known.iter().find(|known| known.content == result.content);
-            let said = match equal.or(known.first()) {
-                Some(known) => Digest::of_bytes(known.content.as_bytes()).short(),
-                None => "nothing".to_owned(),
+            let id = brief::round_call_id(replies, index);
+            let shows =
+                |known: &&&ToolResult| run::handed::is_shown(&result.content, &id, &known.content);
+            let shown = known.iter().find(shows);
+            let rebuilt = Digest::of_bytes(result.content.as_bytes()).short();
+            let said = match (shown, known.first()) {
+                (Some(_), _) => rebuilt.clone(),
+                (None, Some(known)) => Digest::of_bytes(known.content.as_bytes()).short(),
+                (None, None) => "nothing".to_owned(),
             };
             let name = |digest: &str| format!("step {}: {digest}", at + 1);
-            let rebuilt = Digest::of_bytes(result.content.as_bytes()).short();
             compared.push((name(&said), name(&rebuilt)));
         }
     }

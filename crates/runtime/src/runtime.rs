@@ -1,13 +1,12 @@
 //! The runtime's face: start it on a journal, create and open sessions, shut it down.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
@@ -15,19 +14,22 @@ use unisono_search::Search;
 use unisono_session::Refusal;
 use unisono_session::budget::house::Rules;
 use unisono_session::machine::Import;
-use unisono_store::{Health, Journal};
+use unisono_store::{Health, Journal, Vacuumed};
 
 use crate::agent::Kinds;
-use crate::compactor::{Chains, Deadline};
+use crate::compactor::Chains;
 use crate::gate::{Gate, LiveRuns};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
+use crate::residence::{Bounds, Total};
 use crate::restart::Intensity;
 use crate::session::Handle;
 use crate::slot::Seat;
 use crate::supervisor::{self, Supervisor};
 
+/// Followers of sessions that read the journal at one time.
+const CATCHING_UP: usize = 4;
 /// How long a stop waits for the disk.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -42,12 +44,9 @@ pub struct Options {
     pub compaction_queue: usize,
     /// How long the compaction of a turn may take, all its steps. After it no model is asked; what
     /// needs none is carried out.
-    pub compaction_deadline: Deadline,
+    pub compaction_deadline: Duration,
     /// Who writes summaries.
     pub summarisers: Chains,
-    /// Variables of the environment that no program of an agent inherits: those that hold keys.
-    /// One that a definition sets by itself is passed on.
-    pub withheld: Arc<BTreeSet<String>>,
     /// The servers whose tools agents may be given.
     pub servers: Vec<mcp::Server>,
     /// Counting requests at one time.
@@ -56,6 +55,8 @@ pub struct Options {
     pub session_queue: usize,
     /// A session without work leaves memory after this.
     pub passivate_after: Duration,
+    /// How many sessions stay in memory; those that work stay in any case.
+    pub resident: Bounds,
     /// How often a failed actor is started again.
     pub intensity: Intensity,
     /// What all sessions together may use; none: there is no bound.
@@ -79,13 +80,13 @@ impl Default for Options {
             pool_queue: 4_096,
             compactions: 2,
             compaction_queue: 256,
-            compaction_deadline: Duration::from_secs(30).into(),
+            compaction_deadline: Duration::from_secs(30),
             summarisers: Chains::default(),
-            withheld: Arc::default(),
             servers: Vec::new(),
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
+            resident: Bounds::default(),
             intensity: Intensity::default(),
             budget: None,
             lease: Duration::from_secs(180),
@@ -131,6 +132,9 @@ pub enum Error {
         /// When it is worth asking again, by how long recent runs took.
         retry_after_ms: u64,
     },
+    /// What was deleted may still be in the search index.
+    #[error("the session is deleted, its words may still be in the files of the search index: {0}")]
+    Unpurged(Arc<str>),
     /// The actor that should answer is gone.
     #[error("the {0} is not available; the runtime is stopping or keeps failing")]
     Unavailable(&'static str),
@@ -154,6 +158,10 @@ pub(crate) struct Env {
     pub(crate) servers: Servers,
     /// The bound of runs at work, where there is one.
     pub(crate) gate: Option<Gate>,
+    /// What sessions in memory hold.
+    pub(crate) resident: Total,
+    /// Places of followers that have fallen behind and read the journal.
+    pub(crate) catching_up: Semaphore,
     /// The tree is being stopped.
     stopping: AtomicBool,
 }
@@ -209,6 +217,8 @@ impl Runtime {
             pools: Pools::default(),
             servers,
             gate,
+            resident: Total::default(),
+            catching_up: Semaphore::new(CATCHING_UP),
             stopping: AtomicBool::new(false),
         });
         let (tell, ended) = watch::channel(None);
@@ -251,14 +261,28 @@ impl Runtime {
         Ok(handle)
     }
 
-    /// Deletes a session for good, from the search index as well; answers whether there was one.
+    /// Deletes a session for good, from memory and the search index as well; answers whether there
+    /// was one.
     ///
     /// # Errors
     /// The store takes no writes, or failed.
     pub async fn delete(&self, id: SessionId) -> Result<bool, Error> {
         let deleted = self.env.journal.delete(id).await?;
         self.env.search.removed(id);
+        // A tree that is stopping forgets it in any case.
+        let _ = self.supervisor.send_message(supervisor::Msg::Forget(id));
         Ok(deleted)
+    }
+
+    /// Leaves nothing on disk of sessions that were deleted: neither in the search index nor in the
+    /// journal. What is live is written anew for it, so it takes as long as there is much of that.
+    ///
+    /// # Errors
+    /// There is no room for a copy of what is live, or the store or its index failed.
+    pub async fn purge(&self) -> Result<Vacuumed, Error> {
+        let index = self.env.search.purge().await;
+        index.map_err(|error| Error::Unpurged(error.to_string().into()))?;
+        Ok(self.env.journal.vacuum(None).await?)
     }
 
     /// The tools that a server offers now, by name. Starts the server if it is not there.

@@ -12,12 +12,15 @@ mod commit;
 mod compacting;
 mod effects;
 mod events;
+mod feed;
 mod handle;
 mod purse;
 pub(crate) mod render;
 mod rounds;
 mod settle;
+mod shown;
 mod told;
+mod weight;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -25,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
@@ -39,14 +42,19 @@ use crate::clock;
 use crate::compactor;
 use crate::gate::Gates;
 use crate::house::{self, Refused};
+use crate::residence::Residence;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
+
+use commit::Loaded;
+use shown::Shown;
 
 pub use events::Events;
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 
+pub(crate) use feed::{Feed, Following};
 pub(crate) use handle::Entry;
 
 /// How long what was decided waits for a count or a rendering, or the end of a run for those of the
@@ -92,8 +100,21 @@ pub(crate) enum Msg {
         turn: TurnId,
         reply: oneshot::Sender<Result<EndedTurn, Error>>,
     },
-    /// Leave memory if there is nothing to do.
+    /// Leave memory if nobody was here for a while and there is nothing to do.
     CheckIdle,
+    /// See whether the disk has room again.
+    TryAgain,
+    /// Leave memory if there is nothing to do.
+    Leave,
+    /// It was deleted: leave memory.
+    Forget,
+}
+
+impl Msg {
+    /// Whether somebody wants something of the session.
+    fn is_asked(&self) -> bool {
+        !matches!(self, Msg::CheckIdle | Msg::Leave | Msg::Forget)
+    }
 }
 
 /// Held until what was decided is on disk, or cannot come there.
@@ -114,18 +135,19 @@ pub(crate) struct Args {
     /// Where the daemon has a budget.
     pub(crate) house: Option<house::Handle>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
-    /// Up to where the journal is on disk, for those who follow it.
-    pub(crate) durable: Arc<watch::Sender<u64>>,
-    pub(crate) progress: broadcast::Sender<Progress>,
+    /// What is told to those who follow it.
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) residence: Arc<Residence>,
 }
 
 /// The actor.
 pub(crate) struct Session;
 
-/// Loading, live, or not to be had.
+/// Loading, live, to be looked at only, or not to be had.
 pub(crate) enum Phase {
     Loading,
     Live(Box<Live>),
+    Shown(Box<Shown>),
     Broken(Error),
 }
 
@@ -148,7 +170,7 @@ pub(crate) struct Live {
     /// Somebody waits until nothing is pending.
     drained: Option<Busy>,
     /// Handed to the store.
-    in_flight: Vec<Event>,
+    in_flight: Arc<Vec<Event>>,
     acks: Vec<(u64, Ack)>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
     rounds: rounds::Rounds,
@@ -168,20 +190,33 @@ pub(crate) struct Live {
     active_at: Timestamp,
     /// What the search index is told of.
     told: told::Told,
+    weight: weight::Weight,
 }
 
 impl State {
     /// Claims the session and folds its journal.
     async fn on_load(&mut self, myself: &ActorRef<Msg>) {
         let id = self.args.id;
-        match commit::load(&self.args.env.journal, id).await {
-            Ok((live, reaction)) => {
-                self.args.durable.send_replace(live.decided);
-                self.phase = Phase::Live(Box::new(live));
+        let was_shown = matches!(self.phase, Phase::Shown(_));
+        match commit::load(&self.args.env.journal, id, &self.phase).await {
+            Ok(Loaded::Still) => self.schedule_try(myself),
+            Ok(Loaded::Shown(shown)) => {
+                tracing::warn!(session = %id, why = %shown.why, "a session can only be looked at");
+                self.args.feed.is_durable(shown.state().events());
+                self.phase = Phase::Shown(shown);
+                self.schedule_try(myself);
+                self.schedule_idle_check(myself);
+            }
+            Ok(Loaded::Live(live, reaction)) => {
+                self.args.feed.is_durable(live.decided);
+                self.phase = Phase::Live(live);
                 // What an earlier incarnation held and did not use.
                 self.on_recall();
                 self.react(myself, reaction);
-                self.schedule_idle_check(myself);
+                if !was_shown {
+                    self.schedule_idle_check(myself);
+                }
+                self.weigh();
             }
             Err(error) => {
                 tracing::error!(session = %id, %error, "session cannot be opened");
@@ -257,6 +292,7 @@ impl State {
     fn on_inspect(&self, look: Look) {
         match &self.phase {
             Phase::Live(live) => look(Ok(live.machine.state())),
+            Phase::Shown(shown) => look(Ok(shown.state())),
             Phase::Broken(error) => look(Err(error.clone())),
             Phase::Loading => look(Err(Error::Unavailable("session"))),
         }
@@ -265,24 +301,56 @@ impl State {
     fn on_wait(&mut self, turn: TurnId, reply: oneshot::Sender<Result<EndedTurn, Error>>) {
         match &mut self.phase {
             Phase::Live(live) => live.wait_for(turn, reply),
+            Phase::Shown(shown) => {
+                let ended = shown.state().ended(turn).cloned();
+                drop(reply.send(ended.ok_or_else(|| shown.why.clone())));
+            }
             Phase::Broken(error) => drop(reply.send(Err(error.clone()))),
             Phase::Loading => drop(reply.send(Err(Error::Unavailable("session")))),
         }
     }
 
     fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
-        let limit = self.args.env.options.passivate_after;
-        let idle = match &self.phase {
-            Phase::Live(live) => live.is_idle(limit),
-            Phase::Broken(_) => true,
-            Phase::Loading => false,
-        };
-        if idle {
-            tracing::debug!(session = %self.args.id, "a session leaves memory");
-            self.give_back();
-            myself.stop(None)
+        if self.is_idle(self.args.env.options.passivate_after) {
+            self.leave(myself)
         } else {
             self.schedule_idle_check(myself)
+        }
+    }
+
+    fn on_leave(&mut self, myself: &ActorRef<Msg>) {
+        if self.is_idle(Duration::ZERO) {
+            self.leave(myself);
+        }
+    }
+
+    fn leave(&mut self, myself: &ActorRef<Msg>) {
+        tracing::debug!(session = %self.args.id, "a session leaves memory");
+        self.give_back();
+        myself.stop(None);
+    }
+
+    fn is_idle(&self, limit: Duration) -> bool {
+        match &self.phase {
+            Phase::Live(live) => live.is_idle(limit),
+            Phase::Shown(shown) => !shown.is_kept(),
+            Phase::Broken(_) => true,
+            Phase::Loading => false,
+        }
+    }
+
+    /// Says what it holds; where that is too much together with others, some have to leave.
+    fn weigh(&mut self) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        let residence = &self.args.residence;
+        residence.holds(live.weight.of(live.machine.state().tree()));
+        residence.works(live.machine.state().open_turns().next().is_some());
+        let env = &self.args.env;
+        if env.resident.bytes() > env.options.resident.bytes {
+            // A tree that is stopping has no more room to make.
+            let _ = self.args.supervisor.send_message(supervisor::Msg::MakeRoom);
         }
     }
 
@@ -292,6 +360,7 @@ impl State {
                 live.active_at = clock::now();
                 Ok(live.machine.handle(input, live.active_at)?)
             }
+            Phase::Shown(shown) => Err(shown.why.clone()),
             Phase::Broken(error) => Err(error.clone()),
             Phase::Loading => Err(Error::Unavailable("session")),
         }
@@ -309,7 +378,11 @@ impl State {
         let first = live.pending.is_empty();
         let waits = reaction.computes() || reaction.gathers(live.machine.state());
         live.held = waits && (live.held || first) && !self.args.env.is_stopping();
-        live.pending.extend(reaction.events);
+        match live.pending.is_empty() {
+            // Those of an import are many: they are not copied.
+            true => live.pending = reaction.events,
+            false => live.pending.extend(reaction.events),
+        }
         live.told.decided(live.decided, live.machine.state().tree());
         if live.held && first && !live.pending.is_empty() {
             flush_later(myself);
@@ -379,9 +452,15 @@ impl Actor for Session {
         message: Msg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        if message.is_asked() {
+            state.args.residence.used();
+        }
         match message {
             Msg::Load => state.on_load(&myself).await,
-            Msg::Request { input, reply } => state.on_request(&myself, input, reply),
+            Msg::Request { input, reply } => {
+                state.try_again(&myself).await;
+                state.on_request(&myself, input, reply);
+            }
             Msg::Round {
                 input,
                 round,
@@ -398,6 +477,9 @@ impl Actor for Session {
             Msg::Inspect(look) => state.on_inspect(look),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
+            Msg::TryAgain => state.try_again(&myself).await,
+            Msg::Leave => state.on_leave(&myself),
+            Msg::Forget => state.leave(&myself),
         }
         Ok(())
     }

@@ -4,12 +4,14 @@
 //! A failed child is started again after a jittered pause, one for one; a session that fails too
 //! often is left alone until somebody opens it again, anything else that does ends the tree.
 
+mod sessions;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
-use tokio::sync::{Semaphore, broadcast, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use unisono_context::SessionId;
 use unisono_session::Definition;
 
@@ -19,14 +21,12 @@ use crate::house::{self, Keeper};
 use crate::mcp;
 use crate::mcp::server::{self, ToolServer};
 use crate::pool::{self, Pool};
+use crate::residence::Residence;
 use crate::restart::{History, Verdict};
 use crate::runtime::{Env, Error};
-use crate::session::{self, Session};
+use crate::session::{self, Feed, Following, Session};
 use crate::slot::Seat;
 use crate::tokenizer::{self, TokenizerActor};
-
-/// Progress messages kept for a slow listener.
-const PROGRESS_KEPT: usize = 256;
 
 /// What the supervisor is sent.
 #[derive(Debug)]
@@ -36,6 +36,15 @@ pub(crate) enum Msg {
         session: SessionId,
         reply: oneshot::Sender<Result<session::Entry, Error>>,
     },
+    /// Give what is told of the session, whether it is live or not.
+    Follow {
+        session: SessionId,
+        reply: oneshot::Sender<Result<(Arc<Feed>, Following), Error>>,
+    },
+    /// The session was deleted: nothing is kept of it, and who follows it is told.
+    Forget(SessionId),
+    /// Sessions hold more than they may: some of them have to leave memory.
+    MakeRoom,
     /// Give the pool of an agent, started if there is none.
     PoolOf {
         key: pool::Key,
@@ -64,6 +73,14 @@ pub(crate) async fn activate(
     session: SessionId,
 ) -> Result<session::Entry, Error> {
     ask(supervisor, |reply| Msg::Activate { session, reply }).await
+}
+
+/// Asks for what is told of a session.
+pub(crate) async fn follow(
+    supervisor: &ActorRef<Msg>,
+    session: SessionId,
+) -> Result<(Arc<Feed>, Following), Error> {
+    ask(supervisor, |reply| Msg::Follow { session, reply }).await
 }
 
 /// Asks for an agent's pool.
@@ -99,9 +116,9 @@ pub(crate) struct Supervisor;
 
 struct LiveSession {
     seat: Seat<session::Msg>,
-    durable: Arc<watch::Sender<u64>>,
-    progress: broadcast::Sender<session::Progress>,
+    feed: Arc<Feed>,
     permits: Arc<Semaphore>,
+    residence: Arc<Residence>,
 }
 
 pub(crate) struct State {
@@ -116,6 +133,8 @@ pub(crate) struct State {
     pools: HashMap<pool::Key, (Seat<pool::Msg>, Arc<pool::Gauge>)>,
     servers: HashMap<Arc<str>, (Arc<mcp::Server>, Seat<server::Msg>)>,
     sessions: HashMap<SessionId, LiveSession>,
+    /// Of live sessions, and of those that somebody follows.
+    feeds: HashMap<SessionId, Arc<Feed>>,
     actors: HashMap<ActorId, Child>,
     histories: HashMap<Child, History>,
 }
@@ -138,6 +157,7 @@ impl State {
                 .map(|(server, seat)| (server.name.clone(), (server, seat)))
                 .collect(),
             sessions: HashMap::new(),
+            feeds: HashMap::new(),
             actors: HashMap::new(),
             histories: HashMap::new(),
             env: args.env,
@@ -150,11 +170,12 @@ impl State {
         if !self.sessions.contains_key(&id) {
             let live = LiveSession {
                 seat: Seat::new(),
-                durable: Arc::new(watch::channel(0).0),
-                progress: broadcast::channel(PROGRESS_KEPT).0,
+                feed: self.feed(id),
                 permits: Arc::new(Semaphore::new(self.env.options.session_queue.max(1))),
+                residence: Arc::new(Residence::new(self.env.resident.clone())),
             };
             self.sessions.insert(id, live);
+            self.make_room();
             self.start(Child::Session(id))
                 .await
                 .map_err(|_| Error::Unavailable("session"))?;
@@ -165,8 +186,6 @@ impl State {
             .ok_or(Error::Unavailable("session"))?;
         Ok(session::Entry {
             slot: live.seat.slot(),
-            durable: live.durable.subscribe(),
-            progress: live.progress.clone(),
             permits: live.permits.clone(),
         })
     }
@@ -247,7 +266,6 @@ impl State {
         let (server, seat) = self.servers.get(name).ok_or_else(gone)?;
         let args = server::Args {
             server: server.clone(),
-            withheld: self.env.options.withheld.clone(),
             intensity: self.env.options.intensity,
         };
         let (actor, _) = ToolServer::spawn_linked(None, ToolServer, args, parent).await?;
@@ -272,8 +290,8 @@ impl State {
             compactor: self.compactor.clone(),
             house: self.house(),
             supervisor: self.myself.clone(),
-            durable: live.durable.clone(),
-            progress: live.progress.clone(),
+            feed: live.feed.clone(),
+            residence: live.residence.clone(),
         };
         let (actor, _) = Session::spawn_linked(None, Session, args, parent).await?;
         let id = actor.get_id();
@@ -308,7 +326,7 @@ impl State {
         self.histories.remove(&child);
         match child {
             // Whoever waits for it is told; whoever opens it again starts it anew.
-            Child::Session(id) => drop(self.sessions.remove(&id)),
+            Child::Session(id) => self.on_left(id),
             Child::Tokenizer
             | Child::Compactor
             | Child::House
@@ -347,8 +365,8 @@ impl State {
     /// A child has stopped by itself: a session that left memory, which is as it should be.
     fn on_stopped(&mut self, actor: ActorId, reason: Option<String>) {
         match self.actors.get(&actor) {
-            Some(Child::Session(id)) if reason.is_none() => {
-                self.sessions.remove(id);
+            Some(&Child::Session(id)) if reason.is_none() => {
+                self.on_left(id);
                 // Nothing is kept of it, how often it failed before included.
                 if let Some(child) = self.actors.remove(&actor) {
                     self.histories.remove(&child);
@@ -392,6 +410,9 @@ impl Actor for Supervisor {
                 // Whoever asked may have given up; the session stays live until it is idle.
                 let _ = reply.send(state.on_activate(session).await);
             }
+            Msg::Follow { session, reply } => drop(reply.send(Ok(state.on_follow(session)))),
+            Msg::Forget(session) => state.on_forget(session),
+            Msg::MakeRoom => state.make_room(),
             Msg::Drain(busy) => {
                 for live in state.sessions.values() {
                     // One that is gone has nothing to put there.

@@ -5,7 +5,8 @@
 //! Every agent of a turn is told of the same tools; which of them it may call is enforced here.
 //! What a model gets wrong is answered to the model, as an error it can act on.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -29,8 +30,8 @@ pub(crate) use lent::handed_over;
 const MAX_CHARS: usize = 16_000;
 
 /// The tool by which an agent gives a task to another one. Only agents that name it have it.
-pub const DELEGATE: &str = "delegate";
-const READ_MESSAGE: &str = "read_message";
+pub const DELEGATE: &str = unisono_session::reserve::DELEGATE;
+pub(crate) const READ_MESSAGE: &str = "read_message";
 const RECALL: &str = "recall";
 
 /// The names of the built-in tools, sorted.
@@ -51,8 +52,8 @@ pub fn specs() -> Vec<ToolSpec> {
         ),
         spec(
             READ_MESSAGE,
-            "Reads one message of the conversation, as it was said, by its number.",
-            r#"{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"The number of the message: 12 for #12."},"skip":{"type":"integer","minimum":0,"description":"Characters to leave out at its start, to read on in a long message."}},"required":["n"],"additionalProperties":false}"#,
+            "Reads one message of the conversation, as it was said, by its number; or what another agent came back with, where you were shown the beginning of it.",
+            r#"{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"The number of the message: 12 for #12."},"result":{"type":"string","description":"In place of n: the name of a result, as the note at its end has it."},"skip":{"type":"integer","minimum":0,"description":"Characters to leave out at its start, to read on in a long text."}},"additionalProperties":false}"#,
         ),
         spec(
             RECALL,
@@ -77,6 +78,15 @@ enum Way {
     Outside,
 }
 
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Called {
+    /// What its model is told.
+    pub(crate) result: ToolResult,
+    /// Where another agent was given a task: which of the round's tasks it is, from 0.
+    pub(crate) task: Option<usize>,
+}
+
 /// The calls of a reply, each sent its way.
 struct Sorted {
     ways: Vec<Way>,
@@ -84,8 +94,9 @@ struct Sorted {
     outside: Vec<NewCall>,
 }
 
-/// Runs the calls of a reply, but for one that it was cut off in: what of that has come is not
-/// what the model was about to ask for.
+/// Runs the calls of a reply: no more of them than a reply may make, and not the one that it was
+/// cut off in: what of that has come is not what the model was about to ask for. The others are
+/// answered, so that the exchange is whole.
 ///
 /// # Errors
 /// As [`call_all`].
@@ -93,15 +104,33 @@ pub(crate) async fn call_all_of(
     reply: &Reply,
     round: u32,
     ctx: &Ctx,
-) -> Result<Vec<ToolResult>, Failure> {
+) -> Result<Vec<Called>, Failure> {
     let (whole, begun) = reply.calls.split_at(whole(reply));
-    let mut results = call_all(whole, round, ctx).await?;
-    results.extend(begun.iter().map(|call| ToolResult {
-        call_id: call.id.clone(),
-        content: CUT_OFF.into(),
-        is_error: true,
-    }));
+    let cap = ctx.brief().call_cap.0;
+    let most = usize::try_from(cap).unwrap_or(usize::MAX);
+    let (made, beyond) = whole.split_at(whole.len().min(most));
+    let mut results = call_all(made, round, ctx).await?;
+    let unmade = |call: &ToolCall, why: &Arc<str>| Called {
+        result: ToolResult {
+            call_id: call.id.clone(),
+            content: why.clone(),
+            is_error: true,
+        },
+        task: None,
+    };
+    let too_many: Arc<str> = too_many(cap, reply.calls.len()).into();
+    results.extend(beyond.iter().map(|call| unmade(call, &too_many)));
+    let cut_off: Arc<str> = CUT_OFF.into();
+    results.extend(begun.iter().map(|call| unmade(call, &cut_off)));
     Ok(results)
+}
+
+/// What a model is told of the calls beyond those that one reply may make.
+fn too_many(cap: u32, called: usize) -> String {
+    format!(
+        "[not made: one reply may make {cap} calls of tools, this one has {called}; make this call \
+         again in a later reply if it is still needed]"
+    )
 }
 
 /// How many of a reply's calls are whole: all but the last where it was cut off and that has no
@@ -125,7 +154,7 @@ pub(crate) async fn call_all(
     calls: &[ToolCall],
     round: u32,
     ctx: &Ctx,
-) -> Result<Vec<ToolResult>, Failure> {
+) -> Result<Vec<Called>, Failure> {
     let Sorted {
         ways,
         tasks,
@@ -153,7 +182,12 @@ pub(crate) async fn call_all(
     let given = |result: Option<ToolResult>| {
         result.map_or_else(Default::default, |r| (r.content, r.is_error))
     };
+    let mut tasks = 0..;
     let results = calls.iter().zip(ways).map(|(call, way)| {
+        let task = match way {
+            Way::Delegate => tasks.next(),
+            _ => None,
+        };
         let (content, is_error) = match way {
             Way::Told(wrong) => (wrong.into(), true),
             Way::BuiltIn => match built_in.next() {
@@ -164,11 +198,12 @@ pub(crate) async fn call_all(
             Way::Delegate => given(delegated.next()),
             Way::Outside => given(outside.next()),
         };
-        ToolResult {
+        let result = ToolResult {
             call_id: call.id.clone(),
             content,
             is_error,
-        }
+        };
+        Called { result, task }
     });
     Ok(results.collect())
 }
@@ -272,19 +307,33 @@ struct Delegate {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReadMessage {
-    n: u32,
+    n: Option<u32>,
+    result: Option<String>,
     #[serde(default)]
     skip: usize,
 }
 
 async fn read_message(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
-    let ReadMessage { n, skip } = match parse(READ_MESSAGE, arguments) {
+    let ReadMessage { n, result, skip } = match parse(READ_MESSAGE, arguments) {
         Ok(arguments) => arguments,
         Err(wrong) => return Ok(Err(wrong)),
     };
-    Ok(match ctx.read_message(Ordinal(n)).await? {
-        Some(message) => one(&message, skip),
-        None => Err(no_message(n)),
+    Ok(match (n, result) {
+        (Some(n), None) => match ctx.read_message(Ordinal(n)).await? {
+            Some(message) => one(&message, skip),
+            None => Err(no_message(n)),
+        },
+        (None, Some(name)) => match ctx.read_result(&name).await? {
+            Some(text) => {
+                let name = Value::from(name).to_string();
+                let next = |end| format!(r#"{READ_MESSAGE} {{"result":{name},"skip":{end}}}"#);
+                piece(&text, &name, skip, next)
+            }
+            None => Err(format!("you were handed no result {name:?}")),
+        },
+        _ => Err(format!(
+            r#"{READ_MESSAGE} takes one of {{"n":12}}, {{"result":"delegate_1"}}"#
+        )),
     })
 }
 
@@ -296,7 +345,7 @@ fn one(message: &Message, skip: usize) -> Outcome {
 }
 
 /// As much of a text about a message as fits, and the call that reads on.
-fn piece(text: &str, n: Ordinal, skip: usize, next: impl Fn(usize) -> String) -> Outcome {
+fn piece(text: &str, n: impl fmt::Display, skip: usize, next: impl Fn(usize) -> String) -> Outcome {
     let total = text.chars().count();
     if skip > 0 && skip >= total {
         return Err(format!(

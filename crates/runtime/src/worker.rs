@@ -174,10 +174,7 @@ async fn stuck(kind: &Kind, lease: &Lease, length: Duration) {
 fn agent_for(brief: &Brief, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
     match &brief.definition.kind {
         Kind::Llm => Ok(Arc::new(LlmAgent)),
-        Kind::Command(command) => {
-            let withheld = env.options.withheld.clone();
-            Ok(Arc::new(CommandAgent::new(command.clone(), withheld)))
-        }
+        Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
         Kind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),
         Kind::Pipeline => Ok(Arc::new(PipelineAgent)),
         Kind::Custom(kind) => env.kinds.get(kind).ok_or_else(|| {

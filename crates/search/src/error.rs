@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use tantivy::TantivyError;
 use tantivy::directory::error::OpenWriteError;
 
+use crate::query::TooLarge;
+
 /// The result of a search or an update.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -41,6 +43,9 @@ pub enum Error {
     /// The journal it is made from cannot be read.
     #[error(transparent)]
     Store(#[from] unisono_store::Error),
+    /// What is asked for is larger than a query may be.
+    #[error(transparent)]
+    Query(#[from] TooLarge),
     /// It is still being brought up to the journal.
     #[error("the search index is still being made; try again in a moment")]
     Behind,

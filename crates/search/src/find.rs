@@ -14,6 +14,7 @@ use tantivy::schema::{IndexRecordOption, TantivyDocument, Value};
 use tantivy::{DocAddress, Order, Searcher, Term};
 use unisono_context::{MessageId, Ordinal, SessionId};
 
+use crate::cancel::Wanted;
 use crate::error::{Error, Result, guarded};
 use crate::index::{Fields, Index, Place};
 use crate::query::{Clause, Filters, Need, Query};
@@ -37,6 +38,7 @@ pub(crate) fn find(
     query: &Query,
     sessions: &[SessionId],
     limit: usize,
+    wanted_by: &Wanted,
 ) -> Result<Vec<Found>> {
     let searcher = index.searcher();
     let wanted = query.clauses.iter().any(|c| c.need != Need::Excluded);
@@ -44,11 +46,12 @@ pub(crate) fn find(
     let limit = limit.max(1);
     let best: Vec<(f32, DocAddress)> = guarded("read", || {
         if wanted {
-            let collector = TopDocs::with_limit(limit).order_by_score();
-            return searcher.search(&*matching, &collector);
+            let best = TopDocs::with_limit(limit).order_by_score();
+            return searcher.search(&*matching, &wanted_by.collect(best));
         }
         let newest = TopDocs::with_limit(limit).order_by_fast_field::<i64>("at", Order::Desc);
-        let newest = searcher.search(&*matching, &newest)?.into_iter();
+        let newest = searcher.search(&*matching, &wanted_by.collect(newest))?;
+        let newest = newest.into_iter();
         Ok(newest.map(|(_, address)| (0.0, address)).collect())
     })?;
     let found = best

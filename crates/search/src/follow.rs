@@ -41,6 +41,8 @@ pub struct Committed {
 pub(crate) enum Command {
     Committed(Committed),
     Removed(SessionId),
+    /// Leave nothing on disk of what was removed.
+    Purge(oneshot::Sender<Result<()>>),
     /// Take in what there is, of that session at least, and let searches see it.
     Settle {
         session: Option<SessionId>,
@@ -89,6 +91,16 @@ impl Follower {
                 }
                 Ok(Some(Command::Committed(committed))) => self.committed(committed).await,
                 Ok(Some(Command::Removed(session))) => self.removed(session).await,
+                Ok(Some(Command::Purge(reply))) => {
+                    let purged = self.purge().await;
+                    let (told, noted) = match purged {
+                        Ok(()) => (Ok(()), Ok(())),
+                        Err(error) => (Err(error.again()), Err(error)),
+                    };
+                    // Whoever asked may have gone.
+                    let _ = reply.send(told);
+                    noted
+                }
                 Ok(Some(Command::Distrust(reason))) => Err(Error::Damaged { reason }),
                 Ok(Some(Command::Settle { session, reply })) => {
                     let settled = self.settle(session).await;
@@ -228,6 +240,16 @@ impl Follower {
             self.commit().await?;
         }
         Ok(())
+    }
+
+    /// Takes in what is behind, so that what was removed is known to be, and writes all there is anew.
+    async fn purge(&mut self) -> Result<()> {
+        if self.directory.is_none() {
+            return Ok(());
+        }
+        self.shared.behind.store(true, Ordering::Release);
+        self.settle(None).await?;
+        self.write(Writer::purge).await
     }
 
     pub(crate) fn cursor(&self, session: SessionId) -> Option<Cursor> {

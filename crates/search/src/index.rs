@@ -16,6 +16,7 @@ use tantivy::schema::{
 };
 use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, Term};
 use unisono_context::{MessageId, Ordinal, SessionId};
+use unisono_store::private;
 
 use crate::error::{Error, Result, guarded};
 use crate::words::{ANALYSIS, analyzer};
@@ -207,6 +208,8 @@ pub(crate) struct Index {
     pub(crate) fields: Fields,
     pub(crate) index: tantivy::Index,
     reader: IndexReader,
+    /// Where it is; none: in memory.
+    directory: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Index {
@@ -218,7 +221,7 @@ impl std::fmt::Debug for Index {
 impl Index {
     /// An index that forgets.
     pub(crate) fn in_memory() -> Result<Index> {
-        guarded("made", || Index::on(builder().create_in_ram()?))
+        guarded("made", || Index::on(builder().create_in_ram()?, None))
     }
 
     /// Opens the index in a directory, or makes one, and checks every file of it. What is damaged,
@@ -250,7 +253,7 @@ impl Index {
             let reason = format!("{} is not what was written", file.display());
             return Err(Error::Damaged { reason });
         }
-        let opened = guarded("read", || Index::on(index))?;
+        let opened = guarded("read", || Index::on(index, Some(dir.to_owned())))?;
         opened.cursors()?;
         Ok(opened)
     }
@@ -261,11 +264,13 @@ impl Index {
             path: dir.to_owned(),
             source,
         };
-        fs::create_dir_all(dir).map_err(failed)?;
-        guarded("made", || Index::on(builder().create_in_dir(dir)?))
+        private::create_dir_all(dir).map_err(failed)?;
+        guarded("made", || {
+            Index::on(builder().create_in_dir(dir)?, Some(dir.to_owned()))
+        })
     }
 
-    fn on(index: tantivy::Index) -> tantivy::Result<Index> {
+    fn on(index: tantivy::Index, directory: Option<PathBuf>) -> tantivy::Result<Index> {
         index.tokenizers().register(ANALYSIS, analyzer());
         let reader = index.reader_builder();
         let reader = reader.reload_policy(ReloadPolicy::Manual).try_into()?;
@@ -274,7 +279,19 @@ impl Index {
             fields,
             index,
             reader,
+            directory,
         })
+    }
+
+    /// Takes what rights others have to its files: the library below makes them as the umask says,
+    /// in a directory that is closed to others.
+    pub(crate) fn narrow(&self) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        if let Err(error) = private::narrow(directory) {
+            tracing::warn!(index = %directory.display(), %error, "others may be able to read the search index");
+        }
     }
 
     /// What was committed, as of the last [`Self::refresh`].

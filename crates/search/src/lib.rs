@@ -7,6 +7,7 @@
 //! What belongs here: tantivy, and everything about words. What does not: deciding who may see what
 //! (the caller names the branch), and the text itself (the journal has it).
 
+mod cancel;
 mod catch_up;
 mod error;
 mod excerpt;
@@ -25,7 +26,9 @@ pub use excerpt::{Excerpt, excerpt};
 pub use find::Found;
 pub use follow::Committed;
 pub use index::{directory, remove};
-pub use query::{Bound, Clause, Filters, Need, Query, instant, role};
+pub use query::{
+    Bound, Clause, Filters, MAX_BYTES, MAX_TERMS, Need, Query, TooLarge, instant, role,
+};
 pub use recall::Recalled;
 pub use service::{Answer, Condition, Search, compact};
 pub use within::Branch;

@@ -1,4 +1,5 @@
-//! What a person asks for, read leniently: nothing they write is an error.
+//! What a person asks for, read leniently: nothing they write is an error, as long as it is within
+//! [`MAX_BYTES`] and [`MAX_TERMS`]: a search costs time and memory for each term.
 //!
 //! ```text
 //! kestrel migration          either word; both rank higher
@@ -16,6 +17,23 @@ use jiff::tz::TimeZone;
 use unisono_context::{AgentId, Role, Timestamp};
 
 use crate::words::words;
+
+/// Bytes of a query, at most.
+pub const MAX_BYTES: usize = 4_096;
+/// Terms of a query, at most: words, single characters in scripts without spaces, filters by role
+/// or agent.
+pub const MAX_TERMS: usize = 128;
+
+/// A query that is larger than a search takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooLarge {
+    /// Its text is too long.
+    #[error("the query has {0} bytes, the most is {MAX_BYTES}: search for a few words of it")]
+    Bytes(usize),
+    /// It has too many terms.
+    #[error("the query has {0} terms, the most is {MAX_TERMS}: search for fewer words")]
+    Terms(usize),
+}
 
 /// What is searched for, and among what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,13 +85,27 @@ pub struct Filters {
 
 impl Query {
     /// Reads what a person wrote.
-    pub fn parse(text: &str, now: Timestamp) -> Query {
+    ///
+    /// # Errors
+    /// The text has more than [`MAX_BYTES`] or more than [`MAX_TERMS`].
+    pub fn parse(text: &str, now: Timestamp) -> Result<Query, TooLarge> {
+        if text.len() > MAX_BYTES {
+            return Err(TooLarge::Bytes(text.len()));
+        }
         let mut query = Query::default();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             rest = query.take(rest, now).trim_start();
         }
-        query
+        match query.terms() {
+            terms if terms > MAX_TERMS => Err(TooLarge::Terms(terms)),
+            _ => Ok(query),
+        }
+    }
+
+    fn terms(&self) -> usize {
+        let words: usize = self.clauses.iter().map(|clause| clause.stems.len()).sum();
+        words + self.filters.roles.len() + self.filters.agents.len()
     }
 
     /// Whether nothing is asked for.
@@ -264,7 +296,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_772_445_600_000); // 2026-03-02T10:00:00Z
 
     fn parse(text: &str) -> Query {
-        Query::parse(text, NOW)
+        Query::parse(text, NOW).unwrap()
     }
 
     fn clauses(text: &str) -> Vec<(String, Need)> {
@@ -342,6 +374,30 @@ mod tests {
             assert!(query.is_empty(), "{text}");
             assert!(query.notes[0].contains(says), "{:?}", query.notes);
         }
+    }
+
+    #[test]
+    fn a_query_is_bounded_in_bytes_and_in_terms() {
+        let read = |text: &str| Query::parse(text, NOW).map(|query| query.terms());
+        assert_eq!(
+            read(&"x".repeat(MAX_BYTES)),
+            Ok(0),
+            "that is data, not a word"
+        );
+        assert_eq!(
+            read(&"x".repeat(MAX_BYTES + 1)),
+            Err(TooLarge::Bytes(MAX_BYTES + 1))
+        );
+        assert_eq!(read(&"ab ".repeat(MAX_TERMS)), Ok(MAX_TERMS));
+        for (piece, terms) in [("ab ", 1), ("検索", 2), ("role:user ", 1), ("a_b ", 2)] {
+            let text = piece.repeat(MAX_TERMS / terms + 1);
+            let over = MAX_TERMS + terms;
+            assert_eq!(read(&text), Err(TooLarge::Terms(over)), "{piece}");
+        }
+        let phrase = format!("\"{}\"", "ab ".repeat(MAX_TERMS + 1));
+        assert_eq!(read(&phrase), Err(TooLarge::Terms(MAX_TERMS + 1)));
+        let said = TooLarge::Bytes(1_000_000).to_string();
+        assert!(said.contains("1000000 bytes, the most is 4096"), "{said}");
     }
 
     proptest::proptest! {

@@ -5,9 +5,10 @@
 
 use unisono_context::{Ordinal, Timestamp};
 
+use crate::cancel::Wanted;
 use crate::error::Result;
 use crate::index::Index;
-use crate::query::{Clause, Need, Query};
+use crate::query::{Clause, Need, Query, TooLarge};
 use crate::within::{Branch, Hit, rank};
 use crate::words::is_common;
 
@@ -32,9 +33,14 @@ pub struct Recalled {
 }
 
 /// The best `limit` messages of a path.
-pub(crate) fn recall(index: &Index, branch: &Branch, text: &str, limit: usize) -> Result<Recalled> {
-    let clauses = asked(text);
-    let ranked = rank(index, branch, &clauses)?;
+pub(crate) fn recall(
+    index: &Index,
+    branch: &Branch,
+    clauses: Vec<Clause>,
+    limit: usize,
+    wanted: &Wanted,
+) -> Result<Recalled> {
+    let ranked = rank(index, branch, &clauses, wanted)?;
     let of = |hit: &Hit| hit.ordinal;
     let all = ranked
         .hits
@@ -56,7 +62,7 @@ pub(crate) fn recall(index: &Index, branch: &Branch, text: &str, limit: usize) -
             .into_iter()
             .map(|(_, clause)| clause.clone())
             .collect();
-        let others = rank(index, branch, &rare)?.hits;
+        let others = rank(index, branch, &rare, wanted)?.hits;
         let others = others.iter().map(of).filter(|n| !messages.contains(n));
         let room = limit.saturating_sub(with_all);
         let others: Vec<Ordinal> = others.take(room).collect();
@@ -76,10 +82,13 @@ pub(crate) fn recall(index: &Index, branch: &Branch, text: &str, limit: usize) -
 
 /// What an agent's text asks for: its phrases, and its words but the common ones. Filters and signs
 /// are for people; here they are text.
-fn asked(text: &str) -> Vec<Clause> {
+///
+/// # Errors
+/// The text is larger than a query may be.
+pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
     let plain = text.replace([':', '?', '!', ',', ';', '(', ')'], " ");
     let mut clauses: Vec<Clause> = Vec::new();
-    for clause in Query::parse(&plain, Timestamp(0)).clauses {
+    for clause in Query::parse(&plain, Timestamp(0))?.clauses {
         if !clauses.iter().any(|known| known.stems == clause.stems) {
             clauses.push(Clause {
                 need: Need::Wanted,
@@ -94,7 +103,7 @@ fn asked(text: &str) -> Vec<Clause> {
     if !clauses.iter().all(common) {
         clauses.retain(|clause| !common(clause));
     }
-    clauses
+    Ok(clauses)
 }
 
 #[cfg(test)]
@@ -104,7 +113,8 @@ mod tests {
     #[test]
     fn a_question_is_asked_by_its_words() {
         let texts = |text: &str| -> Vec<String> {
-            asked(text).into_iter().map(|clause| clause.text).collect()
+            let clauses = clauses(text).unwrap().into_iter();
+            clauses.map(|clause| clause.text).collect()
         };
         assert_eq!(
             texts("What did we decide about the Kestrel migration? The migrations!"),
@@ -116,5 +126,6 @@ mod tests {
             ["role", "user", "rate limit"]
         );
         assert_eq!(texts("?!"), [""; 0]);
+        assert!(clauses(&"kestrel ".repeat(100_000)).is_err());
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use unisono_context::SessionId;
 use unisono_store::Journal;
 
+use crate::cancel::Wanted;
 use crate::error::{Error, Result};
 use crate::find::{self, Found};
 use crate::follow::{Command, Committed, Follower, off_thread};
@@ -23,11 +24,15 @@ const QUEUE: usize = 1_024;
 /// How long a search waits for what is still being taken in.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Searches at the same time, a thread each; more wait for their turn.
+const AT_A_TIME: usize = 4;
+
 /// The index of a journal, shared by all who hold it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Search {
     commands: mpsc::Sender<Command>,
     shared: Arc<Shared>,
+    places: Arc<Semaphore>,
     follows: bool,
 }
 
@@ -108,6 +113,7 @@ impl Search {
         Search {
             commands,
             shared,
+            places: Arc::new(Semaphore::new(AT_A_TIME)),
             follows,
         }
     }
@@ -150,7 +156,19 @@ impl Search {
         settled.await.map_err(|_| Error::Closed)?
     }
 
-    /// The best `limit` messages, those of these sessions only where there are any named.
+    /// Leaves nothing on disk of sessions that were deleted.
+    ///
+    /// # Errors
+    /// The index cannot be written, or is closed.
+    pub async fn purge(&self) -> Result<()> {
+        let (reply, purged) = oneshot::channel();
+        let sent = self.commands.send(Command::Purge(reply)).await;
+        sent.map_err(|_| Error::Closed)?;
+        purged.await.map_err(|_| Error::Closed)?
+    }
+
+    /// The best `limit` messages, those of these sessions only where there are any named. The
+    /// search ends when the future is dropped.
     ///
     /// # Errors
     /// The index cannot be read, or is closed.
@@ -161,19 +179,24 @@ impl Search {
         limit: usize,
     ) -> Result<Answer> {
         let (query, sessions) = (query.clone(), sessions.to_vec());
-        let search = move |index: &Index| find::find(index, &query, &sessions, limit);
+        let search = move |index: &Index, wanted: &Wanted| {
+            find::find(index, &query, &sessions, limit, wanted)
+        };
         let (found, complete) = self.ask(None, search).await?;
         Ok(Answer { found, complete })
     }
 
-    /// The best `limit` messages of a branch, up to its head, for an agent's question.
+    /// The best `limit` messages of a branch, up to its head, for an agent's question. The search
+    /// ends when the future is dropped.
     ///
     /// # Errors
-    /// The index cannot be read, is closed, or is not yet up to the journal.
+    /// The question is larger than a query may be, the index cannot be read, is closed, or is not yet up to the journal.
     pub async fn recall(&self, branch: &Branch, text: &str, limit: usize) -> Result<Recalled> {
         let session = branch.session;
-        let (branch, text) = (branch.clone(), text.to_owned());
-        let search = move |index: &Index| recall::recall(index, &branch, &text, limit);
+        let (branch, clauses) = (branch.clone(), recall::clauses(text)?);
+        let search = move |index: &Index, wanted: &Wanted| {
+            recall::recall(index, &branch, clauses.clone(), limit, wanted)
+        };
         match self.ask(Some(session), search).await? {
             (recalled, true) => Ok(recalled),
             (_, false) => Err(Error::Behind),
@@ -216,7 +239,7 @@ impl Search {
     async fn ask<T: Send + 'static>(
         &self,
         session: Option<SessionId>,
-        search: impl Fn(&Index) -> Result<T> + Clone + Send + 'static,
+        search: impl Fn(&Index, &Wanted) -> Result<T> + Clone + Send + 'static,
     ) -> Result<(T, bool)> {
         for again in [true, false] {
             let complete = match tokio::time::timeout(PATIENCE, self.settle(session)).await {
@@ -226,7 +249,13 @@ impl Search {
             };
             let index = self.shared.index().ok_or(Error::Behind)?;
             let search = search.clone();
-            match off_thread(move || search(&index)).await? {
+            let place = self.places.clone().acquire_owned().await;
+            let (wanted, _waiting) = Wanted::by();
+            let searching = move || {
+                let _place = place;
+                search(&index, &wanted)
+            };
+            match off_thread(searching).await? {
                 Err(Error::Damaged { reason }) if again => {
                     let distrust = Command::Distrust(reason);
                     self.commands
@@ -251,4 +280,43 @@ pub fn compact(directory: &Path) -> Result<()> {
     }
     let (index, _) = Index::open(directory)?;
     Writer::open(index)?.compact()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Instant;
+
+    use tokio::sync::mpsc::unbounded_channel;
+    use unisono_store::Memory;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_search_ends_when_nobody_waits_for_it_any_more() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            let search = Search::in_memory(Journal::new(Arc::new(Memory::new())));
+            let (begin, mut begun) = unbounded_channel();
+            let (end, mut ended) = unbounded_channel();
+            let endless = move |_: &Index, wanted: &Wanted| {
+                begin.send(()).unwrap();
+                let start = Instant::now();
+                while wanted.check().is_ok() && start.elapsed() < PATIENCE {
+                    thread::yield_now();
+                }
+                end.send(wanted.check().is_err()).unwrap();
+                Ok(())
+            };
+            let asked = search.clone();
+            let asking = tokio::spawn(async move { asked.ask(None, endless).await });
+            begun.recv().await.unwrap();
+            asking.abort();
+            assert!(ended.recv().await.unwrap(), "it went on");
+        });
+    }
 }

@@ -14,6 +14,7 @@ use unisono_context::checkpoint::Span;
 use unisono_context::tree::Strand;
 use unisono_context::{MessageId, Ordinal, SessionId, Tree};
 
+use crate::cancel::Wanted;
 use crate::error::{Result, guarded};
 use crate::find::clause_query;
 use crate::index::{Fields, Index};
@@ -64,10 +65,15 @@ pub(crate) struct Hit {
 }
 
 /// Ranks all messages of a path that have at least one of the clauses.
-pub(crate) fn rank(index: &Index, branch: &Branch, clauses: &[Clause]) -> Result<Ranked> {
+pub(crate) fn rank(
+    index: &Index,
+    branch: &Branch,
+    clauses: &[Clause],
+    wanted: &Wanted,
+) -> Result<Ranked> {
     let searcher = index.searcher();
     guarded("read", || {
-        let path = OnPath::of(index.fields, &searcher, branch, clauses)?;
+        let path = OnPath::of(index.fields, &searcher, branch, clauses, wanted)?;
         path.rank(clauses)
     })
 }
@@ -76,6 +82,7 @@ pub(crate) fn rank(index: &Index, branch: &Branch, clauses: &[Clause]) -> Result
 struct OnPath<'a> {
     fields: Fields,
     searcher: &'a Searcher,
+    wanted: &'a Wanted,
     /// Per segment, the ordinal of each document on the path; zero for all others.
     ordinals: Vec<Vec<u32>>,
     documents: u64,
@@ -89,16 +96,19 @@ impl<'a> OnPath<'a> {
         searcher: &'a Searcher,
         branch: &Branch,
         clauses: &[Clause],
+        wanted: &'a Wanted,
     ) -> tantivy::Result<OnPath<'a>> {
         let mut path = OnPath {
             fields,
             searcher,
+            wanted,
             ordinals: Vec::new(),
             documents: 0,
             tokens: 0,
             frequencies: HashMap::new(),
         };
         for segment in searcher.segment_readers() {
+            wanted.check()?;
             let ordinals = path.select(segment, branch)?;
             path.ordinals.push(ordinals);
         }
@@ -137,6 +147,7 @@ impl<'a> OnPath<'a> {
     fn frequency(&self, term: &Term) -> tantivy::Result<u64> {
         let mut frequency = 0;
         for (segment, ordinals) in self.segments() {
+            self.wanted.check()?;
             each(segment, term, &mut |document| {
                 frequency += u64::from(ordinals.get(document as usize).is_some_and(|n| *n > 0));
             })?;
@@ -157,6 +168,7 @@ impl<'a> OnPath<'a> {
             let scoring = EnableScoring::enabled_from_statistics_provider(self, self.searcher);
             let weight = query.weight(scoring)?;
             for (segment, ordinals) in self.segments() {
+                self.wanted.check()?;
                 weight.for_each(segment, &mut |document, score| {
                     let ordinal = ordinals.get(document as usize).copied().unwrap_or(0);
                     if ordinal > 0 {

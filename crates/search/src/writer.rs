@@ -57,6 +57,7 @@ impl Writer {
             writer.garbage_collect_files().wait()?;
             Ok(writer)
         })?;
+        index.narrow();
         let cursors = index.cursors()?.into_iter().collect();
         Ok(Writer {
             index,
@@ -135,19 +136,30 @@ impl Writer {
             })?;
         }
         guarded("written", || self.writer.commit())?;
+        self.index.narrow();
         self.index.refresh()
     }
 
     /// Gives the space of what was removed back: one segment of all there is.
     pub(crate) fn compact(mut self) -> Result<()> {
+        self.purge()?;
+        guarded("written", || self.writer.wait_merging_threads())
+    }
+
+    /// Writes all there is into one segment and removes the others: nothing that was removed is on
+    /// disk any more.
+    pub(crate) fn purge(&mut self) -> Result<()> {
         self.commit()?;
         let segments = guarded("read", || self.index.index.searchable_segment_ids())?;
         if !segments.is_empty() {
             guarded("written", || self.writer.merge(&segments).wait())?;
         }
+        // The searches from now on read the new one, and let go of the old ones.
+        self.index.refresh()?;
         guarded("written", || {
-            self.writer.garbage_collect_files().wait()?;
-            self.writer.wait_merging_threads()
-        })
+            self.writer.garbage_collect_files().wait().map(drop)
+        })?;
+        self.index.narrow();
+        Ok(())
     }
 }

@@ -57,6 +57,8 @@ pub struct Command {
     pub env: BTreeMap<Arc<str>, Arc<str>>,
     /// Its working directory.
     pub cwd: Option<Arc<str>>,
+    /// Variables of the environment that it inherits besides those that every program does.
+    pub env_pass: Vec<Arc<str>>,
 }
 
 /// What an agent is given.
@@ -209,7 +211,11 @@ impl Command {
         h.str(&self.program);
         list(h, &self.args);
         map(h, &self.env);
-        h.opt_str(self.cwd.as_deref())
+        h.opt_str(self.cwd.as_deref());
+        if !self.env_pass.is_empty() {
+            list(h, &self.env_pass);
+        }
+        h
     }
 }
 

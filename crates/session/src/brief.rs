@@ -16,8 +16,8 @@ use crate::agent::{ContextMode, Definition};
 use crate::event::{Calibration, RunRole, Work, Writing};
 use crate::ids;
 use crate::run::calls::CallPlace;
-use crate::run::{Ending, Run, Step};
-use crate::state::{Settings, State};
+use crate::run::{Ending, Run, Step, handed};
+use crate::state::{CallCap, Settings, State};
 use crate::tool::Contract;
 use crate::turn::Turn;
 
@@ -61,6 +61,8 @@ pub struct Brief {
     /// (persona, task, results) and its own exchange ([`crate::run::tail`]). The longest output
     /// is set aside already.
     pub room: Tokens,
+    /// What of that was set aside for results that others hand it ([`crate::run::handed`]).
+    pub handed: Tokens,
     /// What system text, tools and the frozen context have of that, in the same tokens, at most.
     pub context: Tokens,
     /// How far its model's counts are off, where they are estimates.
@@ -75,6 +77,8 @@ pub struct Brief {
     pub head: Option<MessageId>,
     /// The tools of every agent of the turn, sorted by name.
     pub tools: Arc<[ToolSpec]>,
+    /// How many calls of tools one reply of its model may make; the others are answered unmade.
+    pub call_cap: CallCap,
     /// Those of them that it was lent: whoever asked makes its calls of them.
     pub lent: Lent,
     /// Whether the turn has other open runs whose prompt begins with the same bytes and whose
@@ -104,6 +108,8 @@ pub struct ToolJob {
 /// What a delegate came back with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
+    /// The name of its call on the branch, under which the whole of it is read.
+    pub name: Arc<str>,
     /// The delegate.
     pub agent: AgentId,
     /// What it was asked.
@@ -111,9 +117,6 @@ pub struct Delivered {
     /// How its run ended.
     pub ending: Arc<Ending>,
 }
-
-/// A compaction step that fails this often is not asked for again.
-pub(crate) const STEP_FAILURES_MAX: u32 = 3;
 
 /// One step of a compaction.
 #[derive(Clone, Debug)]
@@ -152,13 +155,6 @@ pub struct CompactionJob {
     pub bounded: bool,
 }
 
-impl CompactionJob {
-    /// Whether it is asked for again where it fails.
-    pub fn has_another_try(&self) -> bool {
-        self.failures + 1 < STEP_FAILURES_MAX
-    }
-}
-
 impl State {
     /// The brief of an open run; none while its turn's snapshot is not at hand.
     pub fn brief(&self, run: RunId) -> Option<Brief> {
@@ -185,6 +181,7 @@ impl State {
             snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
             prefix: run.prefix,
             room: self.room_of(turn, run),
+            handed: self.results_of(turn, run.definition, definition),
             context: self.context_of(turn, run, definition),
             calibration: calibrations
                 .find(|of| of.model == definition.model)
@@ -195,6 +192,7 @@ impl State {
             definition: definition.clone(),
             definition_digest: run.definition,
             tools: turn.preamble.tools().clone(),
+            call_cap: turn.call_cap,
             lent: self.lent(run).cloned().unwrap_or_default(),
             has_peers: self.has_peers(turn, run),
             place: match run.role {
@@ -235,9 +233,11 @@ impl State {
     /// What the first delegates came back with.
     fn delivered(&self, turn: &Turn, first: u32) -> Vec<Delivered> {
         let first = turn.fan_out.iter().take(first as usize);
-        let fan_out = first.filter_map(|run| self.runs.get(run));
-        let ended = fan_out.filter_map(|run| {
+        let fan_out = first.enumerate();
+        let ended = fan_out.filter_map(|(index, run)| {
+            let run = self.runs.get(run)?;
             Some(Delivered {
+                name: call_id(index).into(),
                 agent: run.agent.clone(),
                 task: task_of(turn, run.role),
                 ending: run.ending.clone()?,
@@ -382,7 +382,7 @@ pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
 }
 
 /// The id of the call of a lead's round on the branch. Models' own ids may be used twice.
-pub(crate) fn round_call_id(round: u32, index: usize) -> String {
+pub fn round_call_id(round: u32, index: usize) -> String {
     format!("delegate_{round}_{}", index + 1)
 }
 
@@ -402,21 +402,14 @@ pub(crate) fn delegate_arguments(agent: &AgentId, task: &str) -> String {
 
 /// What a run's result says on the branch, and whether it is an error.
 pub(crate) fn result_text(run: Option<&Run>) -> (Arc<str>, bool) {
-    match run.and_then(|run| run.ending.as_deref()) {
-        Some(Ending::Finished {
-            text,
-            partial: None,
-            ..
-        }) => (text.clone(), false),
-        Some(Ending::Finished {
-            text,
-            partial: Some(why),
-            ..
-        }) => (format!("{text}\n\n[incomplete: {why}]").into(), false),
-        Some(Ending::Failed { cause, reason, .. }) => {
-            (format!("[failed: {}: {reason}]", cause.code()).into(), true)
-        }
-        Some(Ending::Cancelled) | None => ("[cancelled]".into(), true),
+    let Some(ending) = run.and_then(|run| run.ending.as_deref()) else {
+        return ("[cancelled]".into(), true);
+    };
+    let (text, end) = handed::said(ending);
+    let failed = !matches!(ending, Ending::Finished { .. });
+    match &*end {
+        "" => (text, failed),
+        end => (format!("{text}{end}").into(), failed),
     }
 }
 

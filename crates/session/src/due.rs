@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use unisono_context::snapshot::Preamble;
 use unisono_context::{Digest, Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
 
 use crate::agent::Definition;
@@ -59,8 +58,9 @@ pub struct CountRequest {
     pub encoding: Encoding,
     /// Messages without a count, oldest first.
     pub messages: Vec<Arc<Message>>,
-    /// System text and tools, where they are not counted.
-    pub preamble: Option<Preamble>,
+    /// System text and tools, and what agents are told besides, where it is not counted: each with
+    /// what its count is known by.
+    pub texts: Vec<(Digest, String)>,
 }
 
 /// A snapshot to render once per kind of prompt.
@@ -190,15 +190,17 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
             let turn = state.turns.get(&turn)?;
             let head = state.tree.head(&turn.accepted.branch);
             let uncounted = head.map(|head| state.tree.uncounted(head, encoding));
-            let known = state
-                .preamble_counts(&turn.preamble)
-                .get(encoding)
-                .is_some();
+            let mut texts = turn.needs().texts(encoding, &state.preambles);
+            let preamble = state.preamble_counts(&turn.preamble);
+            if preamble.get(encoding).is_none() {
+                let text = turn.preamble.countable_text();
+                texts.push((turn.preamble.digest(), text));
+            }
             Effect::Count(CountRequest {
                 turn: turn.accepted.id,
                 encoding,
                 messages: uncounted.unwrap_or_default().into_iter().cloned().collect(),
-                preamble: (!known).then(|| turn.preamble.clone()),
+                texts,
             })
         }
         Key::Measure(turn, _) => Effect::Measure(Box::new(state.measure_request(turn)?)),
@@ -217,7 +219,7 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
     })
 }
 
-/// Whether the turn's branch and preamble are counted in an encoding.
+/// Whether the turn's branch, its preamble and what its agents are told are counted in an encoding.
 pub(crate) fn counted(state: &State, turn: &Turn, encoding: Encoding) -> bool {
     let branch = state.tree.head(&turn.accepted.branch).is_none_or(|head| {
         let node = state.tree.get(head);
@@ -233,4 +235,5 @@ pub(crate) fn counted(state: &State, turn: &Turn, encoding: Encoding) -> bool {
             .preamble_counts(&turn.preamble)
             .get(encoding)
             .is_some()
+        && turn.needs().are_counted(encoding, &state.preambles)
 }

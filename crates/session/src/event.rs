@@ -79,9 +79,9 @@ pub enum Fact {
         /// Each with what it costs.
         counts: Vec<(MessageId, Count)>,
     },
-    /// System text and tools were counted.
+    /// System text and tools were counted, or what an agent is told besides the context.
     PreambleCounted {
-        /// Which they are.
+        /// Which text it is.
         preamble: Digest,
         /// In this encoding.
         encoding: Encoding,
@@ -330,6 +330,21 @@ pub enum Fact {
         used: Amount,
         /// Whether somebody said so; else it is what was set aside.
         told: bool,
+    },
+    /// A message was appended without a turn. It stands on its branch at once, or, where turns are
+    /// open there, as soon as the one at work has ended.
+    Posted {
+        /// The branch.
+        branch: Arc<str>,
+        /// The message.
+        message: NewMessage,
+        /// The key it was given under: given again under it, it is this message.
+        key: Option<RequestKey>,
+    },
+    /// How many calls of tools one reply of a model may make, in turns accepted from now on.
+    CallCapSet {
+        /// So many at most.
+        calls: u32,
     },
     /// The session's own settings, which count for turns accepted from now on.
     SettingsSet {

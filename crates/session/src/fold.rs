@@ -9,10 +9,11 @@ use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 use crate::event::{Event, Fact};
 use crate::ids;
 use crate::run::calls::{CallPlace, Status};
-use crate::state::State;
+use crate::state::{CallCap, Keyed, State};
 
 mod calls;
 mod delegation;
+mod posted;
 mod spending;
 mod turns;
 
@@ -69,7 +70,7 @@ impl State {
             return Err(Error::Creation);
         }
         self.apply_to_budget(&event.fact, event.at);
-        if !self.apply_to_conversation(&event.fact, event.at)? {
+        if !self.apply_to_conversation(&event.fact)? {
             self.apply_to_turns(&event.fact, event.at)?;
         }
         self.events += 1;
@@ -77,7 +78,7 @@ impl State {
     }
 
     /// Facts about messages, branches, counts and agents; false for others.
-    fn apply_to_conversation(&mut self, fact: &Fact, at: Timestamp) -> Result<bool, Error> {
+    fn apply_to_conversation(&mut self, fact: &Fact) -> Result<bool, Error> {
         match fact {
             Fact::Created {
                 session,
@@ -121,20 +122,24 @@ impl State {
                 Arc::make_mut(&mut self.pinned).retain(|message| !messages.contains(message));
             }
             Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
-            Fact::TopicSealed { last, .. } => {
-                Arc::make_mut(&mut self.topics).seal(*last, Some(at));
-            }
+            Fact::TopicSealed { last, .. } => Arc::make_mut(&mut self.topics).seal(*last),
             Fact::TopicsImported { decided, sealed } => {
                 let topics = Arc::make_mut(&mut self.topics);
                 for DecidedTopics { through, ends } in decided {
-                    topics.decided(&self.tree, *through, ends, None);
+                    topics.decided(&self.tree, *through, ends);
                 }
-                sealed.iter().for_each(|last| topics.seal(*last, None));
+                sealed.iter().for_each(|last| topics.seal(*last));
             }
             Fact::TurnKeyed { turn, key } => {
                 let keyed = Arc::make_mut(&mut self.keyed);
-                keyed.insert(key.name.clone(), (key.request, *turn));
+                keyed.insert(key.name.clone(), (key.request, Keyed::Turn(*turn)));
             }
+            Fact::Posted {
+                branch,
+                message,
+                key,
+            } => self.posted(branch, message, key.as_ref())?,
+            Fact::CallCapSet { calls } => self.call_cap = CallCap(*calls),
             Fact::ToolRulesSet { rules } => self.tool_rules = rules.clone(),
             Fact::SettingsSet { settings } => self.settings = Arc::new(settings.clone()),
             _ => return Ok(false),
@@ -160,16 +165,10 @@ impl State {
                 Ok(())
             }
             Fact::Compacted { turn, checkpoint } => {
-                let plan = turn.and_then(|turn| self.step_under_way(turn));
-                let tightened = plan.is_some_and(|plan| plan.tightened);
                 if let Some(turn) = turn {
                     self.covered(*turn)?;
                 }
-                let checkpoints = Arc::make_mut(&mut self.checkpoints);
-                checkpoints.add(checkpoint.clone());
-                if tightened {
-                    checkpoints.note_tightened(checkpoint.id);
-                }
+                Arc::make_mut(&mut self.checkpoints).add(checkpoint.clone());
                 Ok(())
             }
             Fact::Restored {
@@ -184,8 +183,7 @@ impl State {
                 ends,
             } => {
                 self.preparing(*turn)?;
-                let topics = Arc::make_mut(&mut self.topics);
-                topics.decided(&self.tree, *through, ends, Some(at));
+                Arc::make_mut(&mut self.topics).decided(&self.tree, *through, ends);
                 Ok(())
             }
             Fact::Measured { turn, calibration } => self.measured(*turn, calibration),
@@ -224,8 +222,7 @@ impl State {
                 }
                 let run = self.run_mut(*run)?;
                 if let Some(why) = &reservation.wrap_up {
-                    let last = run.steps.iter().rposition(|step| step.is_sent());
-                    run.wrapped_up = Some((last.map_or(0, |at| at + 1), why.clone()));
+                    run.wrapped_up = Some((run.next_request(), why.clone()));
                 }
                 Ok(())
             }

@@ -19,7 +19,7 @@ use crate::budget::{Ask, TurnCaps};
 use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
 use crate::run::calls::{CallPlace, Decision, Output};
 use crate::run::{Cause, Spent, Step, ToolCall, Usage};
-use crate::state::Settings;
+use crate::state::{CallCap, Settings};
 use crate::tool::Rules;
 
 /// What reaches a session.
@@ -38,6 +38,10 @@ pub enum Input {
         /// The turn.
         turn: Box<NewTurn>,
     },
+    /// Append a message without a turn. While turns are open on its branch it waits until the one
+    /// at work has ended. The same message again, or another under the same key with the same
+    /// request, changes nothing.
+    Append(Append),
     /// Start a branch at a message, or set it there.
     Fork {
         /// Its name.
@@ -263,6 +267,17 @@ pub struct Import {
     pub sealed: Vec<MessageId>,
 }
 
+/// A message to be appended without a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    /// The branch.
+    pub branch: Arc<str>,
+    /// The message.
+    pub message: NewMessage,
+    /// The key it is given under: [`crate::State::key`] says which message it stands for.
+    pub key: Option<RequestKey>,
+}
+
 /// A turn to be accepted.
 #[derive(Clone, Debug)]
 pub struct NewTurn {
@@ -290,6 +305,8 @@ pub struct NewTurn {
     pub rules: Arc<Rules>,
     /// What it may use.
     pub caps: TurnCaps,
+    /// How many calls of tools one reply may make; the others are answered without being made.
+    pub call_cap: CallCap,
 }
 
 /// Counts that were asked for.
@@ -299,8 +316,8 @@ pub struct Counted {
     pub turn: TurnId,
     /// The encoding.
     pub encoding: Encoding,
-    /// System text and tools, if they were asked for.
-    pub preamble: Option<(Digest, Count)>,
+    /// System text and tools, and what agents are told besides, if they were asked for.
+    pub texts: Vec<(Digest, Count)>,
     /// The messages.
     pub messages: Vec<(MessageId, Count)>,
 }

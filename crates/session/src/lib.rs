@@ -14,6 +14,7 @@
 //! No clock, no randomness, no I/O: time arrives with each input.
 
 pub mod agent;
+pub mod append;
 pub mod brief;
 pub mod budget;
 mod delegation;
@@ -27,6 +28,7 @@ pub mod machine;
 pub mod measure;
 pub mod outbox;
 pub mod replay;
+pub mod reserve;
 mod room;
 pub mod run;
 mod spending;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::checkpoint::NotActive;
+use unisono_context::message::Role;
 use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::due::{self, Effect, Key};
@@ -14,8 +15,8 @@ use crate::state::State;
 use crate::{fold, handle};
 
 pub use crate::input::{
-    AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, MAX_BRANCH, NewCall, NewTurn,
-    PASSING, RESERVED_LABELS, StepResult, Written,
+    Append, AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, MAX_BRANCH, NewCall,
+    NewTurn, PASSING, RESERVED_LABELS, StepResult, Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.
@@ -116,6 +117,18 @@ pub enum Refusal {
         "the key {0:?} was given with another request before: a key stands for one request only"
     )]
     KeyReused(Arc<str>),
+    /// There is nothing in the message.
+    #[error("the message is empty: give it text, an attachment, or the calls and results of tools")]
+    EmptyMessage,
+    /// A role that says something else than its messages can.
+    #[error(
+        "a message of role {role} cannot have such a part: a user's has text and attachments, an \
+         assistant's text, attachments and calls of tools, a tool's results, a system's text"
+    )]
+    WrongParts {
+        /// The role.
+        role: Role,
+    },
     /// What a turn answers is not something a person can have said.
     #[error(
         "message {0} is not an input: it must be a user's, of text and attachments only, or the \

@@ -72,10 +72,16 @@ fn straddles(
 ) -> Option<Tokens> {
     let preamble = state.preamble_counts(&turn.preamble);
     let fixed = preamble.get(agent.limits.encoding)?;
+    let (needs, digest) = (turn.needs(), agent.digest());
+    let assignment = needs.assignment(digest, &state.preambles)?;
     let whole = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
-    let budget = |usable: Tokens| Budget {
-        usable: usable.minus(fixed.at_most),
-        ..whole
+    let budget = |usable: Tokens| {
+        let usable = usable.minus(fixed.at_most + assignment);
+        let results = needs.results(digest, usable);
+        Budget {
+            usable: usable.minus(results),
+            ..whole
+        }
     };
     let (low, high) = (
         budget(known.estimated(whole.usable)),

@@ -12,24 +12,87 @@ use unisono_context::view::View;
 use unisono_context::{Digest, Encoding, Tokens, TurnId};
 
 use crate::agent::{ContextMode, Definition};
+use crate::reserve::Needs;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
+
+/// Whether room for what delegates bring is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Results {
+    /// It is.
+    SetAside,
+    /// They have what the context leaves.
+    WhatIsLeft,
+}
 
 /// What the context costs, by encoding and by what is added to each message.
 type Costs = BTreeMap<(Encoding, Tokens), Option<Tokens>>;
 
 impl State {
     /// The budgets that a turn's context is to keep: the lead's, and those of the agents that are
-    /// given it and can hold what of it must stay. None while system text and tools are not
-    /// counted.
+    /// given it and can hold what of it must stay. None while something is not counted.
     pub fn kept_budgets(&self, turn: &Turn, view: &View<'_>) -> Option<Budgets> {
+        self.budgets_for(turn, view, Results::SetAside)
+    }
+
+    /// The same, with or without what is set aside for results.
+    pub(crate) fn budgets_for(
+        &self,
+        turn: &Turn,
+        view: &View<'_>,
+        results: Results,
+    ) -> Option<Budgets> {
         let (policy, mode) = (&turn.accepted.policy, turn.mode());
         let holds = |budget: &Budget| {
             let holds = compaction::holds(view, budget, policy, mode, turn.started_at);
             // What lacks a count is for the planner to say.
             holds.unwrap_or(true)
         };
-        turn.budgets(self.preamble_counts(&turn.preamble), holds)
+        let needs = turn.needs();
+        let mut members = turn.distinct_members();
+        let (lead, definition) = members.next()?;
+        let lead = self.member_budget(turn, &needs, (lead, &definition), results)?;
+        let mut others = Vec::new();
+        for (digest, agent) in members {
+            let least = (digest, &*agent);
+            if holds(&self.member_budget(turn, &needs, least, Results::WhatIsLeft)?) {
+                others.push(self.member_budget(turn, &needs, least, results)?);
+            }
+        }
+        Some(Budgets::new(lead, others))
+    }
+
+    /// The lead's budget alone, without what is set aside for results: a context that does not
+    /// fit it cannot be answered.
+    pub fn least_budget(&self, turn: &Turn) -> Option<Budgets> {
+        let lead = (turn.accepted.lead, &*turn.team.lead);
+        let budget = self.member_budget(turn, &turn.needs(), lead, Results::WhatIsLeft)?;
+        Some(Budgets::from(budget))
+    }
+
+    fn member_budget(
+        &self,
+        turn: &Turn,
+        needs: &Needs<'_>,
+        (digest, agent): (Digest, &Definition),
+        results: Results,
+    ) -> Option<Budget> {
+        let preamble = self.preamble_counts(&turn.preamble);
+        let fixed = preamble.get(agent.limits.encoding)?.at_most;
+        let assignment = needs.assignment(digest, &self.preambles)?;
+        let mut budget = turn.budget(agent, fixed + assignment);
+        if results == Results::SetAside {
+            let results = needs.results(digest, budget.usable);
+            budget.usable = budget.usable.minus(results);
+        }
+        Some(budget)
+    }
+
+    /// What of an agent's room is for results that others hand it, at least.
+    pub(crate) fn results_of(&self, turn: &Turn, digest: Digest, agent: &Definition) -> Tokens {
+        let needs = turn.needs();
+        let budget = self.member_budget(turn, &needs, (digest, agent), Results::WhatIsLeft);
+        budget.map_or(Tokens::ZERO, |budget| needs.results(digest, budget.usable))
     }
 
     /// How many agents of a turn whose context is frozen are given it at once: its lead and those
@@ -56,10 +119,14 @@ impl State {
             return BTreeMap::new();
         };
         let mut costs = Costs::new();
-        let mut room = |agent: &Definition| self.room(turn, manifest, agent, &mut costs);
+        let needs = turn.needs();
+        let mut room = |digest: Digest, agent: &Definition| {
+            let assignment = needs.assignment(digest, &self.preambles);
+            self.room(turn, manifest, (agent, assignment), &mut costs)
+        };
         let agents = turn.distinct_definitions().into_iter();
         agents
-            .map(|(digest, agent)| (digest, room(&agent)))
+            .map(|(digest, agent)| (digest, room(digest, &agent)))
             .collect()
     }
 
@@ -67,7 +134,7 @@ impl State {
         &self,
         turn: &Turn,
         manifest: &Manifest,
-        agent: &Definition,
+        (agent, assignment): (&Definition, Option<Tokens>),
         costs: &mut Costs,
     ) -> Result<Tokens, Arc<str>> {
         if agent.context == ContextMode::TaskOnly {
@@ -81,10 +148,12 @@ impl State {
             .or_insert_with(|| self.frozen_cost(manifest, &budget));
         // All is counted before it is frozen; what is not leaves no room.
         let needed = cost.unwrap_or(budget.usable);
-        if needed > budget.usable {
-            return Err(too_small(agent, &budget, needed));
+        let left = budget.usable.minus(needed);
+        if needed > budget.usable || left < assignment.unwrap_or_default() {
+            let usable = budget.usable.minus(assignment.unwrap_or_default());
+            return Err(too_small(agent, &Budget { usable, ..budget }, needed));
         }
-        Ok(budget.usable.minus(needed))
+        Ok(left)
     }
 
     /// What the context costs as it was frozen, whatever was compacted elsewhere since.

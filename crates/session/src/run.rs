@@ -11,12 +11,13 @@ use crate::event::{OpenedRun, RunRole};
 use calls::CallRound;
 
 pub mod calls;
+pub mod handed;
 mod next;
 mod retrace;
 mod round;
 pub mod tail;
 
-pub use next::{Bounds, Next, longest_reply, next, replied, said, used};
+pub use next::{Bounds, Next, longest_reply, narrowed, next, replied, said, used};
 pub use retrace::{Asked, Diverged, Retraced, retrace};
 pub use round::{Delegation, Round};
 
@@ -287,6 +288,18 @@ impl Run {
             ending: None,
             wrapped_up: None,
         }
+    }
+
+    /// After how many steps its next request is, up to the last that it depends on.
+    pub(crate) fn next_request(&self) -> usize {
+        let last = self.steps.iter().rposition(|step| step.is_sent());
+        last.map_or(0, |at| at + 1)
+    }
+
+    /// Why its next request was its last one when it was made before, and its reply was lost.
+    pub(crate) fn wraps_up(&self) -> Option<&Arc<str>> {
+        let (at, why) = self.wrapped_up.as_ref()?;
+        (*at == self.next_request()).then_some(why)
     }
 
     /// Whether it is still to be worked on.

@@ -48,6 +48,10 @@ impl State {
         };
         let turn = self.turns.get(&turn)?;
         let mut ask = ask.clone();
+        // A call that is made again is made for the same reason, with the same bytes.
+        if let Some(why) = self.runs.get(&run).and_then(Run::wraps_up) {
+            ask.short.get_or_insert_with(|| why.clone());
+        }
         for (level, cap, since) in self.times(turn, opened) {
             let Some(cap) = cap else { continue };
             let elapsed = elapsed(since, now);

@@ -7,12 +7,14 @@ use unisono_context::alteration::Alterations;
 use unisono_context::call::Lent;
 use unisono_context::checkpoint::{Checkpoints, restored};
 use unisono_context::compaction::Plan;
+use unisono_context::message::NewMessage;
 use unisono_context::snapshot::{Preamble, RebuildError, ToolSpec};
 use unisono_context::tokens::Counts;
 use unisono_context::topic::Topics;
 use unisono_context::view::View;
 use unisono_context::{
-    CallId, CheckpointId, Digest, MessageId, RunId, SessionId, Snapshot, Tree, TurnId,
+    CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Snapshot, Tokens, Tree,
+    TurnId,
 };
 
 use crate::agent::Definition;
@@ -20,6 +22,7 @@ use crate::budget;
 use crate::event::{Outcome, RunRole};
 use crate::ids;
 use crate::input::RESERVED_LABELS;
+use crate::reserve::Needs;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
 use crate::tool::Rules;
@@ -56,6 +59,7 @@ pub struct State {
     /// Calls that a person was asked about and that were decided about.
     pub(crate) decided_calls: Arc<BTreeSet<CallId>>,
     pub(crate) pinned: Arc<BTreeSet<MessageId>>,
+    /// What system texts with tools cost, and what agents are told besides.
     pub(crate) preambles: HashMap<Digest, Counts>,
     pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
     /// Turns that have not ended.
@@ -65,8 +69,12 @@ pub struct State {
     /// Per branch, the turns that have not ended; the first one works.
     pub(crate) queues: BTreeMap<Arc<str>, VecDeque<TurnId>>,
     pub(crate) ended: Arc<BTreeMap<TurnId, EndedTurn>>,
-    /// The turns that were asked for under a key, by its name.
-    pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, TurnId)>>,
+    /// What was asked for under a key, by its name, with the digest of the request.
+    pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, Keyed)>>,
+    /// Per branch, messages appended without a turn that wait for the end of the turn at work.
+    pub(crate) waiting_messages: BTreeMap<Arc<str>, Vec<NewMessage>>,
+    /// How many calls of tools one reply may make, in turns that are accepted from now on.
+    pub(crate) call_cap: CallCap,
     /// The tools that the agents of the newest turn were told of.
     pub(crate) told: Vec<ToolSpec>,
     /// For messages that agents wrote here, where their steps are.
@@ -74,6 +82,26 @@ pub struct State {
     /// What is spent and set aside.
     pub(crate) budget: budget::Tree,
     pub(crate) events: u64,
+}
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keyed {
+    /// A turn.
+    Turn(TurnId),
+    /// A message that was appended without one.
+    Message(MessageId),
+}
+
+/// How many calls of tools one reply of a model may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallCap(pub u32);
+
+impl Default for CallCap {
+    /// More than a model that works makes at once.
+    fn default() -> CallCap {
+        CallCap(128)
+    }
 }
 
 /// Where the journal has what an agent did before it wrote a message.
@@ -210,7 +238,28 @@ impl State {
 
     /// The turn that was asked for under a key of that name, and the digest of what was asked.
     pub fn keyed(&self, name: &str) -> Option<(Digest, TurnId)> {
+        match self.keyed.get(name)? {
+            (request, Keyed::Turn(turn)) => Some((*request, *turn)),
+            (_, Keyed::Message(_)) => None,
+        }
+    }
+
+    /// What was asked for under a key of that name, and the digest of the request.
+    pub fn key(&self, name: &str) -> Option<(Digest, Keyed)> {
         self.keyed.get(name).copied()
+    }
+
+    /// The messages that were appended to a branch without a turn and wait for the end of the one
+    /// at work, oldest first.
+    pub fn waiting_messages(&self, branch: &str) -> &[NewMessage] {
+        let waiting = self.waiting_messages.get(branch);
+        waiting.map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a message of that id waits on a branch.
+    pub(crate) fn waiting_message(&self, id: MessageId) -> Option<&NewMessage> {
+        let mut waiting = self.waiting_messages.values().flatten();
+        waiting.find(|message| message.id == id)
     }
 
     /// The definitions that turns of this session used.
@@ -229,6 +278,16 @@ impl State {
             .get(&preamble.digest())
             .copied()
             .unwrap_or_default()
+    }
+
+    /// What an agent's role and task cost, where that is counted ([`Needs::assignment`]).
+    pub fn assignment(&self, needs: &Needs<'_>, agent: Digest) -> Option<Tokens> {
+        needs.assignment(agent, &self.preambles)
+    }
+
+    /// The roles and tasks without a count, each with what it is known by.
+    pub fn uncounted_roles(&self, needs: &Needs<'_>, encoding: Encoding) -> Vec<(Digest, String)> {
+        needs.texts(encoding, &self.preambles)
     }
 
     /// The active context of the branch that ends in `head`; `pending` says that the head is an

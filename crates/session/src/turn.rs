@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unisono_context::budget::{Budget, Budgets};
+use unisono_context::budget::Budget;
 use unisono_context::compaction::{Mode, Plan};
 use unisono_context::snapshot::{Manifest, Preamble};
-use unisono_context::tokens::{Counts, Ppm};
+use unisono_context::tokens::Ppm;
 use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Timestamp, Tokens};
 
 use crate::agent::{ContextMode, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, RunRole, Work};
 use crate::ids;
-use crate::state::Settings;
+use crate::reserve::Needs;
+use crate::state::{CallCap, Settings};
 use crate::tool::Rules;
 
 /// Something that follows from the journal and is kept only so as not to work it out again.
@@ -76,6 +77,8 @@ pub struct Turn {
     pub messages_appended: u32,
     /// The rules about its tools.
     pub rules: Arc<Rules>,
+    /// How many calls of tools one reply may make.
+    pub call_cap: CallCap,
     /// The session's own settings when it was accepted.
     pub settings: Arc<Settings>,
     /// The frozen context.
@@ -109,7 +112,7 @@ pub enum Phase {
 
 /// The budget of an agent, given the share of its window that stays free, what is known of models
 /// whose tokens are estimated, and what its system text and tools cost. What an estimated model
-/// leaves is told in estimated tokens.
+/// leaves is told in estimated tokens. `fixed` has what else is set aside ([`crate::reserve`]).
 pub fn budget(
     agent: &Definition,
     safety: Ppm,
@@ -210,16 +213,14 @@ impl Turn {
         encodings
     }
 
-    /// The budgets of its lead and of those of the others that `holds` is true of, given what
-    /// system text and tools cost; none while that is not counted.
-    pub fn budgets(&self, preamble: Counts, holds: impl Fn(&Budget) -> bool) -> Option<Budgets> {
-        let budget = |agent: &Arc<Definition>| {
-            let fixed = preamble.get(agent.limits.encoding)?.at_most;
-            Some(self.budget(agent, fixed))
-        };
-        let others: Option<Vec<Budget>> = self.members().skip(1).map(budget).collect();
-        let kept = others?.into_iter().filter(holds);
-        Some(Budgets::new(budget(&self.team.lead)?, kept))
+    /// What its agents need besides the context.
+    pub fn needs(&self) -> Needs<'_> {
+        let delegates = self.accepted.delegates.iter().map(|(digest, _)| *digest);
+        let digests = std::iter::once(self.accepted.lead)
+            .chain(delegates)
+            .chain(self.accepted.available.iter().copied());
+        let (lent, delegation) = (self.accepted.work.lent(), self.accepted.delegation);
+        Needs::new(&self.team, digests, &self.preamble, lent, delegation)
     }
 
     /// The budget of one agent, given what its system text and tools cost.
@@ -241,9 +242,16 @@ impl Turn {
             Work::Answer { .. } if self.steps_planned == u32::from(self.repaired) => Mode::Check,
             Work::Answer { .. } => Mode::Continue,
             Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
-            Work::CompactPart { part, .. } => Mode::Part(*part),
             Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => Mode::Rest,
         }
+    }
+
+    /// Their definitions with their digests, the lead's first, each once.
+    pub(crate) fn distinct_members(&self) -> impl Iterator<Item = (Digest, Arc<Definition>)> {
+        let all = self.distinct_definitions().into_iter().enumerate();
+        let given =
+            all.filter(|(at, (_, agent))| *at == 0 || agent.context == ContextMode::Snapshot);
+        given.map(|(_, each)| each)
     }
 
     /// The lead and every agent it may delegate to that gets the snapshot.

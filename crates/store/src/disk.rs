@@ -6,6 +6,7 @@
 //! <store>/acknowledged   the ledger: how far every session was acknowledged
 //! <store>/data/          sled's directory
 //! <store>/tail           during an open only: the part of the log that sled may cut
+//! <store>/losses         what repairs lost, until a person has taken note of it
 //! <store>/quarantine/N/  what a repair took out of use; never deleted by this crate
 //! ```
 //!
@@ -23,6 +24,8 @@
 
 mod batch;
 mod carve;
+mod condition;
+mod copy;
 mod cursor;
 mod doctor;
 mod files;
@@ -33,9 +36,12 @@ mod keys;
 mod ledger;
 mod lock;
 mod log;
+mod losses;
 mod open;
+mod read_only;
 mod replay;
 mod rescue;
+mod room;
 mod salvage;
 mod tail;
 mod trees;
@@ -43,24 +49,29 @@ mod vacuum;
 mod writer;
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{RwLock, mpsc, oneshot};
+use tokio::sync::{Mutex, RwLock, mpsc, oneshot};
 
 use crate::admit;
 use crate::engine::{
     Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+    Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::row;
 
 pub use doctor::{Checkup, Finding, doctor, repair};
+pub use losses::{Loss, acknowledge_losses, losses};
+pub use read_only::ReadOnlyDisk;
 pub use salvage::{Lost, Salvage};
-pub use vacuum::{Vacuumed, vacuum};
+pub use vacuum::vacuum;
 
+use condition::Condition;
 use group::Command;
 use trees::Trees;
 use writer::Writer;
@@ -75,8 +86,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Disk {
     /// Held shared by every read under way, and emptied by closing.
     running: Arc<RwLock<Option<Running>>>,
-    /// Why it takes no more writes, if that is so.
-    read_only: Arc<OnceLock<String>>,
+    condition: Arc<Condition>,
+    /// Held by who vacuums it.
+    vacuuming: Arc<Mutex<()>>,
+    /// It is to be closed.
+    closing: Arc<AtomicBool>,
 }
 
 /// An opened store, and what had to be repaired to open it.
@@ -87,6 +101,8 @@ pub struct Opened {
     pub disk: Disk,
     /// What a repair saved and lost; none if the store was whole.
     pub salvage: Option<Salvage>,
+    /// How many of its files and directories others had rights to, until this opening.
+    pub narrowed: u64,
 }
 
 impl Disk {
@@ -96,14 +112,24 @@ impl Disk {
     /// kept under `quarantine/`, and [`Opened::salvage`] says what was lost, by name.
     ///
     /// # Errors
-    /// `Held` by another process, `NewerSchema` and `NotAStore` (nothing is touched), `Io` where the
-    /// directory cannot be written, `TimedOut`.
+    /// `Held` by another process, `NewerSchema` and `NotAStore` (nothing is touched), `DiskFull`, `Io`
+    /// where the directory cannot be written, `TimedOut`. Where [`Error::is_unwritable`] holds,
+    /// [`ReadOnlyDisk::open`] may do.
     pub fn open(path: impl AsRef<Path>) -> Result<Opened> {
-        let (trees, salvage) = open::open(path.as_ref())?;
-        let read_only = Arc::clone(&trees.read_only);
-        let running = Arc::new(RwLock::new(Some(Running::start(trees)?)));
-        let disk = Self { running, read_only };
-        Ok(Opened { disk, salvage })
+        let whole = open::open(path.as_ref())?;
+        let condition = Arc::clone(&whole.trees.condition);
+        let running = Arc::new(RwLock::new(Some(Running::start(whole.trees)?)));
+        let disk = Self {
+            running,
+            condition,
+            vacuuming: Arc::default(),
+            closing: Arc::default(),
+        };
+        Ok(Opened {
+            disk,
+            salvage: whole.salvage,
+            narrowed: whole.narrowed,
+        })
     }
 
     async fn write<T>(
@@ -158,7 +184,7 @@ impl Disk {
 
     /// What became of a writer that does not answer any more.
     fn why_closed(&self) -> Error {
-        match self.read_only.get() {
+        match self.condition.read_only() {
             Some(reason) => Error::ReadOnly {
                 reason: reason.clone(),
             },
@@ -189,8 +215,16 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
+impl Running {
+    /// Ends the writer after the group it is at, and gives what it wrote to. Nobody may be reading.
+    fn end(mut self) -> Result<Trees> {
+        self.stop();
+        let trees = Arc::clone(&self.trees);
+        drop(self);
+        Arc::into_inner(trees).ok_or(Error::Closed)
+    }
+
+    fn stop(&mut self) {
         // The writer ends when nobody can send to it any more.
         self.queue = mpsc::channel(1).0;
         if self
@@ -200,6 +234,12 @@ impl Drop for Running {
         {
             tracing::error!("the store's writer thread panicked");
         }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -292,17 +332,37 @@ impl Engine for Disk {
         })
     }
 
+    fn space(&self) -> Answer<'_, Space> {
+        Box::pin(self.ask("measure the store", vacuum::space))
+    }
+
+    fn vacuum(&self, bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+        Box::pin(async move {
+            let online = vacuum::Online {
+                alone: Arc::clone(&self.vacuuming).lock_owned().await,
+                running: Arc::clone(&self.running),
+                bytes_per_second,
+                stop: Arc::clone(&self.closing),
+            };
+            let done = tokio::spawn(online.run()).await;
+            done.unwrap_or_else(|error| {
+                Err(Error::Engine {
+                    doing: "vacuum the store",
+                    reason: error.to_string(),
+                })
+            })
+        })
+    }
+
     fn health(&self) -> Health {
-        match self.read_only.get() {
-            Some(reason) => Health::ReadOnly {
-                reason: reason.clone(),
-            },
-            None => Health::Ok,
-        }
+        self.condition.health()
     }
 
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(in_time("close the store", async {
+            // A copy that is being made is given up.
+            self.closing.store(true, Ordering::Release);
+            let _alone = self.vacuuming.lock().await;
             let mut running = Arc::clone(&self.running).write_owned().await;
             // Goes on to its end even if nobody waits for it any more.
             let closing = tokio::task::spawn_blocking(move || drop(running.take()));

@@ -129,11 +129,38 @@ pub struct SessionInfo {
     pub updated_unix_ms: u64,
 }
 
+/// How much room a store takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Space {
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// The payloads of all events that are not deleted.
+    pub live_bytes: u64,
+}
+
+/// What a vacuum did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Vacuumed {
+    /// Bytes on disk before.
+    pub before_bytes: u64,
+    /// Bytes on disk after.
+    pub after_bytes: u64,
+    /// Sessions carried over.
+    pub sessions: u64,
+    /// Events carried over.
+    pub events: u64,
+}
+
 /// Whether a store takes writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
     /// It does.
     Ok,
+    /// There is no room for writes; reads work, and writes are taken again when there is room.
+    DiskFull {
+        /// What is missing.
+        reason: String,
+    },
     /// A write failed; reads still work.
     ReadOnly {
         /// What failed.
@@ -193,6 +220,21 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// Fails with `Conflict` if `expected_seq` is not its last event, and then nothing is written.
     fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool>;
+
+    /// How much room it takes; an engine without a disk takes none.
+    fn space(&self) -> Answer<'_, Space> {
+        Box::pin(async { Ok(Space::default()) })
+    }
+
+    /// Gives back the room of what was deleted or is outdated: when it returns nothing of that is on
+    /// disk any more. Reads and writes go on, but for a moment at its end. It copies no more than so
+    /// many bytes in a second, where that is bounded, and goes on to its end if nobody waits for it.
+    ///
+    /// Fails with `DiskFull` where there is no room for a copy of what is live, with `Corrupt` where
+    /// that cannot be read, and then nothing is changed.
+    fn vacuum(&self, _bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+        Box::pin(async { Ok(Vacuumed::default()) })
+    }
 
     /// Whether it takes writes.
     fn health(&self) -> Health;

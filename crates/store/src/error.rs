@@ -49,6 +49,19 @@ pub enum Error {
         /// What failed.
         reason: String,
     },
+    /// There is no room for a write. Nothing of it was written; later ones are taken when there is.
+    #[error(
+        "the disk of {} is full: {} are free, {} are needed; free some space, writing goes on by itself then and nothing acknowledged is lost",
+        path.display(), Mib(*free_bytes), Mib(*needed_bytes)
+    )]
+    DiskFull {
+        /// What was to be written.
+        path: PathBuf,
+        /// The room that was wanted for it.
+        needed_bytes: u64,
+        /// The room that the file system has.
+        free_bytes: u64,
+    },
     /// A payload over the limit.
     #[error("{what} of {size_bytes} bytes is over the store's limit of {limit_bytes}: split it")]
     TooLarge {
@@ -189,6 +202,30 @@ impl Error {
         }
     }
 
+    /// Whether room on the disk is what is missing.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Io { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+
+    /// Whether the store cannot be written, but may well be read: the disk is full or mounted
+    /// read-only, or the caller has no right to write.
+    #[must_use]
+    pub fn is_unwritable(&self) -> bool {
+        let kinds = [
+            io::ErrorKind::ReadOnlyFilesystem,
+            io::ErrorKind::PermissionDenied,
+        ];
+        match self {
+            Self::Io { source, .. } if kinds.contains(&source.kind()) => true,
+            error => error.is_disk_full(),
+        }
+    }
+
     /// A record that cannot be read, for this fault.
     pub(crate) fn unreadable(record: Record, fault: Fault) -> Self {
         match fault {
@@ -211,11 +248,24 @@ fn hint(error: &io::Error) -> &'static str {
         io::ErrorKind::ReadOnlyFilesystem => {
             "; the file system is mounted read-only, use another directory"
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            "; free some space and try again"
-        }
+        _ if is_full(error) => "; free some space and try again",
         io::ErrorKind::NotADirectory => "; a part of the path is a file, give another directory",
         _ => "",
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+struct Mib(u64);
+
+impl std::fmt::Display for Mib {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1} MiB", self.0 as f64 / 1_048_576.0)
     }
 }
 

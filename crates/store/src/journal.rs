@@ -9,7 +9,7 @@ use unisono_session::Event;
 use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
-use crate::engine::{self, Append, Claim, Engine, Health, REMAINS, SessionInfo};
+use crate::engine::{self, Append, Claim, Engine, Health, REMAINS, SessionInfo, Space, Vacuumed};
 use crate::error::{Error, Record, Result};
 use crate::record::{self, OpenTurns};
 use crate::{leases, remains};
@@ -215,6 +215,22 @@ impl Journal {
     /// The store failed, or what was kept cannot be read.
     pub async fn deleted(&self) -> Result<Deleted> {
         remains::read(self).await
+    }
+
+    /// How much room it takes.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn space(&self) -> Result<Space> {
+        self.engine.space().await
+    }
+
+    /// Gives back the room of what was deleted or is outdated: see [`Engine::vacuum`].
+    ///
+    /// # Errors
+    /// There is no room for a copy of what is live, or the store failed.
+    pub async fn vacuum(&self, bytes_per_second: Option<u64>) -> Result<Vacuumed> {
+        self.engine.vacuum(bytes_per_second).await
     }
 
     /// Whether it takes writes.

@@ -6,7 +6,7 @@
 //!
 //! - [`Memory`] forgets, for tests and throw-away sessions.
 //! - [`Disk`] is sled 0.34.7 under the discipline described in its module; [`doctor`], [`repair`] and
-//!   [`vacuum`] work on the directory of a closed one.
+//!   [`vacuum`] work on the directory of a closed one, [`ReadOnlyDisk`] on one that cannot be written.
 //! - [`archive`] moves whole sessions between any two engines.
 //!
 //! [`Journal`] speaks in the events of sessions over any engine.
@@ -23,14 +23,18 @@ mod error;
 mod journal;
 mod leases;
 mod memory;
+pub mod private;
 mod record;
 mod remains;
 mod row;
 
-pub use disk::{Checkup, Disk, Finding, Lost, Opened, Salvage, Vacuumed, doctor, repair, vacuum};
+pub use disk::{
+    Checkup, Disk, Finding, Loss, Lost, Opened, ReadOnlyDisk, Salvage, acknowledge_losses, doctor,
+    losses, repair, vacuum,
+};
 pub use engine::{
     Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, MAX_PAYLOAD_BYTES, REMAINS,
-    SessionId, SessionInfo,
+    SessionId, SessionInfo, Space, Vacuumed,
 };
 pub use error::{Error, Fault, Record, Result};
 pub use journal::Journal;

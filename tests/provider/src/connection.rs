@@ -14,7 +14,7 @@ use crate::http::{Broken, Wire};
 use crate::plan::{Fate, Plan, Step};
 use crate::recorded::{Log, Number, Recorded};
 use crate::refusal::Refusal;
-use crate::reply::{Asked, no_such_path, reply};
+use crate::reply::{Asked, no_such_path, page_of, reply};
 use crate::script::Script;
 
 /// What all connections share.
@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     /// Answers requests for a number of tokens; none: a token for every four bytes.
     pub(crate) counts: Option<Script>,
     pub(crate) cache: Option<CacheSim>,
+    /// Documents by path, for those who look at the server.
+    pub(crate) pages: std::collections::BTreeMap<String, String>,
 }
 
 /// The client has gone.
@@ -72,6 +74,16 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: TcpStream, connection: u6
 
 /// One request and its response.
 async fn exchange(shared: &Shared, wire: &mut Wire, mut request: Recorded) -> Result<Fate, Gone> {
+    // Who only looks at the server asks no model: it is not told of.
+    if request.method == "GET" || request.path.ends_with("/api/show") {
+        let page = shared.pages.get(&request.path);
+        let plan = page.map(|body| page_of(body));
+        let plan = plan.unwrap_or_else(|| no_such_path(&request.method, &request.path));
+        return match wire.body(&mut request).await {
+            Ok(()) => shared.perform(wire, plan, None).await,
+            Err(_) => Err(Gone),
+        };
+    }
     let number = shared.log.begun(&request);
     let _flight = Flight(&shared.log);
     if shared.script().hangs_up(Stage::Headers) {

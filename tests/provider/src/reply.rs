@@ -84,6 +84,18 @@ pub(crate) fn no_such_path(method: &str, path: &str) -> Plan {
     plan(&response, &Delivery::default())
 }
 
+/// The reply with a document that is there.
+pub(crate) fn page_of(body: &str) -> Plan {
+    let response = Response {
+        status: 200,
+        headers: Vec::new(),
+        body: Body::json(body.to_owned()),
+        streamed: false,
+        output: 0,
+    };
+    plan(&response, &Delivery::default())
+}
+
 /// The body of an answer, with the faults that are in its events.
 fn answer(prepared: &Prepared, how: &Delivery, asked: &Asked) -> Body {
     let Endpoint {

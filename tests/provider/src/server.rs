@@ -1,5 +1,6 @@
 //! The server: a listener on loopback, and what a test asks it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -34,6 +35,7 @@ pub struct Builder {
     counts: Option<Script>,
     cache: Option<CacheSim>,
     keep: Keep,
+    pages: BTreeMap<String, String>,
 }
 
 impl FakeProvider {
@@ -184,6 +186,14 @@ impl Builder {
         self
     }
 
+    /// Has a JSON document at a path, for those who look at the server. They are not among its
+    /// requests.
+    #[must_use]
+    pub fn page(mut self, path: &str, document: impl Into<String>) -> Builder {
+        self.pages.insert(path.to_owned(), document.into());
+        self
+    }
+
     /// Starts it on the runtime of the caller.
     ///
     /// # Panics
@@ -227,6 +237,7 @@ impl Builder {
             .expect("a bound listener has an address");
         let shared = Arc::new(Shared {
             log: Log::new(self.keep),
+            pages: self.pages,
             script: RwLock::new(self.script),
             counts: self.counts,
             cache: self.cache,

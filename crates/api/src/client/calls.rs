@@ -9,10 +9,12 @@ use crate::approval::{Decide, Decided};
 use crate::compaction::{CheckpointDetail, Estimate, NewCompaction};
 use crate::context::Context;
 use crate::journal::{EventBlock, Info};
+use crate::message::{Appended, NewMessage};
 use crate::pin::Pins;
 use crate::search::Found;
 use crate::session::{Branch, NewBranch, NewSession, Session};
 use crate::settings::{Changes, Setting};
+use crate::store::{Acknowledged, Vacuumed};
 use crate::topic::{Seal, Topic};
 use crate::turn::{Asked, Turn};
 
@@ -68,12 +70,29 @@ impl Client {
         }
     }
 
-    /// Deletes a session for good.
+    /// Gives back the room of what was deleted.
+    ///
+    /// # Errors
+    /// There is no room for a copy of what is live, or the daemon cannot be reached.
+    pub async fn vacuum(&self) -> Result<Vacuumed, Error> {
+        self.json(self.request(Method::POST, "/v1/vacuum")).await
+    }
+
+    /// Takes note of what repairs of the store have lost.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the daemon cannot be reached.
+    pub async fn acknowledge_losses(&self) -> Result<Acknowledged, Error> {
+        self.json(self.request(Method::POST, "/v1/losses/acknowledge"))
+            .await
+    }
+
+    /// Deletes a session for good; with `purge` nothing of it is on disk any more then.
     ///
     /// # Errors
     /// It has open turns, or the daemon cannot be reached.
-    pub async fn delete(&self, session: &str) -> Result<(), Error> {
-        let path = format!("/v1/sessions/{session}");
+    pub async fn delete(&self, session: &str, purge: bool) -> Result<(), Error> {
+        let path = format!("/v1/sessions/{session}?purge={purge}");
         self.send(self.request(Method::DELETE, &path)).await?;
         Ok(())
     }
@@ -241,6 +260,24 @@ impl Client {
     pub async fn fork(&self, session: &str, new: &NewBranch) -> Result<Branch, Error> {
         let path = format!("/v1/sessions/{session}/branches");
         self.json(self.post(&path, new)).await
+    }
+
+    /// Appends a message without a turn; under a key, the same request again gives the same
+    /// message.
+    ///
+    /// # Errors
+    /// It is refused, or the daemon cannot be reached.
+    pub async fn append(
+        &self,
+        session: &str,
+        new: &NewMessage,
+        key: Option<&str>,
+    ) -> Result<Appended, Error> {
+        let mut request = self.post(&format!("/v1/sessions/{session}/messages"), new);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        self.json(request).await
     }
 
     /// Decides about a call that waits for a person.

@@ -100,7 +100,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
 
 async fn list(app: &App, args: List) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
+    let store = app.store_to_read(&setup).await?;
     let open = approvals::open(&store, args.session.as_deref()).await?;
     if app.out.json {
         let all: Vec<Value> = open.iter().map(approvals::json).collect();

@@ -1,31 +1,40 @@
 //! `unisono doctor`: which providers can be asked, what a daemon has around it, every record of the
 //! store checked, and the search index made right.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use unisono_daemon::config::SearchIndex;
 use unisono_daemon::deployment::Check;
 use unisono_daemon::http::Running;
+use unisono_daemon::models::notices;
 use unisono_daemon::providers::Access;
 use unisono_daemon::setup::Setup;
 use unisono_search::Condition;
-use unisono_store::{Checkup, Salvage};
+use unisono_store::{Checkup, Disk, Error as StoreError, Loss, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App};
+use crate::host::learnt_here;
 use crate::problem::{Exit, Problem, Result, alone};
 use crate::show;
 
 const HELP: &str = "\
 A store that does not open, or that lost something acknowledged, is repaired when it is opened;
 damaged files are kept beside it. The search index is checked, brought up to the journal, and made
-anew where it is damaged. Exits with 1 if something is wrong and was not repaired, or lost.
-JSON: store, sessions, events, checkpoints, findings [{record, fault}],
-salvage {reason, quarantine, sessions, events, lost} or null,
+anew where it is damaged. A store that cannot be written, because the disk is full or mounted read-only,
+is only looked at. What other users had rights to is made its owner's alone. What a repair has lost is
+told until --acknowledge takes note of it. Exits with 1 if something is wrong and was not repaired, or lost.
+JSON: store, sessions, events, checkpoints, narrowed (files others had rights to), findings [{record, fault}],
+salvage {reason, quarantine, sessions, events, lost} or null, losses [{session, first, last, at_unix_ms,
+quarantine}] that nobody has taken note of,
 search {sessions, messages, remade (why, or null)} or null where no index is kept,
 providers [{provider, usable, lacks, address, key (where it came from)}],
+catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: when the
+table of models was made, and what is to be known of those that can be asked,
 deployment [{what, good, says}]: the daemon's token and address, room on the disk, and whether servers
 of tools and of traces can be reached. While a daemon has the store
 its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, providers,
-deployment.";
+catalogue, deployment.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -33,16 +42,23 @@ pub(crate) struct Args {
     /// Saves all that is whole into a fresh log where something is wrong
     #[arg(long)]
     repair: bool,
+    /// Takes note of what repairs have lost: it is not told any more
+    #[arg(long, conflicts_with = "repair")]
+    acknowledge: bool,
 }
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     if !app.out.json {
         providers(app, &setup);
+        catalogue(app, &setup);
     }
     let store = &setup.loaded.config.store.path;
     if !store.exists() {
         return fresh(app, &setup);
+    }
+    if args.acknowledge {
+        return acknowledge(app, &setup, store);
     }
     let checkup = if args.repair {
         unisono_store::repair(store)
@@ -56,6 +72,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
                 return Err(alone("doctor repairs", &running.url));
             }
             Some(running) => return held(app, &setup, &running),
+            None if error.is_unwritable() && !args.repair => return look(app, &setup, error),
             None => return Err(error.into()),
         },
     };
@@ -65,7 +82,9 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     if app.out.json {
         let mut report = json(&store.display().to_string(), &checkup);
         report["search"] = search.as_ref().map(condition).into();
+        report["losses"] = unisono_store::losses(store)?.iter().map(loss).collect();
         report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        report["catalogue"] = known_of_models(&setup);
         report["deployment"] = around.iter().map(looked_at).collect();
         app.out.json(&report);
     } else {
@@ -88,10 +107,15 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
             ));
         }
     }
-    let lost = checkup
-        .salvage
-        .as_ref()
-        .is_some_and(|salvage| !salvage.lost.is_empty());
+    let losses = unisono_store::losses(store)?;
+    if !app.out.json {
+        losses.iter().for_each(|loss| tell_loss(app, loss));
+    }
+    let lost = !losses.is_empty()
+        || checkup
+            .salvage
+            .as_ref()
+            .is_some_and(|salvage| !salvage.lost.is_empty());
     let open = !checkup.findings.is_empty() && checkup.salvage.is_none();
     match open || lost || !works {
         true => Err(Problem::silent(Exit::Failed)),
@@ -121,6 +145,55 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
     }
 }
 
+/// Takes note of what repairs have lost.
+fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
+    let losses = match Disk::open(store) {
+        Ok(opened) => {
+            app.tell_opening_of(opened.narrowed, opened.salvage.as_ref());
+            unisono_store::acknowledge_losses(store)? as u64
+        }
+        Err(error) => {
+            let Some(running) = app.holder(setup, &error) else {
+                return Err(error.into());
+            };
+            let client = app::client(&running)?;
+            let noted = app.wait_for(async { Ok(client.acknowledge_losses().await?) })?;
+            noted.losses
+        }
+    };
+    if app.out.json {
+        app.out.json(&json!({"acknowledged": losses}));
+    } else {
+        app.out
+            .say(format_args!("noted: {}", show::many(losses, "lost range")));
+    }
+    Ok(())
+}
+
+/// What can be said of a store that cannot be written.
+fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
+    let store = &setup.loaded.config.store.path;
+    let reason = error.to_string();
+    // What cannot be read either is told as what it was first.
+    let disk = ReadOnlyDisk::open(store, &*reason).map_err(|_| error)?;
+    let checkup = disk.check()?;
+    let around = app.wait_for(around(setup, false))?;
+    if app.out.json {
+        let mut report = json(&store.display().to_string(), &checkup);
+        report["only_looked_at"] = reason.into();
+        report["search"] = Value::Null;
+        report["providers"] = setup.loaded.providers.iter().map(provider).collect();
+        report["deployment"] = around.iter().map(looked_at).collect();
+        app.out.json(&report);
+    } else {
+        deployment(app, &around);
+        text(app, &store.display().to_string(), &checkup);
+        app.out
+            .warn(format_args!("the store is only looked at: {reason}"));
+    }
+    Err(Problem::silent(Exit::Failed))
+}
+
 /// What can be said of a store that a daemon has open.
 fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
     let client = app::client(running)?;
@@ -133,6 +206,7 @@ fn held(app: &App, setup: &Setup, running: &Running) -> Result<()> {
             "store": store.to_string(),
             "daemon": {"url": running.url, "pid": running.pid, "lacks": ready.as_ref().err()},
             "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
+            "catalogue": known_of_models(setup),
             "deployment": around.iter().map(looked_at).collect::<Vec<_>>(),
         }));
     } else {
@@ -193,6 +267,28 @@ async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condit
     Ok(Some(condition?))
 }
 
+fn tell_loss(app: &App, loss: &Loss) {
+    let Loss {
+        session,
+        first,
+        last,
+        quarantine,
+        ..
+    } = loss;
+    app.out.data(format_args!(
+        "{}: events {first} to {last} of session {session}; the damaged files are in quarantine/{quarantine}, \
+         `unisono doctor --acknowledge` takes note of it",
+        app.out.paint.red("lost")
+    ));
+}
+
+fn loss(of: &Loss) -> Value {
+    json!({
+        "session": of.session.to_string(), "first": of.first, "last": of.last,
+        "at_unix_ms": of.at_unix_ms, "quarantine": of.quarantine,
+    })
+}
+
 fn condition(of: &Condition) -> Value {
     json!({"sessions": of.sessions, "messages": of.messages, "remade": of.remade})
 }
@@ -215,6 +311,33 @@ fn providers(app: &App, setup: &Setup) {
     }
 }
 
+/// Models that go or are not known, and a catalogue that is too old to know.
+fn catalogue(app: &App, setup: &Setup) {
+    let today = notices::today();
+    if let Some(days) = setup.loaded.catalogue.stale(today) {
+        app.out.warn(format_args!(
+            "the catalogue of models is {days} days old: prices and dates in it may have changed; take \
+             a newer version, or a catalogue of your own (models.catalogue)"
+        ));
+    }
+    for notice in notices::of_setup(setup, &learnt_here(setup), today) {
+        app.out.warn(notice);
+    }
+}
+
+fn known_of_models(setup: &Setup) -> Value {
+    let (catalogue, today) = (&setup.loaded.catalogue, notices::today());
+    let notices = notices::of_setup(setup, &learnt_here(setup), today).into_iter();
+    let notices = notices.map(
+        |notice| json!({"model": notice.model, "problem": notice.problem, "help": notice.help}),
+    );
+    json!({
+        "generated": catalogue.generated().map(|day| day.to_string()),
+        "stale_days": catalogue.stale(today),
+        "models": notices.collect::<Vec<_>>(),
+    })
+}
+
 fn provider((name, access): (&str, &Access)) -> Value {
     let settings = access.settings.as_ref();
     json!({
@@ -233,7 +356,11 @@ fn text(app: &App, store: &str, checkup: &Checkup) {
         checkpoints,
         findings,
         salvage,
+        narrowed,
     } = checkup;
+    if *narrowed > 0 {
+        app.tell_narrowed(*narrowed);
+    }
     let (sessions, events) = (
         show::many(*sessions, "session"),
         show::many(*events, "event"),
@@ -273,6 +400,7 @@ fn json(store: &str, checkup: &Checkup) -> serde_json::Value {
         "sessions": checkup.sessions,
         "events": checkup.events,
         "checkpoints": checkup.checkpoints,
+        "narrowed": checkup.narrowed,
         "findings": findings.collect::<Vec<_>>(),
         "salvage": checkup.salvage.as_ref().map(salvage),
     })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use unisono_daemon::transcript::{self, Format};
-use unisono_store::archive;
+use unisono_store::{archive, private};
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -69,13 +69,10 @@ async fn one(app: &App, sessions: &Sessions, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Never over a file that exists.
+/// Never over a file that exists; for its owner only, as the conversation is.
 fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
-    let created = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(file);
+    let created = private::create_new(file);
     let written = created.and_then(|mut file| file.write_all(bytes));
     written.map_err(|error| {
         let problem = Problem::failed(format!("cannot write {}: {error}", file.display()));

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::conversation::{self, DIGEST};
 use crate::host::{Taken, Where};
 use crate::live::End;
-use crate::problem::{Problem, Result, alone};
+use crate::problem::{Exit, Problem, Result, alone};
 use crate::sessions::{self, Sessions};
 use crate::show;
 
@@ -23,7 +23,10 @@ FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, or 
 `unisono export --all` wrote. A file that was imported before is not imported again.
 Prints the session's id.
 
-JSON: session, messages, branches, title, known (true: it was imported before);
+With --skip-bad what cannot be read is left out, counted, and the exit code is 4.
+
+JSON: session, messages, branches, title, known (true: it was imported before), left_out (bad
+messages that were);
 for an archive: sessions, events, checkpoints.
 
 Examples:
@@ -39,7 +42,7 @@ pub(crate) struct Args {
     /// The format; without it, it is recognised
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     format: Option<String>,
-    /// Leaves bad lines out and tells which
+    /// Leaves bad messages out, tells which and how many, and ends with exit code 4
     #[arg(long)]
     skip_bad: bool,
     /// Makes another session, even of a file that was imported before
@@ -58,7 +61,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return import_archive(app, sessions, &args.file).await;
     }
     let format = args.format.as_deref().and_then(Format::from_name);
-    let import = source.conversation(format, args.skip_bad, &app.out)?;
+    let (import, left_out) = source.conversation(format, args.skip_bad, &app.out)?;
     let store = app.store_or_daemon(&setup).await?;
     let sessions = store.sessions();
     if args.copy {
@@ -68,8 +71,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             "{} was imported before; --copy imports it again",
             source.name
         ));
-        tell(app, known, &sessions, true).await?;
-        return sessions.close().await;
+        tell(app, known, &sessions, (true, left_out)).await?;
+        sessions.close().await?;
+        return whole(app, left_out);
     } else if let Some(id) = import.session
         && sessions.journal().exists(id).await?
     {
@@ -85,12 +89,29 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         copy: args.copy,
     };
     let session = host.import(taken).await?;
-    tell(app, session, &sessions, false).await?;
+    tell(app, session, &sessions, (false, left_out)).await?;
     host.stop(End::Ended).await;
-    Ok(())
+    whole(app, left_out)
 }
 
-async fn tell(app: &App, id: SessionId, sessions: &Sessions, known: bool) -> Result<()> {
+/// Says how much was left out, where something was, and ends so that a script notices.
+fn whole(app: &App, left_out: usize) -> Result<()> {
+    if left_out == 0 {
+        return Ok(());
+    }
+    let many = show::many(left_out as u64, "bad message");
+    app.out.say(format_args!(
+        "left out {many}: they are not part of the session"
+    ));
+    Err(Problem::silent(Exit::SomeFailed))
+}
+
+async fn tell(
+    app: &App,
+    id: SessionId,
+    sessions: &Sessions,
+    (known, left_out): (bool, usize),
+) -> Result<()> {
     let state = sessions.state(id).await?;
     let messages = state.tree().len();
     let branches: Vec<&str> = state.tree().branches().map(|(name, _)| name).collect();
@@ -98,7 +119,7 @@ async fn tell(app: &App, id: SessionId, sessions: &Sessions, known: bool) -> Res
         let title = state.title();
         app.out.json(&json!({
             "session": id.to_string(), "title": title, "messages": messages,
-            "branches": branches, "known": known,
+            "branches": branches, "known": known, "left_out": left_out,
         }));
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use unisono_context::Tokens;
+use unisono_daemon::models::notices;
 use unisono_daemon::setup::Setup;
 use unisono_model::calibration::Calibration;
 use unisono_model::catalogue::{Entry, Price};
@@ -15,10 +16,11 @@ Prices are dollars per million tokens; `?` is an unknown price, which is not fre
 a model can be asked: its provider has an address and a key. COUNTED is how its tokens are counted:
 exactly in an encoding, or estimated, then with the ratio to the estimate and the error that its
 replies showed so far. `~` before a window and an output: no catalogue knows the model, and they are
-assumed; name it in models.toml. A window with an asterisk is one that the provider named when
-it refused a request as too large; turns keep within it until the catalogue says another.
+assumed; name it in models.toml. A window with an asterisk is one that the provider named, asked
+for it or when it refused a request as too large; turns keep to it until the catalogue says another.
 JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_window_tokens
 or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,
+retires (a date) or null, successor or null,
 input_usd_per_million, output_usd_per_million, cache_read_usd_per_million,
 cache_write_usd_per_million}.";
 
@@ -41,10 +43,10 @@ struct Row {
 }
 
 impl Row {
-    /// What its provider said its window is, where that is less.
+    /// What its provider said its window is, where that is another.
     fn learnt_window(&self) -> Option<Tokens> {
         let window = self.calibration.window(self.entry.window);
-        (window < self.entry.window).then_some(window)
+        (window != self.entry.window).then_some(window)
     }
 
     /// What its replies showed, once there were some.
@@ -62,10 +64,14 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         app.out.say("no model has that in its name");
     } else {
         let header = [
-            "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED",
+            "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED", "RETIRES",
         ];
         let table = rows.iter().map(line).collect();
         app.out.data(show::table(&header, &[2, 3, 5, 6, 7], table));
+        let learnt = unisono_daemon::models::learnt(&setup.loaded.config.store.path);
+        for notice in notices::of_setup(&setup, &learnt, notices::today()) {
+            app.out.warn(notice);
+        }
     }
     Ok(())
 }
@@ -130,6 +136,9 @@ fn line(row: &Row) -> Vec<String> {
         price(entry.prices.input),
         price(entry.prices.output),
         price(entry.prices.cache_read),
+        entry
+            .retires
+            .map_or_else(String::new, |day| day.to_string()),
     ]
 }
 
@@ -163,6 +172,8 @@ fn object(row: &Row) -> Value {
         "encoding": entry.encoding.name(),
         "estimated": entry.estimated,
         "calibration": calibration,
+        "retires": entry.retires.map(|day| day.to_string()),
+        "successor": entry.successor.as_ref().map(ToString::to_string),
         "input_usd_per_million": price(entry.prices.input),
         "output_usd_per_million": price(entry.prices.output),
         "cache_read_usd_per_million": price(entry.prices.cache_read),

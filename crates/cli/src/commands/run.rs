@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use unisono_context::SessionId;
+use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
 use unisono_daemon::config::{AUTO, Override, own};
-use unisono_daemon::models;
+use unisono_daemon::models::{self, notices};
 use unisono_daemon::setup::Setup;
 use unisono_daemon::transcript::Format;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -138,9 +139,9 @@ pub(super) async fn followed(
         From::Session(id) => own(&host.state(*id).await?),
         From::File(taken) => Arc::new(taken.import.settings.clone()),
     };
-    if let Host::Here(_) = host {
+    if let Host::Here(daemon) = &host {
         let setup = app.setup_with(&setup, &own)?;
-        say_model(&app.out, &setup, &team(&setup, ask)?);
+        say_model(&app.out, &setup, &team(&setup, ask)?, daemon).await;
     }
     let config = app.setup_beside(&setup, &own).loaded.config;
     let id = open(&host, from, &screen, ask.on_branch()).await?;
@@ -172,8 +173,13 @@ pub(super) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
 fn taken<'a>(app: &App, args: &'a Args, source: Source) -> Result<Taken<'a>> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
+    let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
+    if left_out > 0 {
+        let many = show::many(left_out as u64, "bad message");
+        app.out.say(format_args!("left out {many}"));
+    }
     Ok(Taken {
-        import: source.conversation(known, args.skip_bad, &app.out)?,
+        import,
         source,
         format,
         skip_bad: args.skip_bad,
@@ -202,9 +208,14 @@ async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>
     Ok(From::File(Box::new(taken)))
 }
 
-/// Says once what answers, where nobody chose it, and how to change that.
-pub(super) fn say_model(out: &Out, setup: &Setup, team: &Team) {
+/// Says once what answers, where nobody chose it, and how to change that; and what is to be known
+/// of the models that are asked.
+pub(super) async fn say_model(out: &Out, setup: &Setup, team: &Team, daemon: &Daemon) {
     let loaded = &setup.loaded;
+    daemon.ask_servers(setup, team).await;
+    for notice in notices::of_team(setup, team, daemon.calibrations(), notices::today()) {
+        out.warn(notice);
+    }
     if loaded.config.models.instead.is_some() {
         let mut models: Vec<&str> = team.definitions().map(|agent| &*agent.model).collect();
         models.sort_unstable();

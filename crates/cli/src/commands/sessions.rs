@@ -3,6 +3,7 @@
 pub(crate) mod branch;
 mod delete;
 mod list;
+mod prune;
 mod search;
 mod show;
 mod tree;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Search(search::Args),
     /// Deletes a session for good
     Delete(delete::Args),
+    /// Deletes the sessions that did not change for long
+    Prune(prune::Args),
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
@@ -36,5 +39,6 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
         Command::Branch(args) => branch::run(app, args).await,
         Command::Search(args) => search::run(app, args).await,
         Command::Delete(args) => delete::run(app, args).await,
+        Command::Prune(args) => prune::run(app, args).await,
     }
 }

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use serde_json::json;
+use unisono_api::store::Vacuumed;
 use unisono_store::Disk;
 
-use crate::app::App;
-use crate::problem::{Result, alone};
+use crate::app::{self, App};
+use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-Needs room for a second copy of what is live. If it is interrupted, the old or the new store is
+Where a daemon has the store open it goes on answering. Needs room for a second copy of what is live. If it is interrupted, the old or the new store is
 there, whole. The search index is shrunk as well. JSON: store, before_bytes, after_bytes, sessions, events.";
 
 #[derive(Debug, clap::Args)]
@@ -22,12 +23,26 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     let store = app.store_path(&setup)?;
     let done = match unisono_store::vacuum(store) {
         Ok(done) => done,
-        Err(error) => match app.holder(&setup, &error) {
-            Some(running) => return Err(alone("vacuum shrinks", &running.url)),
-            None => return Err(error.into()),
-        },
+        Err(error) => {
+            let Some(running) = app.holder(&setup, &error) else {
+                return Err(error.into());
+            };
+            let client = app::client(&running)?;
+            let done = app.wait_for(async { Ok(client.vacuum().await?) })?;
+            return tell(app, store, &done);
+        }
     };
     compact_index(app, store)?;
+    let done = Vacuumed {
+        before_bytes: done.before_bytes,
+        after_bytes: done.after_bytes,
+        sessions: done.sessions,
+        events: done.events,
+    };
+    tell(app, store, &done)
+}
+
+fn tell(app: &App, store: &Path, done: &Vacuumed) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({
             "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,

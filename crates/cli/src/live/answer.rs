@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use unisono_context::RunId;
+use unisono_daemon::harmless::for_terminal;
 use unisono_runtime::Progress;
 use unisono_session::event::RunRole;
 use unisono_session::run::calls::Waiting;
@@ -14,7 +15,6 @@ use super::screen::Screen;
 use super::watch::{News, Watch};
 use crate::markdown::page::Page;
 use crate::output::Out;
-use crate::show;
 
 /// A turn of a chat: compactions, agents and trouble as lines, the answer as it comes.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl<'o, L: Lines> Answer<'o, L> {
 
     /// Writes what is left of the answer.
     pub(crate) fn finish(mut self, answer: Option<&str>) {
-        let answer = answer.map(|text| show::harmless(text.trim()));
+        let answer = answer.map(|text| for_terminal(text.trim()).into_owned());
         let rest = answer
             .as_deref()
             .map(|whole| (whole, whole.strip_prefix(self.written.trim_end())));
@@ -82,7 +82,7 @@ impl<'o, L: Lines> Answer<'o, L> {
         if self.missed || !self.streams {
             return;
         }
-        let text = show::harmless(text);
+        let text = for_terminal(text);
         // An answer begins with its first word.
         let text = if self.written.is_empty() {
             text.trim_start()
@@ -103,7 +103,7 @@ impl<'o, L: Lines> Answer<'o, L> {
     /// Writes what was held back, and ends the line.
     fn end(&mut self) {
         let rest = self.page.as_mut().map(Page::finish);
-        self.out.data(rest.unwrap_or_default());
+        self.out.ready(&rest.unwrap_or_default());
     }
 
     /// Ends the line; what comes is another text.

@@ -26,7 +26,7 @@ const PAGE: usize = 1_024;
 /// What comes next.
 pub(super) enum Next {
     /// An event that is on disk.
-    Event(Box<Event>),
+    Event(Arc<Event>),
     /// What is being done.
     Said(Progress),
     /// Some of what was being done was missed.
@@ -97,7 +97,7 @@ struct Here<'f> {
 }
 
 impl Here<'_> {
-    /// The session left memory: it is brought back.
+    /// What is told has ended, where the session is gone for good.
     async fn again(&mut self, known: u64) -> Result<()> {
         (self.events, self.progress) = self.session.follow(known).await?;
         Ok(())
@@ -114,7 +114,7 @@ impl Here<'_> {
                     Err(RecvError::Closed) => self.again(known).await?,
                 },
                 event = self.events.next() => match event? {
-                    Some((_, event)) => return Ok(Next::Event(Box::new(event))),
+                    Some((_, event)) => return Ok(Next::Event(event)),
                     None => self.again(known).await?,
                 },
                 // Only its error matters: the end itself comes with the events.
@@ -145,7 +145,7 @@ impl There<'_> {
     async fn next(&mut self, known: u64) -> Result<Next> {
         loop {
             if let Some(event) = self.read.pop_front() {
-                return Ok(Next::Event(Box::new(event)));
+                return Ok(Next::Event(Arc::new(event)));
             }
             if self.last > known {
                 // No more than was told of: what was said before the next one comes before it.

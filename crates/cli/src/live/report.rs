@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use unisono_context::{Cost, SessionId, Tokens};
+use unisono_daemon::harmless::for_terminal;
 use unisono_session::budget::EXCEEDED;
 use unisono_session::event::Outcome;
 
@@ -33,10 +34,6 @@ pub(crate) struct Report {
     tokens_before: Option<u64>,
     tokens_after: Option<u64>,
     usable_tokens: Option<u64>,
-    /// Tokens before by tokens after; none where nothing was compacted.
-    compression_ratio: Option<f64>,
-    /// Whether less was kept verbatim than was asked for, so that the context fits.
-    tightened: bool,
     /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
     runs: Vec<RunReport>,
@@ -63,7 +60,6 @@ struct Made {
     messages: u32,
     tokens_before: u64,
     tokens_after: u64,
-    compression_ratio: Option<f64>,
     model: String,
     /// Whether a model is to write it anew.
     degraded: bool,
@@ -129,11 +125,6 @@ impl Report {
                 .map(|t| t.0),
             tokens_after: frozen.map(|frozen| frozen.tokens.0),
             usable_tokens: frozen.map(|frozen| frozen.usable.0),
-            compression_ratio: watch
-                .tokens_before
-                .zip(frozen)
-                .and_then(|(before, frozen)| show::ratio(before.0, frozen.tokens.0)),
-            tightened: watch.tightened,
             checkpoints: made(watch),
             runs: watch.runs.iter().map(run).collect(),
             changed_agents: watch
@@ -162,7 +153,6 @@ fn made(watch: &Watch) -> Vec<Made> {
         messages: checkpoint.messages_included,
         tokens_before: checkpoint.original.0,
         tokens_after: show::block_tokens(checkpoint).0,
-        compression_ratio: show::ratio(checkpoint.original.0, show::block_tokens(checkpoint).0),
         model: checkpoint.model.to_string(),
         degraded: checkpoint.degraded,
         rewrites: watch.rewrites(checkpoint),
@@ -229,7 +219,7 @@ pub(crate) fn conclude(out: &Out, session: SessionId, watch: &Watch, end: End) -
             out.say(format_args!("budget     {budget}"));
         }
         out.say("");
-        out.prose(&show::harmless(&answer.countable_text()));
+        out.prose(&for_terminal(&answer.countable_text()));
     }
     ending(out, session, watch, end)
 }
@@ -276,7 +266,7 @@ pub(crate) fn conclude_delegation(
     for run in given {
         out.data(format_args!("## {}\n", run.agent));
         if let Some(text) = &run.text {
-            out.prose(&show::harmless(text));
+            out.prose(&for_terminal(text));
             out.data("");
         }
         match (&run.reason, run.state) {
@@ -287,7 +277,7 @@ pub(crate) fn conclude_delegation(
     }
     if let Some(answer) = &turn.answer {
         out.data("## answer\n");
-        out.prose(&show::harmless(answer));
+        out.prose(&for_terminal(answer));
     }
     ending(out, session, watch, end)
 }

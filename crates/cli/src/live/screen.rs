@@ -17,7 +17,7 @@ use super::member::{Status, Watched};
 use super::notice;
 use super::watch::{Frozen, News, Watch};
 use crate::approvals;
-use crate::output::{Out, Paint};
+use crate::output::{Out, Paint, shown};
 use crate::show;
 
 /// How often what moves is drawn.
@@ -98,14 +98,7 @@ impl<'o> Screen<'o> {
                     &format!("{messages}, {} tokens", show::tokens(*tokens)),
                 );
             }
-            News::Compacting {
-                step,
-                tightened,
-                used_up,
-            } => {
-                if let Some(most) = tightened {
-                    self.headline("warning", &self.paint.yellow(notice::tightened(*most)));
-                }
+            News::Compacting { step, used_up } => {
                 if let Some(quota) = used_up {
                     self.headline("summary", &self.paint.yellow(notice::quotes_for(quota)));
                 }
@@ -194,7 +187,7 @@ impl<'o> Screen<'o> {
             && matches!(watched.status, Status::Running { .. })
         {
             let text = self.paint.dim(show::line(text, 80));
-            bar.set_message(format!("{} {text}", self.line(watched, watch)));
+            bar.set_message(shown(&format!("{} {text}", self.line(watched, watch))));
         }
     }
 
@@ -216,7 +209,7 @@ impl<'o> Screen<'o> {
             bar.enable_steady_tick(TICK);
             bar
         });
-        bar.set_message(text);
+        bar.set_message(shown(&text));
     }
 
     fn step_done(&mut self) {
@@ -252,7 +245,7 @@ impl<'o> Screen<'o> {
         for (watched, line) in watch.runs.iter().zip(lines) {
             let bar = bars.all.add(ProgressBar::new_spinner());
             bar.set_style(style("  {msg}"));
-            bar.set_message(line);
+            bar.set_message(shown(&line));
             if !watched.status.is_open() {
                 bar.finish();
             }
@@ -276,13 +269,13 @@ impl<'o> Screen<'o> {
         if matches!(watched.status, Status::Running { .. }) {
             bar.set_style(style("{spinner} {msg} {elapsed}"));
             bar.reset_elapsed();
-            bar.set_message(line);
+            bar.set_message(shown(&line));
             bar.enable_steady_tick(TICK);
             return;
         }
         bar.disable_steady_tick();
         bar.set_style(style("  {msg}"));
-        bar.set_message(line);
+        bar.set_message(shown(&line));
         if !watched.status.is_open() {
             bar.finish();
         }

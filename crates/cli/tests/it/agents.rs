@@ -113,13 +113,11 @@ fn a_failure_that_matters_fails_the_turn() {
 }
 
 #[test]
-fn a_program_inherits_everything_but_the_keys_of_providers() {
+fn a_program_inherits_where_it_is_and_what_is_passed_on_by_name() {
     let place = Place::with_config(
         "[models]\ndefault = \"extractive\"\n\
-         [providers.mine]\nlike = \"openai-compatible\"\nbase_url = \"http://127.0.0.1:9\"\n\
-         api_key_env = \"MY_SERVICE\"\n\
          [agents.odd]\ndescription = \"Odd\"\nkind = \"command\"\ncommand = \"env\"\n\
-         env = { GEMINI_API_KEY = \"given\", MODE = \"fast\" }\n",
+         env = { GEMINI_API_KEY = \"given\", MODE = \"fast\" }\nenv_pass = [\"EDITION\"]\n",
     );
     place.talk();
     let args = [
@@ -134,22 +132,74 @@ fn a_program_inherits_everything_but_the_keys_of_providers() {
     let mut command = place.command(&args);
     for name in [
         "OPENAI_API_KEY",
-        "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        "AZURE_OPENAI_API_KEY",
-        "MY_SERVICE",
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "DATABASE_URL",
     ] {
-        command.env(name, "a-provider-key-of-ones-own");
+        command.env(name, "a-secret-of-ones-own");
     }
-    command.env("EDITION", "second");
+    command.env("EDITION", "second").env("LC_TIME", "C");
     let report = finish(command.spawn().unwrap(), &args).expect(0).json();
     let env = report["runs"][0]["text"].as_str().unwrap();
-    assert!(!env.contains("a-provider-key"), "{env}");
-    for line in ["GEMINI_API_KEY=given", "MODE=fast", "EDITION=second"] {
+    assert!(!env.contains("a-secret"), "{env}");
+    for line in [
+        "GEMINI_API_KEY=given",
+        "MODE=fast",
+        "EDITION=second",
+        "LC_TIME=C",
+    ] {
         assert!(env.lines().any(|had| had == line), "{line} in {env}");
     }
     assert!(env.contains("PATH="), "{env}");
+}
+
+/// Whether a process is there and not a zombie.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    rest.is_some_and(|rest| !rest.starts_with('Z'))
+}
+
+/// A child in a session of its own, without its parent and without the environment it began with.
+#[test]
+fn whoever_leaves_group_session_and_parent_ends_with_the_program() {
+    for (then, code) in [
+        ("sleep 1000", 4),
+        ("trap '' TERM; sleep 1000", 4),
+        ("echo done", 0),
+        ("kill -9 $$", 4),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let pids = directory.path().join("pids");
+        let pids = pids.display();
+        let place = place(&format!(
+            "(setsid env -i /bin/sh -c 'echo $$ >> {pids}; exec sleep 1000' &)\n\
+             (setsid sh -c \"trap '' TERM; echo \\$\\$ >> {pids}; while :; do sleep 1; done\" &)\n\
+             until [ $(cat {pids} 2>/dev/null | wc -l) = 2 ]; do sleep 0.01; done; {then}"
+        ));
+        let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+        place.write("config/unisono.toml", config.replace("700ms", "5s"));
+        let done = run(&place);
+        let report = done.expect(code).json();
+        let text = std::fs::read_to_string(directory.path().join("pids")).unwrap();
+        let escaped: Vec<&str> = text.lines().collect();
+        assert_eq!(escaped.len(), 2, "{text} {report}");
+        let all_gone = || escaped.iter().all(|pid| !lives(pid));
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !all_gone() {
+            assert!(
+                std::time::Instant::now() < end,
+                "{escaped:?} live on: {then}"
+            );
+            std::thread::yield_now();
+        }
+        if then == "kill -9 $$" {
+            let said = report.to_string();
+            assert!(said.contains("signal: 9"), "{said}");
+        }
+    }
 }
 
 #[test]

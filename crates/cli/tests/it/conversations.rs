@@ -86,12 +86,13 @@ fn a_file_without_a_conversation_is_refused() {
 fn bad_lines_are_left_out_on_request() {
     let place = Place::new();
     place.write("talk.jsonl", format!("{HELLO}\nnonsense\n{HELLO}\n"));
-    let done = place
-        .call(&["import", "talk.jsonl", "--skip-bad", "--json"])
-        .expect(0);
+    let args = ["import", "talk.jsonl", "--skip-bad", "--json"];
+    let done = place.call(&args).expect(4);
+    let says = ["talk.jsonl:2:", "left out 1 bad message"];
+    let told = done.says(&says).json();
     assert_eq!(
-        done.says(&["talk.jsonl:2:", "left out"]).json()["messages"],
-        2
+        (&told["messages"], &told["left_out"]),
+        (&json!(2), &json!(1))
     );
 }
 

@@ -87,6 +87,8 @@ fn rows() -> Vec<Row> {
         row("why", vec!["RUN"], 0, "risks"),
         row("replay", vec!["TURN"], 0, "checks hold"),
         row("context", vec!["latest"], 0, "snapshot"),
+        row("history", vec!["latest", "1-2"], 0, "#1 user"),
+        row("append", vec!["latest", "It rains."], 0, "appended #"),
         row("pin", vec!["latest", "3"], 0, "#3"),
         row("unpin", vec!["latest", "3"], 0, "nothing is pinned"),
         row("seal", vec!["latest"], 0, "sealed"),
@@ -142,6 +144,12 @@ fn rows() -> Vec<Row> {
         row("vacuum", vec![], 1, "a store that nobody uses"),
         row("completions", vec!["bash"], 0, "unisono"),
         row("man", vec![], 0, "unisono"),
+        row(
+            "sessions prune",
+            vec!["--older-than", "30d", "--dry-run"],
+            0,
+            "would delete 0 sessions",
+        ),
         row("sessions delete", vec!["latest", "--yes"], 0, "deleted"),
     ]
 }

@@ -324,7 +324,7 @@ fn a_key_in_the_environment_makes_its_provider_the_default() {
         .filter(|model| model["default"] == true)
         .collect();
     assert_eq!(default.len(), 1, "{models}");
-    assert_eq!(default[0]["model"], "openai/gpt-5-mini");
+    assert_eq!(default[0]["model"], "openai/gpt-6.1-terra");
 }
 
 #[test]

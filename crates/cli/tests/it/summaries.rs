@@ -52,10 +52,10 @@ fn the_catalogues_summariser_of_the_leads_model_writes_the_summary() {
     let file = example();
     call(&place, &run(&file))
         .expect(0)
-        .says(&["summarised", "(openai/gpt-4o-mini, "]);
+        .says(&["summarised", "(openai/gpt-6-luna, "]);
     let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
     let shown = shown.expect(0).json();
-    assert_eq!(shown["model"], "openai/gpt-4o-mini");
+    assert_eq!(shown["model"], "openai/gpt-6-luna");
     assert_eq!(shown["degraded"], false);
     let text = shown["text"].as_str().unwrap();
     assert!(text.contains(TAKEN) && !text.contains("Here is"), "{text}");
@@ -64,7 +64,7 @@ fn the_catalogues_summariser_of_the_leads_model_writes_the_summary() {
     let asked = summaries(&provider);
     assert_eq!(asked.len(), 1);
     let body = asked[0].json();
-    assert_eq!(body["model"], "gpt-4o-mini");
+    assert_eq!(body["model"], "gpt-6-luna");
     assert!(body["tools"].is_null(), "{body}");
     let prompt = body.to_string();
     assert!(prompt.contains("<recent_messages>") && prompt.contains("<#1 user"));
@@ -75,7 +75,7 @@ fn where_the_summariser_fails_quotes_are_taken_and_it_is_said() {
     let (place, provider) = place(|| Act::refuse(Refusal::Unauthorised));
     let file = example();
     call(&place, &run(&file)).expect(0).says(&[
-        "summary    no summary that can be taken: model openai/gpt-4o-mini: ",
+        "summary    no summary that can be taken: model openai/gpt-6-luna: ",
         "(extractive in place of a model, ",
     ]);
     let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
@@ -149,7 +149,7 @@ fn a_prompt_of_ones_own_is_what_the_summariser_is_told() {
         "config/unisono.toml",
         format!(
             "{config}\n[compaction]\nprompt = \"minutes\"\n\
-             summarisers = [\"openai/gpt-4.1-nano\", \"openai/gpt-4o-mini\"]\n"
+             summarisers = [\"openai/gpt-4.1-nano\", \"openai/gpt-6-luna\"]\n"
         ),
     );
     let minutes = "Take the minutes under `## Context`, {{target_tokens}} tokens at most.\n\
@@ -219,7 +219,7 @@ fn what_was_quoted_in_place_of_a_model_is_written_anew_by_it_on_the_next_turn() 
     );
     let shown = call(&place, &["checkpoints", "show", "latest", "2", "--json"]);
     let shown = shown.expect(0).json();
-    assert_eq!(shown["model"], "openai/gpt-4o-mini");
+    assert_eq!(shown["model"], "openai/gpt-6-luna");
     assert!(shown["text"].as_str().unwrap().contains(TAKEN), "{shown}");
     let asked = summaries(&provider);
     assert_eq!(asked.len(), 4);

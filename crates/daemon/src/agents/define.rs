@@ -126,6 +126,10 @@ impl Setting<'_> {
             args: source.texts("args").map(|item| item.text.into()).collect(),
             env: texts_by_name(source, "env"),
             cwd: source.text("cwd").map(Arc::from),
+            env_pass: source
+                .texts("env_pass")
+                .map(|item| item.text.into())
+                .collect(),
         }))
     }
 
@@ -173,7 +177,7 @@ impl Setting<'_> {
 /// Warns of keys that say how a program is started.
 pub(super) fn no_program_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"command\" to run a program";
-    let keys = ["command", "args", "env", "cwd"];
+    let keys = ["command", "args", "env", "env_pass", "cwd"];
     without_effect(source, &keys, kind, help, found);
 }
 

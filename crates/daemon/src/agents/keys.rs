@@ -31,7 +31,38 @@ pub(crate) const KEYS: &[Key] = &[
     key("command", Kind::Program),
     key("args", Kind::Texts),
     key("env", Kind::TextMap),
+    key("env_pass", Kind::Texts),
     key("cwd", Kind::Path),
     key("url", Kind::Text),
     key("headers", Kind::TextMap),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../docs/src/reference/agents.md");
+
+    #[test]
+    fn the_book_has_every_key_with_its_values_and_no_other() {
+        let mut rows: Vec<(&str, &str)> = PAGE
+            .lines()
+            .filter_map(|line| {
+                let (key, values) = line.strip_prefix("| `")?.split_once("` | ")?;
+                Some((key, values))
+            })
+            .collect();
+        for key in KEYS {
+            let at = rows.iter().position(|(name, _)| *name == key.name);
+            let at = at.unwrap_or_else(|| panic!("`{}` is not in the book", key.name));
+            let (_, values) = rows.remove(at);
+            if let Kind::Choice(choices) = key.kind {
+                for choice in choices {
+                    let shown = values.contains(&format!("`{choice}`"));
+                    assert!(shown, "`{}: {choice}` is not in the book", key.name);
+                }
+            }
+        }
+        assert!(rows.is_empty(), "the book has what there is not: {rows:?}");
+    }
+}

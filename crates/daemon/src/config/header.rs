@@ -1,15 +1,10 @@
 //! Headers as settings write them. Their values may be secrets: one is not shown unless it is taken
 //! from the environment (`Bearer ${TOKEN}`), and then as it is written.
 
-use std::collections::BTreeMap;
-
 use unisono_model::provider::Header;
 use unisono_runtime::agent::template::Template;
 
 use super::Variables;
-
-/// Headers by name.
-pub(crate) type Headers = BTreeMap<String, String>;
 
 /// The header, with the values of its variables.
 ///
@@ -25,17 +20,6 @@ pub(crate) fn read(name: &str, value: &str, variables: &Variables) -> Result<Hea
         )
     })?;
     Header::new(name, &value).map_err(|error| error.to_string())
-}
-
-/// The variables that headers take their values from.
-pub(crate) fn variables(headers: &Headers) -> impl Iterator<Item = String> {
-    let templates = headers
-        .values()
-        .filter_map(|value| Template::parse(value).ok());
-    templates.flat_map(|template| {
-        let names = template.variables().map(str::to_owned);
-        names.collect::<Vec<_>>()
-    })
 }
 
 /// Whether a setting is a header whose value must not be shown.

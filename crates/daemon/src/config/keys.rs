@@ -30,6 +30,11 @@ pub(crate) const ALL: &[Key] = &[
 const STORE: &[Key] = &[
     key("path", Kind::Path),
     key("search_index", Kind::Choice(&["disk", "memory"])),
+    key("retention_days", Kind::Whole(0, 36_500)),
+    key("vacuum", Kind::Choice(&["auto", "off"])),
+    key("vacuum_every_seconds", SECONDS),
+    key("vacuum_over_mib", SOME),
+    key("vacuum_mib_per_second", SOME),
 ];
 
 const MODELS: &[Key] = &[
@@ -75,6 +80,7 @@ const MCP: &[Key] = &[
     key("command", Kind::Program),
     key("args", Kind::Texts),
     key("env", Kind::TextMap),
+    key("env_pass", Kind::Texts),
     key("cwd", Kind::Path),
     key("url", Kind::Text),
     key("headers", Kind::TextMap),
@@ -92,11 +98,13 @@ const RUN: &[Key] = &[
     key("lead", Kind::Text),
     key("agents", Kind::Texts),
     key("timeout_seconds", SECONDS),
+    key("calls_per_reply", SOME),
 ];
 
 const DELEGATION: &[Key] = &[
     key("depth", Kind::Whole(0, 32)),
     key("live_runs", Kind::Whole(2, u32::MAX as i64)),
+    key("results_share", Kind::Margin),
 ];
 
 const BUDGET: &[Key] = &[
@@ -148,6 +156,8 @@ const RUNTIME: &[Key] = &[
     key("countings", SOME),
     key("stuck_after_seconds", SECONDS),
     key("passivate_after_seconds", SECONDS),
+    key("sessions_in_memory", SOME),
+    key("session_bytes_in_memory", Kind::Whole(1, i64::MAX)),
 ];
 
 const SERVER: &[Key] = &[
@@ -160,6 +170,7 @@ const SERVER: &[Key] = &[
     key("requests_per_second", Kind::Whole(0, u32::MAX as i64)),
     key("connections", SOME),
     key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
+    key("bodies_bytes", Kind::Whole(1_024, i64::MAX)),
     key("stall_seconds", SECONDS),
     key("drain_seconds", SECONDS),
     key("reload_seconds", Kind::Whole(0, 86_400)),
@@ -181,9 +192,6 @@ const PRESETS: &[&str] = &[
     "progressive",
     "tiered",
 ];
-
-/// How detailed summaries are, as [`unisono_model::summariser::Style`] has them.
-const STYLES: &[&str] = &["standard", "detailed", "concise"];
 
 /// The numbers of a compaction policy: for all models, those of a provider, or one.
 macro_rules! policy_keys {
@@ -207,7 +215,6 @@ macro_rules! policy_keys {
             key("safety", Kind::Margin),
             key("summarisers", Kind::Texts),
             key("prompt", Kind::Prompt),
-            key("style", Kind::Choice(STYLES)),
             key("tier_topic", Kind::Share),
             key("tier_topics", Kind::Share),
             key("tier_bulks", Kind::Share),
@@ -247,7 +254,6 @@ pub(crate) const EXCLUSIVE: &[&[&str]] = &[
 #[cfg(test)]
 mod tests {
     use unisono_context::policy::Preset;
-    use unisono_model::summariser::Style;
 
     use super::{ALL, Key, Kind};
     use crate::DEFAULTS;
@@ -292,6 +298,5 @@ mod tests {
     #[test]
     fn the_presets_are_those_of_the_planner() {
         assert_eq!(super::PRESETS, Preset::ALL.map(Preset::name));
-        assert_eq!(super::STYLES, Style::ALL.map(Style::name));
     }
 }

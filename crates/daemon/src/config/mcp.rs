@@ -30,6 +30,8 @@ pub struct McpServer {
     pub args: Vec<String>,
     /// Variables set for it.
     pub env: BTreeMap<String, String>,
+    /// Variables that it inherits besides those that every program does.
+    pub env_pass: Vec<String>,
     /// Its working directory, absolute.
     pub cwd: Option<PathBuf>,
     /// The address of a server that is spoken to by streamable HTTP.
@@ -75,16 +77,6 @@ impl Tools {
     pub fn has(&self, server: &str) -> bool {
         self.names.contains(server)
     }
-}
-
-/// The variables of the environment that hold tokens of servers.
-pub(crate) fn token_variables(
-    servers: &BTreeMap<String, McpServer>,
-) -> impl Iterator<Item = String> {
-    servers.values().flat_map(|server| {
-        let headers = header::variables(&server.headers);
-        headers.chain(server.token_env.clone())
-    })
 }
 
 /// Reads a rule about approval, or says what is wrong with it.
@@ -172,11 +164,13 @@ impl Reader<'_> {
                     args: own.args.iter().map(text).collect(),
                     env: own.env.iter().map(|(k, v)| (text(k), text(v))).collect(),
                     cwd: own.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into()),
+                    env_pass: own.env_pass.iter().map(text).collect(),
                 }))
             }
             (None, Some(url)) => {
                 self.without_effect(name, !own.args.is_empty(), "args", "command");
                 self.without_effect(name, !own.env.is_empty(), "env", "command");
+                self.without_effect(name, !own.env_pass.is_empty(), "env_pass", "command");
                 self.without_effect(name, own.cwd.is_some(), "cwd", "command");
                 self.address(name, own, url, variables)
             }

@@ -131,22 +131,17 @@ fn check_summarisers(
 
 /// Says what is assumed of a model.
 pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnostics) {
-    let mut warn = |problem: String, help: &str| {
-        found.push(
-            Diagnostic::warning(place.clone(), problem)
-                .on(key)
-                .help(help),
-        );
-    };
-    let name = &entry.model;
-    if entry.assumed {
-        let problem = format!(
-            "model `{name}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
-            entry.window, entry.max_output
-        );
-        warn(
-            problem,
-            "add it to a catalogue of your own (models.catalogue)",
-        );
+    if !entry.assumed {
+        return;
     }
+    let problem = format!(
+        "model `{}` is not in the catalogue: a window of {} tokens and {} of output are assumed",
+        entry.model, entry.window, entry.max_output
+    );
+    let diagnostic = Diagnostic {
+        of_model: true,
+        ..Diagnostic::warning(place.clone(), problem)
+    };
+    let help = "add it to a catalogue of your own (models.catalogue)";
+    found.push(diagnostic.on(key).help(help));
 }

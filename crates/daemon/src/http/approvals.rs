@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display, Formatter};
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -58,7 +59,8 @@ struct Which {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 /// Where a call stands among those that wait: also once it does not wait any more.

@@ -1,5 +1,6 @@
 //! Taking connections: how many, how long a request's head may take, and how they end.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,10 +13,14 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_io_timeout::TimeoutStream;
 
-/// Connections that are taken beyond those that are allowed, to be told so, or that it lives.
+use super::open_files;
+
+/// Connections that are taken beyond those that are allowed, to be told so, or that it lives. The
+/// oldest of them ends where there would be one more: who asks at once is answered, however many
+/// others ask nothing.
 const SPARE: usize = 32;
 /// How long one of those may take.
 const SPARE_WITHIN: Duration = Duration::from_secs(2);
@@ -37,6 +42,23 @@ pub(super) struct Limits {
     pub(super) drain: Duration,
 }
 
+/// How many connections of those that are wanted there is room for: the limit of open files is
+/// raised, and what it does not allow is told.
+pub(super) fn fitting(wanted: usize) -> usize {
+    let files = open_files::raise();
+    let fit = open_files::fitting(wanted, SPARE, files);
+    if fit < wanted {
+        tracing::warn!(
+            connections = fit,
+            wanted,
+            open_files = files,
+            "the limit of open files allows fewer connections than `server.connections`; raise \
+             it (ulimit -n, LimitNOFILE=)"
+        );
+    }
+    fit
+}
+
 /// Answers connections until `until`, then finishes those that are being answered, as long as the
 /// limit allows. Those that are too many get one answer, by `full`. All are gone when it returns.
 pub(super) async fn serve<T>(
@@ -46,34 +68,34 @@ pub(super) async fn serve<T>(
     limits: Limits,
     until: impl Future<Output = T>,
 ) -> T {
-    let (room, spare) = (Semaphore::new(limits.connections), Semaphore::new(SPARE));
-    let (room, spare) = (Arc::new(room), Arc::new(spare));
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let mut spare = Spare::default();
     let graceful = GracefulShutdown::new();
     let mut open = JoinSet::new();
     tokio::pin!(until);
     let ended = loop {
-        let next = async {
-            // Neither is ever closed.
-            let beyond = spare.clone().acquire_owned().await;
-            (beyond, listener.accept().await)
-        };
         tokio::select! {
             ended = &mut until => break ended,
             Some(_) = open.join_next() => {}
-            (beyond, taken) = next => match taken {
+            taken = listener.accept() => match taken {
                 Ok((stream, _)) => {
-                    let (place, http, router) = match room.clone().try_acquire_owned() {
-                        Ok(place) => (Ok(place), http(limits.stall), &router),
-                        Err(_) => (beyond, spare_http(), &full),
+                    let place = room.clone().try_acquire_owned().ok();
+                    let beyond = place.is_none();
+                    let (http, router) = match beyond {
+                        false => (http(limits.stall), &router),
+                        true => (spare_http(), &full),
                     };
                     let answering = connection(&http, stream, limits.stall, router.clone());
                     let answering = graceful.watch(answering);
-                    open.spawn(async move {
+                    let task = open.spawn(async move {
                         let _place = place;
                         if let Err(error) = answering.await {
                             tracing::debug!(%error, "a connection ended early");
                         }
                     });
+                    if beyond {
+                        spare.add(task);
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection cannot be taken");
@@ -91,6 +113,23 @@ pub(super) async fn serve<T>(
     }
     open.shutdown().await;
     ended
+}
+
+/// The connections beyond those that are allowed, the oldest first.
+#[derive(Default)]
+struct Spare(VecDeque<AbortHandle>);
+
+impl Spare {
+    /// Takes another one, in the place of the oldest where there are as many as there may be.
+    fn add(&mut self, connection: AbortHandle) {
+        self.0.retain(|known| !known.is_finished());
+        if self.0.len() >= SPARE
+            && let Some(oldest) = self.0.pop_front()
+        {
+            oldest.abort();
+        }
+        self.0.push_back(connection);
+    }
 }
 
 type Connection =

@@ -113,7 +113,7 @@ pub(super) struct Stream {
 /// What a stream gives next.
 pub(super) enum Next {
     /// An event of the journal.
-    Recorded(u64, Box<Recorded>),
+    Recorded(u64, Arc<Recorded>),
     /// What is being done.
     Said(Said),
     /// Some of what was being done was missed.
@@ -165,7 +165,7 @@ impl Stream {
                 event = self.events.next() => match event {
                     Ok(Some((seq, event))) => {
                         self.after = seq;
-                        return Some(Next::Recorded(seq, Box::new(event)));
+                        return Some(Next::Recorded(seq, event));
                     }
                     Ok(None) => self.again().await?,
                     Err(error) => {
@@ -183,7 +183,7 @@ impl Stream {
         }
     }
 
-    /// The session left memory: it is brought back. None: it is gone.
+    /// What is told has ended. None: the session is gone.
     async fn again(&mut self) -> Option<()> {
         (self.events, self.progress) = self.session.follow(self.after).await.ok()?;
         Some(())

@@ -1,14 +1,12 @@
 //! What every request has to pass: its host, its origin, its token, and whether there is room.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use futures_util::StreamExt;
 use unisono_api::{Code, Problem};
 
 use super::Shared;
@@ -61,24 +59,10 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
             "as many requests as `server.requests` allows are being answered",
         ));
     };
-    Ok(answer(request.map(|body| in_time(body, shared.stall)), next).await)
-}
-
-/// A body whose parts have to come within that time of each other.
-fn in_time(body: Body, stall: Duration) -> Body {
-    if body.is_end_stream() {
-        return body;
-    }
-    let parts =
-        futures_util::stream::try_unfold(body.into_data_stream(), move |mut parts| async move {
-            let part = tokio::time::timeout(stall, parts.next()).await;
-            let part = part.map_err(|_| {
-                let reason = format!("nothing more of the body came for {} s", stall.as_secs());
-                axum::Error::new(std::io::Error::new(std::io::ErrorKind::TimedOut, reason))
-            })?;
-            Ok::<_, axum::Error>(part.transpose()?.map(|part| (part, parts)))
-        });
-    Body::from_stream(parts)
+    let held = shared.bodies.hold(request.headers())?;
+    let request = request.map(|body| held.body(body, shared.stall));
+    let answered = answer(request, next).await;
+    held.refused().map_or(Ok(answered), Err)
 }
 
 /// What a connection gets that is one too many, whatever it asks for but [`OPEN`].

@@ -38,7 +38,7 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, Fault
     }
     match shared.daemon.runtime().health() {
         Health::Ok => Ok("ready\n"),
-        Health::ReadOnly { reason } => {
+        Health::DiskFull { reason } | Health::ReadOnly { reason } => {
             let detail = format!("the store takes no writes: {reason}");
             Err(Fault::new(Code::Unavailable, detail))
         }

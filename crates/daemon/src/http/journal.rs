@@ -1,6 +1,7 @@
 //! `/v1/journal`: the store as it is on disk, to be looked at by programs of the same kind while
 //! the daemon holds it; and `/v1/imports`, which keeps a conversation as it stands in a file.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::Json;
@@ -43,7 +44,8 @@ struct Sessions {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 4,096.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 /// Which events.
@@ -54,7 +56,8 @@ struct Events {
     /// The number of the first one.
     from: u64,
     /// How many at most: 4,096.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 /// What the store knows of its sessions, in the order of their ids.
@@ -67,7 +70,7 @@ async fn list(
     State(shared): State<Arc<Shared>>,
     Query(part): Query<Sessions>,
 ) -> Result<Json<Page<Info>>, Fault> {
-    let limit = part.limit.unwrap_or(MOST).clamp(1, MOST);
+    let limit = part.limit.map_or(MOST, NonZeroUsize::get).min(MOST);
     let journal = shared.daemon.runtime().journal();
     let after: Option<SessionId> = after(part.cursor.as_deref())?;
     // One more tells whether there are more.
@@ -120,9 +123,12 @@ async fn events(
     Query(which): Query<Events>,
 ) -> Result<([(HeaderName, &'static str); 1], Vec<u8>), Fault> {
     let session: SessionId = extract::id("session", &id)?;
-    let limit = which.limit.unwrap_or(MOST).clamp(1, MOST);
+    let limit = which.limit.map_or(MOST, NonZeroUsize::get).min(MOST);
     let engine = shared.daemon.runtime().journal().engine();
     let found = engine.read(session.into(), which.from, limit).await?;
+    if found.is_empty() && engine.session(session.into()).await?.is_none() {
+        return Err(Fault::not_found("session", session));
+    }
     let block = EventBlock(
         found
             .into_iter()

@@ -1,11 +1,13 @@
 //! `/v1/sessions/{session}/messages`: what was said.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
-use unisono_api::message::{Message, Part};
+use unisono_api::message::{Appended, Message, NewMessage, Part, ReportedUsage};
 use unisono_api::session::main_branch;
 use unisono_api::{Code, Page, Problem};
 use unisono_context::Ordinal;
@@ -15,20 +17,22 @@ use unisono_context::message::{Message as Said, Part as SaidPart};
 use unisono_context::tree::Node;
 use unisono_context::view::{Standing, View};
 use unisono_session::State as SessionState;
+use unisono_session::state::MAIN;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{Path, Query};
+use super::extract::{self, Path, Query};
 use super::part::after;
 use super::problem::Fault;
-use super::{Shared, sessions, words};
+use super::{Shared, sessions, turns, words};
+use crate::append;
 
 /// Messages of a part, where nobody says how many; and the most.
 const PAGE: u32 = 100;
 const MOST: u32 = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
-    OpenApiRouter::new().routes(routes!(list))
+    OpenApiRouter::new().routes(routes!(list, append))
 }
 
 /// Which messages.
@@ -42,7 +46,8 @@ struct Which {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 100, and no more than 1,000.
-    limit: Option<u32>,
+    #[param(value_type = Option<u32>, minimum = 1)]
+    limit: Option<NonZeroU32>,
 }
 
 /// The messages of a branch, the oldest first, also those that have left the context.
@@ -59,10 +64,53 @@ async fn list(
 ) -> Result<Json<Page<Message>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let first = after(part.cursor.as_deref())?.unwrap_or(1);
-    let (branch, limit) = (part.branch.clone(), part.limit.unwrap_or(PAGE));
+    let (branch, limit) = (
+        part.branch.clone(),
+        part.limit.map_or(PAGE, NonZeroU32::get),
+    );
     let look = move |state: &SessionState| read(state, &branch, first, limit);
     let found = session.inspect(look).await?;
     Ok(Json(found.ok_or_else(|| unknown_branch(&part.branch))?))
+}
+
+/// Appends a message without a turn. While a turn is open on its branch it waits until that has
+/// ended, and is not seen before.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/messages", tag = "messages", security(("token" = [])),
+    params(("session" = String, Path, description = "The session's id"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "The same request under the same key again gives the same message, also after a crash")),
+    request_body = NewMessage,
+    responses((status = 200, description = "It was appended under this key before", body = Appended),
+              (status = 201, description = "It is on its branch", body = Appended),
+              (status = 202, description = "It waits for the end of a turn", body = Appended),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn append(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    extract::Json(new): extract::Json<NewMessage>,
+) -> Result<(StatusCode, Json<Appended>), Fault> {
+    let session = sessions::open(&shared, &id).await?;
+    let key = turns::key(&headers, &new)?;
+    let wrong = |error: append::Error| Fault::new(Code::InvalidRequest, error.to_string());
+    let asked = append::message(&new, key).map_err(wrong)?;
+    let id = asked.message.id;
+    let appended = session.append(asked).await?;
+    let (status, state) = match appended.ordinal {
+        Some(_) if appended.message == id => (StatusCode::CREATED, "appended"),
+        Some(_) => (StatusCode::OK, "appended"),
+        None => (StatusCode::ACCEPTED, "waiting"),
+    };
+    let body = Appended {
+        session: session.id().to_string(),
+        branch: new.branch,
+        message: appended.message.to_string(),
+        state: state.to_owned(),
+        ordinal: appended.ordinal.map(|ordinal| ordinal.0),
+    };
+    Ok((status, Json(body)))
 }
 
 pub(super) fn unknown_branch(branch: &str) -> Fault {
@@ -76,16 +124,21 @@ pub(super) fn read(
     first: u32,
     limit: u32,
 ) -> Option<Page<Message>> {
-    let head = state.tree().head(branch)?;
+    let none = Page {
+        items: Vec::new(),
+        next: None,
+    };
+    let Some(head) = state.tree().head(branch) else {
+        // A session without messages has its first branch all the same.
+        let empty = state.tree().is_empty() && branch == MAIN;
+        return empty.then_some(none);
+    };
     let view = state.view(head, false)?;
     let first = first.max(1);
     let limit = limit.clamp(1, MOST);
     let last = first.saturating_add(limit - 1).min(view.len().0);
     if first > last {
-        return Some(Page {
-            items: Vec::new(),
-            next: None,
-        });
+        return Some(none);
     }
     let nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
     Some(Page {
@@ -106,6 +159,10 @@ fn message(view: &View<'_>, node: &Node) -> Message {
         at: words::instant(said.at),
         parts: said.parts.iter().map(part).collect(),
         tokens: counted.map(|(_, count)| count.tokens.0),
+        usage: said.usage.map(|usage| ReportedUsage {
+            input_tokens: usage.input.0,
+            output_tokens: usage.output.0,
+        }),
         form: form(view, node).to_owned(),
     }
 }

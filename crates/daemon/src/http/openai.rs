@@ -68,6 +68,8 @@ impl Refused {
         let kind = match problem.code {
             Code::Unauthorized | Code::Forbidden => "authentication_error",
             Code::Busy => "rate_limit_error",
+            Code::Failed | Code::Unavailable | Code::DiskFull => "server_error",
+            Code::BudgetExceeded => "insufficient_quota",
             Code::Failed | Code::Unavailable => "server_error",
             _ => "invalid_request_error",
         };
@@ -373,11 +375,29 @@ fn answered(turn: Turn) -> Result<(Turn, String), Refused> {
     if let Some(text) = turn.answer.clone() {
         return Ok((turn, text));
     }
-    let fault = match turn.error {
-        Some(error) => format!("{}: {}", error.code, error.reason),
-        None => format!("the turn was {}", turn.state),
+    let code = code_of_failure(&turn);
+    let Some(error) = turn.error else {
+        let detail = format!("the turn was {}", turn.state);
+        return Err(Fault::new(Code::Failed, detail).into());
     };
-    Err(Fault::new(Code::Failed, fault).into())
+    let detail = format!("{}: {}", error.code, error.reason);
+    Err(Fault::new(code, detail).into())
+}
+
+/// The code for a turn that failed. Clients ask again by themselves after 408, 409, 429 and 5xx,
+/// and each request is a turn that may cost something: what fails again in the same way gets
+/// another status.
+fn code_of_failure(turn: &Turn) -> Code {
+    let failed = turn.runs.iter().filter(|run| run.state == "failed");
+    let failed = failed.filter_map(|run| run.error.as_ref());
+    let mut codes = turn.error.iter().chain(failed).map(|error| &*error.code);
+    codes
+        .find_map(|code| match code {
+            "budget_exceeded" => Some(Code::BudgetExceeded),
+            "context_overflow" | "refused" => Some(Code::Refused),
+            _ => None,
+        })
+        .unwrap_or(Code::Failed)
 }
 
 /// Unix time in seconds.

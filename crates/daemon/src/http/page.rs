@@ -27,6 +27,7 @@ use unisono_api::Code;
 
 use super::Shared;
 use super::problem::Fault;
+use crate::harmless::for_html;
 
 /// What the page may load: its own style and script, and events of its own daemon.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -162,7 +163,7 @@ fn layout(title: &str, body: &Markup) -> Response {
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(POLICY),
     )];
-    (policy, Html(page.into_string())).into_response()
+    (policy, Html(for_html(&page.into_string()).into_owned())).into_response()
 }
 
 /// Why a page cannot be shown, as a page.

@@ -3,6 +3,7 @@
 //! A cursor is where the part before ended, never how many there were: what is added or goes away
 //! in between neither hides an item nor tells one twice.
 
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -19,7 +20,8 @@ pub(super) struct Part {
     /// `next` of the part before.
     pub(super) cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 impl Part {
@@ -45,7 +47,8 @@ pub(super) struct OnBranch {
     /// `next` of the part before.
     pub(super) cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 impl OnBranch {
@@ -53,6 +56,28 @@ impl OnBranch {
     pub(super) fn split(self) -> (String, Part) {
         let (cursor, limit) = (self.cursor, self.limit);
         (self.branch, Part { cursor, limit })
+    }
+}
+
+/// Which part of the sessions, and which of these.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Labelled {
+    /// Only sessions with this label: `name=value`, or `name` with any value. A part may then have
+    /// fewer than asked for, and still `next`.
+    label: Option<String>,
+    /// `next` of the part before.
+    cursor: Option<String>,
+    /// How many at most: 50, and no more than 500.
+    limit: Option<usize>,
+}
+
+impl Labelled {
+    /// The label, and the part.
+    pub(super) fn split(self) -> (Option<String>, Part) {
+        let (cursor, limit) = (self.cursor, self.limit);
+        (self.label, Part { cursor, limit })
     }
 }
 

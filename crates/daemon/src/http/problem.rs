@@ -106,7 +106,8 @@ impl From<RuntimeError> for Fault {
                 return Fault::new(Code::Busy, error.to_string()).retry_after(seconds);
             }
             RuntimeError::Unavailable(_) => Code::Unavailable,
-            RuntimeError::Store(_) | RuntimeError::Broken { .. } => Code::Failed,
+            RuntimeError::Store(error) => store_code(error),
+            RuntimeError::Broken { .. } | RuntimeError::Unpurged(_) => Code::Failed,
             RuntimeError::Refused(refusal) => match refusal {
                 Refusal::AlreadyCreated
                 | Refusal::BranchBusy(_)
@@ -129,11 +130,15 @@ impl From<RuntimeError> for Fault {
 
 impl From<unisono_store::Error> for Fault {
     fn from(error: unisono_store::Error) -> Fault {
-        let code = match &error {
-            unisono_store::Error::ReadOnly { .. } => Code::Unavailable,
-            _ => Code::Failed,
-        };
-        Fault::new(code, error.to_string())
+        Fault::new(store_code(&error), error.to_string())
+    }
+}
+
+fn store_code(error: &unisono_store::Error) -> Code {
+    match error {
+        unisono_store::Error::ReadOnly { .. } => Code::Unavailable,
+        error if error.is_disk_full() => Code::DiskFull,
+        _ => Code::Failed,
     }
 }
 
@@ -171,6 +176,7 @@ impl From<unisono_search::Error> for Fault {
         let code = match error {
             Error::Store(error) => return error.into(),
             Error::Behind | Error::Closed => Code::Unavailable,
+            Error::Query(_) => Code::Refused,
             _ => Code::Failed,
         };
         Fault::new(code, error.to_string())

@@ -1,5 +1,6 @@
 //! `/v1/search` and `/v1/sessions/{session}/search`: what was said, found by its words.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::Json;
@@ -40,7 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[serde(deny_unknown_fields)]
 pub(super) struct For {
     /// Words, and within them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
-    /// `agent:risks`, `since:2026-03-01`, `until:7d`.
+    /// `agent:risks`, `since:2026-03-01`, `until:7d`. At most 4,096 bytes and 128 terms.
     pub(super) q: String,
     /// The branch whose context tells what is active: `main`.
     #[serde(default = "main_branch")]
@@ -48,7 +49,8 @@ pub(super) struct For {
     /// `next` of the part before.
     pub(super) cursor: Option<String>,
     /// How many messages at most: 20, and no more than 1,000.
-    pub(super) limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    pub(super) limit: Option<NonZeroUsize>,
 }
 
 /// Searches all sessions, the best first.
@@ -94,7 +96,7 @@ pub(super) async fn found(
     sought: &For,
     within: Option<SessionId>,
 ) -> Result<Found, Fault> {
-    let query = Words::parse(&sought.q, clock::now());
+    let query = Words::parse(&sought.q, clock::now()).map_err(unisono_search::Error::from)?;
     if query.is_empty() {
         let notes = query.notes.iter().map(|note| format!(": {note}"));
         let detail = format!(
@@ -111,7 +113,7 @@ pub(super) async fn found(
         // Made of what is asked for, when it is asked for.
         search.settle(only.first().copied()).await?;
     }
-    let limit = sought.limit.unwrap_or(FOUND).clamp(1, MOST);
+    let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
     let told = told_before(sought)?;
     let answer = search.find(&query, &only, told + limit + 1).await?;
     let left = answer.found.into_iter().skip(told);

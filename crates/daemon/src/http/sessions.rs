@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use serde_json::{Value, json};
 use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session};
+use unisono_api::store::LostEvents;
 use unisono_api::turn::Fault as Failed;
 use unisono_api::{Code, Page, Problem};
 use unisono_context::{MessageId, SessionId};
@@ -21,10 +22,11 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::extract::{self, Path, Query};
-use super::part::Part;
+use super::part::Labelled;
 use super::problem::Fault;
 use super::{Shared, settings, words};
 use crate::Daemon;
+use crate::labels::Label;
 use crate::transcript::{self, Format, Stamps};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -90,15 +92,23 @@ pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
 
 /// All sessions, the newest first.
 #[utoipa::path(
-    get, path = "/v1/sessions", tag = "sessions", security(("token" = [])), params(Part),
+    get, path = "/v1/sessions", tag = "sessions", security(("token" = [])),
+    params(Labelled),
     responses((status = 200, description = "A part of the list", body = Page<Listed>),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
-    Query(part): Query<Part>,
+    Query(which): Query<Labelled>,
 ) -> Result<Json<Page<Listed>>, Fault> {
+    let (label, part) = which.split();
     let limit = part.limit();
+    if let Some(label) = label {
+        let label = self::label(&label)?;
+        return Ok(Json(
+            labelled(&shared.daemon, part.after()?, limit, &label).await?,
+        ));
+    }
     // One more tells whether there are more.
     let found = newest(&shared.daemon, part.after()?, limit + 1).await?;
     let found = Page::first(found, limit, |last| last.id.to_string());
@@ -106,6 +116,43 @@ async fn list(
         items: listed(&shared.daemon, found.items).await?,
         next: found.next,
     }))
+}
+
+/// Sessions that are looked at for one part of a list with a label.
+const LOOKED_AT: usize = 4_096;
+
+/// The label that is asked for.
+pub(crate) fn label(text: &str) -> Result<Label, Fault> {
+    let label = text.parse::<Label>();
+    label.map_err(|wrong| Fault::new(Code::InvalidRequest, wrong))
+}
+
+/// A part of the sessions with a label: as many as are asked for, or those among the next that are
+/// looked at.
+async fn labelled(
+    daemon: &Daemon,
+    mut before: Option<SessionId>,
+    limit: usize,
+    label: &Label,
+) -> Result<Page<Listed>, Fault> {
+    let (mut items, mut looked_at) = (Vec::new(), 0);
+    while looked_at < LOOKED_AT {
+        let found = newest(daemon, before, LOOKED_AT / 4).await?;
+        let Some(last) = found.last() else {
+            return Ok(Page { items, next: None });
+        };
+        before = Some(last.id);
+        looked_at += found.len();
+        let fits = |session: &Listed| label.is_of(&session.labels);
+        items.extend(listed(daemon, found).await?.into_iter().filter(fits));
+        if items.len() > limit {
+            items.truncate(limit);
+            let next = items.last().map(|last: &Listed| last.session.clone());
+            return Ok(Page { items, next });
+        }
+    }
+    let next = before.map(|before| before.to_string());
+    Ok(Page { items, next })
 }
 
 /// What a list has of sessions, but of those whose first event is not their creation.
@@ -221,9 +268,22 @@ async fn show(
 ) -> Result<Json<Session>, Fault> {
     let session = open(&shared, &id).await?;
     let id = session.id().to_string();
-    Ok(Json(
-        session.inspect(move |state| describe(&id, state)).await?,
-    ))
+    let described = session.inspect(move |state| describe(&id, state)).await?;
+    Ok(Json(Session {
+        lost: lost(&shared.daemon, session.id()),
+        ..described
+    }))
+}
+
+/// What a repair has lost of a session.
+pub(super) fn lost(daemon: &Daemon, session: SessionId) -> Option<LostEvents> {
+    let loss = daemon.loss_of(session)?;
+    Some(LostEvents {
+        first: loss.first,
+        last: loss.last,
+        found: words::unix_ms(loss.at_unix_ms),
+        quarantine: loss.quarantine,
+    })
 }
 
 pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
@@ -261,6 +321,7 @@ pub(crate) fn describe(id: &str, state: &SessionState) -> Session {
         checkpoints: state.checkpoints().iter().len() as u64,
         open_turns: Few::of(state.open_turns().count(), open, at("turns")),
         ended_turns: Few::of(state.ended_turns().len(), ended, at("turns")),
+        lost: None,
     }
 }
 
@@ -273,16 +334,27 @@ pub(super) fn branch(state: &SessionState, name: &str, head: MessageId) -> Branc
     }
 }
 
+/// How a session is deleted.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Deleting {
+    /// Whether nothing of it may be left on disk when this returns: what is live is written anew for
+    /// that. Otherwise its bytes leave the disk with the next vacuum.
+    #[serde(default)]
+    purge: bool,
+}
+
 /// Deletes a session for good.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}", tag = "sessions", security(("token" = [])),
-    params(("session" = String, Path, description = "Its id")),
+    params(("session" = String, Path, description = "Its id"), Deleting),
     responses((status = 204, description = "It is gone"),
               (status = "default", description = "A problem", body = Problem))
 )]
 async fn delete(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Query(how): Query<Deleting>,
 ) -> Result<StatusCode, Fault> {
     let session = open(&shared, &id).await?;
     let busy = session.inspect(|state| state.open_turns().count()).await?;
@@ -291,5 +363,8 @@ async fn delete(
         return Err(Fault::new(Code::Conflict, detail));
     }
     shared.daemon.runtime().delete(session.id()).await?;
+    if how.purge {
+        shared.daemon.runtime().purge().await?;
+    }
     Ok(StatusCode::NO_CONTENT)
 }

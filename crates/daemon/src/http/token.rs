@@ -1,17 +1,17 @@
 //! The secret that every request carries.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use unisono_store::private;
 
 use super::Error;
 
 /// Random bytes of a token.
 const BYTES: usize = 32;
-/// Only its owner may read or write the file.
-const MODE: u32 = 0o600;
 
 /// The digest of the token: the token itself is in its file only.
 pub(super) struct Token(blake3::Hash);
@@ -92,12 +92,10 @@ fn read(file: File) -> io::Result<String> {
 
 fn make(path: &Path) -> io::Result<String> {
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
+        private::create_dir_all(directory)?;
     }
     let token = random()?;
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(MODE);
-    match options.open(path) {
+    match private::create_new(path) {
         Ok(mut file) => {
             writeln!(file, "{token}")?;
             file.sync_all()?;
@@ -111,6 +109,7 @@ fn make(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

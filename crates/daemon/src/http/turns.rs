@@ -10,8 +10,8 @@ use serde::Serialize;
 use unisono_api::page::Page;
 use unisono_api::turn::{NewTurn, Turn};
 use unisono_api::{Code, Problem};
+use unisono_context::TurnId;
 use unisono_context::message::Part;
-use unisono_context::{Digest, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 use unisono_session::event::RequestKey;
@@ -23,6 +23,7 @@ use super::lent::Wanted;
 use super::part;
 use super::problem::Fault;
 use super::{Shared, events, record, sessions, settings};
+use crate::append::{self, KEY_CHARS};
 use crate::ask::Ask;
 use crate::past::{self, Sought};
 
@@ -83,8 +84,6 @@ async fn create(
 
 /// The header under which a request can be made again.
 const KEY: &str = "idempotency-key";
-/// Characters of a key at most.
-const KEY_CHARS: usize = 255;
 
 /// The key of a request, where it has one: with what is asked for, however it is to be told.
 pub(super) fn key(
@@ -94,17 +93,11 @@ pub(super) fn key(
     let Some(name) = headers.get(KEY) else {
         return Ok(None);
     };
-    let name = name.to_str().map(str::trim).unwrap_or_default();
-    if name.is_empty() || name.len() > KEY_CHARS {
-        let detail = format!("Idempotency-Key must be 1 to {KEY_CHARS} characters of ASCII");
-        return Err(Fault::new(Code::InvalidRequest, detail));
-    }
-    let bytes = serde_json::to_vec(request);
-    let bytes = bytes.map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
-    Ok(Some(RequestKey {
-        name: name.into(),
-        request: Digest::of_bytes(&bytes),
-    }))
+    let name = name.to_str().unwrap_or_default();
+    let detail = |_| format!("Idempotency-Key must be 1 to {KEY_CHARS} characters of ASCII");
+    let key = append::key(name, request).map_err(detail);
+    key.map(Some)
+        .map_err(|detail| Fault::new(Code::InvalidRequest, detail))
 }
 
 /// How an answer is wanted.

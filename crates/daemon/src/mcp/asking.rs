@@ -15,7 +15,6 @@ use super::{CHANNEL, Done, Outcome, Server, stopped};
 use crate::Daemon;
 use crate::ask::Ask;
 use crate::http::{compactions, record};
-use crate::short;
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;
@@ -108,23 +107,7 @@ pub(super) async fn compact(
     let session = opened(daemon, &compacted.session).await?;
     let turn = follow(server, daemon, &session, &ask, context).await?;
     let text = match (turn.state.as_str(), turn.checkpoints.last()) {
-        ("compacted", Some(checkpoint)) => {
-            let sizes = turn.compacted;
-            let sizes = sizes.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
-            let sizes = sizes.map(|(before, after)| {
-                let ratio = short::compression(before, after);
-                let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
-                format!(
-                    ", {} → {} tokens{ratio}",
-                    short::number(before),
-                    short::number(after)
-                )
-            });
-            format!(
-                "compacted: checkpoint {checkpoint}{}",
-                sizes.unwrap_or_default()
-            )
-        }
+        ("compacted", Some(checkpoint)) => format!("compacted: checkpoint {checkpoint}"),
         ("compacted", None) => "nothing to summarise: all that is left has to stay".to_owned(),
         _ => without_answer(&turn),
     };

@@ -85,7 +85,7 @@ pub(super) async fn recall(daemon: &Daemon, wanted: Recalled) -> Done {
 }
 
 pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
-    let query = Query::parse(&wanted.query, clock::now());
+    let query = Query::parse(&wanted.query, clock::now()).map_err(|e| e.to_string())?;
     if query.is_empty() {
         let notes = query.notes.join("; ");
         return Err(

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Observer;
 use unisono_session::{Event, Fact};
+use unisono_store::private;
 
 /// The file in the store's directory.
 const FILE: &str = "calibration.json";
@@ -106,7 +107,7 @@ fn warn(path: &Path, what: &str, error: &dyn std::fmt::Display) {
 /// The whole file or the one before, whenever the power is cut.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("json.new");
-    let mut file = fs::File::create(&fresh)?;
+    let mut file = private::create(&fresh)?;
     file.write_all(text.as_bytes())?;
     file.sync_data()?;
     fs::rename(&fresh, path)

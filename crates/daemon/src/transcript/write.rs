@@ -8,6 +8,7 @@ use unisono_session::State;
 use unisono_session::state::MAIN;
 
 use super::Format;
+use crate::harmless::for_json;
 
 /// Why a conversation was not written.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +53,7 @@ fn head(state: &State, name: &str) -> Result<MessageId, WriteError> {
 
 /// One object and a line break.
 fn line(out: &mut String, value: &impl serde::Serialize) -> Result<(), WriteError> {
-    out.push_str(&serde_json::to_string(value)?);
+    out.push_str(&for_json(&serde_json::to_string(value)?));
     out.push('\n');
     Ok(())
 }

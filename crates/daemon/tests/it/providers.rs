@@ -31,19 +31,19 @@ fn the_default_model_is_that_of_the_first_provider_with_a_key() {
     let default = |keys| Sandbox::new().keys(keys).setup().loaded.default_model;
     assert_eq!(
         default(&[("GEMINI_API_KEY", "g-1")]),
-        "gemini/gemini-2.5-flash"
+        "gemini/gemini-3.5-flash-lite"
     );
     assert_eq!(
         default(&[("GOOGLE_API_KEY", "g-1")]),
-        "gemini/gemini-2.5-flash"
+        "gemini/gemini-3.5-flash-lite"
     );
     assert_eq!(
         default(&[("OPENAI_API_KEY", "sk-1"), ("GEMINI_API_KEY", "g-1")]),
-        "openai/gpt-5-mini"
+        "openai/gpt-6.1-terra"
     );
     assert_eq!(
         default(&[("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2")]),
-        "anthropic/claude-sonnet-4-5"
+        "anthropic/claude-sonnet-5-5"
     );
     assert_eq!(default(&[("OPENAI_API_KEY", "  ")]), "extractive");
 }

@@ -86,9 +86,9 @@ fn the_catalogues_summariser_is_asked_where_its_provider_can_be() {
     let sandbox = Sandbox::new().keys(KEYS);
     assert_eq!(
         asked(&sandbox, "anthropic/claude-sonnet-4-5"),
-        ["anthropic/claude-haiku-4-5"]
+        ["anthropic/claude-haiku-5-5"]
     );
-    assert_eq!(asked(&sandbox, "openai/gpt-4o"), ["openai/gpt-4o-mini"]);
+    assert_eq!(asked(&sandbox, "openai/gpt-4o"), ["openai/gpt-6-luna"]);
     assert!(
         asked(&sandbox, "gemini/gemini-2.5-flash").is_empty(),
         "no key"

@@ -4,7 +4,7 @@
 //! {"version":1,"models":{"openai/gpt-5":{"ratio_ppm":1031000,"band_ppm":20000,"samples":12}}}
 //! ```
 //!
-//! A model whose provider named a smaller window than the catalogue has
+//! A model whose provider named another window than the catalogue has
 //! `"window":{"instead_of":128000,"found":8192}` besides.
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::civil::Date;
 use unisono_context::{Encoding, Ppm, Tokens};
 
 use super::{EXTRACTIVE, LongPrompt, Prices};
@@ -57,6 +58,9 @@ pub struct Entry {
     pub long_prompt: Option<LongPrompt>,
     /// The shortest prefix its provider caches, if it caches.
     pub cache_minimum: Option<Tokens>,
+    /// The shortest prefix for which one request goes ahead of the others, where it is not known
+    /// whether its provider caches.
+    pub warm_minimum: Option<Tokens>,
     /// How long a cached prefix stays since it was last used.
     pub cache_lifetime: Duration,
     /// Whether it takes explicit cache breakpoints in a dialect where that is optional.
@@ -80,6 +84,10 @@ pub struct Entry {
     pub summariser: ModelRef,
     /// Tokens a message costs besides its text.
     pub message_overhead: Tokens,
+    /// The first day on which its provider does not serve it any more, where that is known.
+    pub retires: Option<Date>,
+    /// The model that takes the place of one that retires.
+    pub successor: Option<ModelRef>,
     /// True when the catalogue does not know the model: say so.
     pub assumed: bool,
 }

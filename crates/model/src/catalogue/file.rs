@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::civil::Date;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use unisono_context::{Encoding, Ppm, Tokens};
@@ -71,16 +72,13 @@ fn at(file: &str, text: &str, offset: usize, reason: String) -> Error {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// When it was generated, where it was.
+    #[serde(default, deserialize_with = "date")]
+    pub(super) generated: Option<Date>,
     #[serde(default)]
-    providers: BTreeMap<String, Provider>,
+    pub(super) providers: BTreeMap<String, Provider>,
     #[serde(default)]
-    models: BTreeMap<String, Model>,
-}
-
-impl File {
-    pub(super) fn into_parts(self) -> (BTreeMap<String, Provider>, BTreeMap<String, Model>) {
-        (self.providers, self.models)
-    }
+    pub(super) models: BTreeMap<String, Model>,
 }
 
 /// Defaults for all models of a provider.
@@ -92,6 +90,8 @@ pub(super) struct Provider {
     pub(super) estimated: Option<bool>,
     #[serde(deserialize_with = "tokens")]
     pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) warm_minimum: Option<Tokens>,
     #[serde(deserialize_with = "seconds")]
     pub(super) cache_seconds: Option<Duration>,
     #[serde(deserialize_with = "model_ref")]
@@ -110,6 +110,7 @@ impl Provider {
         take(&mut self.encoding, over.encoding);
         take(&mut self.estimated, over.estimated);
         take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.warm_minimum, over.warm_minimum);
         take(&mut self.cache_seconds, over.cache_seconds);
         take(&mut self.summariser, over.summariser);
         take(&mut self.message_overhead, over.message_overhead);
@@ -136,6 +137,8 @@ pub(super) struct Model {
     pub(super) long_prompt: Option<LongPrompt>,
     #[serde(deserialize_with = "tokens")]
     pub(super) cache_minimum: Option<Tokens>,
+    #[serde(deserialize_with = "tokens")]
+    pub(super) warm_minimum: Option<Tokens>,
     #[serde(deserialize_with = "seconds")]
     pub(super) cache_seconds: Option<Duration>,
     pub(super) breakpoints: Option<bool>,
@@ -152,6 +155,10 @@ pub(super) struct Model {
     pub(super) summariser: Option<ModelRef>,
     #[serde(deserialize_with = "tokens")]
     pub(super) message_overhead: Option<Tokens>,
+    #[serde(deserialize_with = "date")]
+    pub(super) retires: Option<Date>,
+    #[serde(deserialize_with = "model_ref")]
+    pub(super) successor: Option<ModelRef>,
 }
 
 impl Model {
@@ -167,6 +174,7 @@ impl Model {
         take(&mut self.prices.cache_write, over.prices.cache_write);
         take(&mut self.long_prompt, over.long_prompt);
         take(&mut self.cache_minimum, over.cache_minimum);
+        take(&mut self.warm_minimum, over.warm_minimum);
         take(&mut self.cache_seconds, over.cache_seconds);
         take(&mut self.breakpoints, over.breakpoints);
         take(&mut self.reasoning, over.reasoning);
@@ -177,14 +185,18 @@ impl Model {
         take(&mut self.retention, over.retention);
         take(&mut self.summariser, over.summariser);
         take(&mut self.message_overhead, over.message_overhead);
+        take(&mut self.retires, over.retires);
+        take(&mut self.successor, over.successor);
     }
 
-    /// The same model served by someone else, whose prices and endpoints are not known.
+    /// The same model served by someone else, whose prices, endpoints and dates are not known.
     pub(super) fn elsewhere(self) -> Model {
         Model {
             prices: Prices::default(),
             long_prompt: None,
             dialect: None,
+            retires: None,
+            successor: None,
             ..self
         }
     }
@@ -235,6 +247,20 @@ fn model_ref<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ModelRef>, D::
         None if text == EXTRACTIVE => Ok(Some(ModelRef::extractive())),
         _ => Err(D::Error::custom(format!(
             "`{text}` must be provider/model, or {EXTRACTIVE}"
+        ))),
+    }
+}
+
+/// A date, with quotes or without.
+fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
+    let text = match toml::Value::deserialize(from)? {
+        toml::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    match text.parse() {
+        Ok(date) => Ok(Some(date)),
+        Err(_) => Err(D::Error::custom(format!(
+            "`{text}` must be a date such as 2026-11-30"
         ))),
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct Failed {
     pub(super) request_id: Option<Arc<str>>,
     /// The provider said that trying again is of no use.
     pub(super) vetoed: bool,
+    /// Whether a connection to the provider was made.
+    pub(super) reached: bool,
 }
 
 impl Client {
@@ -56,7 +58,13 @@ impl Client {
         let sent = self.request(call, url).send();
         let response = match timeout_at(first_byte, sent).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(transport::broken(&error, settings).into()),
+            Ok(Err(error)) => {
+                let failed = Failed::from(transport::broken(&error, settings));
+                return Err(Failed {
+                    reached: !error.is_connect(),
+                    ..failed
+                });
+            }
             Err(_) => return Err(transport::late(Stage::FirstByte, &settings.timeouts).into()),
         };
         let told = told::read(response.headers(), Timestamp::now());
@@ -83,6 +91,7 @@ impl Client {
                 },
                 request_id: told.request_id,
                 vetoed: told.vetoed,
+                reached: true,
             }),
         }
     }
@@ -266,6 +275,7 @@ impl From<Failure> for Failed {
             failure,
             request_id: None,
             vetoed: false,
+            reached: true,
         }
     }
 }

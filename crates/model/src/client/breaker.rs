@@ -1,5 +1,5 @@
-//! The circuit breaker of a provider: after several failures in a row it is left alone for a
-//! while, then one request tries whether it is back.
+//! A circuit breaker, of a provider or of a model there: after several failures in a row it is left
+//! alone for a while, then one request tries whether it is back.
 //!
 //! ```text
 //! closed ──failures in a row──► open ──cool-down──► probing ──answered──► closed
@@ -22,7 +22,7 @@ pub struct Policy {
     pub cool_down: Duration,
 }
 
-/// The breaker of one provider.
+/// The breaker of one provider, or of one model.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     policy: Policy,

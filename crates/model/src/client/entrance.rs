@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::breaker::Pass;
-use super::gate::{Ask, Gate, Step};
+use super::gate::{Ask, Gate, Sent, Step};
 use super::limits::Ticket;
 use super::told::Told;
 use crate::dialect::Failure;
@@ -30,8 +29,7 @@ pub(super) struct Entrance {
 #[derive(Debug)]
 pub(super) struct Admitted<'e> {
     entrance: &'e Entrance,
-    pass: Option<Pass>,
-    taken: u64,
+    sent: Option<Sent>,
     _slot: Option<SemaphorePermit<'e>>,
 }
 
@@ -59,8 +57,14 @@ impl Entrance {
         }
     }
 
-    /// Waits until a request of so many tokens may be sent, which has so much time left.
-    pub(super) async fn admit(&self, tokens: u64, left: Duration) -> Result<Admitted<'_>, Failure> {
+    /// Waits until a request of so many tokens may be sent to that model, which has so much time
+    /// left.
+    pub(super) async fn admit(
+        &self,
+        model: &Arc<str>,
+        tokens: u64,
+        left: Duration,
+    ) -> Result<Admitted<'_>, Failure> {
         let arrived = Instant::now();
         let queue = self.queue.min(left);
         let slot = self.slot(queue).await?;
@@ -72,18 +76,22 @@ impl Entrance {
             // Before it asks: what is given back meanwhile is not missed.
             let freed = self.freed.notified();
             let ask = Ask {
+                model: model.clone(),
                 tokens,
                 ticket: place.ticket,
                 patience: queue.saturating_sub(arrived.elapsed()),
             };
             let draw = fastrand::f64();
-            match self.locked(|gate, now| gate.step(now, ask, draw)) {
-                Step::Go(pass) => {
+            match self.locked(|gate, now| gate.step(now, &ask, draw)) {
+                Step::Go(passes) => {
                     place.ticket = None;
                     return Ok(Admitted {
                         entrance: self,
-                        pass: Some(pass),
-                        taken: tokens,
+                        sent: Some(Sent {
+                            model: ask.model,
+                            passes,
+                            taken: tokens,
+                        }),
                         _slot: slot,
                     });
                 }
@@ -120,11 +128,6 @@ impl Entrance {
         self.locked(|gate, now| gate.learn(now, told));
     }
 
-    /// What the provider failed with last.
-    pub(super) fn failed_with(&self) -> Option<Arc<str>> {
-        self.locked(|gate, _| gate.failed_with())
-    }
-
     fn locked<T>(&self, act: impl FnOnce(&mut Gate, Duration) -> T) -> T {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut gate, self.start.elapsed())
@@ -134,26 +137,24 @@ impl Entrance {
 impl Admitted<'_> {
     /// The answer to the attempt has begun.
     pub(super) fn answers(&self) {
-        if let Some(pass @ Pass::Probe(_)) = self.pass {
-            self.entrance.locked(|gate, now| gate.answers(now, pass));
+        if let Some(sent) = self.sent.as_ref().filter(|sent| sent.passes.is_probe()) {
+            self.entrance.locked(|gate, now| gate.answers(now, sent));
         }
     }
 
     /// The attempt has brought a reply, with so many tokens used.
     pub(super) fn succeeded(mut self, used: Option<u64>) {
-        let taken = self.taken;
-        self.end(|gate, now, pass| gate.succeeded(now, pass, taken, used));
+        self.end(|gate, now, sent| gate.succeeded(now, sent, used));
     }
 
-    /// The attempt has failed.
-    pub(super) fn failed(mut self, failure: &Failure) {
-        let taken = self.taken;
-        self.end(|gate, now, pass| gate.failed(now, pass, taken, failure));
+    /// The attempt has failed. `reached`: a connection to the provider was made.
+    pub(super) fn failed(mut self, failure: &Failure, reached: bool) {
+        self.end(|gate, now, sent| gate.failed(now, sent, failure, reached));
     }
 
-    fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, Pass)) {
-        if let Some(pass) = self.pass.take() {
-            self.entrance.locked(|gate, now| report(gate, now, pass));
+    fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, &Sent)) {
+        if let Some(sent) = self.sent.take() {
+            self.entrance.locked(|gate, now| report(gate, now, &sent));
             self.entrance.freed.notify_waiters();
         }
     }
@@ -161,8 +162,7 @@ impl Admitted<'_> {
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        let taken = self.taken;
-        self.end(|gate, now, pass| gate.abandoned(now, pass, taken));
+        self.end(|gate, now, sent| gate.abandoned(now, sent));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a request to a provider may be sent now: breaker, cool-down and limits in one.
+//! Whether a request to a provider may be sent now: breakers, cool-down and limits in one.
 //!
 //! A request asks with [`Gate::step`] until it may go or is refused, waiting in between: for a time,
 //! or until something is given back. One that no longer waits leaves its place in line.
@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::breaker::{self, Breaker, Pass, Verdict};
+use super::breaker;
+use super::breakers::{Breakers, Passes};
 use super::cooldown::CoolDown;
 use super::limits::{Limits, Meter, Ticket, Wait};
 use super::retry;
@@ -16,15 +17,10 @@ use super::told::Told;
 use crate::dialect::Failure;
 use crate::language::Class;
 
-/// How long a request that tries whether the provider is back takes to say so.
-const PROBED: Duration = Duration::from_secs(1);
-
 /// What all requests to one provider share.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    breaker: Breaker,
-    /// What the provider failed with last, for those that are not let through.
-    failed_with: Option<Arc<str>>,
+    breakers: Breakers,
     cool_down: CoolDown,
     meter: Meter,
     /// The longest cool-down; after it somebody may try.
@@ -34,8 +30,10 @@ pub struct Gate {
 }
 
 /// A request that wants to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
+    /// The model it is for, as its provider knows it.
+    pub model: Arc<str>,
     /// Its tokens, input and output.
     pub tokens: u64,
     /// Its place in line, once it has one.
@@ -44,11 +42,22 @@ pub struct Ask {
     pub patience: Duration,
 }
 
+/// A request that was let through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The model it is for.
+    pub model: Arc<str>,
+    /// How it was let through.
+    pub passes: Passes,
+    /// The tokens it took.
+    pub taken: u64,
+}
+
 /// What a request does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is sent.
-    Go(Pass),
+    Go(Passes),
     /// It waits and asks again.
     Wait(Duration),
     /// It stands in line there: it waits so long, or until something is given back, and asks again.
@@ -61,8 +70,7 @@ impl Gate {
     /// An open gate.
     pub fn new(limits: &Limits, retry: &retry::Policy, breaker: breaker::Policy) -> Gate {
         Gate {
-            breaker: Breaker::new(breaker),
-            failed_with: None,
+            breakers: Breakers::new(breaker),
             cool_down: CoolDown::default(),
             meter: Meter::new(limits),
             longest_hold: retry.longest_wait,
@@ -71,9 +79,9 @@ impl Gate {
     }
 
     /// What a request does next. `draw` is a random number from 0 up to 1.
-    pub fn step(&mut self, now: Duration, ask: Ask, draw: f64) -> Step {
-        if let Err(refused) = self.breaker.check(now) {
-            return Step::Refused(left_alone(refused.left));
+    pub fn step(&mut self, now: Duration, ask: &Ask, draw: f64) -> Step {
+        if let Err(refused) = self.breakers.check(now, &ask.model) {
+            return Step::Refused(refused);
         }
         if let Some(wait) = self.cool_down.wait(now, draw) {
             return if wait <= ask.patience {
@@ -84,12 +92,12 @@ impl Gate {
         }
         let wait = self.meter.wait(now, ask.tokens, ask.ticket);
         if wait.time.is_zero() {
-            return match self.breaker.admit(now) {
-                Ok(pass) => {
+            return match self.breakers.admit(now, &ask.model) {
+                Ok(passes) => {
                     self.meter.take(now, ask.tokens, ask.ticket);
-                    Step::Go(pass)
+                    Step::Go(passes)
                 }
-                Err(refused) => Step::Refused(left_alone(refused.left)),
+                Err(refused) => Step::Refused(refused),
             };
         }
         if wait.at_best > ask.patience || ask.patience.is_zero() {
@@ -110,26 +118,23 @@ impl Gate {
     }
 
     /// An attempt has brought a reply, for which so many of the tokens it took were used.
-    pub fn succeeded(&mut self, now: Duration, pass: Pass, taken: u64, used: Option<u64>) {
-        self.breaker.report(now, pass, Verdict::Answers);
-        self.meter.ended(taken, used);
+    pub fn succeeded(&mut self, now: Duration, sent: &Sent, used: Option<u64>) {
+        self.answers(now, sent);
+        self.meter.ended(sent.taken, used);
     }
 
-    /// The answer to an attempt has begun: where it tries whether the provider is back, it is, and
-    /// others need not wait for its end.
-    pub fn answers(&mut self, now: Duration, pass: Pass) {
-        self.breaker.report(now, pass, Verdict::Answers);
+    /// The answer to an attempt has begun: where it tries whether the provider or the model is
+    /// back, it is, and others need not wait for its end.
+    pub fn answers(&mut self, now: Duration, sent: &Sent) {
+        self.breakers.answered(now, &sent.model, sent.passes);
     }
 
-    /// An attempt has failed that took so many tokens.
-    pub fn failed(&mut self, now: Duration, pass: Pass, taken: u64, failure: &Failure) {
+    /// An attempt has failed. `reached`: a connection to the provider was made.
+    pub fn failed(&mut self, now: Duration, sent: &Sent, failure: &Failure, reached: bool) {
         let class = failure.class;
-        let verdict = Verdict::of(class);
-        self.meter.ended(taken, None);
-        self.breaker.report(now, pass, verdict);
-        if verdict == Verdict::Fails {
-            self.failed_with = Some(failure.reason.as_str().into());
-        }
+        self.meter.ended(sent.taken, None);
+        self.breakers
+            .failed(now, &sent.model, sent.passes, failure, reached);
         let hold = match (class, retry::asked(class)) {
             (_, Some(asked)) => asked.min(self.longest_hold),
             (Class::RateLimited { .. }, None) => self.shortest_hold,
@@ -138,29 +143,11 @@ impl Gate {
         self.cool_down.hold(now, hold);
     }
 
-    /// What the provider failed with last: why it is left alone, where it is. It may hold what the
-    /// provider said, keys included.
-    pub fn failed_with(&self) -> Option<Arc<str>> {
-        self.failed_with.clone()
+    /// An attempt was given up before it ended.
+    pub fn abandoned(&mut self, now: Duration, sent: &Sent) {
+        self.meter.ended(sent.taken, None);
+        self.breakers.abandoned(now, &sent.model, sent.passes);
     }
-
-    /// An attempt was given up before it ended that took so many tokens.
-    pub fn abandoned(&mut self, now: Duration, pass: Pass, taken: u64) {
-        self.meter.ended(taken, None);
-        self.breaker.report(now, pass, Verdict::Unknown);
-    }
-}
-
-fn left_alone(left: Duration) -> Failure {
-    let reason = if left.is_zero() {
-        "the provider failed too often; one request is trying whether it is back".to_owned()
-    } else {
-        let left = left.as_secs_f64();
-        format!("the provider failed too often and is left alone for {left:.1} s more")
-    };
-    let left = if left.is_zero() { PROBED } else { left };
-    let retry_after_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    Failure::new(Class::CircuitOpen { retry_after_ms }, reason)
 }
 
 fn held_back(wait: Duration, patience: Duration) -> Failure {

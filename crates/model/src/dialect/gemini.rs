@@ -169,7 +169,8 @@ fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Opt
     if sampling {
         json.raw(r#""maxOutputTokens":"#)
             .number(request.max_output.0);
-        if let Some(milli) = request.temperature_milli {
+        // Its newer models refuse every temperature but their own.
+        if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
     }

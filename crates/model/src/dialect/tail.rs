@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use crate::language::Request;
 use crate::prompt::{Group, Outcome};
 
+/// What stands for a task that is the newest message of the context.
+const INPUT: &str = "Your task is the user's last message above.";
+
 /// The text of the message that follows the shared context: persona, tools, colleagues, task,
 /// what delegates brought back.
 pub(super) fn assignment(request: &Request) -> String {
@@ -14,17 +17,24 @@ pub(super) fn assignment(request: &Request) -> String {
     }
     tools(&mut out, request);
     colleagues(&mut out, request);
-    let _ = write!(out, "# Task\n\n{}", request.task);
+    let task = match request.task_is_shown() {
+        true => INPUT,
+        false => &*request.task,
+    };
+    let _ = write!(out, "# Task\n\n{task}");
     for delegated in request.results.iter() {
-        let _ = write!(
-            out,
-            "\n\n# Result of {}\n\nIts task was: {}\n\n",
-            delegated.agent, delegated.task
-        );
+        let _ = write!(out, "\n\n# Result of {}\n\n", delegated.agent);
+        if let Some(task) = &delegated.task {
+            let _ = write!(out, "Its task was: {task}\n\n");
+        }
+        let rest = delegated.rest.iter().map(|rest| format!("\n{rest}"));
+        let rest: String = rest.collect();
         let _ = match &delegated.outcome {
-            Outcome::Complete(text) => write!(out, "{text}"),
-            Outcome::Partial { text, missing } => write!(out, "{text}\n\n[incomplete: {missing}]"),
-            Outcome::Failed(reason) => write!(out, "[failed: {reason}]"),
+            Outcome::Complete(text) => write!(out, "{text}{rest}"),
+            Outcome::Partial { text, missing } => {
+                write!(out, "{text}{rest}\n\n[incomplete: {missing}]")
+            }
+            Outcome::Failed(reason) => write!(out, "[failed: {reason}{rest}]"),
         };
     }
     out
@@ -81,11 +91,13 @@ mod tests {
     //! The words of a tail: a persona only where the head has none, what may be used, what is to
     //! be done, what delegates brought.
 
-    use unisono_context::AgentId;
+    use std::sync::Arc;
+
     use unisono_context::snapshot::ToolSpec;
+    use unisono_context::{AgentId, Role};
 
     use super::*;
-    use crate::fixture::request;
+    use crate::fixture::{Chat, request};
     use crate::language::Colleague;
     use crate::prompt::{Delegated, Persona};
 
@@ -117,7 +129,8 @@ mod tests {
     fn a_lead_is_told_of_its_tools_colleagues_and_their_results() {
         let delegated = |agent: &str, outcome| Delegated {
             agent: AgentId::new(agent),
-            task: "look".into(),
+            task: Some("look".into()),
+            rest: None,
             outcome,
         };
         let partial = Outcome::Partial {
@@ -175,6 +188,42 @@ mod tests {
         lead.allowed = [].into();
         let told = assignment(&lead);
         assert!(told.starts_with("You may not call tools: answer from what you know.\n\n"));
+    }
+
+    #[test]
+    fn the_input_is_not_said_again() {
+        let said = "list\nthe risks";
+        let shown = |role, said| Request {
+            snapshot: Some(Arc::new(
+                Chat::new(1).say(Role::User, "hi").say(role, said).freeze(),
+            )),
+            results: [Delegated {
+                agent: AgentId::new("facts"),
+                task: None,
+                outcome: Outcome::Complete("three".into()),
+                rest: None,
+            }]
+            .into(),
+            group: Group::Shared,
+            ..request()
+        };
+        let tail = assignment(&shown(Role::User, said));
+        let end =
+            "# Task\n\nYour task is the user's last message above.\n\n# Result of facts\n\nthree";
+        assert!(tail.ends_with(end), "{tail}");
+        assert!(!tail.contains(said), "{tail}");
+        // Somebody else's words, other words, or a context that is not shown.
+        for other in [
+            shown(Role::Assistant, said),
+            shown(Role::User, "list"),
+            Request {
+                group: Group::TaskOnly,
+                ..shown(Role::User, said)
+            },
+        ] {
+            let tail = assignment(&other);
+            assert!(tail.contains("# Task\n\nlist\nthe risks"), "{tail}");
+        }
     }
 
     #[test]

@@ -50,7 +50,8 @@ fn tail(change: impl FnOnce(&mut Request)) -> u64 {
 fn the_tail_counts_each_of_its_texts_once() {
     let told = |text: &str, outcome| Delegated {
         agent: AgentId::new("ab"),
-        task: text.into(),
+        task: Some(text.into()),
+        rest: None,
         outcome,
     };
     let call = |name: &str, arguments: &str| ToolCall {

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
-use unisono_context::checkpoint::Body;
 use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Cost, Encoding, Part, Role, Snapshot, Tokens};
@@ -87,7 +86,7 @@ fn answer(request: &Request, counter: &Counter) -> String {
     let persona = &request.persona;
     let answer = extractive::answer(&AnswerInput {
         passages: &passages(entries, &parts),
-        summaries: &blocks.iter().filter_map(summary).collect::<Vec<_>>(),
+        summaries: &blocks.iter().map(summary).collect::<Vec<_>>(),
         persona: &format!("{}\n{}", persona.description, persona.instructions),
         task: &request.task,
         cap: cap.minus(counter.tokens(&missing)),
@@ -186,14 +185,13 @@ fn of_delegation(part: &Part) -> bool {
     }
 }
 
-/// What can be quoted of a block; none of one that only notes what was dropped.
-fn summary(block: &Block) -> Option<SummaryText<'_>> {
+fn summary(block: &Block) -> SummaryText<'_> {
     let checkpoint = block.checkpoint();
-    matches!(checkpoint.body, Body::Summary(_)).then(|| SummaryText {
+    SummaryText {
         first: checkpoint.first(),
         last: checkpoint.cutoff,
         text: block.text(),
-    })
+    }
 }
 
 /// Counts in the model's own encoding.
@@ -221,11 +219,12 @@ impl Counter {
     /// What the request is: the context, counted when it was frozen, and the agent's own part.
     fn input(&self, request: &Request) -> Tokens {
         let persona = &request.persona;
-        let own = [&persona.description, &persona.instructions, &request.task];
+        let task = (!request.task_is_shown()).then_some(&request.task);
+        let own = [&persona.description, &persona.instructions];
         let results = request.results.iter().map(|d| match &d.outcome {
             Outcome::Complete(text) | Outcome::Failed(text) | Outcome::Partial { text, .. } => text,
         });
-        let texts = own.into_iter().chain(results);
+        let texts = own.into_iter().chain(task).chain(results);
         let own: Tokens = texts.map(|text: &Arc<str>| self.tokens(text)).sum();
         own + request
             .snapshot

@@ -104,6 +104,7 @@ impl<T: Transport> Remote<T> {
 
     async fn ask(&self, request: Request) -> Result<Reply, Error> {
         let outgoing = self.prepare(&request).await;
+        let _turn = self.warmth.turn(&outgoing.key, &outgoing.asking).await;
         let mut lead = self.warmth.enter(&outgoing.key, &outgoing.asking).await;
         if lead.is_some() && request.cache_warm == CacheWarm::Prewarm {
             match self.prewarm(&outgoing).await {
@@ -128,7 +129,7 @@ impl<T: Transport> Remote<T> {
             mode: request.cache_warm,
             has_peers: request.has_peers,
             prefix: self.calibrations.of(&self.name).adjust(prefix).tokens,
-            minimum: self.entry.cache_minimum,
+            minimum: self.entry.cache_minimum.or(self.entry.warm_minimum),
         };
         let key = Key {
             model: self.name.clone(),
@@ -176,8 +177,9 @@ impl<T: Transport> Remote<T> {
     /// Sends a request and completes the usage of its reply.
     async fn send(&self, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
         let expected = match self.warmth.is_warm(&outgoing.key) {
-            true => outgoing.asking.prefix,
-            false => Tokens::ZERO,
+            // A provider that may cache is not counted on to.
+            true if self.entry.cache_minimum.is_some() => outgoing.asking.prefix,
+            _ => Tokens::ZERO,
         };
         let (call, tail) = self.call(outgoing, Mode::Stream);
         let sizes = (

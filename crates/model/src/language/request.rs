@@ -8,7 +8,7 @@ use unisono_context::call::{CacheWarm, Choice, Lent, Reply, ToolResult, Usage};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Snapshot, Tokens};
 
-use crate::prompt::{Delegated, Group, Persona, Prefix, Shared};
+use crate::prompt::{self, Delegated, Group, Persona, Prefix, Shared};
 
 /// All that a model is asked with. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -68,6 +68,11 @@ impl Request {
             tools: &self.tools,
             output_schema: self.output_schema.as_deref(),
         }
+    }
+
+    /// Whether its task is the message that the shown context ends with: it is not said again.
+    pub fn task_is_shown(&self) -> bool {
+        prompt::is_shown(self.shared().context(), &self.task)
     }
 
     /// What it has to call, whatever else it is told.

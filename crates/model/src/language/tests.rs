@@ -39,7 +39,8 @@ fn snapshot() -> Snapshot {
 fn delegated(agent: &str, outcome: Outcome) -> Delegated {
     Delegated {
         agent: AgentId::new(agent),
-        task: "look".into(),
+        task: Some("look".into()),
+        rest: None,
         outcome,
     }
 }
@@ -65,23 +66,6 @@ async fn the_embedded_model_quotes_the_context() {
     );
     let again = Extractive.complete(asked).await.unwrap();
     assert_eq!(again, reply, "it is deterministic");
-}
-
-#[tokio::test]
-async fn the_note_of_what_was_dropped_is_not_quoted() {
-    let chat = Chat::new(1)
-        .say(
-            Role::User,
-            "The first messages were dropped by the courier.",
-        )
-        .say(Role::Assistant, "Noted.")
-        .say(Role::User, "We decided to ship the billing job on Friday.")
-        .say(Role::User, "Which messages were dropped from the context?")
-        .drop_up_to(2);
-    let task = "Which messages were dropped from the context?";
-    let asked = request(Some(chat.freeze()), task, Vec::new());
-    let text = Extractive.complete(asked).await.unwrap().text;
-    assert!(!text.contains("recall #n reads them"), "{text}");
 }
 
 #[tokio::test]

@@ -65,6 +65,14 @@ impl Json {
         self
     }
 
+    /// A string literal, or `null`.
+    pub(crate) fn string_or_null(&mut self, text: Option<&str>) -> &mut Json {
+        match text {
+            Some(text) => self.string(text),
+            None => self.raw("null"),
+        }
+    }
+
     /// The text as it stands between the quotes of a string literal.
     pub(crate) fn inside(&mut self, text: &str) -> &mut Json {
         let bytes = text.as_bytes();

@@ -13,10 +13,12 @@ use super::{Group, Persona, native};
 pub struct Delegated {
     /// The delegate.
     pub agent: AgentId,
-    /// What it was asked.
-    pub task: Arc<str>,
-    /// Its answer, or why there is none.
+    /// What it was asked; none: the turn's input, or what the agent is asked that is told of it.
+    pub task: Option<Arc<str>>,
+    /// Its answer, or why there is none; or the beginning of it.
     pub outcome: Outcome,
+    /// Where that is only the beginning: how much it is, and how the rest is read.
+    pub rest: Option<Arc<str>>,
 }
 
 /// How a delegate's work ended.
@@ -40,8 +42,8 @@ pub enum Outcome {
 pub struct Tail<'a> {
     /// The agent. Left out where the prefix has it ([`Group::Own`]).
     pub persona: &'a Persona,
-    /// What it is to do.
-    pub task: &'a str,
+    /// What it is to do; none: what the context's newest message says ([`super::is_shown`]).
+    pub task: Option<&'a str>,
     /// For a lead: what its delegates came back with.
     pub results: &'a [Delegated],
     /// The run.
@@ -57,7 +59,7 @@ impl Tail<'_> {
         if !matches!(group, Group::Own(_)) {
             native::persona(&mut json, self.persona);
         }
-        json.raw(r#","task":"#).string(self.task);
+        json.raw(r#","task":"#).string_or_null(self.task);
         json.raw(r#","results":"#).list(self.results, delegated);
         json.raw(r#","run":"#).string(&self.run.to_string());
         json.raw(r#","attempt":"#)
@@ -72,12 +74,13 @@ impl Tail<'_> {
                 Outcome::Complete(text) | Outcome::Failed(text) => text.len(),
                 Outcome::Partial { text, missing } => text.len() + missing.len() + 16,
             };
-            64 + delegated.agent.as_str().len() + delegated.task.len() + text
+            let task = delegated.task.as_ref().map_or(0, |task| task.len());
+            64 + delegated.agent.as_str().len() + task + text
         };
         let text = self.persona.agent.as_str().len()
             + self.persona.description.len()
             + self.persona.instructions.len()
-            + self.task.len()
+            + self.task.map_or(0, str::len)
             + self.results.iter().map(result).sum::<usize>();
         160 + text + text / 16
     }
@@ -85,7 +88,8 @@ impl Tail<'_> {
 
 fn delegated(json: &mut Json, delegated: &Delegated) {
     json.raw(r#"{"agent":"#).string(delegated.agent.as_str());
-    json.raw(r#","task":"#).string(&delegated.task);
+    json.raw(r#","task":"#)
+        .string_or_null(delegated.task.as_deref());
     match &delegated.outcome {
         Outcome::Complete(text) => json.raw(r#","text":"#).string(text),
         Outcome::Partial { text, missing } => {
@@ -94,5 +98,8 @@ fn delegated(json: &mut Json, delegated: &Delegated) {
         }
         Outcome::Failed(reason) => json.raw(r#","error":"#).string(reason),
     };
+    if let Some(rest) = &delegated.rest {
+        json.raw(r#","rest":"#).string(rest);
+    }
     json.raw("}");
 }

@@ -20,7 +20,7 @@ fn document(snapshot: Option<&Snapshot>, group: &Group, results: &[Delegated]) -
     let persona = persona();
     let tail = Tail {
         persona: &persona,
-        task: "list\nthe risks",
+        task: Some("list\nthe risks"),
         results,
         run: RunId::from_u128(7),
         attempt: 2,
@@ -112,7 +112,8 @@ fn the_shared_rendering() {
 fn the_tail_closes_the_document() {
     let delegated = |agent: &str, outcome| Delegated {
         agent: AgentId::new(agent),
-        task: "look".into(),
+        task: Some("look".into()),
+        rest: None,
         outcome,
     };
     let results = [

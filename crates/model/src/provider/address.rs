@@ -123,6 +123,16 @@ impl Address {
         url
     }
 
+    /// The URL of a path beside OpenAI's interface, which mostly lies below `/v1`.
+    pub(crate) fn beside(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        let base = url.path().trim_end_matches('/');
+        let base = base.strip_suffix("/v1").unwrap_or(base);
+        let path = format!("{base}{path}");
+        url.set_path(&path);
+        url
+    }
+
     /// All of it, for an address that is one endpoint's.
     pub(crate) fn whole(&self) -> Url {
         self.base.clone()

@@ -1,6 +1,10 @@
 //! The tokens of an encoding: which bytes are one, and which come first when bytes are merged.
 
-use tiktoken_rs::CoreBPE;
+use unisono_context::tokens::Encoding;
+
+/// The tokens as `build.rs` writes them.
+const O200K_BASE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k_base.tokens"));
+const CL100K_BASE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cl100k_base.tokens"));
 
 /// A token's place in the order of merges.
 pub(super) type Rank = u32;
@@ -8,7 +12,7 @@ pub(super) type Rank = u32;
 /// All tokens of an encoding, in a table that is never changed.
 pub(super) struct Vocabulary {
     /// The tokens' bytes, one behind the other by rank.
-    bytes: Vec<u8>,
+    bytes: &'static [u8],
     /// Where each token starts in `bytes`, and where the last one ends.
     starts: Vec<u32>,
     /// By the hash of a token's bytes: where it should be, or the first free place behind that.
@@ -26,18 +30,25 @@ struct Place {
 }
 
 impl Vocabulary {
-    /// Takes the tokens from tiktoken-rs's tables, whose ranks count up from 0 without a gap; its
-    /// special tokens come after one.
-    pub(super) fn of(tables: &CoreBPE) -> Vocabulary {
-        let (mut bytes, mut starts) = (Vec::new(), vec![0]);
-        for rank in 0.. {
-            let Ok(token) = tables.decode_bytes(&[rank]) else {
-                break;
-            };
-            bytes.extend_from_slice(&token);
-            starts.push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    /// The tokens of an encoding; none if what was built in is no such table.
+    pub(super) fn of(encoding: Encoding) -> Option<Vocabulary> {
+        let built_in = match encoding {
+            Encoding::O200kBase => O200K_BASE,
+            Encoding::Cl100kBase => CL100K_BASE,
+        };
+        let (count, rest) = built_in.split_first_chunk()?;
+        let tokens = u32::from_le_bytes(*count) as usize;
+        let (lengths, bytes) = rest.split_at_checked(tokens)?;
+        let mut starts = Vec::with_capacity(tokens + 1);
+        let mut end = 0;
+        starts.push(end);
+        for length in lengths {
+            end += u32::from(*length);
+            starts.push(end);
         }
-        let tokens = starts.len() - 1;
+        if end as usize != bytes.len() {
+            return None;
+        }
         let places = vec![Place::default(); (2 * tokens).next_power_of_two().max(2)];
         let mut vocabulary = Vocabulary {
             bytes,
@@ -47,7 +58,7 @@ impl Vocabulary {
         for rank in 0..tokens {
             vocabulary.put(rank);
         }
-        vocabulary
+        Some(vocabulary)
     }
 
     /// The rank of these bytes, if they are a token.

@@ -47,7 +47,7 @@ impl Asking {
     }
 
     /// Whether waiting for a warm cache can save anything.
-    fn may_wait(&self) -> bool {
+    pub(super) fn may_wait(&self) -> bool {
         self.is_cacheable() && self.mode != CacheWarm::Off && self.has_peers
     }
 }

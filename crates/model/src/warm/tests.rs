@@ -179,3 +179,48 @@ async fn exactly_one_of_many_leads() {
         assert_eq!(leaders.load(Ordering::Relaxed), 1);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_each_slot_has_its_cache_a_prefix_is_worked_on_once_at_a_time() {
+    let warmth = Warmth::default();
+    let (own, other) = (key("own/x"), key("own/y"));
+    warmth.set_apart(&own.model, true);
+    assert!(warmth.turn(&other, &asking(4)).await.is_none());
+    let alone = Asking {
+        mode: CacheWarm::Off,
+        ..asking(4)
+    };
+    assert!(warmth.turn(&own, &alone).await.is_none(), "nobody wants it");
+    let at_work = Arc::new(AtomicUsize::new(0));
+    let mut all = JoinSet::new();
+    for _ in 0..8 {
+        let (warmth, own, at_work) = (warmth.clone(), own.clone(), at_work.clone());
+        all.spawn(async move {
+            let _turn = warmth.turn(&own, &asking(4)).await.expect("a turn");
+            assert_eq!(at_work.fetch_add(1, Ordering::SeqCst), 0);
+            sleep(Duration::from_secs(1)).await;
+            at_work.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    // Another prefix has another slot.
+    let another = Key {
+        prefix: Digest::of_bytes(b"another"),
+        ..own.clone()
+    };
+    let begun = Instant::now();
+    drop(warmth.turn(&another, &asking(4)).await);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    // One that no longer waits holds nobody up.
+    let gone = tokio::spawn({
+        let (warmth, own) = (warmth.clone(), own.clone());
+        async move { drop(warmth.turn(&own, &asking(4)).await) }
+    });
+    advance(Duration::from_millis(10)).await;
+    gone.abort();
+    while let Some(done) = all.join_next().await {
+        done.expect("it was alone");
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(8));
+    warmth.set_apart(&own.model, false);
+    assert!(warmth.turn(&own, &asking(4)).await.is_none());
+}

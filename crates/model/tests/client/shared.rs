@@ -128,6 +128,39 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_a_probe_is_answered()
     assert_eq!(at_once(&client, 4).await.len(), 4);
 }
 
+/// A proxy: one of its models is broken, the others answer.
+#[tokio::test]
+async fn a_model_that_fails_holds_up_no_other() {
+    let failing = Script::always(Act::refuse(Refusal::Internal));
+    let (provider, client) = with(failing, |settings| settings.breaker.failures = 2).await;
+    let of = |name: &str| Call {
+        model: format!("mine/{name}").into(),
+        name: name.into(),
+        ..call(DIALECT, Mode::Stream)
+    };
+    for _ in 0..2 {
+        let error = client.reply(of("broken")).await.unwrap_err();
+        assert!(matches!(error.class, Class::Unavailable { .. }), "{error}");
+    }
+    let refused = client.reply(of("broken")).await.unwrap_err();
+    assert!(matches!(refused.class, Class::CircuitOpen { .. }));
+    let said = "model `broken` failed too often and is left alone for";
+    assert!(refused.reason.contains(said), "{refused}");
+    assert!(
+        refused
+            .reason
+            .contains("it failed last with: api_error: Internal"),
+        "{refused}"
+    );
+    assert_eq!(provider.request_count(), 2, "nothing was sent");
+    let other = client.reply(of("other")).await.unwrap_err();
+    assert!(
+        matches!(other.class, Class::Unavailable { .. }),
+        "asked: {other}"
+    );
+    assert_eq!(provider.request_count(), 3);
+}
+
 #[tokio::test]
 async fn who_meets_an_open_breaker_is_told_where_nobody_listens() {
     // Its port is given back at once.
@@ -172,7 +205,7 @@ async fn a_breaker_that_opens_between_attempts_does_not_hide_why() {
     assert!(
         error
             .reason
-            .contains("; then the provider failed too often"),
+            .contains("; then model `fake-model` failed too often"),
         "{error}"
     );
     assert_eq!(provider.request_count(), 2);

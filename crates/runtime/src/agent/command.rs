@@ -1,9 +1,6 @@
 //! An agent that is a program: the prompt as JSON on standard input, its answer on standard
 //! output, either as a JSON object `{"text": "…", "partial": "…"}` or as plain text.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use serde_json::Value;
 use unisono_session::agent::Command;
 use unisono_session::run::Cause;
@@ -20,13 +17,12 @@ const PREVIEW_CHARS: usize = 120;
 #[derive(Clone, Debug)]
 pub(crate) struct CommandAgent {
     command: Command,
-    withheld: Arc<BTreeSet<String>>,
 }
 
 impl CommandAgent {
-    /// Of the environment it inherits all but the `withheld` variables.
-    pub(crate) fn new(command: Command, withheld: Arc<BTreeSet<String>>) -> CommandAgent {
-        CommandAgent { command, withheld }
+    /// An agent that is that program.
+    pub(crate) fn new(command: Command) -> CommandAgent {
+        CommandAgent { command }
     }
 }
 
@@ -35,7 +31,6 @@ impl Agent for CommandAgent {
         ctx.check_prefix()?;
         let job = Job {
             command: &self.command,
-            withheld: &self.withheld,
             input: request::document(ctx.brief(), ctx.prefix()),
             max_output: MAX_OUTPUT_BYTES,
         };

@@ -9,10 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use unisono_context::{AgentId, Message, Ordinal, RunId, Snapshot, Tokens};
+use unisono_context::{AgentId, RunId, Snapshot, Tokens};
 use unisono_model::language::{self, LanguageModel, Listener, Models, Reply, Request};
 use unisono_model::prompt::Prefix;
-use unisono_search::Recalled;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
@@ -20,7 +19,7 @@ use unisono_session::run::{Cause, Spent, Step, ToolCall, ToolResult};
 
 use super::spending::Besides;
 use super::waiting::Waiting;
-use super::{Failure, failure, request};
+use super::{Failure, failure, llm, request};
 use crate::limit::Pause;
 use crate::line::Line;
 use crate::set_aside::{self, Call};
@@ -138,45 +137,6 @@ impl Ctx {
         tools.await
     }
 
-    /// A message of the conversation by its ordinal, whole, whether or not it is in the context.
-    ///
-    /// # Errors
-    /// The session is gone.
-    pub async fn read_message(&self, ordinal: Ordinal) -> Result<Option<Arc<Message>>, Failure> {
-        match self.inner.brief.head {
-            Some(head) => self.inner.line.read_message(head, ordinal).await,
-            None => Ok(None),
-        }
-    }
-
-    /// What the agent did that wrote a message: replies of its model, and what its calls came back
-    /// with. Nothing where no agent of this session wrote it.
-    ///
-    /// # Errors
-    /// The session is gone, or its journal cannot be read.
-    pub async fn read_steps(&self, ordinal: Ordinal) -> Result<Vec<Arc<Step>>, Failure> {
-        match self.inner.brief.head {
-            Some(head) => self.inner.line.read_steps(head, ordinal).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// The messages of the conversation, up to where its context was frozen, that fit a text best.
-    /// What was said since, or on other branches, changes nothing. Or why it cannot be searched.
-    ///
-    /// # Errors
-    /// The session is gone.
-    pub(crate) async fn recall(
-        &self,
-        text: &str,
-        limit: usize,
-    ) -> Result<Result<Recalled, String>, Failure> {
-        match self.inner.brief.head {
-            Some(head) => self.inner.line.recall(head, text.to_owned(), limit).await,
-            None => Ok(Ok(Recalled::default())),
-        }
-    }
-
     /// The model its definition names.
     ///
     /// # Errors
@@ -206,12 +166,18 @@ impl Ctx {
         }
     }
 
-    /// The first request of a model-driven run.
-    pub(crate) fn first_request(&self) -> Request {
-        Request {
+    /// The first request of a model-driven run, with as much of its results as fits.
+    ///
+    /// # Errors
+    /// Its role and task alone do not fit.
+    pub(crate) async fn first_request(&self) -> Result<Request, Failure> {
+        let count = |texts| self.count(texts);
+        let first = llm::handed::first(self.brief(), self.prefix().clone(), count).await;
+        let first = first.map_err(|reason| Failure::new(Cause::Overflow, reason))?;
+        Ok(Request {
             listener: self.listener(),
-            ..request::first(self.brief(), self.prefix().clone())
-        }
+            ..first
+        })
     }
 
     /// Passes a reply on as it comes, and tells of its growth now and then.
@@ -315,7 +281,10 @@ impl Ctx {
         let called = tools::call_all(&calls, round, self);
         let mut results = self.while_tools_work(called).await?;
         let nothing = || Failure::new(Cause::Panic, "the tool gave no result");
-        results.pop().ok_or_else(nothing)
+        results
+            .pop()
+            .map(|called| called.result)
+            .ok_or_else(nothing)
     }
 
     /// Gives tasks to other agents of the turn ([`Brief::colleagues`]), each as agent and task,

@@ -20,11 +20,12 @@ use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
 use unisono_search::{Branch, Recalled, Search};
 use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
-use unisono_session::brief::Brief;
+use unisono_session::brief::{Brief, Delivered};
 use unisono_session::budget::Ask;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
+use unisono_session::state::CallCap;
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
 
@@ -49,6 +50,8 @@ pub(crate) struct Attempt {
     pub(crate) bounded: bool,
     pub(crate) wrapped_up: Option<(usize, Arc<str>)>,
     pub(crate) lent: Lent,
+    pub(crate) call_cap: CallCap,
+    pub(crate) results: Vec<Delivered>,
 }
 
 /// The session's end of the line: it keeps what it is told.
@@ -61,6 +64,7 @@ struct Record {
     progress: Mutex<Vec<Arc<str>>>,
     messages: Mutex<Vec<Arc<Message>>>,
     acts: Mutex<BTreeMap<Ordinal, Vec<Arc<Step>>>>,
+    results: Mutex<BTreeMap<String, Arc<str>>>,
     refuses: Mutex<Option<Failure>>,
     rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
     budget: Mutex<VecDeque<Result<Option<Arc<str>>, Failure>>>,
@@ -83,6 +87,12 @@ impl Session {
     /// The tasks for other agents it was sent, with their round.
     pub(crate) fn rounds(&self) -> Vec<(u32, Vec<DelegateCall>)> {
         self.0.rounds.lock().unwrap().clone()
+    }
+
+    /// Its agent was handed that result.
+    pub(crate) fn handed(&self, name: &str, text: &str) {
+        let mut results = self.0.results.lock().unwrap();
+        results.insert(name.to_owned(), text.into());
     }
 
     /// An agent took these steps before it wrote that message.
@@ -202,6 +212,12 @@ impl Exchange for Session {
         Box::pin(async { Ok(found) })
     }
 
+    fn read_result(&self, _: RunId, name: String) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        let results = self.0.results.lock().unwrap();
+        let found = results.get(&name).cloned();
+        Box::pin(async { Ok(found) })
+    }
+
     fn read_steps(
         &self,
         _: MessageId,
@@ -289,6 +305,8 @@ impl Attempt {
             bounded: false,
             wrapped_up: None,
             lent: Lent::default(),
+            call_cap: CallCap::default(),
+            results: Vec::new(),
         }
     }
 
@@ -329,10 +347,11 @@ impl Attempt {
             role: RunRole::Delegate { index: 0 },
             definition: Arc::new(self.definition.clone()),
             task: "list the risks".into(),
-            results: Vec::new(),
+            results: self.results.clone(),
             colleagues: self.colleagues.clone(),
             prefix: prefix.digest(),
             room: self.room,
+            handed: Tokens(self.room.0 / 10),
             context: Tokens::ZERO,
             calibration: None,
             bounded: self.bounded,
@@ -341,6 +360,7 @@ impl Attempt {
             head: Some(snapshot.manifest().head),
             snapshot: (self.definition.context == ContextMode::Snapshot).then_some(snapshot),
             tools: self.tools().into(),
+            call_cap: self.call_cap,
             lent: self.lent.clone(),
             has_peers: false,
             place: 0,
@@ -369,6 +389,7 @@ pub(crate) fn sh(script: &str) -> Command {
         args: vec!["-c".into(), script.into()],
         env: BTreeMap::new(),
         cwd: None,
+        env_pass: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ use unisono_model::language::{self, Class};
 use unisono_session::run::tail::Masked;
 use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, replied};
 
+pub(crate) mod handed;
 pub(crate) mod scales;
 
 use super::failure::failed;
@@ -29,7 +30,7 @@ pub(crate) struct LlmAgent;
 impl Agent for LlmAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         let max_turns = ctx.definition().max_turns;
-        let first = ctx.first_request();
+        let first = ctx.first_request().await?;
         let mut steps = ctx.brief().steps.clone();
         if let Some(ended) = recorded_ending(&steps, &ctx) {
             return ended;
@@ -39,6 +40,9 @@ impl Agent for LlmAgent {
         loop {
             scales.weigh(&steps, &ctx).await?;
             let step = match run::next(&steps, scales.weights(), scales.bounds(max_turns)) {
+                Next::Done { text, .. } if text.trim().is_empty() => {
+                    return Err(silent(&ctx));
+                }
                 Next::Done { text, partial } => {
                     let usage = replied(&steps);
                     return Ok(Answer {
@@ -65,6 +69,8 @@ impl Agent for LlmAgent {
                             narrowed = None;
                             let budget = call.wrap_up().cloned();
                             let ended = ending(&reply, &steps, budget, &ctx);
+                            let is_last = wrap_up.is_some();
+                            let ended = ended.or_else(|| unsaid(&reply, &steps, is_last, &ctx));
                             if let Some(Err(failure)) = ended {
                                 ctx.paid_in_vain(&reply, call);
                                 return Err(failure);
@@ -101,10 +107,9 @@ impl Agent for LlmAgent {
                         None => Err(Failure::new(Cause::Overflow, reason)),
                     };
                 }
+                // Apart, so that a run that calls none does not make room for it.
                 Next::CallTools(reply) => {
-                    let called = tools::call_all_of(&reply, replies(&steps), &ctx);
-                    // Apart, so that a run that calls none does not make room for it.
-                    Step::Tools(Box::pin(ctx.while_tools_work(called)).await?)
+                    Box::pin(call_tools(&reply, &steps, &mut scales, &ctx)).await?
                 }
             };
             take(&mut steps, step, &ctx).await?;
@@ -244,8 +249,7 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
         return Err(Failure::new(Cause::Refused, refusal(&reply, ctx)));
     }
     if reply.text.trim().is_empty() {
-        let reason = format!("model {} replied with nothing", ctx.definition().model);
-        return Err(Failure::new(Cause::BadOutput, reason));
+        return Err(silent(ctx));
     }
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
     let partial = match reply.stop {
@@ -260,6 +264,36 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
         usage: replied(steps) + reply.usage,
         ..Answer::default()
     })
+}
+
+/// What the calls of a reply came back with, as much of it as fits.
+async fn call_tools(
+    reply: &Reply,
+    steps: &[Arc<Step>],
+    scales: &mut Scales,
+    ctx: &Ctx,
+) -> Result<Step, Failure> {
+    let round = replies(steps);
+    let called = ctx.while_tools_work(tools::call_all_of(reply, round, ctx));
+    handed::results(called.await?, (steps, round), scales, ctx).await
+}
+
+/// The end of a run whose last reply only calls what is not made any more, where nothing was said
+/// before either.
+fn unsaid(
+    reply: &Reply,
+    steps: &[Arc<Step>],
+    is_last: bool,
+    ctx: &Ctx,
+) -> Option<Result<Answer, Failure>> {
+    let nothing = reply.text.trim().is_empty() && run::said(steps).is_none();
+    (is_last && nothing).then(|| Err(silent(ctx)))
+}
+
+/// An empty answer is none: the run is tried again.
+fn silent(ctx: &Ctx) -> Failure {
+    let reason = format!("model {} replied with nothing", ctx.definition().model);
+    Failure::new(Cause::BadOutput, reason)
 }
 
 fn refusal(reply: &Reply, ctx: &Ctx) -> String {

@@ -88,6 +88,7 @@ mod tests {
     fn stages(endings: impl IntoIterator<Item = Ending>) -> Vec<Delivered> {
         let names = ["outline", "draft", "review"];
         let each = names.iter().zip(endings).map(|(agent, ending)| Delivered {
+            name: "delegate_1".into(),
             agent: AgentId::new(*agent),
             task: "an article".into(),
             ending: Arc::new(ending),

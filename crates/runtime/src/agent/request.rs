@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use unisono_context::Snapshot;
 use unisono_model::language::{Colleague, Exchange, Listener, Request};
-use unisono_model::prompt::{Delegated, Outcome, Prefix, Tail};
-use unisono_session::brief::{Brief, Delivered};
+use unisono_model::prompt::{self, Delegated, Group, Outcome, Prefix, Tail};
+use unisono_session::brief::Brief;
 use unisono_session::run::tail::{self, Masked};
 use unisono_session::run::{self, Ending, Step};
 use unisono_session::tool;
@@ -45,7 +46,7 @@ pub(crate) fn of(brief: &Brief, prefix: Prefix, task: Arc<str>) -> Request {
 /// The first request of a model-driven run, with what its delegates came back with.
 pub(crate) fn first(brief: &Brief, prefix: Prefix) -> Request {
     Request {
-        results: brief.results.iter().map(delegated).collect(),
+        results: delegated(brief).into(),
         ..of(brief, prefix, brief.task.clone())
     }
 }
@@ -65,14 +66,19 @@ pub(crate) fn after(
     }
 }
 
-/// What a program is given: the shared prefix and what closes it, one JSON document.
+/// What a program is given: the shared prefix and what closes it, one JSON document. It has no
+/// window, so results are whole.
 pub(crate) fn document(brief: &Brief, prefix: &Prefix) -> [Bytes; 2] {
+    document_with(brief, prefix, &delegated(brief))
+}
+
+/// The same with these results.
+pub(crate) fn document_with(brief: &Brief, prefix: &Prefix, results: &[Delegated]) -> [Bytes; 2] {
     let definition = &brief.definition;
-    let results: Vec<Delegated> = brief.results.iter().map(delegated).collect();
     let tail = Tail {
         persona: &persona(definition),
-        task: &brief.task,
-        results: &results,
+        task: (!prompt::is_shown(context(brief), &brief.task)).then_some(&*brief.task),
+        results,
         run: brief.run,
         attempt: brief.attempt,
     };
@@ -118,9 +124,26 @@ fn colleagues(brief: &Brief) -> Arc<[Colleague]> {
     colleagues.collect()
 }
 
-/// A delegate's result as a model is told of it.
-fn delegated(delivered: &Delivered) -> Delegated {
-    let outcome = match &*delivered.ending {
+/// The context that an agent is shown.
+fn context(brief: &Brief) -> Option<&Snapshot> {
+    let given = brief.snapshot.as_deref();
+    given.filter(|_| group(&brief.definition) != Group::TaskOnly)
+}
+
+/// The delegates' results as an agent is told of them. The input is not said again.
+fn delegated(brief: &Brief) -> Vec<Delegated> {
+    let said = |task: &str| *task == *brief.task || prompt::is_shown(context(brief), task);
+    let results = brief.results.iter().map(|delivered| Delegated {
+        agent: delivered.agent.clone(),
+        task: Some(&delivered.task).filter(|task| !said(task)).cloned(),
+        outcome: outcome(&delivered.ending),
+        rest: None,
+    });
+    results.collect()
+}
+
+fn outcome(ending: &Ending) -> Outcome {
+    match ending {
         Ending::Finished {
             text,
             partial: None,
@@ -138,10 +161,5 @@ fn delegated(delivered: &Delivered) -> Delegated {
             Outcome::Failed(format!("{}: {reason}", cause.code()).into())
         }
         Ending::Cancelled => Outcome::Failed("cancelled".into()),
-    };
-    Delegated {
-        agent: delivered.agent.clone(),
-        task: delivered.task.clone(),
-        outcome,
     }
 }

@@ -23,9 +23,7 @@ use unisono_session::brief::CompactionJob;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
 use super::extract::{Block, cost, style, summary_of};
-use super::retry::{self, NoSummary};
 use super::{Told, Work};
-use crate::clock;
 use crate::set_aside;
 
 /// What a model is asked for.
@@ -53,7 +51,7 @@ struct Unfit {
 }
 
 /// The block of a summary that can be taken. What the replies cost is added to `spent`.
-pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<Block, NoSummary> {
+pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<Block, Arc<str>> {
     let Asked {
         work, summariser, ..
     } = asked;
@@ -62,7 +60,7 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
         .env
         .models
         .get(name)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| Arc::from(error.to_string()))?;
     // The chain of summarisers says who is next. One that stood in for this would be asked with
     // what was divided for this one's window, and its success would be taken for this one's.
     let model = model.alone().unwrap_or(model);
@@ -98,7 +96,7 @@ async fn part(
     index: usize,
     so_far: Option<&str>,
     spent: &mut Option<Cost>,
-) -> Result<Finished, NoSummary> {
+) -> Result<Finished, Arc<str>> {
     let mut target = parts.target;
     let mut rejection = None;
     for _ in 0..=asked.chain.retries {
@@ -202,7 +200,7 @@ async fn complete(
     model: &Arc<dyn LanguageModel>,
     task: &str,
     max_output: Tokens,
-) -> Result<Reply, NoSummary> {
+) -> Result<Reply, Arc<str>> {
     let name = &asked.summariser.model;
     let (told, asked_for) = (asked.work.listener.clone(), name.clone());
     let request = summariser::request(&**model, task, max_output);
@@ -216,7 +214,7 @@ async fn complete(
     let reserved = asked.work.reserve(asked.summariser, &**model, &request);
     let set_aside = reserved
         .await
-        .map_err(|reason| format!("model {name}: {reason}"))?;
+        .map_err(|reason| Arc::from(format!("model {name}: {reason}")))?;
     let model = model.clone();
     request.bounded = asked.work.job.bounded;
     request.patience = Some(asked.until.saturating_duration_since(Instant::now()));
@@ -231,12 +229,7 @@ async fn complete(
         }
         Some(Ok(Err(error))) => {
             set_aside.ended(set_aside::paid(&error));
-            let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
-            let pause = retry::pause(failures, after, clock::new_id() as u64);
-            Err(NoSummary {
-                reason: error.to_string().into(),
-                not_before: Some(Instant::now() + pause),
-            })
+            Err(error.to_string().into())
         }
         Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),
     }

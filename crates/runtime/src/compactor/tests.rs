@@ -94,7 +94,7 @@ impl Stage {
             retries: 2,
         };
         let options = Options {
-            compaction_deadline: deadline.into(),
+            compaction_deadline: deadline,
             summarisers: Chains::default().with(lead().model, chain),
             ..Options::default()
         };
@@ -136,6 +136,7 @@ impl Stage {
             delegation: Default::default(),
             rules: Default::default(),
             caps: Default::default(),
+            call_cap: Default::default(),
         }
     }
 

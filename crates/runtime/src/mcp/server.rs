@@ -7,7 +7,6 @@
 //! that is lost too often is left alone for a while, and its callers are told so at once. Those
 //! who wait are bounded by the runs at work. It ends with the supervisor, and the program with it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,8 +49,6 @@ pub(crate) struct Refused {
 /// What a server's actor is made of.
 pub(crate) struct Args {
     pub(crate) server: Arc<Server>,
-    /// Variables that its program does not inherit.
-    pub(crate) withheld: Arc<BTreeSet<String>>,
     pub(crate) intensity: Intensity,
 }
 
@@ -110,11 +107,11 @@ impl State {
         let (attempt, plainly) = (self.attempt, self.plainly);
         let cancelled = CancellationToken::new();
         self.guard = Some(cancelled.clone().drop_guard());
-        let (server, withheld) = (self.args.server.clone(), self.args.withheld.clone());
+        let server = self.args.server.clone();
         let myself = myself.clone();
         tokio::spawn(async move {
             let limit = server.start_timeout;
-            let opening = open(&server, &withheld, plainly, cancelled);
+            let opening = open(&server, plainly, cancelled);
             let result = tokio::time::timeout(limit, opening).await;
             let result = result.unwrap_or_else(|_| {
                 let limit = limit.as_secs_f64();
@@ -219,14 +216,13 @@ impl State {
 
 async fn open(
     server: &Server,
-    withheld: &BTreeSet<String>,
     plainly: bool,
     cancelled: CancellationToken,
 ) -> Result<Opened, (String, bool)> {
     let trouble = Trouble::default();
     match &server.reach {
         Reach::Program(command) => {
-            let program = Program::start(command, withheld, trouble.clone());
+            let program = Program::start(command, trouble.clone());
             let program = program.map_err(|reason| (reason, false))?;
             connection::open(program, trouble, plainly, cancelled).await
         }

@@ -4,7 +4,6 @@
 //! is too long or no message ends the connection at once, so that nobody waits for an answer
 //! that cannot come; lines that do not begin like a message are a program's chatter.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -48,12 +47,8 @@ impl Program {
     ///
     /// # Errors
     /// Why it cannot be started.
-    pub(super) fn start(
-        command: &Command,
-        withheld: &BTreeSet<String>,
-        trouble: Trouble,
-    ) -> Result<Program, String> {
-        let started = Group::start(command, withheld).map_err(|error| error.to_string());
+    pub(super) fn start(command: &Command, trouble: Trouble) -> Result<Program, String> {
+        let started = Group::start(command).map_err(|error| error.to_string());
         let (group, pipes) = started?;
         let Pipes {
             stdin,

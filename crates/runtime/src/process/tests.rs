@@ -12,7 +12,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 async fn ended(command: &Command, input: [Bytes; 2]) -> Result<Finished, Error> {
     let job = Job {
         command,
-        withheld: &BTreeSet::new(),
         input,
         max_output: 64 * 1024,
     };
@@ -81,7 +80,6 @@ async fn output_and_input_larger_than_a_pipe_do_not_block_each_other() {
     let command = sh("cat");
     let job = Job {
         command: &command,
-        withheld: &BTreeSet::new(),
         input: large(),
         max_output: 4 << 20,
     };

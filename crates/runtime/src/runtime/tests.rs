@@ -1,6 +1,7 @@
 //! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
 
 mod gathering;
+mod residence;
 mod stopping;
 mod workers;
 
@@ -126,6 +127,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         delegation: Default::default(),
         rules: Default::default(),
         caps: Default::default(),
+        call_cap: Default::default(),
     }
 }
 
@@ -340,8 +342,8 @@ async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
     let mut events = handle.events(0).await.unwrap();
     let late = async {
         while let Some((_, event)) = events.next().await.unwrap() {
-            if let Fact::CameLate { late, .. } = event.fact {
-                return late;
+            if let Fact::CameLate { late, .. } = &event.fact {
+                return late.clone();
             }
         }
         panic!("the journal ended");

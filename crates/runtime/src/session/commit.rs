@@ -1,6 +1,7 @@
 //! The session's way to the disk: loading, appending, acknowledging.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorProcessingErr, ActorRef};
@@ -17,32 +18,37 @@ use crate::runtime::Error;
 
 use super::purse::Purse;
 use super::rounds::Rounds;
+use super::shown::{Shown, can_be_read};
 use super::{Busy, Live, Msg, Phase, State};
 
 /// Events read at a time when a journal is folded.
 const PAGE: usize = 4_096;
 
-/// Claims a session and folds its journal; an empty one is a session to be created.
-pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reaction), Error> {
-    let claim = journal.claim(id).await?;
-    let mut events: Vec<Event> = Vec::new();
-    while (events.len() as u64) < claim.last_seq {
-        let page = journal.read(id, events.len() as u64 + 1, PAGE).await?;
-        if page.is_empty() {
-            let reason = format!("event {} cannot be read", events.len() + 1);
-            return Err(Error::Broken {
-                session: id,
-                reason: reason.into(),
-            });
+/// What became of reading a session's journal.
+pub(super) enum Loaded {
+    Live(Box<Live>, Reaction),
+    /// The store takes no writes.
+    Shown(Box<Shown>),
+    /// It takes none as before.
+    Still,
+}
+
+/// Claims a session and folds its journal; an empty one is a session to be created. Where the store
+/// takes no writes it is folded without a claim, to be looked at; unless that is how it is `now`.
+pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Result<Loaded, Error> {
+    let claim = match journal.claim(id).await {
+        Err(error) if can_be_read(&error) => {
+            if matches!(now, Phase::Shown(_)) {
+                return Ok(Loaded::Still);
+            }
+            let (machine, _) = recover(journal, id, None).await?;
+            let why = error.into();
+            return Ok(Loaded::Shown(Box::new(Shown { machine, why })));
         }
-        events.extend(page.into_iter().map(|(_, event)| event));
-    }
+        claim => claim?,
+    };
+    let (machine, reaction) = recover(journal, id, Some(claim.last_seq)).await?;
     let now = clock::now();
-    let recovered = Machine::recover(&events, now);
-    let (machine, reaction) = recovered.map_err(|error| Error::Broken {
-        session: id,
-        reason: error.to_string().into(),
-    })?;
     let live = Live {
         machine,
         outbox: Outbox::new(claim.last_seq),
@@ -51,7 +57,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         pending: Vec::new(),
         held: false,
         drained: None,
-        in_flight: Vec::new(),
+        in_flight: Arc::default(),
         acks: Vec::new(),
         waits: HashMap::new(),
         rounds: Rounds::default(),
@@ -65,8 +71,37 @@ pub(super) async fn load(journal: &Journal, id: SessionId) -> Result<(Live, Reac
         compacting: HashMap::new(),
         active_at: now,
         told: super::told::Told::default(),
+        weight: super::weight::Weight::default(),
     };
-    Ok((live, reaction))
+    Ok(Loaded::Live(Box::new(live), reaction))
+}
+
+/// Folds a journal, up to its last event where that is known.
+async fn recover(
+    journal: &Journal,
+    id: SessionId,
+    last_seq: Option<u64>,
+) -> Result<(Machine, Reaction), Error> {
+    let mut events: Vec<Event> = Vec::new();
+    while last_seq.is_none_or(|last| (events.len() as u64) < last) {
+        let page = journal.read(id, events.len() as u64 + 1, PAGE).await?;
+        if page.is_empty() {
+            if last_seq.is_none() {
+                break;
+            }
+            let reason = format!("event {} cannot be read", events.len() + 1);
+            return Err(Error::Broken {
+                session: id,
+                reason: reason.into(),
+            });
+        }
+        events.extend(page.into_iter().map(|(_, event)| event));
+    }
+    let recovered = Machine::recover(&events, clock::now());
+    recovered.map_err(|error| Error::Broken {
+        session: id,
+        reason: error.to_string().into(),
+    })
 }
 
 impl State {
@@ -79,7 +114,7 @@ impl State {
         if !live.in_flight.is_empty() || live.pending.is_empty() || live.held {
             return;
         }
-        live.in_flight = std::mem::take(&mut live.pending);
+        live.in_flight = Arc::new(std::mem::take(&mut live.pending));
         let events = live.in_flight.clone();
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
@@ -119,8 +154,9 @@ impl State {
         }
     }
 
-    /// An append has ended: release what waited for it. A store that takes no more writes makes
-    /// the session unavailable; any other failure restarts it from its journal.
+    /// An append has ended: release what waited for it. Where the session was claimed by another, or
+    /// the store takes no writes, it is restarted from its journal; any other failure makes it
+    /// unavailable.
     pub(super) fn on_committed(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -132,7 +168,7 @@ impl State {
         match result {
             Ok(seq) => {
                 let committed = std::mem::take(&mut live.in_flight);
-                self.args.durable.send_replace(seq);
+                self.args.feed.committed(seq, &committed);
                 let observer = &self.args.env.options.observer;
                 observer.tell(self.args.id, &committed);
                 let tree = live.machine.state().tree();
@@ -143,6 +179,7 @@ impl State {
                 live.tell_ended(&committed);
                 self.start_append(myself);
                 self.carry_out(myself, ready);
+                self.weigh();
                 self.tell_drained();
                 Ok(())
             }
@@ -151,10 +188,11 @@ impl State {
                     error,
                     unisono_store::Error::Fenced { .. } | unisono_store::Error::Conflict { .. }
                 );
+                let again = fenced || can_be_read(&error);
                 let error = Error::from(error);
                 tracing::error!(session = %self.args.id, %error, "events cannot be stored");
                 live.refuse(&error);
-                if fenced {
+                if again {
                     return Err(error.to_string().into());
                 }
                 self.phase = Phase::Broken(error);
@@ -209,7 +247,7 @@ impl Live {
         turn: TurnId,
         reply: oneshot::Sender<Result<EndedTurn, Error>>,
     ) {
-        let on_its_way = self.pending.iter().chain(&self.in_flight);
+        let on_its_way = self.pending.iter().chain(self.in_flight.iter());
         let durable = !on_its_way.into_iter().any(|event| ends(event, turn));
         match self.machine.state().ended(turn) {
             Some(ended) if durable => drop(reply.send(Ok(ended.clone()))),

@@ -52,7 +52,7 @@ pub(super) fn compact(
 /// to be kept.
 fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compactor::Listener {
     let (turn, step) = (job.turn, job.step);
-    let (progress, myself) = (args.progress.clone(), myself.clone());
+    let (followers, myself) = (args.feed.clone(), myself.clone());
     compactor::Listener(Arc::new(move |told| {
         let (text, trouble) = match told {
             Told::Doing(text) => (text, false),
@@ -81,12 +81,10 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
                 return feed(&myself, ended);
             }
         };
-        let told = Progress::Compaction {
+        followers.say(|| Progress::Compaction {
             turn,
             text,
             trouble,
-        };
-        // Nobody may be listening.
-        let _ = progress.send(told);
+        });
     }))
 }

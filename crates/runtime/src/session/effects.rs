@@ -6,9 +6,8 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
+use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
 use unisono_search::{Branch, Recalled, Search};
 use unisono_session::brief::{Brief, ToolJob};
 use unisono_session::budget::Ask;
@@ -33,7 +32,7 @@ use crate::worker::Attempt;
 
 use super::purse::Asking;
 use super::rounds::{self, Of, Round};
-use super::{Args, Live, Msg, Progress, compacting, render};
+use super::{Args, Feed, Live, Msg, Progress, compacting, render};
 
 /// How long a provider's count is waited for.
 const MEASURING: Duration = Duration::from_secs(10);
@@ -69,20 +68,21 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
             turn,
             encoding,
             messages,
-            preamble,
+            texts: others,
         } = request;
         let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
         let mut texts: Vec<String> = messages.iter().map(|m| m.countable_text()).collect();
-        texts.extend(preamble.iter().map(Preamble::countable_text));
+        let (names, others): (Vec<Digest>, Vec<String>) = others.into_iter().unzip();
+        texts.extend(others);
         let mut counts = count_surely(&tokenizer, texts, encoding).await;
-        let preamble = preamble.and_then(|p| Some((p.digest(), counts.pop()?)));
+        let counted = counts.split_off(ids.len().min(counts.len()));
         let messages = ids.into_iter().zip(counts).collect();
         feed(
             &myself,
             Input::Counted(Counted {
                 turn,
                 encoding,
-                preamble,
+                texts: names.into_iter().zip(counted).collect(),
                 messages,
             }),
         );
@@ -149,7 +149,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
         session: myself,
         search: args.env.search.clone(),
         tokenizer: args.tokenizer.clone(),
-        progress: args.progress.clone(),
+        feed: args.feed.clone(),
     };
     let definition = brief.definition.clone();
     let gates = live.gates.of(brief.turn, args.env.options.live_runs);
@@ -180,8 +180,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut brief: Bri
 fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
     let cancelled = CancellationToken::new();
     live.calls.insert(job.place, cancelled.clone().drop_guard());
-    // Nobody may be listening.
-    let _ = args.progress.send(Progress::Run {
+    args.feed.say(|| Progress::Run {
         run: job.place.run,
         text: format!("calling {}", job.tool).into(),
     });
@@ -248,7 +247,7 @@ struct SessionLine {
     session: ActorRef<Msg>,
     search: Search,
     tokenizer: tokenizer::Handle,
-    progress: tokio::sync::broadcast::Sender<Progress>,
+    feed: Arc<Feed>,
 }
 
 impl SessionLine {
@@ -411,6 +410,14 @@ impl Exchange for SessionLine {
         self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
     }
 
+    fn read_result(
+        &self,
+        run: RunId,
+        name: String,
+    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        self.look(move |state| state.handed(run, &name))
+    }
+
     fn read_steps(
         &self,
         head: MessageId,
@@ -447,15 +454,13 @@ impl Exchange for SessionLine {
     }
 
     fn progress(&self, run: RunId, text: Arc<str>) {
-        // Nobody may be listening.
-        let _ = self.progress.send(Progress::Run { run, text });
+        self.feed.say(|| Progress::Run { run, text });
     }
 
     fn piece(&self, run: RunId, piece: &str) {
-        // Most of the time nobody listens, and pieces are many.
-        if self.progress.receiver_count() > 0 {
+        self.feed.say(|| {
             let text = piece.into();
-            let _ = self.progress.send(Progress::Piece { run, text });
-        }
+            Progress::Piece { run, text }
+        });
     }
 }

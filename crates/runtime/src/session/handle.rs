@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::ActorRef;
-use tokio::sync::{Semaphore, broadcast, oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, oneshot};
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
+use unisono_session::append::Appended;
 use unisono_session::event::{RequestKey, Work};
-use unisono_session::machine::{Import, NewTurn};
+use unisono_session::machine::{Append, Import, NewTurn};
 use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
@@ -16,7 +17,7 @@ use crate::runtime::{Env, Error};
 use crate::slot::Slot;
 use crate::supervisor;
 
-use super::{Events, Msg};
+use super::{Events, Following, Msg};
 
 /// A session that leaves memory or dies this often over one request is not to be had.
 const ASKED_AT_MOST: u32 = 8;
@@ -53,8 +54,6 @@ pub enum Progress {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) slot: Slot<Msg>,
-    pub(crate) durable: watch::Receiver<u64>,
-    pub(crate) progress: broadcast::Sender<Progress>,
     pub(crate) permits: Arc<Semaphore>,
 }
 
@@ -155,6 +154,18 @@ impl Handle {
                 retry_after_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             })
         })
+    }
+
+    /// Appends a message without a turn. On disk when it returns; where a turn is open on its
+    /// branch, it stands there once that has ended. Gives where it is.
+    ///
+    /// # Errors
+    /// It is refused, something else was asked for under its key, or the store fails.
+    pub async fn append(&self, new: Append) -> Result<Appended, Error> {
+        let (id, key) = (new.message.id, new.key.clone());
+        self.request(Input::Append(new)).await?;
+        self.inspect(move |state| Appended::of(state, id, key.as_ref()))
+            .await
     }
 
     /// Stops a turn and its runs. On disk when it returns.
@@ -258,25 +269,35 @@ impl Handle {
     /// The session's durable events after sequence number `after` (0: all), and those to come.
     ///
     /// # Errors
-    /// The session cannot be opened.
+    /// There is no such session any more, or the store fails.
     pub async fn events(&self, after: u64) -> Result<Events, Error> {
         Ok(self.follow(after).await?.0)
     }
 
     /// The same, and what is being done from now on. That is lossy: a slow listener misses some.
-    /// Both end when the session leaves memory, which brings back whoever follows it anew.
+    /// Both end when the session is deleted. Following a session does not keep it in memory.
     ///
     /// # Errors
-    /// The session cannot be opened.
+    /// There is no such session any more, or the store fails.
     pub async fn follow(
         &self,
         after: u64,
     ) -> Result<(Events, broadcast::Receiver<Progress>), Error> {
-        // A handle may be of a session that left memory since: what is told now is told elsewhere.
-        let entry = supervisor::activate(&self.supervisor, self.id).await?;
-        let journal = self.env.journal.clone();
-        let events = Events::new(journal, self.id, after, entry.durable);
-        Ok((events, entry.progress.subscribe()))
+        let (feed, following) = supervisor::follow(&self.supervisor, self.id).await?;
+        if *following.durable.borrow() == 0 {
+            // It is not in memory, or is being loaded.
+            let engine = self.env.journal.engine();
+            let known = engine.session(self.id.into()).await?;
+            let known = known.ok_or(Error::UnknownSession(self.id))?;
+            feed.is_durable(known.last_seq);
+        }
+        let Following {
+            durable,
+            recent,
+            progress,
+        } = following;
+        let events = Events::new(self.env.clone(), self.id, after, durable, recent);
+        Ok((events, progress))
     }
 
     async fn request(&self, input: Input) -> Result<(), Error> {

@@ -115,6 +115,12 @@ impl State {
                 let _ = asking.reply.send(Err(failure));
                 return;
             }
+            Phase::Shown(shown) => {
+                let failure = Failure::new(Cause::Panic, shown.why.to_string());
+                // The attempt may have been given up.
+                let _ = asking.reply.send(Err(failure));
+                return;
+            }
             Phase::Loading => return,
         }
         self.spend(myself);
@@ -145,7 +151,7 @@ impl State {
                 self.give_back();
             }
             // Nothing comes back of it before it is opened again.
-            Phase::Broken(_) => {
+            Phase::Broken(_) | Phase::Shown(_) => {
                 let house = self.args.house.iter();
                 house.for_each(|house| house.gone(self.args.id));
             }

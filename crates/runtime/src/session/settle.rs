@@ -8,11 +8,12 @@ use unisono_store::Journal;
 use crate::clock;
 use crate::runtime::Error;
 
-use super::commit;
+use super::Phase;
+use super::commit::{self, Loaded};
 
 /// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, or what a
 /// person decided about a call ([`Input::Decide`]), or changed of its settings ([`Input::Set`]),
-/// with all that follows from it. What is open besides stays so and goes on when the session is
+/// or a message that is appended without a turn ([`Input::Append`]), with all that follows from it. What is open besides stays so and goes on when the session is
 /// opened.
 /// The journal must be this process's alone: whoever else works on the session is fenced.
 ///
@@ -22,9 +23,17 @@ pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Resu
     if !journal.exists(session).await? {
         return Err(Error::UnknownSession(session));
     }
-    let (mut live, recovered) = commit::load(journal, session).await?;
+    let (mut live, recovered) = match commit::load(journal, session, &Phase::Loading).await? {
+        Loaded::Live(live, recovered) => (live, recovered),
+        Loaded::Shown(shown) => return Err(shown.why),
+        Loaded::Still => return Err(Error::Unavailable("session")),
+    };
     let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();
+    if events.is_empty() {
+        // It is so already.
+        return Ok(());
+    }
     let (epoch, durable) = (live.epoch, live.outbox.durable());
     let open = live.machine.state().open_turns().count();
     journal

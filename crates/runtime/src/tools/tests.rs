@@ -2,6 +2,7 @@
 
 use unisono_session::agent::Kind;
 use unisono_session::run::Step;
+use unisono_session::state::CallCap;
 
 use super::*;
 use crate::agent::fixture::Attempt;
@@ -13,7 +14,7 @@ async fn ask(attempt: &Attempt, name: &str, arguments: &str) -> ToolResult {
         arguments: arguments.into(),
     };
     let mut results = call_all(&[asked], 1, &attempt.ctx()).await.unwrap();
-    results.pop().unwrap()
+    results.pop().unwrap().result
 }
 
 fn attempt(texts: &[&str]) -> Attempt {
@@ -62,6 +63,7 @@ async fn reads_messages_by_number() {
 #[tokio::test]
 async fn what_the_model_gets_wrong_is_told_to_the_model() {
     let attempt = attempt(&["one", "two"]);
+    let too_long = format!("{{\"query\":\"{}\"}}", "word ".repeat(80_000));
     for (name, arguments, says) in [
         ("read_message", r#"{"n":3}"#, "no message #3"),
         ("read_message", r#"{"n":0}"#, "no message #0"),
@@ -85,6 +87,7 @@ async fn what_the_model_gets_wrong_is_told_to_the_model() {
             "no agent took steps to write #1",
         ),
         ("recall", r##"{"query":"#7"}"##, "no message #7"),
+        ("recall", &too_long, "399999 bytes, the most is 4096"),
         ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
         ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
         (
@@ -132,22 +135,55 @@ async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
     ] {
         let cut = reply(Stop::CutOff, &[read, ("read_message", arguments)]);
         let results = call_all_of(&cut, 1, &ctx).await.unwrap();
-        assert_eq!(&*results[0].content, "#2 assistant:\ntwo");
-        assert_eq!(&*results[1].call_id, "c1");
-        assert_eq!(&*results[1].content != CUT_OFF, is_whole, "{arguments}");
-        assert_eq!(results[1].is_error, !is_whole, "{arguments}");
+        assert_eq!(&*results[0].result.content, "#2 assistant:\ntwo");
+        assert_eq!(&*results[1].result.call_id, "c1");
+        assert_eq!(
+            &*results[1].result.content != CUT_OFF,
+            is_whole,
+            "{arguments}"
+        );
+        assert_eq!(results[1].result.is_error, !is_whole, "{arguments}");
         // Whoever asked is not given it either, and the model makes all of them again.
         let lent = [("notes", r#"{"a":1}"#), ("notes", arguments)];
         let cut = reply(Stop::CutOff, &lent);
         assert_eq!(handed_over(&cut, 1, &ctx).is_some(), is_whole);
         let told = call_all_of(&cut, 1, &ctx).await.unwrap();
-        assert!(told.iter().all(|result| result.is_error), "{told:?}");
+        assert!(told.iter().all(|told| told.result.is_error), "{told:?}");
     }
     // One that the model was done with may have none.
     let done = reply(Stop::Complete, &[("notes", "{}")]);
     assert!(handed_over(&done, 1, &ctx).is_some());
     let before = reply(Stop::CutOff, &[("notes", "{}"), ("notes", r#"{"a":1}"#)]);
     assert!(handed_over(&before, 1, &ctx).is_some());
+}
+
+#[tokio::test]
+async fn no_more_calls_are_made_than_a_reply_may_make() {
+    let mut attempt = attempt(&["one", "two"]);
+    attempt.call_cap = CallCap(2);
+    let ctx = attempt.ctx();
+    let read = ("read_message", r#"{"n":1}"#);
+    let many = reply(Stop::Complete, &[read; 5]);
+    let results = call_all_of(&many, 1, &ctx).await.unwrap();
+    let said: Vec<bool> = results.iter().map(|result| result.is_error).collect();
+    assert_eq!(said, [false, false, true, true, true]);
+    assert_eq!(&*results[4].call_id, "c4", "each call has its result");
+    let told = "[not made: one reply may make 2 calls of tools, this one has 5; ";
+    assert!(
+        results[2].content.starts_with(told),
+        "{}",
+        results[2].content
+    );
+    // What it was cut off in is told apart from what was too many.
+    let cut = reply(Stop::CutOff, &[read, read, read, ("read_message", "")]);
+    let results = call_all_of(&cut, 1, &ctx).await.unwrap();
+    assert!(results[2].content.starts_with("[not made: one reply"));
+    assert_eq!(&*results[3].content, CUT_OFF);
+    // Tasks for others count like any call.
+    let give = ("delegate", r#"{"agent":"risks","task":"look"}"#);
+    let many = reply(Stop::Complete, &[give; 3]);
+    let results = call_all_of(&many, 1, &ctx).await.unwrap();
+    assert!(results[2].content.starts_with("[not made: one reply"));
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ async fn a_kill_at_any_place_loses_nothing_and_finds_nothing_twice() {
     let journal = disk(&dir.path().join("store"));
     let search = Search::on_disk(journal.clone(), index);
     search.settle(None).await.unwrap();
-    let query = Query::parse("kestrel", unisono_context::Timestamp(0));
+    let query = Query::parse("kestrel", unisono_context::Timestamp(0)).unwrap();
     let found = search.find(&query, &[], 2 * MESSAGES).await.unwrap().found;
     let ordinals: BTreeSet<u32> = found.iter().map(|found| found.ordinal.0).collect();
     assert_eq!((found.len(), ordinals.len()), (MESSAGES, MESSAGES));

@@ -60,7 +60,7 @@ fn people_find_words_phrases_and_by_filter() {
         }
         let newest = find(&search, "role:user").await;
         assert_eq!(newest[0], (one, 5), "without words the newest come first");
-        let query = Query::parse("migration", unisono_context::Timestamp(0));
+        let query = Query::parse("migration", unisono_context::Timestamp(0)).unwrap();
         let only = search.find(&query, &[two], 9).await.unwrap().found;
         assert_eq!(only.len(), 1);
         let first = search.find(&query, &[], 1).await.unwrap().found;

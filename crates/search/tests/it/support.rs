@@ -110,7 +110,7 @@ pub(crate) async fn tree(journal: &Journal, of: SessionId) -> Tree {
 
 /// What a person's search finds, as session and ordinal.
 pub(crate) async fn find(search: &Search, text: &str) -> Vec<(SessionId, u32)> {
-    let query = Query::parse(text, Timestamp(1_772_445_600_000));
+    let query = Query::parse(text, Timestamp(1_772_445_600_000)).unwrap();
     assert_eq!(query.notes, [""; 0], "{text}");
     let answer = search.find(&query, &[], 1_000).await.unwrap();
     assert!(answer.complete);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use unisono_context::call::Lent;
-use unisono_context::compaction::ContextPart;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::snapshot::ToolSpec;
@@ -40,13 +39,21 @@ pub struct AcceptedTurn {
     pub delegation: DelegationLimits,
 }
 
-/// How far agents may delegate by themselves. A fan-out by configuration is not bounded by it.
+/// How far agents may delegate by themselves: a fan-out by configuration is not bounded by that; and
+/// how much is kept free for what comes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegationLimits {
     /// Levels below the lead: with 1, an agent that was given a task gives none.
     pub depth: u32,
     /// Runs of the turn that may be open at one time, the lead's included.
     pub live_runs: u32,
+    /// Of what an agent has for the context, what is set aside for results that others hand it.
+    pub results: Ppm,
+}
+
+impl DelegationLimits {
+    /// The share of results where nothing else is said.
+    pub const RESULTS: Ppm = Ppm::percent(10);
 }
 
 impl Default for DelegationLimits {
@@ -54,6 +61,7 @@ impl Default for DelegationLimits {
         DelegationLimits {
             depth: 1,
             live_runs: 64,
+            results: DelegationLimits::RESULTS,
         }
     }
 }
@@ -169,13 +177,6 @@ pub enum Work {
         /// How the summary is written.
         writing: Writing,
     },
-    /// Makes one part of the context smaller on a person's request.
-    CompactPart {
-        /// Which.
-        part: ContextPart,
-        /// How the summary is written, where there is one.
-        writing: Writing,
-    },
     /// Takes a checkpoint back on a person's request.
     Restore {
         /// Which.
@@ -206,16 +207,14 @@ impl Work {
             Work::Restore { checkpoint }
             | Work::Regenerate { checkpoint, .. }
             | Work::Edit { checkpoint, .. } => Some(*checkpoint),
-            Work::Answer { .. } | Work::Compact { .. } | Work::CompactPart { .. } => None,
+            Work::Answer { .. } | Work::Compact { .. } => None,
         }
     }
 
     /// How the person wants the summary written who asked for it.
     pub const fn writing(&self) -> Option<&Writing> {
         match self {
-            Work::Compact { writing, .. }
-            | Work::CompactPart { writing, .. }
-            | Work::Regenerate { writing, .. } => Some(writing),
+            Work::Compact { writing, .. } | Work::Regenerate { writing, .. } => Some(writing),
             Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => None,
         }
     }

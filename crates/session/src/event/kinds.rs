@@ -97,6 +97,11 @@ impl Fact {
                 "call_settled",
                 "what a call used took the place of what was set aside",
             ),
+            Fact::Posted { .. } => ("posted", "a message was added without a turn"),
+            Fact::CallCapSet { .. } => (
+                "call_cap_set",
+                "how many calls of tools one reply may make was recorded",
+            ),
             Fact::SettingsSet { .. } => ("settings_set", "the session's own settings were changed"),
         }
     }

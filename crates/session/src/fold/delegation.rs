@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::{MessageId, RunId, Timestamp, TurnId};
+use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
+use unisono_context::{MessageId, RunId, Timestamp, Tokens, TurnId};
 
 use crate::brief;
 use crate::event::{DelegatedCall, RunRole};
 use crate::ids;
-use crate::run::{Round, Run};
+use crate::run::{Ending, Round, Run};
 use crate::state::{Acts, State};
 use crate::turn::Phase;
 
@@ -32,7 +32,7 @@ impl State {
             }
         });
         let calls = calls.collect();
-        self.append_own(id, Role::Assistant, calls, at)?;
+        self.append_own((id, Role::Assistant), calls, None, at)?;
         Ok(())
     }
 
@@ -51,12 +51,13 @@ impl State {
         for index in 0..fan_out {
             let run = self.turn_mut(id)?.fan_out.get(index).copied();
             let (content, is_error) = brief::result_text(run.and_then(|run| self.runs.get(&run)));
+            let usage = self.reported_usage(run);
             let result = Part::ToolResult {
                 call_id: brief::call_id(index).into(),
                 content,
                 is_error,
             };
-            let written = self.append_own(id, Role::Tool, vec![result], at)?;
+            let written = self.append_own((id, Role::Tool), vec![result], usage, at)?;
             self.acted(written, run);
         }
         Ok(())
@@ -88,7 +89,7 @@ impl State {
                     arguments: brief::delegate_arguments(&call.agent, &call.task).into(),
                 });
             let parts = said.into_iter().chain(calls).collect();
-            self.append_own(turn, Role::Assistant, parts, at)?;
+            self.append_own((turn, Role::Assistant), parts, None, at)?;
         }
         if open == 0 {
             self.append_round(id, number, at)?;
@@ -158,7 +159,8 @@ impl State {
             (result, run.child(round, index))
         });
         for (result, child) in results.collect::<Vec<_>>() {
-            let written = self.append_own(turn, Role::Tool, vec![result], at)?;
+            let usage = self.reported_usage(Some(child));
+            let written = self.append_own((turn, Role::Tool), vec![result], usage, at)?;
             self.acted(written, Some(child));
         }
         Ok(())
@@ -184,12 +186,24 @@ impl State {
         Ok((turn, round))
     }
 
+    /// What the providers reported for a run that ended with a result; none where none said
+    /// anything.
+    pub(super) fn reported_usage(&self, run: Option<RunId>) -> Option<ReportedUsage> {
+        let ending = self.runs.get(&run?)?.ending.as_deref()?;
+        let Ending::Finished { usage, .. } = ending else {
+            return None;
+        };
+        let (input, output) = (usage.input, usage.output);
+        let reported = input > Tokens::ZERO || output > Tokens::ZERO;
+        reported.then_some(ReportedUsage { input, output })
+    }
+
     /// Appends a message of the turn's own to its branch, under a derived id.
     pub(super) fn append_own(
         &mut self,
-        id: TurnId,
-        role: Role,
+        (id, role): (TurnId, Role),
         parts: Vec<Part>,
+        usage: Option<ReportedUsage>,
         at: Timestamp,
     ) -> Result<MessageId, Error> {
         let turn = self.turn_mut(id)?;
@@ -200,7 +214,7 @@ impl State {
             parts,
             author: (role == Role::Assistant).then(|| turn.team.lead.id.clone()),
             at,
-            usage: None,
+            usage,
         };
         turn.messages_appended += 1;
         let id = message.id;

@@ -48,6 +48,7 @@ impl State {
             prefixes: Cached(None),
             rooms: Cached(None),
             rules: self.tool_rules.clone(),
+            call_cap: self.call_cap,
             settings: self.settings.clone(),
             accepted: accepted.clone(),
         };
@@ -93,7 +94,7 @@ impl State {
                 let (results, said) = input.parts.into_iter().partition(brought);
                 input.parts = said;
                 if !results.is_empty() {
-                    self.append_own(id, Role::Tool, results, input.at)?;
+                    self.append_own((id, Role::Tool), results, None, input.at)?;
                 }
             }
             self.append(Some(&branch), self.tree.head(&branch), input)?;
@@ -267,8 +268,9 @@ impl State {
         let mut answer = None;
         if *outcome == Outcome::Answered {
             let parts = self.answer_of(id)?;
-            let written = self.append_own(id, Role::Assistant, parts, at)?;
             let lead = self.turn_mut(id)?.lead_run;
+            let usage = self.reported_usage(lead);
+            let written = self.append_own((id, Role::Assistant), parts, usage, at)?;
             self.acted(written, lead);
             answer = Some(written);
         }
@@ -277,11 +279,17 @@ impl State {
                 self.runs.remove(run);
             }
         }
+        let mut worked = true;
         if let Some(queue) = self.queues.get_mut(&branch) {
+            worked = queue.front() == Some(&id);
             queue.retain(|queued| *queued != id);
             if queue.is_empty() {
                 self.queues.remove(&branch);
             }
+        }
+        // One that waited itself may be cancelled while another works.
+        if worked {
+            self.append_waiting(&branch)?;
         }
         let outcome = outcome.clone();
         Arc::make_mut(&mut self.ended).insert(id, EndedTurn { outcome, answer });

@@ -9,7 +9,7 @@ use crate::agent::Definition;
 use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
 use crate::machine::{NewTurn, Refusal};
-use crate::state::MAIN;
+use crate::state::{Keyed, MAIN};
 
 use super::{Tx, restore};
 
@@ -31,6 +31,10 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
     if new.policy.tiers().is_some() && *tx.state.phrases != *new.phrases {
         let phrases = new.phrases;
         tx.record(Fact::PhrasesSet { phrases })?;
+    }
+    if tx.state.call_cap != new.call_cap {
+        let calls = new.call_cap.0;
+        tx.record(Fact::CallCapSet { calls })?;
     }
     if !new.rules.contracts.is_empty() && tx.state.tool_rules != new.rules {
         tx.record(Fact::ToolRulesSet { rules: new.rules })?;
@@ -62,12 +66,10 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
 
 /// Under a key that is known already nothing changes, as long as the same is asked for.
 pub(super) fn keyed(tx: &mut Tx<'_>, key: RequestKey, new: NewTurn) -> Result<(), Refusal> {
-    if let Some((request, _)) = tx.state.keyed(&key.name) {
-        return if request == key.request {
-            Ok(())
-        } else {
-            Err(Refusal::KeyReused(key.name))
-        };
+    match tx.state.key(&key.name) {
+        Some((request, Keyed::Turn(_))) if request == key.request => return Ok(()),
+        Some(_) => return Err(Refusal::KeyReused(key.name)),
+        None => {}
     }
     let turn = new.id;
     handle(tx, new)?;
@@ -159,7 +161,8 @@ fn check_results(tx: &Tx<'_>, new: &NewTurn, input: &NewMessage) -> Result<(), R
 fn check_ids(tx: &Tx<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal> {
     let in_tree = |id| tx.state.tree.get(id).is_some();
     let own = ids::message(turn, 0);
-    let taken = [input, own].into_iter().find(|id| in_tree(*id));
+    let in_use = |id| in_tree(id) || tx.state.waiting_message(id).is_some();
+    let taken = [input, own].into_iter().find(|id| in_use(*id));
     let waits = tx
         .state
         .turns

@@ -15,7 +15,9 @@ use crate::event::{Fact, Outcome, Work};
 use crate::fold;
 use crate::ids;
 use crate::measure;
+use crate::room::Results;
 use crate::state::State;
+use crate::topics::{Rules, decide};
 use crate::turn::{Phase, Turn};
 
 use super::restore::{self, Decision};
@@ -109,8 +111,7 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
             Decision::Ends(outcome) => Prepared::Done(outcome),
         };
     }
-    let tells_topics = answers || matches!(turn.accepted.work, Work::CompactPart { .. });
-    if let Some(ends) = topics(state, turn, &view, &budgets).filter(|_| tells_topics) {
+    if let Some(ends) = topics(state, turn, &view, &budgets).filter(|_| answers) {
         return Prepared::Topics(view.head(), ends);
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
@@ -130,7 +131,10 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     match planned(tx, turn, (&view, &budgets), mode) {
         Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => Prepared::Plan(Box::new(plan)),
         Ok(_) if !answers => compacted(state, turn, &view, &budgets),
-        Ok(_) => match alone(state, turn).and_then(|lead| misfit(&view, &lead)) {
+        Ok(_) => match state
+            .least_budget(turn)
+            .and_then(|lead| misfit(&view, &lead))
+        {
             Some(overflow) => overflowed(turn, &overflow),
             None => match repair(turn, mode, (&view, &budgets), tx.now) {
                 Some(plan) => Prepared::Plan(Box::new(plan)),
@@ -146,8 +150,9 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
     }
 }
 
-/// The next step. Where none makes the context fit the others as well, the next of those that make
-/// it fit the lead: the others are refused by name once it is frozen.
+/// The next step. Where none makes the context fit, the next of those that make it fit without
+/// room for results, then of those that make it fit the lead alone: the others are refused by name
+/// once it is frozen.
 fn planned(
     tx: &Tx<'_>,
     turn: &Turn,
@@ -156,18 +161,19 @@ fn planned(
 ) -> Result<Option<Plan>, Error> {
     let policy = policy(turn);
     let plan = |budgets: &Budgets| compaction::plan(view, budgets, &policy, mode, tx.now);
-    match plan(budgets) {
-        Err(overflow @ Error::Overflow { .. }) => match alone(tx.state, turn) {
-            Some(lead) => plan(&lead),
-            None => Err(overflow),
-        },
-        planned => planned,
+    let overflows = |planned: &_| matches!(planned, Err(Error::Overflow { .. }));
+    let mut planned = plan(budgets);
+    if overflows(&planned)
+        && let Some(all) = tx.state.budgets_for(turn, view, Results::WhatIsLeft)
+    {
+        planned = plan(&all);
     }
-}
-
-/// The lead's budget alone.
-fn alone(state: &State, turn: &Turn) -> Option<Budgets> {
-    turn.budgets(state.preamble_counts(&turn.preamble), |_| false)
+    if overflows(&planned)
+        && let Some(lead) = tx.state.least_budget(turn)
+    {
+        planned = plan(&lead);
+    }
+    planned
 }
 
 /// What a model is to write anew, in a turn that had nothing to compact, on a branch that a person
@@ -186,7 +192,19 @@ fn repair(
 
 /// Where topics end; none where that is decided, or of no account.
 fn topics(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Option<Vec<TopicEnd>> {
-    state.undecided_topics(view, &turn.accepted.policy, budgets, &state.phrases)
+    let policy = &turn.accepted.policy;
+    let tiers = policy.tiers()?;
+    let open = !state.topics.is_decided(view.head());
+    open.then(|| {
+        let rules = Rules {
+            topics: &state.topics,
+            phrases: &state.phrases,
+            tiers,
+            policy,
+            budgets,
+        };
+        decide(view, &rules)
+    })
 }
 
 fn view<'s>(state: &'s State, turn: &Turn, pending: bool) -> Option<View<'s>> {
@@ -215,10 +233,7 @@ fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
 /// that fails has committed nothing: nothing is masked before it.
 fn policy(turn: &Turn) -> Policy {
     let mut policy = turn.accepted.policy;
-    if matches!(
-        turn.accepted.work,
-        Work::Compact { .. } | Work::CompactPart { .. }
-    ) {
+    if matches!(turn.accepted.work, Work::Compact { .. }) {
         policy.masking = None;
     }
     policy

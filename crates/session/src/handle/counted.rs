@@ -9,15 +9,11 @@ use super::Tx;
 /// Records what is new.
 pub(super) fn handle(tx: &mut Tx<'_>, counted: Counted) -> Result<(), fold::Error> {
     let encoding = counted.encoding;
-    if let Some((preamble, count)) = counted.preamble {
-        let known = tx
-            .state
-            .preambles
-            .get(&preamble)
-            .and_then(|counts| counts.get(encoding));
-        if known.is_none() {
+    for (text, count) in counted.texts {
+        let known = tx.state.preambles.get(&text);
+        if known.and_then(|counts| counts.get(encoding)).is_none() {
             tx.record(Fact::PreambleCounted {
-                preamble,
+                preamble: text,
                 encoding,
                 count,
             })?;

@@ -75,7 +75,7 @@ pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
 }
 
 /// The room that is left where the provider found a request too large.
-fn narrowed(steps: &[Arc<Step>], room: Room) -> Room {
+pub fn narrowed(steps: &[Arc<Step>], room: Room) -> Room {
     let found = steps.iter().filter_map(|step| match **step {
         Step::Narrowed { room, .. } => Some(room),
         _ => None,

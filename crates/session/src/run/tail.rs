@@ -213,6 +213,16 @@ pub fn shown(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<Tool
     shown
 }
 
+/// The least that an exchange of such weights has, with every result left out that can be.
+pub fn least(weights: &[Weight], note: Tokens) -> Tokens {
+    let each = weights.iter().map(|weight| match weight {
+        Weight::Reply(tokens) => *tokens,
+        Weight::Results(results) => results.iter().map(|tokens| (*tokens).min(note)).sum(),
+        Weight::Nothing => Tokens::ZERO,
+    });
+    each.sum()
+}
+
 /// The next model call after steps of such weights: they are those of the run's steps, in order.
 pub fn tail(weights: &[Weight], room: Room) -> Tail {
     let mut exchange = Exchange::default();

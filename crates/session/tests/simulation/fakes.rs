@@ -25,7 +25,8 @@ fn bytes(message: &Message) -> usize {
 
 pub fn count(request: &CountRequest, rng: &mut Rng, trouble: usize) -> Input {
     let encoding = request.encoding;
-    let preamble = request.preamble.as_ref();
+    let texts = request.texts.iter();
+    let texts = texts.map(|(name, text)| (*name, tokens(encoding, text.len())));
     let mut messages: Vec<_> = request
         .messages
         .iter()
@@ -43,7 +44,7 @@ pub fn count(request: &CountRequest, rng: &mut Rng, trouble: usize) -> Input {
     Input::Counted(Counted {
         turn: request.turn,
         encoding,
-        preamble: preamble.map(|p| (p.digest(), tokens(encoding, p.system().len()))),
+        texts: texts.collect(),
         messages,
     })
 }

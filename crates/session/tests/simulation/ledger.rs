@@ -178,7 +178,9 @@ impl Ledger {
                 ContextMode::Snapshot => {
                     let budget = of(preamble.get(agent.limits.encoding).unwrap().at_most);
                     let context = view.effective(&budget).unwrap().at_most;
-                    (context <= budget.usable).then(|| budget.usable.minus(context))
+                    let left = budget.usable.minus(context);
+                    let needed = state.assignment(&turn.needs(), agent.digest());
+                    (context <= budget.usable && needed.unwrap() <= left).then_some(left)
                 }
             };
             self.rooms.insert((id, agent.digest()), room);
@@ -277,6 +279,7 @@ impl Ledger {
                     | Fact::Altered { .. }
                     | Fact::Compacted { .. }
                     | Fact::BranchSet { .. }
+                    | Fact::Posted { .. }
                     | Fact::TopicsDecided { .. }
                     | Fact::TopicSealed { .. }
                     | Fact::Measured { .. }

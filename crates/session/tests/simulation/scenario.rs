@@ -7,15 +7,16 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Ends, Keep, Masking, Method, Policy, Preset, Tiers, Trigger};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{
-    AgentId, Cost, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId,
+    AgentId, Cost, Digest, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{
     Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Stage, Team,
 };
 use unisono_session::budget::{Caps, TurnCaps};
+use unisono_session::event::RequestKey;
 use unisono_session::event::{Calibration, DelegationLimits, Unwritten, Work, Writing};
 use unisono_session::ids;
-use unisono_session::machine::{Import, NewTurn};
+use unisono_session::machine::{Append, Import, NewTurn};
 use unisono_session::tool::{ApprovalRule, Contract, Rules};
 
 use crate::agents::WORST;
@@ -37,6 +38,7 @@ pub enum Call {
         pinned: bool,
     },
     Seal(Arc<str>),
+    Append(Box<Append>),
     /// A setting of the session's own, and its value; none: it has none any more.
     Set(Arc<str>, Option<Arc<str>>),
 }
@@ -97,7 +99,7 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
         kind: Kind::Llm,
         model: "fake/model".into(),
         limits: Limits {
-            window: Tokens(if n % 7 == 6 { 260 } else { 600 }),
+            window: Tokens(if n % 7 == 6 { 390 } else { 730 }),
             max_output: Tokens(50),
             encoding,
             per_message: Tokens(3),
@@ -283,6 +285,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
     let delegation = DelegationLimits {
         depth: [1, 1, 2, 3][rng.below(4)],
         live_runs: [2, 4, 64][rng.below(3)],
+        results: Ppm::percent([0, 10, 60][rng.below(3)]),
     };
     let mut tools = Vec::new();
     if rng.percent(30) {
@@ -321,6 +324,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         delegation,
         rules: Arc::new(rules),
         caps: caps(rng),
+        call_cap: Default::default(),
     }
 }
 
@@ -331,6 +335,20 @@ pub fn import(messages: Vec<(Option<MessageId>, NewMessage)>) -> Call {
         system: "be brief".into(),
         messages,
         ..Import::default()
+    }))
+}
+
+/// A message that is appended without a turn.
+fn append(n: u64, branch: &str, keyed: bool) -> Call {
+    let id = MessageId::from_u128(0x0193 << 112 | 0x7 << 76 | 0b10 << 62 | u128::from(n));
+    let key = keyed.then(|| RequestKey {
+        name: format!("said {n}").into(),
+        request: Digest::of_bytes(branch.as_bytes()),
+    });
+    Call::Append(Box::new(Append {
+        branch: branch.into(),
+        message: NewMessage::text(id, Role::User, format!("by the way {n}"), Timestamp(0)),
+        key,
     }))
 }
 
@@ -388,6 +406,11 @@ impl Scenario {
             if exists && rng.percent(15) {
                 calls.push(Call::Seal(branch.into()));
             }
+            for part in 0..rng.below(3) as u64 {
+                if exists && rng.percent(30) {
+                    calls.push(append(n * 10 + part, branch, rng.percent(50)));
+                }
+            }
             if exists && rng.percent(15) {
                 let value = rng.percent(70).then(|| format!("{}", rng.below(3)).into());
                 calls.push(Call::Set("compaction.trigger_tokens".into(), value));
@@ -418,6 +441,7 @@ impl Scenario {
             delegation: DelegationLimits {
                 depth,
                 live_runs: 64,
+                ..DelegationLimits::default()
             },
             ..unhurried(turn(&mut Rng::new(0), n, "main", false))
         });

@@ -402,6 +402,7 @@ impl World {
                 pinned,
             },
             Call::Seal(branch) => Input::Seal { branch },
+            Call::Append(new) => Input::Append(*new),
             Call::Set(key, value) => Input::Set {
                 changes: [(key, value)].into(),
             },

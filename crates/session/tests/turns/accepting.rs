@@ -7,7 +7,7 @@ use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::tokens::{Count, Counts};
+use unisono_context::tokens::Counts;
 use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
 use unisono_session::agent::{Definition, Team};
 use unisono_session::event::{Calibration, Outcome, Work};
@@ -393,23 +393,23 @@ fn an_estimated_model_leaves_what_its_estimates_may_be_off_by() {
             calibrations,
             ..turn(0, team(agent("lead"), []))
         });
+        shell.prepare();
         let turn = shell.state().turn(turn_id(0)).unwrap();
-        let fixed = Encoding::ALL.into_iter().map(|e| (e, Count::exact(100)));
-        let budgets = turn.budgets(fixed.collect(), |_| true).unwrap();
+        let budgets = shell.state().least_budget(turn).unwrap();
         budgets.iter().next().unwrap().usable
     };
     assert_eq!(
         usable(Vec::new()),
-        Tokens(1_700),
-        "2,000 less 100, 5 % and 100"
+        Tokens(1_690),
+        "2,000 less 100, 5 %, 3 of system text, and 107 of its role and what is around it"
     );
     let other = Calibration {
         model: "fake/other".into(),
         ..of(2_000_000, 0)
     };
-    assert_eq!(usable(vec![other.clone()]), Tokens(1_700));
+    assert_eq!(usable(vec![other.clone()]), Tokens(1_690));
     let off = of(1_200_000, 200_000);
-    assert_eq!(usable(vec![other, off]), Tokens(1_800 * 100 / 144 - 100));
+    assert_eq!(usable(vec![other, off]), Tokens(1_800 * 100 / 144 - 110));
 }
 
 #[test]
@@ -445,10 +445,14 @@ fn agents_the_lead_may_call_are_recorded_rendered_and_kept_within() {
         ["lead", "facts", "tight"]
     );
     assert_eq!(turn.encodings(), Encoding::ALL);
-    let fixed = Encoding::ALL.into_iter().map(|e| (e, Count::exact(0)));
-    let budgets = turn.budgets(fixed.collect(), |_| true).unwrap();
+    shell.prepare();
+    let turn = shell.state().turn(turn_id(0)).unwrap();
+    let view = shell.state().tree().head("main");
+    let view = shell.state().view(view.unwrap(), true).unwrap();
+    let budgets = shell.state().kept_budgets(turn, &view).unwrap();
     let usable: Vec<Tokens> = budgets.iter().map(|budget| budget.usable).collect();
-    assert_eq!(usable, [Tokens(1_800), Tokens(755)]);
+    // Of 1,690 a tenth is for what the delegate brings; the other may be written a task.
+    assert_eq!(usable, [Tokens(1_521), Tokens(588)]);
     assert_eq!(
         shell
             .recovered()

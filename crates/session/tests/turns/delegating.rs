@@ -94,7 +94,7 @@ fn what_cannot_be_done_is_told_to_the_model() {
     let accepted = NewTurn {
         delegation: DelegationLimits {
             live_runs: 3,
-            ..Default::default()
+            ..DelegationLimits::default()
         },
         ..turn(
             0,

@@ -67,6 +67,10 @@ fn the_journal_of_a_turn_with_three_delegates() {
     defined agent actions as de29d04af20a
     turn_accepted 00000000: answer on main with 3 delegates
     turn_started 00000000
+    preamble_counted 5 tokens of o200k_base
+    preamble_counted 6 tokens of o200k_base
+    preamble_counted 6 tokens of o200k_base
+    preamble_counted 6 tokens of o200k_base
     preamble_counted 3 tokens of o200k_base
     counted 13 messages: 113 tokens of o200k_base
     compaction_planned 00000000: summarise #1–#10 of 120 tokens in at most 61; 152 tokens, target 96

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "the modules of one test binary")]
 
 mod accepting;
+mod appending;
 mod arrivals;
 mod calling;
 mod compacting;
@@ -17,6 +18,7 @@ mod pinning;
 mod pipeline;
 mod prepaying;
 mod repairing;
+mod reserving;
 mod restoring;
 mod rewriting;
 mod rounds;

@@ -59,13 +59,13 @@ fn even_in(shell: Shell) -> f64 {
     let shell = counted_in(shell, known(0.001, 0), NEVER);
     let state = shell.state();
     let turn = state.turn(turn_id(0)).unwrap();
-    let preamble = state.preamble_counts(&turn.preamble);
-    let budgets = turn.budgets(preamble, |_| true).unwrap();
+    let budgets = state.least_budget(turn).unwrap();
     let budget = budgets.iter().next().unwrap();
     let view = state.view(state.tree().head("main").unwrap(), true);
     let context = view.unwrap().effective(budget).unwrap().tokens;
-    let fixed = preamble.get(budget.encoding).unwrap().tokens;
-    1_800.0 / (context + fixed).0 as f64
+    let whole = turn.accepted.calibrations[0].estimated(Tokens(1_800));
+    let set_aside = whole.minus(budget.usable);
+    1_800.0 / (context + set_aside).0 as f64
 }
 
 #[test]
@@ -93,11 +93,12 @@ fn only_an_error_that_decides_is_asked_about() {
 
 #[test]
 fn what_the_provider_counts_decides_and_is_recorded() {
-    // By the estimate it may not fit. The count is one of so many hundredths of the window's.
+    // By the estimate it may not fit. The count is so many hundredths of what does just fit.
     for (hundredths, compacts) in [(Some(80), false), (Some(120), true), (None, true)] {
         let mut shell = counted(known(even(), 200_000), NEVER);
         let request = asked(&mut shell).unwrap();
-        let reported = hundredths.map(|part| 1_800 * part / 100);
+        let whole = request.estimated.0 as f64 * even();
+        let reported = hundredths.map(|part| (whole * f64::from(part)) as u64 / 100);
         shell.feed(measured(&request, reported)).unwrap();
         let planned = !shell.facts("compaction_planned").is_empty();
         assert_eq!(planned, compacts, "{hundredths:?}");
@@ -146,6 +147,7 @@ fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
     let even = even_in(compacted());
     let mut shell = counted_in(compacted(), known(even, 200_000), NEVER);
     let request = asked(&mut shell).unwrap();
+    let reported = (request.estimated.0 as f64 * even * 0.9) as u64;
     let before = shell.facts("compaction_planned").len();
     // Another branch takes the summary back that both have: no count is needed to see that this
     // context is too large now.
@@ -154,9 +156,7 @@ fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
     elsewhere(&mut shell, message_id(12), NewTurn { work, ..manual(8) });
     assert_eq!(shell.facts("restored").len(), 1);
     assert_eq!(shell.facts("compaction_planned").len(), before + 1);
-    shell
-        .feed(measured(&request, Some(1_800 * 9 / 10)))
-        .unwrap();
+    shell.feed(measured(&request, Some(reported))).unwrap();
     assert_eq!(shell.facts("measured").len(), 1);
     let turn = shell.state().turn(turn_id(0)).unwrap();
     assert_eq!(turn.accepted.calibrations[0].band, Ppm(10_000));

@@ -204,3 +204,51 @@ fn an_attempt_that_is_over_says_nothing() {
     assert_eq!(account(&shell), (amount(1_200), amount(800)));
     assert_eq!(total(&shell), used(500));
 }
+
+#[test]
+fn a_last_call_that_is_made_again_says_the_same() {
+    let (mut shell, run) = asking(agent("lead"));
+    let ask = |call, tokens| Ask {
+        call,
+        model: "fake/model".into(),
+        tokens: Tokens(tokens),
+        cost: Some(amount(tokens).cost),
+        last: Some((Tokens(4_000), Some(amount(4_000).cost))),
+        short: None,
+    };
+    let why = |shell: &Shell| shell.state().run(run).unwrap().wrapped_up.clone();
+    let end = CallEnd::Used(used(1_000));
+    let (attempt, call) = (1, 1);
+    shell
+        .feed(Input::Settle {
+            run,
+            attempt,
+            call,
+            end,
+        })
+        .unwrap();
+    // 9,000 are left: the call fits, and the last one after it does not.
+    let asked = ask(2, 6_000);
+    shell
+        .feed(Input::Reserve {
+            run,
+            attempt,
+            ask: asked,
+        })
+        .unwrap();
+    let said = why(&shell).expect("it is the last one");
+    assert!(said.1.contains("9000 left"), "{}", said.1);
+    // What was set aside for it is lost, so that less is left.
+    let mut shell = shell.recovered();
+    assert_eq!(account(&shell), (amount(7_000), Amount::ZERO));
+    let attempt = shell.dispatched()[0].attempt;
+    let asked = ask(2, 2_900);
+    shell
+        .feed(Input::Reserve {
+            run,
+            attempt,
+            ask: asked,
+        })
+        .unwrap();
+    assert_eq!(why(&shell), Some(said));
+}

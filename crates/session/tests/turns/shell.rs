@@ -178,11 +178,11 @@ pub fn count(request: &CountRequest) -> Input {
         let text: String = texts.collect();
         (message.id, counted(&text))
     });
-    let preamble = request.preamble.as_ref();
+    let texts = request.texts.iter();
     Input::Counted(Counted {
         turn: request.turn,
         encoding: request.encoding,
-        preamble: preamble.map(|p| (p.digest(), counted(p.system()))),
+        texts: texts.map(|(name, text)| (*name, counted(text))).collect(),
         messages: messages.collect(),
     })
 }
@@ -332,6 +332,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         delegation: Default::default(),
         rules: Default::default(),
         caps: Default::default(),
+        call_cap: Default::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The file's side of an export.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::codec::Block;
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Key, Kind};
 use crate::error::{Error, Record, Result};
+use crate::private;
 use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Head, Stamp};
 
 pub(super) const FIRST_LINE: &[u8] = b"unisono archive, schema 1\n";
@@ -35,8 +36,7 @@ pub(super) enum Section {
 
 /// Writes sections until the end comes; without one, the file is removed.
 pub(super) fn file(path: &Path, mut sections: mpsc::Receiver<Section>) -> Result<()> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let file = file.map_err(|error| Error::io("create", path, error))?;
+    let file = private::create_new(path).map_err(|error| Error::io("create", path, error))?;
     let mut archive = Archive {
         out: BufWriter::new(file),
         path,

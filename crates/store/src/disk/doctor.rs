@@ -27,6 +27,8 @@ pub struct Checkup {
     pub findings: Vec<Finding>,
     /// What was repaired, at the opening or on demand.
     pub salvage: Option<Salvage>,
+    /// How many of its files and directories others had rights to, until it was opened for this.
+    pub narrowed: u64,
 }
 
 /// A record that is not what was written.
@@ -52,9 +54,10 @@ impl std::fmt::Display for Finding {
 /// # Errors
 /// As [`crate::Disk::open`].
 pub fn doctor(path: impl AsRef<Path>) -> Result<Checkup> {
-    let (trees, salvage) = open::open(path.as_ref())?;
-    let mut checkup = check(&trees)?;
-    checkup.salvage = salvage;
+    let whole = open::open(path.as_ref())?;
+    let mut checkup = check(&whole.trees)?;
+    checkup.salvage = whole.salvage;
+    checkup.narrowed = whole.narrowed;
     Ok(checkup)
 }
 
@@ -68,7 +71,7 @@ pub fn repair(path: impl AsRef<Path>) -> Result<Checkup> {
     let mut checkup = doctor(root)?;
     if let Some(finding) = checkup.findings.first() {
         let reason = finding.to_string();
-        let _lock = open::enter(root)?;
+        let (_lock, _) = open::enter(root)?;
         checkup.salvage = Some(salvage::salvage(root, &ledger::read(root)?, reason)?);
     }
     Ok(checkup)
@@ -101,7 +104,7 @@ fn check(trees: &Trees) -> Result<Checkup> {
 }
 
 impl Checkup {
-    fn note(&mut self, error: Error) -> Result<()> {
+    pub(super) fn note(&mut self, error: Error) -> Result<()> {
         match error {
             Error::Corrupt { record, fault } => self.findings.push(Finding { record, fault }),
             error => return Err(error),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::envelope::SCHEMA;
 use crate::error::{Error, Result};
+use crate::private;
 
 const FORMAT_LINE: &str = "unisono store, schema ";
 
@@ -31,7 +32,7 @@ fn format(root: &Path) -> PathBuf {
 /// Touches nothing that exists.
 pub(super) fn check(root: &Path) -> Result<()> {
     if !root.exists() {
-        fs::create_dir_all(root)
+        private::create_dir_all(root)
             .map_err(|error| Error::io("create the store's directory", root, error))?;
         if let Some(parent) = root
             .parent()
@@ -43,6 +44,14 @@ pub(super) fn check(root: &Path) -> Result<()> {
     match fs::read_to_string(format(root)) {
         Ok(text) => check_format(root, &text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => check_empty(root),
+        Err(error) => Err(Error::io("read", &format(root), error)),
+    }
+}
+
+/// As [`check`] of one that has to be there already.
+pub(super) fn check_there(root: &Path) -> Result<()> {
+    match fs::read_to_string(format(root)) {
+        Ok(text) => check_format(root, &text),
         Err(error) => Err(Error::io("read", &format(root), error)),
     }
 }
@@ -84,8 +93,10 @@ fn check_empty(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Marks the directory as a store, finishes or undoes what an earlier process began.
-pub(super) fn prepare(root: &Path) -> Result<()> {
+/// Closes the directory and what is in it to others, marks it as a store, finishes or undoes what an
+/// earlier process began. Answers how many of its files and directories others had rights to.
+pub(super) fn prepare(root: &Path) -> Result<u64> {
+    let narrowed = narrow(root);
     if !format(root).exists() {
         replace(&format(root), format!("{FORMAT_LINE}{SCHEMA}\n").as_bytes())?;
     }
@@ -98,7 +109,21 @@ pub(super) fn prepare(root: &Path) -> Result<()> {
         remove_dir(&new)?;
         remove_dir(&old)?;
     }
-    Ok(())
+    Ok(narrowed)
+}
+
+/// Takes what rights others have to a store. Where that fails it is told: the store works all the
+/// same, and `doctor` looks again.
+pub(super) fn narrow(root: &Path) -> u64 {
+    private::narrow(root).unwrap_or_else(|error| {
+        tracing::warn!(store = %root.display(), %error, "others may be able to read the store");
+        0
+    })
+}
+
+/// Makes a directory for sled's files.
+pub(super) fn make_data(data: &Path) -> Result<()> {
+    private::create_dir_all(data).map_err(|error| Error::io("create", data, error))
 }
 
 /// Puts `data.new` in the place of `data`, which goes to `old`.
@@ -121,7 +146,7 @@ pub(super) fn quarantine(root: &Path) -> Result<PathBuf> {
     for number in 1_u32.. {
         let path = base.join(number.to_string());
         if !path.exists() {
-            fs::create_dir_all(&path).map_err(|error| Error::io("create", &path, error))?;
+            private::create_dir_all(&path).map_err(|error| Error::io("create", &path, error))?;
             sync_dir(&base)?;
             sync_dir(root)?;
             return Ok(path);
@@ -136,7 +161,7 @@ pub(super) fn quarantine(root: &Path) -> Result<PathBuf> {
 /// Puts a file of these bytes in place: whole or not at all.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let new = path.with_extension("tmp");
-    let written = File::create(&new).and_then(|mut file| {
+    let written = private::create(&new).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });

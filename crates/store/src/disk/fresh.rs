@@ -4,18 +4,21 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::batch::{Batch, Numbers};
 use crate::disk::log::{Known, Log};
+use crate::disk::replay::replay;
+use crate::disk::room::Room;
 use crate::disk::{files, open};
 use crate::engine::{Checkpoint, SessionId};
 use crate::error::{Error, Result};
-use crate::row::Stamp;
+use crate::row::{Head, Stamp};
 
 /// A batch is written out when it is this large.
 const BATCH_BYTES: usize = 8 << 20;
 
 /// A log in `data.new`. Takes one session after the other.
 pub(super) struct Fresh {
-    log: Log,
+    log: Option<Log>,
     batch: Batch,
+    room: Room,
     path: PathBuf,
 }
 
@@ -23,9 +26,11 @@ impl Fresh {
     pub(super) fn create(root: &Path) -> Result<Self> {
         let path = files::data_new(root);
         files::remove_dir(&path)?;
+        let log = open::open_log(&path)?;
         Ok(Self {
-            log: open::open_log(&path)?,
+            log: Some(log),
             batch: Batch::new(Numbers::from(0)),
+            room: Room::of(&path)?,
             path,
         })
     }
@@ -38,8 +43,8 @@ impl Fresh {
         stamp: Stamp,
         payload: &[u8],
     ) -> Result<()> {
-        self.batch
-            .put_event(&self.log, session, known, stamp, payload)?;
+        let log = self.log.as_ref().ok_or(Error::Closed)?;
+        self.batch.put_event(log, session, known, stamp, payload)?;
         self.write_if_large()
     }
 
@@ -50,10 +55,10 @@ impl Fresh {
         known: &Known,
         checkpoint: Option<(u64, Checkpoint)>,
     ) -> Result<()> {
-        self.batch.put_known(&self.log, session, known)?;
+        let log = self.log.as_ref().ok_or(Error::Closed)?;
+        self.batch.put_known(log, session, known)?;
         if let Some((epoch, checkpoint)) = checkpoint {
-            self.batch
-                .put_checkpoint(&self.log, session, epoch, checkpoint)?;
+            self.batch.put_checkpoint(log, session, epoch, checkpoint)?;
         }
         self.write_if_large()
     }
@@ -66,9 +71,31 @@ impl Fresh {
         }
     }
 
-    fn write(&mut self) -> Result<()> {
-        let applied = self.batch.apply(&self.log);
-        let written = applied.and_then(|()| self.log.db.flush());
+    /// Leaves a session out that was deleted after it had been written.
+    pub(super) fn forget(&mut self, session: SessionId, last_seq: u64, head: &Head) -> Result<()> {
+        self.batch.remove(session, last_seq);
+        self.batch.put_head(session, head)
+    }
+
+    /// Closes the log and opens it again.
+    pub(super) fn rest(&mut self) -> Result<()> {
+        self.batch.put_mark();
+        self.write()?;
+        if let Some(log) = self.log.take() {
+            open::close(log);
+        }
+        let log = open::open_log(&self.path)?;
+        self.batch = Batch::new(replay(&log)?.numbers);
+        self.log = Some(log);
+        Ok(())
+    }
+
+    /// Gives all to the log.
+    pub(super) fn write(&mut self) -> Result<()> {
+        self.room.reserve(self.batch.bytes())?;
+        let log = self.log.as_ref().ok_or(Error::Closed)?;
+        let applied = self.batch.apply(log);
+        let written = applied.and_then(|()| log.db.flush());
         written.map(drop).map_err(|error| Error::Engine {
             doing: "write a fresh log",
             reason: error.to_string(),
@@ -79,7 +106,11 @@ impl Fresh {
     pub(super) fn finish(mut self) -> Result<()> {
         self.batch.put_mark();
         self.write()?;
-        open::close(self.log);
+        if let Some(log) = self.log.take() {
+            open::close(log);
+        }
+        Room::release(&self.path);
+        files::narrow(&self.path);
         files::sync_data(&self.path)
     }
 }

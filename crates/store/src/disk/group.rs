@@ -58,6 +58,8 @@ pub(super) struct Group<'a> {
     batch: &'a mut Batch,
     /// The sessions it changes, as they are after it, with the places of its own events only.
     pub(super) changes: HashMap<SessionId, Known>,
+    /// The sessions whose checkpoint alone it changes.
+    pub(super) checkpointed: Vec<SessionId>,
     pub(super) waiters: Vec<Waiter>,
 }
 
@@ -69,6 +71,7 @@ impl<'a> Group<'a> {
             log,
             batch,
             changes: HashMap::with_capacity(room),
+            checkpointed: Vec::new(),
             waiters: Vec::with_capacity(room),
         }
     }
@@ -178,6 +181,7 @@ impl<'a> Group<'a> {
         checkpoint: Checkpoint,
     ) -> Result<()> {
         admit::checkpoint(session, epoch, checkpoint.seq, self.known(session)?)?;
+        self.checkpointed.push(session);
         self.batch
             .put_checkpoint(self.log, session, epoch, checkpoint)
     }

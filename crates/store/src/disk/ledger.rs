@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -23,7 +23,7 @@ use crate::row::Head;
 const ROW_BYTES: usize = 40;
 const DELETED: u32 = 1;
 /// A ledger with fewer rows than this is never rewritten.
-const REWRITE_FROM_ROWS: usize = 4096;
+const REWRITE_FROM_ROWS: u64 = 4096;
 
 /// How far a session was acknowledged. Later states compare greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,24 +58,35 @@ pub(super) fn path(root: &Path) -> PathBuf {
     root.join("acknowledged")
 }
 
-/// Reads what was acknowledged; a missing ledger is an empty one.
+/// Reads what was acknowledged; a missing ledger is an empty one. One with many outdated rows is
+/// written anew.
 pub(super) fn read(root: &Path) -> Result<Extents> {
+    let extents = look(root)?;
+    let rows = std::fs::metadata(path(root)).map_or(0, |meta| meta.len()) / ROW_BYTES as u64;
+    if rows >= REWRITE_FROM_ROWS && rows > 4 * extents.len() as u64 {
+        rewrite(root, &extents)?;
+    }
+    Ok(extents)
+}
+
+/// As [`read`], and nothing is written.
+pub(super) fn look(root: &Path) -> Result<Extents> {
     let path = path(root);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Extents::new()),
-        Err(error) => return Err(Error::io("read", &path, error)),
-    };
+    match std::fs::read(&path) {
+        Ok(bytes) => Ok(decode_all(&bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Extents::new()),
+        Err(error) => Err(Error::io("read", &path, error)),
+    }
+}
+
+fn decode_all(bytes: &[u8]) -> Extents {
     let mut extents = Extents::new();
     for row in bytes.as_chunks::<ROW_BYTES>().0 {
         if let Some((session, extent)) = decode(row) {
             extents.insert(session, extent);
         }
     }
-    if bytes.len() / ROW_BYTES >= REWRITE_FROM_ROWS && bytes.len() / ROW_BYTES > 4 * extents.len() {
-        rewrite(root, &extents)?;
-    }
-    Ok(extents)
+    extents
 }
 
 /// Puts a ledger of exactly these extents in place, durably.
@@ -94,6 +105,7 @@ impl Ledger {
             .create(true)
             .write(true)
             .truncate(false)
+            .mode(0o600)
             .open(&path);
         let file = file.map_err(|error| Error::io("open", &path, error))?;
         let len = file

@@ -12,7 +12,7 @@ use crate::disk::log::{Log, panic_text};
 use crate::disk::replay::{Replay, replay};
 use crate::disk::salvage::{self, Salvage};
 use crate::disk::trees::Trees;
-use crate::disk::{files, tail};
+use crate::disk::{files, room, tail};
 use crate::error::{Error, Result};
 
 /// sled's unit of space. With smaller ones a power cut was measured to lose data.
@@ -38,10 +38,31 @@ impl From<Error> for Trouble {
     }
 }
 
+/// A store that was opened.
+pub(super) struct Whole {
+    pub(super) trees: Trees,
+    /// What had to be repaired for it.
+    pub(super) salvage: Option<Salvage>,
+    /// How many of its files and directories others had rights to.
+    pub(super) narrowed: u64,
+}
+
 /// Opens the store, repairing it if it is damaged.
-pub(super) fn open(root: &Path) -> Result<(Trees, Option<Salvage>)> {
-    let lock = enter(root)?;
+pub(super) fn open(root: &Path) -> Result<Whole> {
+    let (lock, narrowed) = enter(root)?;
+    let (trees, salvage) = open_locked(root, lock)?;
+    Ok(Whole {
+        trees,
+        salvage,
+        narrowed,
+    })
+}
+
+/// Opens the store whose lock is held.
+pub(super) fn open_locked(root: &Path, lock: Lock) -> Result<(Trees, Option<Salvage>)> {
     let extents = ledger::read(root)?;
+    // sled is not asked to open where it could not write: it would break on the way.
+    room::check_for_opening(root, tail::size_bytes(root))?;
     tail::keep(root)?;
     let (log, replay, salvage) = match open_whole(root, &extents) {
         Ok((log, replay)) => (log, replay, None),
@@ -54,19 +75,25 @@ pub(super) fn open(root: &Path) -> Result<(Trees, Option<Salvage>)> {
             (log, replay, Some(salvage))
         }
     };
-    files::sync_data(&files::data(root))?;
-    files::sync_dir(root)?;
-    tail::release(root)?;
+    let settled = files::sync_data(&files::data(root))
+        .and_then(|()| files::sync_dir(root))
+        .and_then(|()| tail::release(root));
+    if let Err(error) = settled {
+        close(log);
+        return Err(error);
+    }
+    // What sled made, in a directory that was closed before.
+    files::narrow(root);
     let trees = Trees::new(log, replay, root.to_path_buf(), lock);
     Ok((trees, salvage))
 }
 
 /// Checks the directory, takes its lock, and finishes what an earlier process began.
-pub(super) fn enter(root: &Path) -> Result<Lock> {
+pub(super) fn enter(root: &Path) -> Result<(Lock, u64)> {
     files::check(root)?;
     let lock = Lock::take(root)?;
-    files::prepare(root)?;
-    Ok(lock)
+    let narrowed = files::prepare(root)?;
+    Ok((lock, narrowed))
 }
 
 fn open_whole(root: &Path, extents: &Extents) -> Result<(Log, Replay), Trouble> {
@@ -122,6 +149,7 @@ pub(super) fn open_log(data: &Path) -> Result<Log> {
 
 /// Opens sled on a thread of its own: on a damaged log it may panic or never end.
 fn open_guarded(data: &Path) -> Result<Log, Trouble> {
+    files::make_data(data)?;
     let log_bytes = std::fs::metadata(data.join("db")).map_or(0, |meta| meta.len());
     let timeout = OPEN_TIMEOUT + Duration::from_secs(log_bytes >> 24);
     let (sender, opened) = mpsc::sync_channel(1);
@@ -139,14 +167,22 @@ fn open_guarded(data: &Path) -> Result<Log, Trouble> {
     match opened.recv_timeout(timeout) {
         Ok(Ok(Ok(log))) => Ok(log),
         Ok(Ok(Err(error))) => Err(trouble(data, error)),
-        Ok(Err(panic)) => Err(Trouble::Damaged(format!(
-            "the storage engine panicked: {}",
-            panic_text(panic.as_ref())
-        ))),
+        Ok(Err(panic)) => Err(panicked(data, &panic_text(panic.as_ref()))),
         Err(_) => Err(Trouble::Damaged(format!(
             "the storage engine did not open within {} s",
             timeout.as_secs()
         ))),
+    }
+}
+
+/// sled panics on some damage, and where the operating system refuses while it closes: that is no
+/// damage.
+fn panicked(data: &Path, said: &str) -> Trouble {
+    let code = said.split_once("Os { code: ");
+    let code = code.and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
+    match code.map(std::io::Error::from_raw_os_error) {
+        Some(source) => Trouble::Error(Error::io("open", data, source)),
+        None => Trouble::Damaged(format!("the storage engine panicked: {said}")),
     }
 }
 

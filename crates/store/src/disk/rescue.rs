@@ -1,31 +1,75 @@
-//! Reads when the engine cannot: after a failed write it may need another write to finish what it had
-//! begun, and refuses reads as well. What was acknowledged is in the file, so it is read from there.
+//! Reads where the engine cannot: it may need a write to finish what it had begun, or to open at all,
+//! and on a full or read-only disk there is none. What was acknowledged is in the files, so it is
+//! read from there.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::disk::carve::Index;
-use crate::disk::files;
+use crate::disk::ledger::{Extent, Extents};
+use crate::disk::{files, tail};
 use crate::engine::{Checkpoint, Event, MAX_PAYLOAD_BYTES, SessionId};
 use crate::error::{Error, Fault, Record, Result};
 use crate::row::Head;
 
-/// Every whole record of the log's file. Nothing is written to it any more.
+/// Heads and places that are kept: some 200 bytes each.
+const KEPT: usize = 4096;
+
+/// Every whole record of the log's files. Nothing is written to them any more. Takes some 200 bytes
+/// of memory for each event.
 #[derive(Debug)]
 pub(super) struct Rescue {
     index: Index,
+    /// What has to be there.
+    extents: Extents,
+    /// The ends of sessions that were followed through.
+    heads: Mutex<HashMap<SessionId, Head>>,
+    /// Where the last reads of sessions ended, to be gone on from.
+    places: Mutex<HashMap<SessionId, Head>>,
 }
 
 impl Rescue {
+    /// Of the log of a store that is open, which knows what it acknowledged.
     pub(super) fn new(root: &Path) -> Result<Self> {
+        Self::of(&files::data(root), None, Extents::new())
+    }
+
+    /// Of a store that cannot be opened, with what its ledger says was acknowledged.
+    pub(super) fn of_closed(root: &Path, extents: Extents) -> Result<Self> {
+        // Where a swap was cut between its two renames, what is new was complete.
+        let data = match files::data(root) {
+            data if data.exists() => data,
+            _ => files::data_new(root),
+        };
+        Self::of(&data, Some(&tail::path(root)), extents)
+    }
+
+    fn of(data: &Path, tail: Option<&Path>, extents: Extents) -> Result<Self> {
         let mut index = Index::default();
-        index.add(&files::data(root).join("db"))?;
-        Ok(Self { index })
+        index.add(&data.join("db"))?;
+        tail.map_or(Ok(()), |tail| index.add(tail))?;
+        Ok(Self {
+            index,
+            extents,
+            heads: Mutex::default(),
+            places: Mutex::default(),
+        })
     }
 
     /// The head of a session that no write was under way for: all that is in the file counts.
     pub(super) fn head(&self, session: SessionId) -> Result<Option<Head>> {
+        if let Some(head) = get(&self.heads, session) {
+            return Ok(Some(head));
+        }
+        let extent = self.extents.get(&session);
         let Some(known) = self.index.heads.get(&session) else {
-            return Ok(None);
+            return match extent {
+                Some(extent) if !extent.deleted => {
+                    Err(Error::unreadable(Record::Head { session }, Fault::Missing))
+                }
+                _ => Ok(None),
+            };
         };
         let mut head = known.start(session);
         while !head.deleted
@@ -33,9 +77,12 @@ impl Rescue {
         {
             head.push(&payload, stamp.at_unix_ms);
         }
-        if head.last_seq < known.last_seq {
-            return Err(missing(session, head.last_seq + 1));
+        let acknowledged = extent.filter(|extent| **extent > Extent::of(&head));
+        let missing = acknowledged.is_some_and(|extent| extent.last_seq > head.last_seq);
+        if head.last_seq < known.last_seq || missing {
+            return Err(self::missing(session, head.last_seq + 1));
         }
+        put(&self.heads, session, head.clone());
         Ok(Some(head))
     }
 
@@ -46,21 +93,27 @@ impl Rescue {
         from: u64,
         last: u64,
     ) -> Result<Vec<Event>> {
-        let mut head = acknowledged.start(session);
+        let place = get(&self.places, session);
+        let place =
+            place.filter(|head| head.last_seq < from && head.born_epoch == acknowledged.born_epoch);
+        let mut head = place.unwrap_or_else(|| acknowledged.start(session));
         let mut room = MAX_PAYLOAD_BYTES;
         let mut events = Vec::new();
         while head.last_seq < last {
             let next = self.index.follow(session, acknowledged.born_epoch, &head);
             let (stamp, payload) = next.ok_or_else(|| missing(session, head.last_seq + 1))?;
-            let (seq, _) = head.push(&payload, stamp.at_unix_ms);
-            if seq >= from {
+            if head.last_seq + 1 >= from {
                 if payload.len() > room {
                     break;
                 }
                 room -= payload.len();
+            }
+            let (seq, _) = head.push(&payload, stamp.at_unix_ms);
+            if seq >= from {
                 events.push(Event { seq, payload });
             }
         }
+        put(&self.places, session, head);
         Ok(events)
     }
 
@@ -72,11 +125,30 @@ impl Rescue {
         found.map(|(_, checkpoint)| checkpoint)
     }
 
+    /// All that are in the file, or have to be, deleted ones among them.
+    pub(super) fn known_sessions(&self) -> BTreeSet<SessionId> {
+        let there = self.index.heads.keys();
+        there.chain(self.extents.keys()).copied().collect()
+    }
+
     pub(super) fn sessions(&self, after: Option<SessionId>, limit: usize) -> Vec<SessionId> {
         let sessions = self.index.heads.keys().copied();
         let later = sessions.filter(|session| after.is_none_or(|after| *session > after));
         later.take(limit).collect()
     }
+}
+
+fn get(kept: &Mutex<HashMap<SessionId, Head>>, session: SessionId) -> Option<Head> {
+    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.get(&session).cloned()
+}
+
+fn put(kept: &Mutex<HashMap<SessionId, Head>>, session: SessionId, head: Head) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() >= KEPT {
+        kept.clear();
+    }
+    kept.insert(session, head);
 }
 
 fn missing(session: SessionId, seq: u64) -> Error {

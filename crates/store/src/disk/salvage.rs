@@ -8,7 +8,7 @@ use crate::disk::carve::Index;
 use crate::disk::fresh::Fresh;
 use crate::disk::ledger::{self, Extent, Extents};
 use crate::disk::log::Known;
-use crate::disk::{files, tail};
+use crate::disk::{files, losses, tail};
 use crate::engine::{Checkpoint, SessionId, now_unix_ms};
 use crate::error::Result;
 use crate::row::Head;
@@ -152,6 +152,7 @@ fn put_in_place(root: &Path, report: &Salvage, extents: &Extents) -> Result<()> 
         &quarantine.join("acknowledged"),
         &std::fs::read(ledger::path(root)).unwrap_or_default(),
     )?;
+    losses::note(root, &report.lost, quarantine, now_unix_ms())?;
     files::swap(root, &quarantine.join("data"))?;
     if tail::path(root).exists() {
         files::rename(&tail::path(root), &quarantine.join("tail"))?;

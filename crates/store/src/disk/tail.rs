@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::files;
 use crate::disk::open::SEGMENT_BYTES;
 use crate::error::{Error, Result};
+use crate::private;
 
 /// The copy; where it exists at the start, it belongs to an opening that was cut short.
 pub(super) fn path(root: &Path) -> PathBuf {
@@ -26,8 +27,12 @@ pub(super) fn keep(root: &Path) -> Result<()> {
     }
     let partial = tail.with_extension("tmp");
     let from = snapshot_lsn(&files::data(root));
-    copy(&log, &partial, from)
-        .map_err(|error| Error::io("keep a copy of the log's tail in", &partial, error))?;
+    if let Err(error) = copy(&log, &partial, from) {
+        // Half a copy is of no use, and takes room.
+        let _ = std::fs::remove_file(&partial);
+        let doing = "keep a copy of the log's tail in";
+        return Err(Error::io(doing, &partial, error));
+    }
     std::fs::rename(&partial, &tail).map_err(|error| Error::io("rename", &partial, error))
 }
 
@@ -53,15 +58,38 @@ fn snapshot_lsn(data: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-fn copy(log: &Path, to: &Path, from_lsn: u64) -> std::io::Result<()> {
-    let (log, to) = (File::open(log)?, File::create(to)?);
+/// How many bytes [`keep`] would copy.
+pub(super) fn size_bytes(root: &Path) -> u64 {
+    if path(root).exists() {
+        return 0;
+    }
+    let data = files::data(root);
+    let Ok(log) = File::open(data.join("db")) else {
+        return 0;
+    };
+    let ranges = ranges(&log, snapshot_lsn(&data));
+    ranges.map_or(0, |ranges| {
+        ranges.iter().map(|(start, end)| end - start).sum()
+    })
+}
+
+/// The parts of a log that are not wholly before this position.
+fn ranges(log: &File, from_lsn: u64) -> std::io::Result<Vec<(u64, u64)>> {
     let len = log.metadata()?.len();
-    for base in (0..len).step_by(SEGMENT_BYTES) {
-        let ends_before =
-            segment_lsn(&log, base).is_some_and(|lsn| lsn + SEGMENT_BYTES as u64 <= from_lsn);
-        if !ends_before {
-            copy_range(&log, &to, base, len.min(base + SEGMENT_BYTES as u64))?;
-        }
+    let behind = |base: &u64| {
+        let lsn = segment_lsn(log, *base);
+        lsn.is_none_or(|lsn| lsn + SEGMENT_BYTES as u64 > from_lsn)
+    };
+    let bases = (0..len).step_by(SEGMENT_BYTES).filter(behind);
+    Ok(bases
+        .map(|base| (base, len.min(base + SEGMENT_BYTES as u64)))
+        .collect())
+}
+
+fn copy(log: &Path, to: &Path, from_lsn: u64) -> std::io::Result<()> {
+    let (log, to) = (File::open(log)?, private::create(to)?);
+    for (start, end) in ranges(&log, from_lsn)? {
+        copy_range(&log, &to, start, end)?;
     }
     Ok(())
 }

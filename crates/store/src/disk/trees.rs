@@ -1,16 +1,19 @@
 //! An open store: the log, and what its writer and its readers share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::disk::batch::Numbers;
+use crate::disk::condition::Condition;
 use crate::disk::cursor::Cursor;
+use crate::disk::files;
 use crate::disk::lock::Lock;
 use crate::disk::log::{Known, Log};
 use crate::disk::replay::Replay;
 use crate::disk::rescue::Rescue;
+use crate::disk::room::Room;
 use crate::engine::{Checkpoint, Event, SessionId, SessionInfo};
 use crate::error::{Error, Record, Result};
 use crate::row::Head;
@@ -29,8 +32,10 @@ pub(super) struct Trees {
     /// The sessions written to lately, as acknowledged: what readers see of them, whatever is being
     /// applied to the log. A session is put in before its first change is applied.
     live: RwLock<Live>,
-    /// Why no more writes are taken, once that is so; outlives the store.
-    pub(super) read_only: Arc<OnceLock<String>>,
+    /// Whether writes are taken; outlives the store.
+    pub(super) condition: Arc<Condition>,
+    /// The sessions written to since somebody began to ask for them.
+    touched: Mutex<Option<BTreeSet<SessionId>>>,
     /// Made when a read first needs it.
     rescue: OnceLock<Option<Rescue>>,
     /// Dropped after the log is closed.
@@ -44,6 +49,9 @@ impl Drop for Trees {
         if catch_unwind(AssertUnwindSafe(|| drop(log))).is_err() {
             tracing::warn!(store = %self.root.display(), "the storage engine panicked while it closed");
         }
+        if self.condition.read_only().is_none() {
+            Room::release(&files::data(&self.root));
+        }
     }
 }
 
@@ -51,11 +59,12 @@ impl Trees {
     pub(super) fn new(log: Log, replay: Replay, root: PathBuf, lock: Lock) -> Self {
         Self {
             log: Some(log),
+            condition: Arc::new(Condition::of(&root)),
             root,
             numbers: replay.numbers,
             mark: replay.mark,
             live: RwLock::new(replay.live),
-            read_only: Arc::default(),
+            touched: Mutex::new(None),
             rescue: OnceLock::new(),
             lock: Some(lock),
         }
@@ -68,12 +77,6 @@ impl Trees {
 
     pub(super) fn log(&self) -> Result<&Log> {
         self.log.as_ref().ok_or(Error::Closed)
-    }
-
-    /// Takes no more writes; the first reason stays.
-    pub(super) fn set_read_only(&self, reason: String) {
-        tracing::error!(store = %self.root.display(), reason, "the store is read-only");
-        self.read_only.get_or_init(|| reason);
     }
 
     /// These sessions, to look at. Every change is one insert, so a poisoned lock is fine.
@@ -127,7 +130,7 @@ impl Trees {
 
     /// What to read from in the place of an engine that a failed write broke, if that is the case.
     fn rescue(&self, error: Error) -> Result<&Rescue> {
-        if self.read_only.get().is_none() {
+        if self.condition.read_only().is_none() {
             return Err(error);
         }
         let rescue = self.rescue.get_or_init(|| Rescue::new(&self.root).ok());
@@ -170,7 +173,32 @@ impl Trees {
         }
     }
 
-    fn is_another_life(&self, session: SessionId, head: &Head) -> bool {
+    /// From now on it is noted which sessions are written to.
+    pub(super) fn note_touched(&self) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        touched.get_or_insert_default();
+    }
+
+    /// Those that were written to since, or since they were last taken.
+    pub(super) fn take_touched(&self) -> BTreeSet<SessionId> {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        touched.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Nobody asks any more.
+    pub(super) fn forget_touched(&self) {
+        *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Notes sessions that were written to: what was written can be read already.
+    pub(super) fn touch(&self, sessions: &[SessionId]) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(touched) = &mut *touched {
+            touched.extend(sessions);
+        }
+    }
+
+    pub(super) fn is_another_life(&self, session: SessionId, head: &Head) -> bool {
         let now = self.log().and_then(|log| log.known(session));
         let now = now.map(|known| known.map(|known| known.head));
         now.is_ok_and(|now| now.is_none_or(|now| now.deleted || now.born_epoch != head.born_epoch))
@@ -212,7 +240,7 @@ impl Trees {
 }
 
 /// The first and last of at most `limit` events from number `from` on, if there are any.
-fn window(head: &Head, from: u64, limit: usize) -> Option<(u64, u64)> {
+pub(super) fn window(head: &Head, from: u64, limit: usize) -> Option<(u64, u64)> {
     let from = from.max(1);
     let last = head.last_seq.min(from.saturating_add(limit as u64) - 1);
     (from <= last && limit > 0).then_some((from, last))

@@ -1,30 +1,23 @@
-//! Reclaims space: writes what is live into a fresh log and puts it in the place of the old one.
+//! Reclaims space: writes what is live into a fresh log and puts it in the place of the old one, of a
+//! closed store or of one that is open.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use crate::disk::cursor::Cursor;
-use crate::disk::fresh::Fresh;
-use crate::disk::ledger::{self, Extent, Extents};
-use crate::disk::log::{Known, Log};
+use tokio::sync::{OwnedMutexGuard, OwnedRwLockWriteGuard, RwLock};
+
+use crate::disk::copy::{Copy, Pace};
+use crate::disk::ledger::{self, Extents};
 use crate::disk::trees::Trees;
-use crate::disk::{files, open};
-use crate::engine::SessionId;
-use crate::error::{Error, Record, Result};
+use crate::disk::{Running, files, open};
+use crate::engine::{Space, Vacuumed};
+use crate::error::{Error, Result};
 
-const PAGE: usize = 256;
-
-/// What a vacuum did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Vacuumed {
-    /// Bytes on disk before.
-    pub before_bytes: u64,
-    /// Bytes on disk after.
-    pub after_bytes: u64,
-    /// Sessions carried over.
-    pub sessions: u64,
-    /// Events carried over.
-    pub events: u64,
-}
+/// So often is what came meanwhile copied, before writers have to wait for the rest.
+const PASSES: usize = 4;
+/// Sessions listed at a time.
+const PAGE: usize = 1024;
 
 /// Rewrites a closed store without what is outdated, deleted, or a chunk that nothing refers to.
 /// Needs room for a second copy of what is live. Blocking. A crash leaves the old or the new store.
@@ -33,83 +26,164 @@ pub struct Vacuumed {
 /// As [`crate::Disk::open`]; `Corrupt` if a record is damaged, and then nothing is changed.
 pub fn vacuum(path: impl AsRef<Path>) -> Result<Vacuumed> {
     let root = path.as_ref();
-    let (trees, salvage) = open::open(root)?;
+    let open::Whole { trees, salvage, .. } = open::open(root)?;
     if let Some(salvage) = salvage {
         tracing::error!(%salvage, "the store was repaired before the vacuum");
     }
     let before_bytes = size_bytes(&files::data(root));
-    let mut copy = Copy {
-        fresh: Fresh::create(root)?,
-        extents: Extents::new(),
-        events: 0,
-    };
+    let live_bytes = space(&trees)?.live_bytes;
+    let mut copy = Copy::begin(root, live_bytes, Pace::unbounded())?;
     copy.all(&trees)?;
-    let Copy {
-        fresh,
-        extents,
-        events,
-    } = copy;
-    fresh.finish()?;
+    let finished = copy.finish(&trees, trees.take_touched())?;
     // The store's lock must outlive the swap, and the log must be closed before it.
     let lock = trees.into_lock();
-    files::swap_and_remove(root)?;
-    ledger::rewrite(root, &extents)?;
+    let done = put_in_place(root, before_bytes, &finished)?;
     drop(lock);
-    let after_bytes = size_bytes(&files::data(root));
+    Ok(done)
+}
+
+fn put_in_place(
+    root: &Path,
+    before_bytes: u64,
+    (extents, sessions, events): &(Extents, u64, u64),
+) -> Result<Vacuumed> {
+    files::swap_and_remove(root)?;
+    ledger::rewrite(root, extents)?;
     Ok(Vacuumed {
         before_bytes,
-        after_bytes,
-        sessions: extents.len() as u64,
-        events,
+        after_bytes: size_bytes(&files::data(root)),
+        sessions: *sessions,
+        events: *events,
     })
 }
 
-struct Copy {
-    fresh: Fresh,
-    extents: Extents,
-    events: u64,
+/// What an online vacuum works on; goes on to its end if nobody waits for it any more.
+pub(super) struct Online {
+    pub(super) running: Arc<RwLock<Option<Running>>>,
+    pub(super) bytes_per_second: Option<u64>,
+    /// Set when the store is to be closed.
+    pub(super) stop: Arc<AtomicBool>,
+    /// There is one vacuum at a time.
+    pub(super) alone: OwnedMutexGuard<()>,
 }
 
-impl Copy {
-    fn all(&mut self, trees: &Trees) -> Result<()> {
-        let mut after = None;
-        loop {
-            let page = trees.log()?.sessions(after, PAGE)?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            after = Some(*last);
-            for session in page {
-                if let Some(known) = trees.known(session)?.filter(|known| !known.head.deleted) {
-                    self.session(trees.log()?, session, &known)?;
-                }
+impl Online {
+    pub(super) async fn run(self) -> Result<Vacuumed> {
+        let trees = match &*self.running.read().await {
+            Some(running) => Arc::clone(&running.trees),
+            None => return Err(Error::Closed),
+        };
+        if let Some(reason) = trees.condition.read_only() {
+            let reason = reason.clone();
+            return Err(Error::ReadOnly { reason });
+        }
+        let pace = Pace::new(self.bytes_per_second, Arc::clone(&self.stop));
+        let copying = tokio::task::spawn_blocking(move || copy_live(&trees, pace));
+        let copy = copying.await.unwrap_or_else(|error| Err(stopped(&error)))?;
+        let running = Arc::clone(&self.running).write_owned().await;
+        // From here to the end nothing stops it.
+        let swapping = tokio::task::spawn_blocking(move || swap(running, copy));
+        let swapped = swapping.await.unwrap_or_else(|error| Err(stopped(&error)));
+        drop(self.alone);
+        swapped
+    }
+}
+
+fn stopped(error: &tokio::task::JoinError) -> Error {
+    Error::Engine {
+        doing: "vacuum the store",
+        reason: error.to_string(),
+    }
+}
+
+/// Copies what is live, and what came meanwhile; those who write go on.
+fn copy_live(trees: &Trees, pace: Pace) -> Result<Copy> {
+    trees.note_touched();
+    let copied = Copy::begin(&trees.root, space(trees)?.live_bytes, pace).and_then(|mut copy| {
+        copy.all(trees)?;
+        copy.rest()?;
+        for _ in 0..PASSES {
+            let touched = trees.take_touched();
+            if touched.is_empty() {
+                break;
             }
+            copy.again(trees, touched)?;
         }
+        Ok(copy)
+    });
+    if copied.is_err() {
+        trees.forget_touched();
+        abandon(&trees.root);
     }
+    copied
+}
 
-    fn session(&mut self, log: &Log, session: SessionId, known: &Known) -> Result<()> {
-        let head = &known.head;
-        let mut cursor = Cursor::new(log, session, known);
-        let mut copied = Known::new(head.start(session));
-        for seq in 1..=head.last_seq {
-            let (stamp, payload) = cursor
-                .event(seq)
-                .map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))?;
-            copied.head.push(&payload, stamp.at_unix_ms);
-            self.fresh.event(session, &mut copied, stamp, &payload)?;
-        }
-        let checkpoint = log
-            .checkpoint(session)
-            .map_err(|fault| Error::unreadable(Record::Checkpoint { session }, fault))?;
-        copied.head = head.clone();
-        self.fresh.end(session, &copied, checkpoint)?;
-        self.extents.insert(session, Extent::of(head));
-        self.events += head.last_seq;
-        Ok(())
+/// Removes a copy that is not to be.
+fn abandon(root: &Path) {
+    if let Err(error) = files::remove_dir(&files::data_new(root)) {
+        tracing::warn!(store = %root.display(), %error, "half a copy is left until the next opening");
     }
 }
 
-/// Bytes really taken by the files of a directory.
+/// Ends the writer, copies the rest, puts the copy in place and goes on with it. Whoever reads or
+/// writes waits meanwhile.
+fn swap(mut running: OwnedRwLockWriteGuard<Option<Running>>, copy: Copy) -> Result<Vacuumed> {
+    let old = running.take().ok_or(Error::Closed)?;
+    let condition = Arc::clone(&old.trees.condition);
+    let trees = match old.end() {
+        Ok(trees) => trees,
+        Err(error) => {
+            condition.set_read_only("it could not be closed for a vacuum".into());
+            return Err(error);
+        }
+    };
+    let root = trees.root.clone();
+    let before_bytes = size_bytes(&files::data(&root));
+    let finished = match condition.read_only() {
+        Some(reason) => Err(Error::ReadOnly {
+            reason: reason.clone(),
+        }),
+        None => copy.finish(&trees, trees.take_touched()),
+    };
+    let lock = trees.into_lock().ok_or(Error::Closed)?;
+    let done = match finished {
+        Ok(finished) => put_in_place(&root, before_bytes, &finished),
+        Err(error) => {
+            abandon(&root);
+            Err(error)
+        }
+    };
+    // What is in place now is gone on with, the old log or the new one.
+    let opened = open::open_locked(&root, lock).and_then(|(mut trees, _)| {
+        trees.condition = Arc::clone(&condition);
+        Running::start(trees)
+    });
+    match opened {
+        Ok(next) => *running = Some(next),
+        Err(error) => {
+            condition.set_read_only(format!("it did not open again after a vacuum ({error})"));
+            return Err(error);
+        }
+    }
+    done
+}
+
+/// How much room a store takes, and about how much of that is live.
+pub(super) fn space(trees: &Trees) -> Result<Space> {
+    let (mut live_bytes, mut after) = (0, None);
+    loop {
+        let page = trees.sessions(after, PAGE)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.session);
+        live_bytes += page.iter().map(|info| info.payload_bytes).sum::<u64>();
+    }
+    Ok(Space {
+        disk_bytes: size_bytes(&files::data(&trees.root)),
+        live_bytes,
+    })
+}
+
+/// Bytes taken by the files of a directory, but for the room that is kept behind the log.
 fn size_bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else {
@@ -118,6 +192,7 @@ fn size_bytes(dir: &Path) -> u64 {
     entries
         .flatten()
         .filter_map(|entry| entry.metadata().ok())
-        .map(|meta| meta.blocks() * 512)
+        .filter(|meta| meta.is_file())
+        .map(|meta| (meta.blocks() * 512).min(meta.len().next_multiple_of(4096)))
         .sum()
 }

@@ -3,7 +3,8 @@
 //! It takes a group from the queue (see `intake`), checks each command against what is known of its
 //! session, applies the good ones as one atomic batch, flushes, syncs the log file, and only then
 //! answers. sled is flushed from this thread alone. If any of it fails, the store is read-only from
-//! then on: after a failed sync nobody knows what is on disk, so it is never retried.
+//! then on: after a failed sync nobody knows what is on disk, so it is never retried. A group for
+//! which there is no room is refused before sled hears of it; the next one is taken as soon as there is.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,6 +20,7 @@ use crate::disk::group::{self, Command, Group, Waiter};
 use crate::disk::intake::Intake;
 use crate::disk::ledger::{Extent, Ledger};
 use crate::disk::log::{Known, Log, panic_text};
+use crate::disk::room::Room;
 use crate::disk::trees::Trees;
 use crate::engine::SessionId;
 use crate::error::{Error, Result};
@@ -35,6 +37,7 @@ pub(super) struct Writer {
     trees: Arc<Trees>,
     log_file: File,
     ledger: Ledger,
+    room: Room,
     /// Empty between two groups.
     batch: Batch,
     /// The mark in the log.
@@ -53,12 +56,14 @@ impl Writer {
         let path = files::data(&trees.root).join("db");
         let log_file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
         let ledger = Ledger::open(&trees.root)?;
+        let room = Room::of(&files::data(&trees.root))?;
         let root = trees.root.clone();
         let (batch, mark) = (Batch::new(trees.numbers), trees.mark);
         let writer = Self {
             trees,
             log_file,
             ledger,
+            room,
             batch,
             mark,
             settle_at: mark + SETTLE_EVERY_BLOCKS,
@@ -71,7 +76,7 @@ impl Writer {
 
     fn run(mut self) {
         while let Some(first) = self.intake.first() {
-            match self.trees.read_only.get() {
+            match self.trees.condition.read_only() {
                 Some(reason) => group::refuse(first, reason),
                 None => self.serve(first),
             }
@@ -91,17 +96,33 @@ impl Writer {
             group.stage(command);
         }
         let Group {
-            changes, waiters, ..
+            changes,
+            checkpointed,
+            waiters,
+            ..
         } = group;
         if !waiters.is_empty() {
-            self.commit(log, changes, waiters);
+            self.commit(log, changes, &checkpointed, waiters);
         }
         if trees.live().len() > LIVE_LIMIT || self.batch.next_block() >= self.settle_at {
             self.settle();
         }
     }
 
-    fn commit(&mut self, log: &Log, changes: HashMap<SessionId, Known>, waiters: Vec<Waiter>) {
+    fn commit(
+        &mut self,
+        log: &Log,
+        changes: HashMap<SessionId, Known>,
+        checkpointed: &[SessionId],
+        waiters: Vec<Waiter>,
+    ) {
+        if let Err(refused) = self.reserve() {
+            self.intake.answering(waiters.len());
+            waiters
+                .into_iter()
+                .for_each(|waiter| waiter(Err(refused.again())));
+            return;
+        }
         let written = self.write(log);
         self.intake.answering(waiters.len());
         match written {
@@ -110,15 +131,32 @@ impl Writer {
                     .iter()
                     .map(|(id, known)| (*id, Extent::of(&known.head)));
                 self.ledger.note(extents);
+                let touched: Vec<SessionId> = changes.keys().chain(checkpointed).copied().collect();
                 self.trees.follow(changes);
+                self.trees.touch(&touched);
                 waiters.into_iter().for_each(|waiter| waiter(Ok(())));
             }
             Err(reason) => {
                 let error = || Error::ReadOnly {
                     reason: reason.clone(),
                 };
-                self.trees.set_read_only(reason.clone());
+                self.trees.condition.set_read_only(reason.clone());
                 waiters.into_iter().for_each(|waiter| waiter(Err(error())));
+            }
+        }
+    }
+
+    /// Makes sure that there is room for the batch; without it the batch is dropped.
+    fn reserve(&mut self) -> Result<(), NoRoom> {
+        match self.room.reserve(self.batch.bytes()) {
+            Ok(()) => {
+                self.trees.condition.has_room();
+                Ok(())
+            }
+            Err(error) => {
+                self.batch.clear();
+                self.trees.condition.refused(&error);
+                Err(NoRoom(error))
             }
         }
     }
@@ -149,7 +187,7 @@ impl Writer {
         let mark = self.batch.next_block();
         // Also if it fails: a damaged page is not tried again with every group.
         self.settle_at = mark + SETTLE_EVERY_BLOCKS;
-        if trees.read_only.get().is_some() {
+        if trees.condition.read_only().is_some() {
             return;
         }
         let mut lagging = self.lagging();
@@ -165,6 +203,10 @@ impl Writer {
             return;
         }
         self.batch.put_mark();
+        if let Err(NoRoom(error)) = self.reserve() {
+            tracing::warn!(%error, "heads are not written; they will be read from the blocks");
+            return;
+        }
         match self.write(log) {
             Ok(()) => {
                 self.mark = mark;
@@ -175,7 +217,7 @@ impl Writer {
                     live.extend(lagging.into_iter().map(|(id, known)| (id, Some(known))));
                 }
             }
-            Err(reason) => trees.set_read_only(reason),
+            Err(reason) => trees.condition.set_read_only(reason),
         }
     }
 
@@ -186,5 +228,29 @@ impl Writer {
             .iter()
             .filter_map(|(session, known)| Some((*session, known.clone()?)));
         known.filter(|(_, known)| known.lags()).collect()
+    }
+}
+
+/// Why a batch was dropped.
+struct NoRoom(Error);
+
+impl NoRoom {
+    /// The same for each of those whose writes were in it.
+    fn again(&self) -> Error {
+        match &self.0 {
+            Error::DiskFull {
+                path,
+                needed_bytes,
+                free_bytes,
+            } => Error::DiskFull {
+                path: path.clone(),
+                needed_bytes: *needed_bytes,
+                free_bytes: *free_bytes,
+            },
+            error => Error::Engine {
+                doing: "take room for a write",
+                reason: error.to_string(),
+            },
+        }
     }
 }

@@ -74,6 +74,7 @@ pub(crate) enum Kind {
     Custom(Arc<str>),
     Http(Http),
     Pipeline,
+    CommandPassing(Command, Vec<Arc<str>>),
 }
 
 impl Kind {
@@ -81,7 +82,7 @@ impl Kind {
     pub(super) const fn since(&self) -> u16 {
         match self {
             Self::Llm | Self::Command(_) | Self::Custom(_) => 2,
-            Self::Http(_) | Self::Pipeline => 3,
+            Self::Http(_) | Self::Pipeline | Self::CommandPassing(..) => 3,
         }
     }
 }
@@ -192,7 +193,12 @@ impl From<&agent::Kind> for Kind {
     fn from(kind: &agent::Kind) -> Self {
         match kind {
             agent::Kind::Llm => Self::Llm,
-            agent::Kind::Command(command) => Self::Command(command.into()),
+            agent::Kind::Command(command) if command.env_pass.is_empty() => {
+                Self::Command(command.into())
+            }
+            agent::Kind::Command(command) => {
+                Self::CommandPassing(command.into(), command.env_pass.clone())
+            }
             agent::Kind::Custom(name) => Self::Custom(name.clone()),
             agent::Kind::Http(http) => Self::Http(Http {
                 url: http.url.clone(),
@@ -210,6 +216,10 @@ impl TryFrom<Kind> for agent::Kind {
         Ok(match kind {
             Kind::Llm => Self::Llm,
             Kind::Command(command) => Self::Command(command.try_into()?),
+            Kind::CommandPassing(command, env_pass) => Self::Command(agent::Command {
+                env_pass,
+                ..command.try_into()?
+            }),
             Kind::Custom(name) => Self::Custom(name),
             Kind::Http(http) => Self::Http(agent::Http {
                 url: http.url,
@@ -240,6 +250,7 @@ impl TryFrom<Command> for agent::Command {
             args: command.args,
             env: command.env.try_into()?,
             cwd: command.cwd,
+            env_pass: Vec::new(),
         })
     }
 }

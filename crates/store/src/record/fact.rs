@@ -214,6 +214,20 @@ pub(super) enum Fact {
     SettingsSet {
         settings: TextMap,
     },
+    Posted {
+        branch: Arc<str>,
+        message: NewMessage,
+        // Name and digest of the request.
+        key: Option<(Arc<str>, [u8; 32])>,
+    },
+    CallCapSet {
+        calls: u32,
+    },
+    // With a share of its own for results of delegates.
+    TurnAcceptedSharing {
+        turn: Box<AcceptedTurn>,
+        results_ppm: u32,
+    },
 }
 
 impl Fact {
@@ -230,11 +244,12 @@ impl Fact {
             Self::CompactionPlanned { plan, .. } => plan.since(),
             Self::Capped { .. } | Self::Reserved { .. } | Self::CallSettled { .. } => 3,
             Self::CappedWithin { .. } | Self::DefinedWith { .. } | Self::SettingsSet { .. } => 3,
+            Self::Posted { .. } | Self::CallCapSet { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
+            Self::TurnAcceptedSharing { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
                 Work::CompactBy { .. } | Work::RegenerateBy { .. } | Work::AnswerWith { .. } => 3,
-                Work::CompactPart { .. } => 3,
                 Work::Answer { .. } | Work::Compact { .. } => 2,
             },
             Self::RunEnded {

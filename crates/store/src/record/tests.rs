@@ -73,6 +73,8 @@ facts![
     Reserved,
     CallSettled,
     SettingsSet,
+    Posted,
+    CallCapSet,
 ];
 
 /// As the last event of an append, with two turns open.

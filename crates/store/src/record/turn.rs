@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unisono_context::call;
-use unisono_context::{CheckpointId, Digest, Ordinal, Ppm, Tokens, TurnId, compaction};
+use unisono_context::{CheckpointId, Digest, Ppm, Tokens, TurnId};
 use unisono_session::event;
 
 use super::Invalid;
@@ -81,20 +81,6 @@ pub(crate) enum Work {
         input: NewMessage,
         lent: Lent,
     },
-    CompactPart {
-        part: ContextPart,
-        instructions: Option<Arc<str>>,
-        summariser: Option<Arc<str>>,
-        unwritten: Unwritten,
-    },
-}
-
-/// What of a context is made smaller. The order of the variants is the format.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ContextPart {
-    Topic { message: u32 },
-    Attention,
-    Large { over_tokens: Option<u64> },
 }
 
 /// Tools of whoever asks.
@@ -196,8 +182,21 @@ impl TryFrom<AcceptedTurn> for event::AcceptedTurn {
             delegation: event::DelegationLimits {
                 depth: turn.delegation.depth,
                 live_runs: turn.delegation.live_runs,
+                results: event::DelegationLimits::RESULTS,
             },
         })
+    }
+}
+
+impl AcceptedTurn {
+    /// The turn with another share for results than turns have where nothing is said.
+    pub(super) fn sharing(self, results: Ppm) -> Result<event::AcceptedTurn, Invalid> {
+        if results == event::DelegationLimits::RESULTS {
+            return Err(Invalid::Plain);
+        }
+        let mut turn: event::AcceptedTurn = self.try_into()?;
+        turn.delegation.results = results;
+        Ok(turn)
     }
 }
 
@@ -241,12 +240,6 @@ impl From<&event::Work> for Work {
                     },
                 }
             }
-            event::Work::CompactPart { part, writing } => Self::CompactPart {
-                part: (*part).into(),
-                instructions: writing.instructions.clone(),
-                summariser: writing.summariser.clone(),
-                unwritten: writing.unwritten.into(),
-            },
             event::Work::Restore { checkpoint } => Self::Restore {
                 checkpoint: checkpoint.as_u128(),
             },
@@ -300,19 +293,6 @@ impl TryFrom<Work> for event::Work {
                 keep: keep.map(Into::into),
                 writing: writing.try_into()?,
             },
-            Work::CompactPart {
-                part,
-                instructions,
-                summariser,
-                unwritten,
-            } => Self::CompactPart {
-                part: part.into(),
-                writing: event::Writing {
-                    instructions,
-                    summariser,
-                    unwritten: unwritten.into(),
-                },
-            },
             Work::Restore { checkpoint } => Self::Restore {
                 checkpoint: CheckpointId::from_u128(checkpoint),
             },
@@ -340,32 +320,6 @@ impl TryFrom<Work> for event::Work {
                 counts: counts.try_into()?,
             },
         })
-    }
-}
-
-impl From<compaction::ContextPart> for ContextPart {
-    fn from(part: compaction::ContextPart) -> Self {
-        match part {
-            compaction::ContextPart::Topic { message } => Self::Topic { message: message.0 },
-            compaction::ContextPart::Attention => Self::Attention,
-            compaction::ContextPart::Large { over } => Self::Large {
-                over_tokens: over.map(|over| over.0),
-            },
-        }
-    }
-}
-
-impl From<ContextPart> for compaction::ContextPart {
-    fn from(part: ContextPart) -> Self {
-        match part {
-            ContextPart::Topic { message } => Self::Topic {
-                message: Ordinal(message),
-            },
-            ContextPart::Attention => Self::Attention,
-            ContextPart::Large { over_tokens } => Self::Large {
-                over: over_tokens.map(Tokens),
-            },
-        }
     }
 }
 

@@ -155,26 +155,39 @@ fn main() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let opened = Disk::open(store).unwrap();
+        let opened = match Disk::open(store) {
+            Ok(opened) => opened,
+            Err(error) => return say(&format!("cannot open: {error}")),
+        };
         assert_eq!(opened.salvage, None);
         let disk = Arc::new(opened.disk);
         let writers: Vec<_> = (1..=sessions)
             .map(|n| tokio::spawn(write(Arc::clone(&disk), n.into())))
             .collect();
+        if std::env::var_os("UNISONO_TEST_VACUUM").is_some() {
+            while let Ok(done) = disk.vacuum(None).await {
+                assert!(done.after_bytes > 0);
+            }
+        }
         for writer in writers {
             if let Err(error) = writer.await.unwrap() {
                 say(&format!("error {error}"));
             }
         }
         say(&format!("health {:?}", disk.health()));
-        // Reads go on after a failed write.
-        for session in 1..=sessions {
+        // Reads go on after a failed write, of sessions too that were written by another process.
+        let all = match disk.sessions(None, usize::MAX).await {
+            Ok(all) => all,
+            Err(error) => return say(&format!("cannot list: {error}")),
+        };
+        for session in all {
+            let session = session.session.0.as_u128();
             let read = disk
-                .read(SessionId::from_u128(session.into()), 1, usize::MAX)
+                .read(SessionId::from_u128(session), 1, usize::MAX)
                 .await;
             match read {
                 Ok(events) => {
-                    let good = |e: &Event| e.payload == payload(session.into(), e.seq);
+                    let good = |e: &Event| e.payload == payload(session, e.seq);
                     say(&format!(
                         "read {session} {} {}",
                         events.len(),

@@ -270,3 +270,59 @@ async fn a_cut_swap_is_finished_or_undone() {
     fs::create_dir(&old).unwrap();
     assert_eq!(check().read(session, 1, 9).await.unwrap().len(), 1);
 }
+
+/// Files and directories of a store that others have rights to.
+fn open_to_others(dir: &Path) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            found.push(format!("{} {mode:o}", entry.path().display()));
+        }
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(open_to_others(&entry.path()));
+        }
+    }
+    found
+}
+
+/// Whatever the umask is; and a store that an earlier version left open to others is closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let root = place.path().join("deep/store");
+    let session = SessionId::from_u128(1);
+    let opened = Disk::open(&root).unwrap();
+    assert_eq!(opened.narrowed, 0, "a new one was never open to anybody");
+    let disk = opened.disk;
+    let epoch = disk.claim(session).await.unwrap().epoch;
+    let append = Append {
+        session,
+        epoch,
+        expected_seq: 0,
+        payloads: vec![payload(1, 37)],
+    };
+    disk.append(append).await.unwrap();
+    assert_eq!(open_to_others(place.path()), [""; 0]);
+    disk.close().await.unwrap();
+    vacuum(&root).unwrap();
+    assert_eq!(open_to_others(place.path()), [""; 0]);
+    let archive = place.path().join("all.unisono");
+    let disk = Disk::open(&root).unwrap().disk;
+    unisono_store::archive::export(&disk, &archive)
+        .await
+        .unwrap();
+    disk.close().await.unwrap();
+    assert_eq!(open_to_others(place.path()), [""; 0]);
+    // As they were made under umask 022.
+    for (path, mode) in [("", 0o755), ("data", 0o755), ("data/db", 0o644)] {
+        fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let checkup = unisono_store::doctor(&root).unwrap();
+    assert_eq!(checkup.narrowed, 3);
+    assert_eq!(open_to_others(place.path()), [""; 0]);
+    assert_eq!(unisono_store::doctor(&root).unwrap().narrowed, 0);
+}

@@ -7,6 +7,7 @@
  *   SHIM_SHADOW       where to keep the copy: file-INODE and names-INODE
  *   SHIM_IGNORE_DATA  if set, fdatasync is not believed: the control that shows a cut is noticed
  *   SHIM_FAIL_SYNC    the number of the first fdatasync that fails (EIO), as do all syncs after it
+ *   SHIM_FAIL_ALL     if set, every sync fails (EIO)
  *   SHIM_FULL         writes beyond this many bytes in all fail (ENOSPC)
  */
 #define _GNU_SOURCE
@@ -50,6 +51,7 @@ __attribute__((constructor)) static void start(void) {
     shadow = getenv("SHIM_SHADOW");
     ignore_data = getenv("SHIM_IGNORE_DATA") != NULL;
     if (getenv("SHIM_FAIL_SYNC")) fail_sync = atol(getenv("SHIM_FAIL_SYNC"));
+    broken = getenv("SHIM_FAIL_ALL") != NULL;
     if (getenv("SHIM_FULL")) full = atol(getenv("SHIM_FULL"));
 }
 

@@ -289,7 +289,7 @@ fn tell(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
 
 fn line(word: &str, Lost { key, line, reason }: &Lost) -> String {
     let place = line.map_or_else(String::new, |line| format!(" (line {line})"));
-    show::harmless(&format!("  {word:<8} {key}{place}: {reason}"))
+    format!("  {word:<8} {key}{place}: {reason}")
 }
 
 fn json(one: &Done) -> Value {

@@ -1,12 +1,13 @@
 //! `unisono checkpoints edit`: a person's text in place of a summary's.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::process::Command;
 
 use unisono_context::checkpoint::Body;
 use unisono_daemon::ask::Ask;
 use unisono_model::redact::redact;
 use unisono_session::state::MAIN;
+use unisono_store::private;
 
 use crate::app::App;
 use crate::commands::compact::{follow_one, report};
@@ -92,7 +93,8 @@ fn written(app: &App, old: &str) -> Result<String> {
     let failed = |what: &str, error: std::io::Error| {
         Problem::failed(format!("{what} {}: {error}", file.display()))
     };
-    std::fs::write(&file, old).map_err(|error| failed("cannot write", error))?;
+    let written = private::create_new(&file).and_then(|mut new| new.write_all(old.as_bytes()));
+    written.map_err(|error| failed("cannot write", error))?;
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or("vi");
     let done = Command::new(program).args(words).arg(&file).status();

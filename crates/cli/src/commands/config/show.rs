@@ -115,7 +115,7 @@ fn here(setup: &Setup) -> Vec<Row> {
 
 /// As they count for a session where the work is done.
 async fn of_session(app: &App, setup: &Setup, session: &str) -> Result<Vec<Row>> {
-    let store = app.store_or_nothing(setup).await?;
+    let store = app.store_to_read(setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(session).await?;
     let rows = match &store {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use unisono_daemon::harmless::is_harmful;
 use unisono_model::retention::Category;
 
 use super::report::{Report, Row, Size, Way};
@@ -132,7 +133,7 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            c if c.is_control() => out.push(' '),
+            c if is_harmful(c) || c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }

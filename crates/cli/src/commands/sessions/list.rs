@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use serde_json::json;
 use unisono_context::Timestamp;
+use unisono_daemon::labels::Label;
 use unisono_session::Fact;
 
 use crate::app::App;
@@ -18,15 +19,25 @@ const TITLE_CHARS: usize = 60;
 #[command(
     after_help = "JSON: a list of {session, title, labels, events, bytes, created, updated}."
 )]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Only sessions with this label: NAME=VALUE, or NAME with any value; may be repeated
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<Label>,
+}
 
-pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let sessions = app.sessions(&setup).await?;
     let mut listed = sessions.listed().await?;
+    listed.retain(|session| match &session.created {
+        Fact::Created { labels, .. } => args.label.iter().all(|label| label.is_of(labels)),
+        _ => false,
+    });
     listed.sort_by_key(|session| Reverse((session.info.updated_unix_ms, session.id)));
     if app.out.json {
         app.out.json(&listed.iter().map(json).collect::<Vec<_>>());
+    } else if listed.is_empty() && !args.label.is_empty() {
+        app.out.say("no session has these labels");
     } else if listed.is_empty() {
         app.out
             .say("no sessions yet: `unisono run FILE` or `unisono import FILE` makes one");

@@ -72,7 +72,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let query = query(&args, clock::now())?;
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_nothing(&setup).await?;
+    let store = app.store_to_read(&setup).await?;
     let sessions = store.sessions();
     let only = match &query.session {
         Some(name) => Some(sessions.find(name).await?),
@@ -171,7 +171,7 @@ fn words(args: &Args, query: &Query) -> String {
 
 /// The query with the filters of the flags.
 fn query(args: &Args, now: Timestamp) -> Result<Query> {
-    let mut query = Query::parse(&args.query.join(" "), now);
+    let mut query = Query::parse(&args.query.join(" "), now).map_err(Problem::usage)?;
     query.filters.roles.extend(&args.role);
     let agents = args.agent.iter().map(|agent| AgentId::from(&**agent));
     query.filters.agents.extend(agents);

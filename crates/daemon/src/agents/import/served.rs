@@ -129,6 +129,11 @@ fn settings(defined: &Value) -> String {
     let Value::Table(table) = defined else {
         return String::new();
     };
+    let names: Vec<String> = match table.get("env").map(|node| &node.value) {
+        Some(Value::Table(env)) => env.iter().map(|entry| format!("{:?}", entry.key)).collect(),
+        _ => Vec::new(),
+    };
+    let passed = (!names.is_empty()).then(|| format!("`env_pass = [{}]`", names.join(", ")));
     let each = ["command", "args", "url"].into_iter().filter_map(|key| {
         let quoted = |text: &str| format!("{text:?}");
         let value = match &table.get(key)?.value {
@@ -140,7 +145,7 @@ fn settings(defined: &Value) -> String {
         };
         Some(format!("`{key} = {value}`"))
     });
-    each.collect::<Vec<_>>().join(", ")
+    each.chain(passed).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

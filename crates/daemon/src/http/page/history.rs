@@ -1,6 +1,7 @@
 //! `/sessions/{session}/history` and `…/tree`: all that was said, whether a model sees it or not.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -54,7 +55,7 @@ pub(super) async fn show(
             q: which.q.clone(),
             branch: which.branch.clone(),
             cursor: None,
-            limit: Some(FOUND),
+            limit: NonZeroUsize::new(FOUND),
         };
         let found = search::found(&shared, &sought, Some(session.id())).await?;
         results(&found, &which.q)
@@ -204,6 +205,9 @@ pub(super) fn message(message: &Message, place: &Place, pins: &BTreeSet<String>)
                 a href={ "#m" (message.ordinal) } { "#" (message.ordinal) }
                 " " strong { (who) } " " (when(&message.at))
                 @if let Some(tokens) = message.tokens { " · " (number(tokens)) " tokens" }
+                @if let Some(used) = message.usage {
+                    " · " (number(used.input_tokens)) " in, " (number(used.output_tokens)) " out"
+                }
                 " "
                 @if message.form != "verbatim" {
                     span class="tag" { @if gone { (message.form) ", not in the context" } @else { (message.form) } }

@@ -9,12 +9,14 @@ use serde::Deserialize;
 use unisono_api::search::Found as Hits;
 use unisono_api::session::{Listed, NewSession, main_branch};
 
+use super::parts::encoded;
 use super::{Trouble, history, layout, parts};
 use crate::Daemon;
 use crate::http::Shared;
 use crate::http::extract::{Form, Query};
 use crate::http::search;
 use crate::http::sessions::{self, Found};
+use crate::labels::Label;
 use crate::short;
 
 /// Sessions that are shown at a time.
@@ -29,6 +31,9 @@ pub(super) struct Which {
     /// Words that are searched for.
     #[serde(default)]
     q: String,
+    /// The label they have: `name=value`.
+    #[serde(default)]
+    label: String,
 }
 
 /// The sessions, the one that changed last first.
@@ -41,20 +46,26 @@ pub(super) async fn show(
             q: which.q.clone(),
             branch: main_branch(),
             cursor: None,
-            limit: Some(SHOWN),
+            limit: std::num::NonZeroUsize::new(SHOWN),
         };
         let hits = search::found(&shared, &sought, None).await?;
         return Ok(layout("Search", &results(&hits, &which.q)));
     }
-    let all = newest_first(&shared.daemon).await?;
+    let mut all = newest_first(&shared.daemon).await?;
+    let label = which.label.trim();
+    if !label.is_empty() {
+        all = labelled(&shared.daemon, all, label).await?;
+    }
     let count = all.len();
     let part = all.into_iter().skip(which.after).take(SHOWN).collect();
     let shown = sessions::listed(&shared.daemon, part).await?;
     let body = html! {
         h1 { "Sessions" }
-        @if shown.is_empty() { (nothing()) } @else { (searching("")) (table(&shown)) }
+        @if shown.is_empty() && label.is_empty() { (nothing()) } @else {
+            (searching("")) (narrowing(label)) (table(&shown))
+        }
         @if which.after + SHOWN < count {
-            p { a href={ "/?after=" (which.after + SHOWN) } { "Older sessions" } }
+            p { a href={ "/?after=" (which.after + SHOWN) "&label=" (encoded(label)) } { "Older sessions" } }
         }
         (form())
     };
@@ -69,6 +80,36 @@ fn searching(q: &str) -> Markup {
             button { "Search" }
         }
     }
+}
+
+fn narrowing(label: &str) -> Markup {
+    html! {
+        form method="get" action="/" class="search" {
+            label for="label" { "Only those with a label" }
+            input id="label" name="label" value=(label) placeholder="team=shop";
+            button { "Show" }
+        }
+    }
+}
+
+/// Those of the sessions that have a label, in the same order.
+async fn labelled(daemon: &Daemon, all: Vec<Found>, label: &str) -> Result<Vec<Found>, Trouble> {
+    let label = sessions::label(label)?;
+    let journal = daemon.runtime().journal();
+    let mut fitting = Vec::new();
+    let mut rest = all.into_iter().peekable();
+    while rest.peek().is_some() {
+        let part: Vec<Found> = rest.by_ref().take(1_024).collect();
+        let ids: Vec<_> = part.iter().map(|found| found.id).collect();
+        let firsts = journal.first_events(&ids).await?;
+        let has = |first: &Option<_>| {
+            let first = first.as_ref();
+            first.is_some_and(|first| Label::all_of(std::slice::from_ref(&label), first))
+        };
+        let each = part.into_iter().zip(firsts);
+        fitting.extend(each.filter(|(_, first)| has(first)).map(|(found, _)| found));
+    }
+    Ok(fitting)
 }
 
 fn results(found: &Hits, q: &str) -> Markup {
@@ -117,7 +158,7 @@ fn table(sessions: &[Listed]) -> Markup {
                             td { a href={ "/sessions/" (session.session) } { (session.title) } }
                             td class="quiet" {
                                 @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
-                                    span class="tag" { (key) "=" (short::line(value, 24)) }
+                                    a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (short::line(value, 24)) }
                                 }
                             }
                             td class="number" { (session.events) }

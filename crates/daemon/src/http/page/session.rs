@@ -16,15 +16,14 @@ use unisono_context::{MessageId, Ordinal};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 
-use super::parts::{Seen, bar, digest, encoded, when};
+use super::parts::{Seen, bar, digest, encoded};
 use super::{Trouble, approvals, history, layout, summaries, turn};
 use crate::ask::Ask;
-use crate::context::topics;
 use crate::http::approvals::waiting;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
 use crate::http::problem::Fault;
-use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions};
+use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics};
 use crate::setup::Setup;
 
 /// Messages that are shown: the newest.
@@ -132,7 +131,7 @@ pub(super) async fn show(
     let look = move |state: &SessionState| {
         let said = messages::read(state, &branch, first, MESSAGES).map(|page| page.items);
         let stored = checkpoints::checkpoints(state, &branch);
-        let about = topics::told(state, &branch).unwrap_or_default();
+        let about = topics::topics_of(state, &branch).unwrap_or_default();
         let pins = history::pinned(state, &branch);
         (said.unwrap_or_default(), stored, about, pins)
     };
@@ -142,7 +141,15 @@ pub(super) async fn show(
     let noted = noted(&shared, &session, &place.branch).await?;
     let setup = shared.daemon.setup_of(&session).await?;
     let calls = waiting(&shared, Some(&id)).await?;
+    let lost = sessions::lost(&shared.daemon, session.id());
     let body = place.page(&html! {
+        @if let Some(lost) = &lost {
+            p class="trouble" role="alert" {
+                "The store was damaged: events " (lost.first) " to " (lost.last) " of this session are \
+                 lost. The damaged files are in quarantine/" (lost.quarantine) "; unisono doctor \
+                 --acknowledge takes note of it."
+            }
+        }
         @if let Some(context) = &context { (bar(context)) }
         @if !calls.is_empty() {
             section {
@@ -270,18 +277,11 @@ fn sealing(place: &Place, topics: &[Topic]) -> Markup {
             h3 { "Topics" }
             ul { @for topic in topics {
                 li { "#" (topic.first) "–#" (topic.last) " "
-                    @if let Some(title) = &topic.title { (title) " " }
-                    @match topic.summary {
-                        Some(number) => a class="tag" data-dialog href=(place.at(&format!("/checkpoints/{number}"))) { (topic.standing) },
-                        None => span class="tag" { (topic.standing) },
-                    }
-                    " " span class="quiet" { (when(&topic.started_at)) ", " @match topic.ended_by.as_ref().zip(topic.sealed_at.as_ref()) {
-                        Some((by, at)) => { "ended by " (by) ", sealed " (when(at)) },
+                    span class="tag" { (topic.standing) }
+                    span class="quiet" { @match &topic.ended_by {
+                        Some(by) => { "ended by " (by) },
                         None => "goes on",
-                    } }
-                    @if topic.ended_by.is_some() && topic.standing != "summarised" {
-                        " " a data-dialog href=(place.at(&format!("/compact?part={}", topic.first))) { "Summarise …" }
-                    } }
+                    } } }
             } }
         }
         @if place.length > 1 {

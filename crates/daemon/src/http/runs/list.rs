@@ -1,5 +1,6 @@
 //! Runs as a list: those of one session, and those of all.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::Json;
@@ -53,7 +54,8 @@ struct Which {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 /// Which runs of which sessions.
@@ -70,7 +72,8 @@ struct WhichOfAll {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 /// What runs have in common that are wanted.

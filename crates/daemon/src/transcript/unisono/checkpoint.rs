@@ -25,7 +25,7 @@ pub(in crate::transcript) const WRITERS: [(&str, Writer); 2] = [
     ("deterministic", Writer::Deterministic),
 ];
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 22] = [
     "type",
     "id",
     "number",
@@ -42,7 +42,6 @@ const KEYS: [&str; 23] = [
     "summary",
     "original_tokens",
     "counts",
-    "compression_ratio",
     "messages_included",
     "key_facts",
     "cost_micros",

@@ -15,6 +15,7 @@ use unisono_session::State;
 
 use super::{WriteError, line};
 use crate::config::Own;
+use crate::harmless::is_harmful;
 use crate::transcript::unisono::VERSION;
 use checkpoint::CheckpointLine;
 use shortened::ShortenedLine;
@@ -230,7 +231,9 @@ impl<'m> PartLine<'m> {
 /// Arguments that can stand in the line as they are: JSON on one line, and not a text, which
 /// would be read as arguments in a text.
 pub(super) fn as_is(arguments: &str) -> Option<&RawValue> {
-    if arguments.starts_with('"') || arguments.contains(['\n', '\r']) {
+    let breaks = arguments.contains(['\n', '\r']);
+    // What is escaped would be other arguments; in a text it is the same.
+    if arguments.starts_with('"') || breaks || arguments.contains(is_harmful) {
         return None;
     }
     let raw: &RawValue = serde_json::from_str(arguments).ok()?;

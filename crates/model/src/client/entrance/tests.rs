@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::client::breaker::Pass;
 use crate::client::limits::Limits;
 use crate::provider::Kind;
+
+static M: LazyLock<Arc<str>> = LazyLock::new(|| "m".into());
 
 /// Runs on a clock that jumps to the next timer when nobody has anything to do.
 fn timed<F: Future>(future: F) -> F::Output {
@@ -27,6 +30,10 @@ fn entrance(limits: Limits) -> Entrance {
     settings.limits = limits;
     settings.breaker.failures = 1;
     Entrance::new(&settings)
+}
+
+fn probe_of(admitted: &Admitted<'_>) -> Option<Pass> {
+    Some(admitted.sent.as_ref()?.passes.model)
 }
 
 fn failure(class: Class) -> Failure {
@@ -47,15 +54,16 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
     timed(async {
         let entrance = Arc::new(entrance(limits()));
         let start = Instant::now();
-        let first = entrance.admit(1, Duration::MAX).await.unwrap();
-        first.failed(&failure(Class::RateLimited {
+        let first = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        let limited = Class::RateLimited {
             retry_after_ms: Some(20_000),
-        }));
+        };
+        first.failed(&failure(limited), true);
         let mut siblings = JoinSet::new();
         for _ in 0..32 {
             let entrance = entrance.clone();
             siblings.spawn(async move {
-                drop(entrance.admit(1, Duration::MAX).await.unwrap());
+                drop(entrance.admit(&M, 1, Duration::MAX).await.unwrap());
                 start.elapsed().as_millis()
             });
         }
@@ -74,10 +82,10 @@ fn who_gives_up_leaves_its_place_to_the_next() {
             ..limits()
         });
         let start = Instant::now();
-        drop(entrance.admit(1, Duration::MAX).await.unwrap());
-        let given_up = timeout(Duration::from_secs(1), entrance.admit(1, Duration::MAX)).await;
+        drop(entrance.admit(&M, 1, Duration::MAX).await.unwrap());
+        let given_up = timeout(Duration::from_secs(1), entrance.admit(&M, 1, Duration::MAX)).await;
         assert!(given_up.is_err(), "it has to wait");
-        drop(entrance.admit(1, Duration::MAX).await.unwrap());
+        drop(entrance.admit(&M, 1, Duration::MAX).await.unwrap());
         let waited = start.elapsed();
         assert!(
             waited <= Duration::from_millis(60_010),
@@ -96,8 +104,8 @@ fn who_would_wait_too_long_is_told_at_once() {
             ..limits()
         });
         let start = Instant::now();
-        drop(entrance.admit(60, Duration::MAX).await.unwrap());
-        let failure = entrance.admit(60, Duration::MAX).await.unwrap_err();
+        drop(entrance.admit(&M, 60, Duration::MAX).await.unwrap());
+        let failure = entrance.admit(&M, 60, Duration::MAX).await.unwrap_err();
         assert_eq!(
             (failure.class, start.elapsed()),
             (Class::Busy, Duration::ZERO)
@@ -113,14 +121,14 @@ fn who_waits_for_what_others_took_goes_when_it_is_given_back_in_order() {
             ..limits()
         }));
         let start = Instant::now();
-        let first = entrance.admit(140_000, Duration::MAX).await.unwrap();
+        let first = entrance.admit(&M, 140_000, Duration::MAX).await.unwrap();
         let order: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut others = JoinSet::new();
         // The last would fit beside the first; it came later.
         for tokens in [140_000, 141_000, 142_000, 20_000] {
             let (entrance, order) = (entrance.clone(), order.clone());
             others.spawn(async move {
-                let admitted = entrance.admit(tokens, Duration::MAX).await.unwrap();
+                let admitted = entrance.admit(&M, tokens, Duration::MAX).await.unwrap();
                 order.lock().unwrap().push(tokens);
                 sleep(Duration::from_secs(1)).await;
                 admitted.succeeded(Some(2_000));
@@ -145,12 +153,12 @@ fn who_gets_nothing_back_is_told_at_its_deadline() {
             ..limits()
         });
         let start = Instant::now();
-        let under_way = entrance.admit(60, Duration::MAX).await.unwrap();
-        let failure = entrance.admit(60, Duration::MAX).await.unwrap_err();
+        let under_way = entrance.admit(&M, 60, Duration::MAX).await.unwrap();
+        let failure = entrance.admit(&M, 60, Duration::MAX).await.unwrap_err();
         assert_eq!(failure.class, Class::Busy);
         assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
         // Once it is known that nothing comes back, it is told at once.
-        let mut waiting = pin!(entrance.admit(60, Duration::MAX));
+        let mut waiting = pin!(entrance.admit(&M, 60, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         under_way.succeeded(Some(60));
         assert!(waiting.await.is_err());
@@ -166,11 +174,11 @@ fn as_many_at_once_as_the_settings_say() {
             ..limits()
         });
         let start = Instant::now();
-        let first = entrance.admit(1, Duration::MAX).await.unwrap();
-        let second = entrance.admit(1, Duration::MAX).await.unwrap();
-        let failure = entrance.admit(1, Duration::MAX).await.unwrap_err();
+        let first = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        let second = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        let failure = entrance.admit(&M, 1, Duration::MAX).await.unwrap_err();
         assert_eq!((failure.class, start.elapsed()), (Class::Busy, QUEUE));
-        let mut third = pin!(entrance.admit(1, Duration::MAX));
+        let mut third = pin!(entrance.admit(&M, 1, Duration::MAX));
         assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
         first.succeeded(None);
         assert!(timeout(Duration::from_secs(1), third).await.is_ok());
@@ -182,23 +190,23 @@ fn as_many_at_once_as_the_settings_say() {
 fn a_probe_that_is_given_up_leaves_the_next_one_to_probe() {
     timed(async {
         let entrance = entrance(limits());
-        let first = entrance.admit(1, Duration::MAX).await.unwrap();
-        first.failed(&failure(Class::Transport));
-        let refused = entrance.admit(1, Duration::MAX).await.unwrap_err();
+        let first = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        first.failed(&failure(Class::Transport), true);
+        let refused = entrance.admit(&M, 1, Duration::MAX).await.unwrap_err();
         assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;
-        let probe = entrance.admit(1, Duration::MAX).await.unwrap();
-        assert_eq!(probe.pass, Some(Pass::Probe(1)));
+        let probe = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        assert_eq!(probe_of(&probe), Some(Pass::Probe(1)));
         assert!(
-            entrance.admit(1, Duration::MAX).await.is_err(),
+            entrance.admit(&M, 1, Duration::MAX).await.is_err(),
             "one at a time"
         );
         drop(probe);
-        let probe = entrance.admit(1, Duration::MAX).await.unwrap();
-        assert_eq!(probe.pass, Some(Pass::Probe(2)));
+        let probe = entrance.admit(&M, 1, Duration::MAX).await.unwrap();
+        assert_eq!(probe_of(&probe), Some(Pass::Probe(2)));
         probe.succeeded(None);
         assert_eq!(
-            entrance.admit(1, Duration::MAX).await.unwrap().pass,
+            probe_of(&entrance.admit(&M, 1, Duration::MAX).await.unwrap()),
             Some(Pass::Ordinary)
         );
     });

@@ -1,6 +1,7 @@
 //! The gate: breaker, cool-down and limits together, as one fan-out meets them.
 
 use super::*;
+use crate::client::breaker::Pass;
 use crate::client::limits;
 
 fn ms(ms: u64) -> Duration {
@@ -15,12 +16,33 @@ fn gate(limits: Limits) -> Gate {
     Gate::new(&limits, &retry::Policy::default(), breaker)
 }
 
-const ASK: Ask = Ask {
-    tokens: 10,
-    ticket: None,
-    patience: Duration::from_secs(60),
-};
-const GO: Step = Step::Go(Pass::Ordinary);
+fn ask() -> Ask {
+    Ask {
+        model: "m".into(),
+        tokens: 10,
+        ticket: None,
+        patience: Duration::from_secs(60),
+    }
+}
+
+const GO: Step = Step::Go(Passes::ORDINARY);
+
+/// To see whether the model is back.
+fn probe(number: u64) -> Passes {
+    Passes {
+        model: Pass::Probe(number),
+        ..Passes::ORDINARY
+    }
+}
+
+/// One that was let through like that, and took so many tokens.
+fn sent(passes: Passes, taken: u64) -> Sent {
+    Sent {
+        model: "m".into(),
+        passes,
+        taken,
+    }
+}
 
 fn failure(class: Class) -> Failure {
     Failure::new(class, "cannot connect")
@@ -35,7 +57,7 @@ fn queued(step: Step, wait: Duration) -> Ask {
     match step {
         Step::Queued(ticket, time) if time == wait => Ask {
             ticket: Some(ticket),
-            ..ASK
+            ..ask()
         },
         other => panic!("not {wait:?} in line: {other:?}"),
     }
@@ -51,15 +73,20 @@ fn refused(step: &Step) -> Option<(Class, &str)> {
 #[test]
 fn one_that_is_told_to_wait_holds_its_siblings_back() {
     let mut gate = gate(Limits::default());
-    assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
-    gate.failed(ms(0), Pass::Ordinary, 10, &failure(limited(Some(2_000))));
-    assert_eq!(gate.step(ms(0), ASK, 0.0), Step::Wait(ms(2_000)));
+    assert_eq!(gate.step(ms(0), &ask(), 0.0), GO);
+    gate.failed(
+        ms(0),
+        &sent(Passes::ORDINARY, 10),
+        &failure(limited(Some(2_000))),
+        true,
+    );
+    assert_eq!(gate.step(ms(0), &ask(), 0.0), Step::Wait(ms(2_000)));
     assert_eq!(
-        gate.step(ms(500), ASK, 1.0),
+        gate.step(ms(500), &ask(), 1.0),
         Step::Wait(ms(2_000)),
         "spread out"
     );
-    assert_eq!(gate.step(ms(2_000), ASK, 1.0), GO);
+    assert_eq!(gate.step(ms(2_000), &ask(), 1.0), GO);
 }
 
 #[test]
@@ -86,21 +113,26 @@ fn holds_by_class() {
     ];
     for (class, hold) in table {
         let mut gate = gate(Limits::default());
-        gate.failed(ms(0), Pass::Ordinary, 10, &failure(class));
+        gate.failed(ms(0), &sent(Passes::ORDINARY, 10), &failure(class), true);
         let patient = Ask {
             patience: Duration::MAX,
-            ..ASK
+            ..ask()
         };
         let expected = hold.map_or(GO, |hold| Step::Wait(ms(hold)));
-        assert_eq!(gate.step(ms(0), patient, 0.0), expected, "{class:?}");
+        assert_eq!(gate.step(ms(0), &patient, 0.0), expected, "{class:?}");
     }
 }
 
 #[test]
 fn who_cannot_wait_so_long_is_refused_at_once() {
     let mut gate = gate(Limits::default());
-    gate.failed(ms(0), Pass::Ordinary, 10, &failure(limited(Some(90_000))));
-    let step = gate.step(ms(0), ASK, 0.0);
+    gate.failed(
+        ms(0),
+        &sent(Passes::ORDINARY, 10),
+        &failure(limited(Some(90_000))),
+        true,
+    );
+    let step = gate.step(ms(0), &ask(), 0.0);
     let (class, reason) = refused(&step).unwrap();
     assert_eq!(class, Class::Busy);
     assert!(
@@ -116,20 +148,26 @@ fn limits_give_a_place_once() {
         tokens_per_minute: Some(60),
         ..Limits::default()
     });
-    let large = Ask { tokens: 60, ..ASK };
-    assert_eq!(gate.step(ms(0), large, 0.0), GO);
-    gate.succeeded(ms(0), Pass::Ordinary, 60, Some(60));
-    let first = queued(gate.step(ms(0), ASK, 0.0), ms(10_000));
-    let second = queued(gate.step(ms(0), ASK, 0.0), ms(20_000));
-    assert_eq!(queued(gate.step(ms(4_000), first, 0.0), ms(6_000)), first);
+    let large = Ask {
+        tokens: 60,
+        ..ask()
+    };
+    assert_eq!(gate.step(ms(0), &large, 0.0), GO);
+    gate.succeeded(ms(0), &sent(Passes::ORDINARY, 60), Some(60));
+    let first = queued(gate.step(ms(0), &ask(), 0.0), ms(10_000));
+    let second = queued(gate.step(ms(0), &ask(), 0.0), ms(20_000));
+    assert_eq!(queued(gate.step(ms(4_000), &first, 0.0), ms(6_000)), first);
     assert_eq!(
-        queued(gate.step(ms(4_000), second, 0.0), ms(16_000)),
+        queued(gate.step(ms(4_000), &second, 0.0), ms(16_000)),
         second
     );
-    assert_eq!(gate.step(ms(10_000), first, 0.0), GO);
-    let third = queued(gate.step(ms(10_000), ASK, 0.0), ms(20_000));
+    assert_eq!(gate.step(ms(10_000), &first, 0.0), GO);
+    let third = queued(gate.step(ms(10_000), &ask(), 0.0), ms(20_000));
     gate.leave(second.ticket.unwrap());
-    assert_eq!(queued(gate.step(ms(10_000), third, 0.0), ms(10_000)), third);
+    assert_eq!(
+        queued(gate.step(ms(10_000), &third, 0.0), ms(10_000)),
+        third
+    );
 }
 
 /// So many tokens were taken by one that is under way, and used by those before it, of 60.
@@ -138,7 +176,7 @@ fn who_may_still_get_its_turn_waits_and_who_cannot_is_refused_at_once() {
     let patient = |seconds| Ask {
         tokens: 40,
         patience: Duration::from_secs(seconds),
-        ..ASK
+        ..ask()
     };
     for (under_way, used, patience, expected) in [
         (0, 0, 0, Ok(0)),
@@ -172,12 +210,12 @@ fn who_may_still_get_its_turn_waits_and_who_cannot_is_refused_at_once() {
             ..Limits::default()
         });
         for (tokens, ends) in [(used, true), (under_way, false)] {
-            assert_eq!(gate.step(ms(0), Ask { tokens, ..ASK }, 0.0), GO);
+            assert_eq!(gate.step(ms(0), &Ask { tokens, ..ask() }, 0.0), GO);
             if ends {
-                gate.succeeded(ms(0), Pass::Ordinary, tokens, Some(tokens));
+                gate.succeeded(ms(0), &sent(Passes::ORDINARY, tokens), Some(tokens));
             }
         }
-        let step = gate.step(ms(0), patient(patience), 0.0);
+        let step = gate.step(ms(0), &patient(patience), 0.0);
         let case = format!("{under_way} {used} {patience}: {step:?}");
         match (expected, &step) {
             (Ok(0), Step::Go(_)) => {}
@@ -198,59 +236,71 @@ fn who_stands_in_line_still_minds_the_cool_down() {
         requests_per_minute: Some(1),
         ..Limits::default()
     });
-    assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
-    let waiting = queued(gate.step(ms(0), ASK, 0.0), ms(60_000));
-    gate.failed(ms(0), Pass::Ordinary, 10, &failure(limited(Some(1_000))));
-    assert_eq!(gate.step(ms(0), waiting, 0.0), Step::Wait(ms(1_000)));
+    assert_eq!(gate.step(ms(0), &ask(), 0.0), GO);
+    let waiting = queued(gate.step(ms(0), &ask(), 0.0), ms(60_000));
+    gate.failed(
+        ms(0),
+        &sent(Passes::ORDINARY, 10),
+        &failure(limited(Some(1_000))),
+        true,
+    );
+    assert_eq!(gate.step(ms(0), &waiting, 0.0), Step::Wait(ms(1_000)));
 }
 
 #[test]
 fn a_provider_that_fails_is_left_alone_and_then_tried_by_one() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
-        assert_eq!(gate.step(ms(0), ASK, 0.0), GO);
-        gate.failed(ms(0), Pass::Ordinary, 10, &failure(Class::Transport));
+        assert_eq!(gate.step(ms(0), &ask(), 0.0), GO);
+        gate.failed(
+            ms(0),
+            &sent(Passes::ORDINARY, 10),
+            &failure(Class::Transport),
+            true,
+        );
     }
-    let step = gate.step(ms(4_000), ASK, 0.0);
+    let step = gate.step(ms(4_000), &ask(), 0.0);
     let (class, reason) = refused(&step).unwrap();
     let left_alone = Class::CircuitOpen {
         retry_after_ms: 6_000,
     };
     assert_eq!(class, left_alone);
     assert!(reason.contains("6.0 s"), "{reason}");
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
+    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(1)));
     assert!(
-        refused(&gate.step(ms(10_000), ASK, 0.0)).is_some(),
+        refused(&gate.step(ms(10_000), &ask(), 0.0)).is_some(),
         "one at a time"
     );
-    gate.abandoned(ms(10_000), Pass::Probe(1), 10);
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(2)));
-    gate.succeeded(ms(10_000), Pass::Probe(2), 10, None);
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), GO);
+    gate.abandoned(ms(10_000), &sent(probe(1), 10));
+    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(2)));
+    gate.succeeded(ms(10_000), &sent(probe(2), 10), None);
+    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), GO);
 }
 
 #[test]
 fn a_provider_is_back_when_an_answer_begins() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
-        gate.failed(ms(0), Pass::Ordinary, 10, &failure(Class::Transport));
+        gate.failed(
+            ms(0),
+            &sent(Passes::ORDINARY, 10),
+            &failure(Class::Transport),
+            true,
+        );
     }
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
-    let step = gate.step(ms(10_000), ASK, 0.0);
+    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(1)));
+    let step = gate.step(ms(10_000), &ask(), 0.0);
     let soon = Class::CircuitOpen {
         retry_after_ms: 1_000,
     };
     assert_eq!(refused(&step).map(|(class, _)| class), Some(soon));
-    gate.answers(ms(10_500), Pass::Probe(1));
-    assert_eq!(gate.step(ms(10_500), ASK, 0.0), GO, "before its end");
+    gate.answers(ms(10_500), &sent(probe(1), 10));
+    assert_eq!(gate.step(ms(10_500), &ask(), 0.0), GO, "before its end");
     // What breaks after that is one failure among others.
-    gate.failed(
-        ms(11_000),
-        Pass::Probe(1),
-        10,
-        &failure(Class::IncompleteStream),
-    );
-    assert_eq!(gate.step(ms(11_000), ASK, 0.0), GO);
+    let sent = sent(probe(1), 10);
+    let broken = failure(Class::IncompleteStream);
+    gate.failed(ms(11_000), &sent, &broken, true);
+    assert_eq!(gate.step(ms(11_000), &ask(), 0.0), GO);
 }
 
 #[test]
@@ -260,10 +310,15 @@ fn a_refused_request_takes_no_place() {
         ..Limits::default()
     });
     for _ in 0..2 {
-        gate.failed(ms(0), Pass::Ordinary, 10, &failure(Class::Transport));
+        gate.failed(
+            ms(0),
+            &sent(Passes::ORDINARY, 10),
+            &failure(Class::Transport),
+            true,
+        );
     }
-    assert!(refused(&gate.step(ms(0), ASK, 0.0)).is_some());
-    assert_eq!(gate.step(ms(10_000), ASK, 0.0), Step::Go(Pass::Probe(1)));
+    assert!(refused(&gate.step(ms(0), &ask(), 0.0)).is_some());
+    assert_eq!(gate.step(ms(10_000), &ask(), 0.0), Step::Go(probe(1)));
 }
 
 #[test]
@@ -272,13 +327,26 @@ fn what_headers_say_and_replies_use_is_counted() {
         tokens_per_minute: Some(60),
         ..Limits::default()
     });
-    let all = Ask { tokens: 60, ..ASK };
-    assert_eq!(gate.step(ms(0), all, 0.0), GO);
-    gate.succeeded(ms(0), Pass::Ordinary, 60, Some(30));
-    assert_eq!(gate.step(ms(0), Ask { tokens: 30, ..ASK }, 0.0), GO);
-    gate.succeeded(ms(0), Pass::Ordinary, 30, None);
-    let waiting = queued(gate.step(ms(0), ASK, 0.0), ms(10_000));
-    assert_eq!(gate.step(ms(10_000), waiting, 0.0), GO);
+    let all = Ask {
+        tokens: 60,
+        ..ask()
+    };
+    assert_eq!(gate.step(ms(0), &all, 0.0), GO);
+    gate.succeeded(ms(0), &sent(Passes::ORDINARY, 60), Some(30));
+    assert_eq!(
+        gate.step(
+            ms(0),
+            &Ask {
+                tokens: 30,
+                ..ask()
+            },
+            0.0
+        ),
+        GO
+    );
+    gate.succeeded(ms(0), &sent(Passes::ORDINARY, 30), None);
+    let waiting = queued(gate.step(ms(0), &ask(), 0.0), ms(10_000));
+    assert_eq!(gate.step(ms(10_000), &waiting, 0.0), GO);
     let told = Told {
         requests: Some(limits::Told {
             limit: Some(1),
@@ -288,24 +356,5 @@ fn what_headers_say_and_replies_use_is_counted() {
         ..Told::default()
     };
     gate.learn(ms(20_000), &told);
-    queued(gate.step(ms(20_000), ASK, 0.0), ms(30_000));
-}
-
-#[test]
-fn what_a_provider_failed_with_is_remembered_and_what_it_refused_is_not() {
-    let mut gate = gate(Limits::default());
-    assert_eq!(gate.failed_with(), None);
-    for (class, reason, known) in [
-        (Class::BadRequest, "no such field", None),
-        (Class::Transport, "cannot connect", Some("cannot connect")),
-        (limited(None), "too many requests", Some("cannot connect")),
-        (
-            Class::IncompleteStream,
-            "the stream broke off",
-            Some("the stream broke off"),
-        ),
-    ] {
-        gate.failed(ms(0), Pass::Ordinary, 10, &Failure::new(class, reason));
-        assert_eq!(gate.failed_with().as_deref(), known, "{class:?}");
-    }
+    queued(gate.step(ms(20_000), &ask(), 0.0), ms(30_000));
 }

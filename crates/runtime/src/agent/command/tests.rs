@@ -18,7 +18,7 @@ fn attempt(command: &Command) -> Attempt {
 }
 
 async fn run_in(attempt: &Attempt, command: Command) -> Result<Answer, Failure> {
-    let agent = CommandAgent::new(command, Default::default());
+    let agent = CommandAgent::new(command);
     tokio::time::timeout(PATIENCE, agent.run(task(), attempt.ctx()))
         .await
         .expect("it ends")

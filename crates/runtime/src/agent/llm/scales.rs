@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use unisono_context::Tokens;
 use unisono_model::language::Request;
-use unisono_model::prompt::{Delegated, Outcome};
 use unisono_session::brief::Brief;
+use unisono_session::reserve::{self, Role};
+use unisono_session::run::handed::bound;
 use unisono_session::run::tail::{self, Masked, Narrower, Refused, Room, Weight};
-use unisono_session::run::{Bounds, Cause, Step};
+use unisono_session::run::{self, Bounds, Cause, Step};
 
+use super::handed;
 use crate::agent::{Ctx, Failure};
-
-/// Messages that an assignment is sent as, its results aside.
-const ASSIGNMENT_MESSAGES: u64 = 2;
 
 /// Weighs the steps of one attempt.
 pub(super) struct Scales {
@@ -66,6 +65,39 @@ impl Scales {
         }
     }
 
+    /// What results of tasks that the run gave to others may have together, beside those of other
+    /// tools; none where their bytes fit.
+    ///
+    /// # Errors
+    /// The assignment alone does not fit.
+    pub(super) async fn left_for_results(
+        &mut self,
+        steps: &[Arc<Step>],
+        (tasks, others): (&[String], Vec<String>),
+        ctx: &Ctx,
+    ) -> Result<Option<Tokens>, Failure> {
+        let (limits, count) = (ctx.definition().limits, tasks.len() + others.len());
+        let around = limits.per_message.times(count as u64);
+        let bytes = |texts: &[String]| texts.iter().map(|text| text.len() as u64).sum::<u64>();
+        let handed = Tokens(bytes(tasks)) + limits.per_message.times(tasks.len() as u64);
+        let more = Tokens(bytes(tasks) + bytes(&others)) + around;
+        let is_free = self.room.is_none() && self.fits_with(steps, more, ctx);
+        if is_free && handed <= ctx.brief().handed {
+            return Ok(None);
+        }
+        if self.room.is_none() {
+            self.measure(ctx).await?;
+        }
+        self.count(steps, ctx).await;
+        let room = run::narrowed(steps, self.room.unwrap_or(Room::UNBOUNDED));
+        let others: Tokens = ctx.count(others).await.into_iter().sum();
+        let others = others + limits.per_message.times((count - tasks.len()) as u64);
+        let left = room
+            .tokens
+            .minus(tail::least(&self.weights, room.note) + others);
+        Ok(Some(bound(left, ctx.brief().handed)))
+    }
+
     /// The step that says what the run may have from now on, where the provider found a request too large.
     ///
     /// # Errors
@@ -105,13 +137,18 @@ impl Scales {
     }
 
     fn fits_by_bytes(&self, steps: &[Arc<Step>], ctx: &Ctx) -> bool {
+        self.fits_with(steps, Tokens::ZERO, ctx)
+    }
+
+    /// The same with so much more.
+    fn fits_with(&self, steps: &[Arc<Step>], more: Tokens, ctx: &Ctx) -> bool {
         let limits = ctx.definition().limits;
         let texts = steps.iter().flat_map(|step| tail::countable(step));
         let (bytes, count) = texts.fold((self.assignment.len() as u64, 0), |(bytes, n), text| {
             (bytes + text.len() as u64, n + 1)
         });
         let around = limits.per_message.times(self.messages + count);
-        Tokens(bytes) + around + limits.max_output <= ctx.brief().room
+        Tokens(bytes) + around + more + limits.max_output <= ctx.brief().room
     }
 
     /// Finds the room that the assignment leaves.
@@ -157,31 +194,22 @@ pub(crate) fn room(brief: &Brief, messages: u64, assignment: Tokens) -> Result<R
 /// included, and as how many messages.
 pub(crate) fn assignment(request: &Request) -> (String, u64) {
     let persona = &request.persona;
-    let mut out = format!(
-        "{}\n{}\n{}\n{}\n{}",
-        persona.agent,
-        persona.description,
-        persona.instructions,
-        request.allowed.join(" "),
-        request.task
-    );
-    for colleague in request.colleagues.iter() {
-        let _ = write!(out, "\n{}: {}", colleague.agent, colleague.description);
+    let allowed: Vec<&str> = request.allowed.iter().map(|name| &**name).collect();
+    let colleagues = request.colleagues.iter();
+    let colleagues = colleagues.map(|one| (one.agent.as_str(), &*one.description));
+    let mut out = reserve::role_text(&Role {
+        agent: persona.agent.as_str(),
+        description: &persona.description,
+        instructions: &persona.instructions,
+        allowed: &allowed,
+        colleagues: &colleagues.collect::<Vec<_>>(),
+        output_schema: request.output_schema.as_deref(),
+    });
+    if !request.task_is_shown() {
+        let _ = write!(out, "\n{}", request.task);
     }
-    if let Some(schema) = &request.output_schema {
-        let _ = write!(out, "\n{schema}");
+    for delegated in request.results.iter() {
+        let _ = write!(out, "\n{}", handed::whole(delegated));
     }
-    for Delegated {
-        agent,
-        task,
-        outcome,
-    } in request.results.iter()
-    {
-        let _ = write!(out, "\n{agent}\n{task}\n");
-        let _ = match outcome {
-            Outcome::Complete(text) | Outcome::Failed(text) => write!(out, "{text}"),
-            Outcome::Partial { text, missing } => write!(out, "{text}\n{missing}"),
-        };
-    }
-    (out, ASSIGNMENT_MESSAGES + request.results.len() as u64)
+    (out, reserve::MESSAGES + request.results.len() as u64)
 }

@@ -1,6 +1,7 @@
 //! Tests of the model-driven agent.
 
 mod budget;
+mod results;
 mod room;
 mod stand_in;
 
@@ -148,11 +149,8 @@ async fn a_model_that_never_stops_is_stopped() {
     let mut attempt = attempt();
     attempt.definition.max_turns = 3;
     let model = Scripted::by(|_| Act::call(&[("recall", r#"{"n":1}"#)]));
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!(
-        answer.partial.as_deref(),
-        Some("stopped after 3 model calls")
-    );
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::BadOutput, "it has said nothing");
     let requests = model.requests();
     let asked: Vec<Option<&str>> = requests.iter().map(|r| r.wrap_up.as_deref()).collect();
     let last = "this is the last of 3 model calls";

@@ -64,8 +64,8 @@ pub(super) fn fits(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, true).unwrap();
-    let preamble = state.preamble_counts(&turn.preamble);
-    let lead = turn.budgets(preamble, |_| false).unwrap();
+    // What the lead is told besides fits as well.
+    let lead = state.least_budget(turn).unwrap();
     for budget in lead.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);
     }

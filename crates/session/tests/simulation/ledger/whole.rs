@@ -80,6 +80,10 @@ pub fn complete(events: &[Event], state: &State) {
                 let branch = branches[turn].clone();
                 started.entry(branch).or_default().push(*turn);
             }
+            Fact::Posted { message, .. } => {
+                let node = state.tree().get(message.id).expect("what was said is kept");
+                assert_eq!(node.message.to_new(), *message);
+            }
             Fact::RunOpened { run } => assert!(open.insert(run.id), "a run is opened once"),
             Fact::RunEnded { run, ending } => {
                 assert!(open.remove(run), "an open run ends once");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::{
-    CheckpointId, Digest, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
+    CheckpointId, Digest, MessageId, Ppm, RunId, SessionId, SnapshotId, Timestamp, Tokens, TurnId,
     alteration,
 };
 use unisono_session::agent::Definition;
@@ -76,6 +76,9 @@ impl TryFrom<Fact> for event::Fact {
             },
             Fact::TurnAccepted { turn } => Self::TurnAccepted {
                 turn: Box::new((*turn).try_into()?),
+            },
+            Fact::TurnAcceptedSharing { turn, results_ppm } => Self::TurnAccepted {
+                turn: Box::new(turn.sharing(Ppm(results_ppm))?),
             },
             Fact::TurnStarted { turn } => Self::TurnStarted {
                 turn: TurnId::from_u128(turn),
@@ -232,6 +235,19 @@ impl TryFrom<Fact> for event::Fact {
                 model,
                 usage: usage.into(),
             },
+            Fact::Posted {
+                branch,
+                message,
+                key,
+            } => Self::Posted {
+                branch,
+                message: message.into(),
+                key: key.map(|(name, request)| RequestKey {
+                    name,
+                    request: Digest(request),
+                }),
+            },
+            Fact::CallCapSet { calls } => Self::CallCapSet { calls },
             Fact::Pinned { messages } => Self::Pinned {
                 messages: message_ids(messages),
             },

@@ -1,7 +1,7 @@
 //! What was decided, as it is written.
 
 use unisono_context::{MessageId, TurnId};
-use unisono_session::event;
+use unisono_session::event::{self, DelegationLimits};
 
 use super::Fact;
 use crate::record::Invalid;
@@ -63,8 +63,14 @@ impl TryFrom<&event::Fact> for Fact {
                 definition: Box::new((&**definition).into()),
                 pipeline: definition.pipeline.iter().map(Into::into).collect(),
             },
-            Decided::TurnAccepted { turn } => Self::TurnAccepted {
-                turn: Box::new((&**turn).into()),
+            Decided::TurnAccepted { turn } => match turn.delegation.results {
+                DelegationLimits::RESULTS => Self::TurnAccepted {
+                    turn: Box::new((&**turn).into()),
+                },
+                results => Self::TurnAcceptedSharing {
+                    turn: Box::new((&**turn).into()),
+                    results_ppm: results.0,
+                },
             },
             Decided::TurnStarted { turn } => Self::TurnStarted {
                 turn: turn.as_u128(),
@@ -217,6 +223,16 @@ impl TryFrom<&event::Fact> for Fact {
                 model: model.clone(),
                 usage: (*usage).into(),
             },
+            Decided::Posted {
+                branch,
+                message,
+                key,
+            } => Self::Posted {
+                branch: branch.clone(),
+                message: message.into(),
+                key: key.as_ref().map(|key| (key.name.clone(), key.request.0)),
+            },
+            Decided::CallCapSet { calls } => Self::CallCapSet { calls: *calls },
             Decided::Pinned { messages } => Self::Pinned {
                 messages: message_ids(messages),
             },

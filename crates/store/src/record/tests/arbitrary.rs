@@ -277,6 +277,22 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
+            "Posted",
+            (text(), message(), text(), digest(), any::<bool>())
+                .prop_map(|(branch, message, name, request, keyed)| Fact::Posted {
+                    branch,
+                    message,
+                    key: keyed.then_some(RequestKey { name, request }),
+                })
+                .boxed(),
+        ),
+        (
+            "CallCapSet",
+            any::<u32>()
+                .prop_map(|calls| Fact::CallCapSet { calls })
+                .boxed(),
+        ),
+        (
             "Capped",
             (turn_id(), turn_caps())
                 .prop_map(|(turn, caps)| Fact::Capped { turn, caps })

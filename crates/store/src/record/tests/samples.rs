@@ -31,7 +31,6 @@ use unisono_session::run::{
 
 mod budgets;
 mod compaction;
-mod context_parts;
 mod parts;
 mod runs;
 mod tools;
@@ -63,7 +62,6 @@ pub(super) fn all() -> Vec<(&'static str, Event)> {
     facts.extend(turn_facts());
     facts.extend(budgets::facts());
     facts.extend(compaction::facts());
-    facts.extend(context_parts::facts());
     facts.extend(runs::facts());
     facts.extend(tools::tool_facts());
     facts
@@ -181,6 +179,18 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
                 },
             },
         ),
+        (
+            "posted",
+            Fact::Posted {
+                branch: "main".into(),
+                message: message(),
+                key: Some(RequestKey {
+                    name: "irc-4711".into(),
+                    request: Digest::of_bytes(b"{}"),
+                }),
+            },
+        ),
+        ("call_cap_set", Fact::CallCapSet { calls: 64 }),
         ("counted", counted),
         ("preamble_counted", preamble_counted),
         (
@@ -205,6 +215,13 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ),
         ("defined_llm", defined(agent::Kind::Llm)),
         ("defined_command", defined(agent::Kind::Command(command()))),
+        (
+            "defined_command_passing",
+            defined(agent::Kind::Command(agent::Command {
+                env_pass: vec!["GITHUB_TOKEN".into()],
+                ..command()
+            })),
+        ),
         ("defined_http", defined(agent::Kind::Http(http()))),
         ("defined_pipeline", pipeline()),
         (

@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::record::{decode, fact};
 use unisono_context::compaction::Step as PlanStep;
 use unisono_session::agent::Kind;
-use unisono_session::event::{Event, Fact, Outcome, Unwritten};
+use unisono_session::event::{DelegationLimits, Event, Fact, Outcome, Unwritten};
 use unisono_session::run::{Ending, Lent, Step};
 
 /// Whether version 2 had such a fact.
@@ -41,6 +41,8 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::Reserved { .. }
         | Fact::CallSettled { .. }
         | Fact::SettingsSet { .. }
+        | Fact::Posted { .. }
+        | Fact::CallCapSet { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..
@@ -53,7 +55,8 @@ pub(super) fn knew(fact: &Fact) -> bool {
             let writing = turn.work.writing().cloned().unwrap_or_default();
             let wishes = writing.summariser.is_some() || writing.unwritten != Unwritten::Leave;
             let lent = turn.work.lent().cloned().unwrap_or_default();
-            turn.work.checkpoint().is_none() && !wishes && lent == Lent::default()
+            let shares = turn.delegation.results == DelegationLimits::RESULTS;
+            turn.work.checkpoint().is_none() && !wishes && lent == Lent::default() && shares
         }
         Fact::RunEnded { ending, .. } => match &**ending {
             Ending::Finished { calls, .. } => calls.is_empty(),

@@ -108,6 +108,9 @@ impl From<v2::Fact> for Fact {
             | v2::Fact::CappedWithin { .. }
             | v2::Fact::DefinedWith { .. }
             | v2::Fact::SettingsSet { .. }
+            | v2::Fact::Posted { .. }
+            | v2::Fact::CallCapSet { .. }
+            | v2::Fact::TurnAcceptedSharing { .. }
             | v2::Fact::Reserved { .. }
             | v2::Fact::CallSettled { .. }
             | v2::Fact::Pinned { .. }

@@ -60,13 +60,9 @@ async fn a_model_with_no_room_left_is_asked_for_its_answer() {
     assert_eq!(requests[1].wrap_up.as_deref(), Some(why));
 
     let model = reads(5);
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!(model.requests().len(), 2, "it is not asked again");
-    let partial = answer.partial.unwrap();
-    assert!(
-        partial.starts_with("stopped: there was no room"),
-        "{partial}"
-    );
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert_eq!(failure.cause, Cause::BadOutput, "it has said nothing");
+    assert_eq!(model.requests().len(), 2, "this attempt does not ask again");
 }
 
 #[tokio::test]

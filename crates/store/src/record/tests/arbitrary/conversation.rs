@@ -1,7 +1,6 @@
 //! Messages, agents and turns.
 
 use unisono_context::call::{Choice, Lent};
-use unisono_context::compaction::ContextPart;
 
 use super::*;
 
@@ -138,14 +137,20 @@ fn tiers() -> impl Strategy<Value = Tiers> {
 }
 
 pub(super) fn definition() -> impl Strategy<Value = Definition> {
-    let command = (text(), list(text()), text_map(), option::of(text())).prop_map(
-        |(program, args, env, cwd)| agent::Command {
-            program,
-            args,
-            env,
-            cwd,
-        },
+    let command = (
+        text(),
+        list(text()),
+        text_map(),
+        option::of(text()),
+        list(text()),
     );
+    let command = command.prop_map(|(program, args, env, cwd, env_pass)| agent::Command {
+        program,
+        args,
+        env,
+        cwd,
+        env_pass,
+    });
     let http = (text(), text_map()).prop_map(|(url, headers)| agent::Http { url, headers });
     let kind = prop_oneof![
         Just(agent::Kind::Llm),
@@ -239,23 +244,10 @@ fn lent() -> impl Strategy<Value = Lent> {
     ]
 }
 
-fn context_part() -> impl Strategy<Value = ContextPart> {
-    prop_oneof![
-        any::<u32>().prop_map(|at| ContextPart::Topic {
-            message: Ordinal(at)
-        }),
-        Just(ContextPart::Attention),
-        option::of(any::<u64>()).prop_map(|over| ContextPart::Large {
-            over: over.map(Tokens)
-        }),
-    ]
-}
-
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
     let work = prop_oneof![
         (message(), lent()).prop_map(|(input, lent)| Work::Answer { input, lent }),
         (option::of(keep()), writing()).prop_map(|(keep, writing)| Work::Compact { keep, writing }),
-        (context_part(), writing()).prop_map(|(part, writing)| Work::CompactPart { part, writing }),
         checkpoint_id().prop_map(|checkpoint| Work::Restore { checkpoint }),
         (checkpoint_id(), writing()).prop_map(|(checkpoint, writing)| {
             Work::Regenerate {
@@ -275,8 +267,12 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         input_schema,
     });
     let delegates = list((digest(), option::of(text())));
-    let limits =
-        any::<(u32, u32)>().prop_map(|(depth, live_runs)| DelegationLimits { depth, live_runs });
+    let limits = (any::<(u32, u32)>(), option::of(ppm()));
+    let limits = limits.prop_map(|((depth, live_runs), results)| DelegationLimits {
+        depth,
+        live_runs,
+        results: results.unwrap_or(DelegationLimits::RESULTS),
+    });
     (
         turn_id(),
         text(),

@@ -39,6 +39,7 @@ pub(super) fn command() -> agent::Command {
         args: vec!["python3".into(), "agent.py".into()],
         env: [("LANG".into(), "C".into())].into(),
         cwd: Some("/srv".into()),
+        env_pass: Vec::new(),
     }
 }
 
@@ -124,6 +125,7 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
             delegation: DelegationLimits {
                 depth: 2,
                 live_runs: 32,
+                results: DelegationLimits::RESULTS,
             },
         }),
     }

@@ -1,0 +1,147 @@
+//! `unisono append`: a message without a turn.
+
+use clap::builder::PossibleValuesParser;
+use serde_json::json;
+use unisono_api::message::{Appended, NewMessage, Part};
+use unisono_context::SessionId;
+use unisono_daemon::append;
+use unisono_runtime::settle;
+use unisono_session::Input;
+use unisono_session::append::Appended as Place;
+use unisono_session::state::MAIN;
+
+use crate::app::App;
+use crate::conversation;
+use crate::host::Where;
+use crate::problem::{Problem, Result};
+
+const HELP: &str = "\
+The message is on disk when this returns, and part of what agents see in the next turn. While a turn
+is open on the branch it waits until that has ended. With --key the same call can be made again: it
+adds the message once.
+
+PARTS is a JSON list: {\"type\": \"text\", \"text\"}, {\"type\": \"tool_call\", \"id\", \"name\", \"arguments\"}
+(arguments: a JSON object, as a text), {\"type\": \"tool_result\", \"call_id\", \"content\", \"is_error\"},
+{\"type\": \"attachment\", \"filename\", \"mime\", \"size_bytes\"}.
+
+Examples:
+  unisono append latest \"We ship on Friday.\" --author Zoë
+  git log -1 | unisono append latest - --role assistant --key commit-4f1c
+  unisono append latest --role tool --parts '[{\"type\":\"tool_result\",\"call_id\":\"c1\",\"content\":\"12\"}]'
+
+JSON: session, branch, message, state (appended, waiting), ordinal.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The session
+    session: String,
+    /// What is said, or `-` for standard input
+    #[arg(required_unless_present = "parts", conflicts_with = "parts")]
+    text: Option<String>,
+    /// What the message is made of, as JSON, or `-` for standard input
+    #[arg(long, value_name = "PARTS")]
+    parts: Option<String>,
+    /// Who speaks
+    #[arg(long, default_value = "user")]
+    #[arg(value_parser = PossibleValuesParser::new(["user", "assistant", "tool", "system"]))]
+    role: String,
+    /// The name of the person or agent who says it
+    #[arg(long, value_name = "NAME")]
+    author: Option<String>,
+    /// When it was said, in place of now, such as 2026-03-02T09:14:00Z
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// The branch
+    #[arg(long, default_value = MAIN)]
+    branch: String,
+    /// A name for this message: called again with it, nothing is added twice
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+impl Args {
+    fn message(&self) -> Result<NewMessage> {
+        let parts = self.parts.as_deref().map(parts).transpose()?;
+        let text = self.text.as_deref().map(text).transpose()?;
+        Ok(NewMessage {
+            role: self.role.clone(),
+            text,
+            parts: parts.unwrap_or_default(),
+            author: self.author.clone(),
+            at: self.at.clone(),
+            branch: self.branch.clone(),
+        })
+    }
+}
+
+fn text(text: &str) -> Result<String> {
+    if text != "-" {
+        return Ok(text.to_owned());
+    }
+    let source = conversation::open_as("-", "a message")?;
+    let text = String::from_utf8(source.bytes);
+    let text = text.map_err(|_| Problem::usage("standard input is not UTF-8"))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn parts(given: &str) -> Result<Vec<Part>> {
+    let text = text(given)?;
+    serde_json::from_str(&text).map_err(|error| {
+        let problem = Problem::usage(format!("--parts cannot be read: {error}"));
+        problem.hint("`unisono append --help` shows what the parts of a message look like")
+    })
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let new = args.message()?;
+    let setup = app.setup(Vec::new())?;
+    let store = app.store_or_daemon(&setup).await?;
+    let sessions = store.sessions();
+    let id = sessions.find(&args.session).await?;
+    let appended = store.append(id, &new, args.key.as_deref()).await?;
+    if app.out.json {
+        app.out.json(&json!(appended));
+    } else {
+        match appended.ordinal {
+            Some(ordinal) => app.out.say(format_args!("appended #{ordinal}")),
+            None => app.out.say(
+                "the message waits: a turn is open on the branch, and it follows when that has ended",
+            ),
+        }
+        app.out.data(&appended.message);
+    }
+    sessions.close().await
+}
+
+impl Where {
+    /// Appends a message. Here it is only journaled: nothing is started for it.
+    async fn append(
+        &self,
+        session: SessionId,
+        new: &NewMessage,
+        key: Option<&str>,
+    ) -> Result<Appended> {
+        if let Where::There(client) = self {
+            return Ok(client.append(&session.to_string(), new, key).await?);
+        }
+        let sessions = self.sessions();
+        let key = key.map(|name| append::key(name, new)).transpose();
+        let asked = key.and_then(|key| append::message(new, key));
+        let asked = asked.map_err(Problem::usage)?;
+        let (id, key) = (asked.message.id, asked.key.clone());
+        settle(sessions.journal(), session, Input::Append(asked)).await?;
+        let place = Place::of(&sessions.state(session).await?, id, key.as_ref());
+        let state = match place.ordinal {
+            Some(_) => "appended",
+            None => "waiting",
+        };
+        Ok(Appended {
+            session: session.to_string(),
+            branch: new.branch.clone(),
+            message: place.message.to_string(),
+            state: state.to_owned(),
+            ordinal: place.ordinal.map(|ordinal| ordinal.0),
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! What a client may ask for is bounded, and what is too much is told by name.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::http::{Daemon, head, send_to};
+use crate::support::{Going, PATIENCE, Place, example};
+
+fn hello() -> Value {
+    json!({"messages": [{"role": "user", "content": "Hello."}]})
+}
+
+/// A line of `/proc/<pid>/status` as a number.
+fn status(daemon: &Daemon, name: &str) -> u64 {
+    let path = format!("/proc/{}/status", daemon.going.id());
+    let status = std::fs::read_to_string(path).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_query_that_is_too_large_is_refused_on_every_way_in() {
+    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
+    place.json(&["import", &example()]);
+    let (long, many) = ("ferryman ".repeat(500), "ab ".repeat(200));
+    let too_large = [
+        (long.trim(), "bytes, the most is 4096"),
+        (many.trim(), "terms, the most is 128"),
+    ];
+    let asked = |query: &str, what: &str| {
+        let call = place.call(&["sessions", "search", query]);
+        call.expect(2).says(&[what]);
+    };
+    for (query, what) in too_large {
+        asked(query, what);
+    }
+    let daemon = Daemon::start(&place);
+    let listed = daemon.get("/v1/sessions").expect(200).json();
+    let id = listed["items"][0]["session"].as_str().unwrap();
+    for (query, what) in too_large {
+        asked(query, what);
+        let words = query.replace(' ', "+");
+        for path in ["/v1/search".to_owned(), format!("/v1/sessions/{id}/search")] {
+            let refused = daemon.get(&format!("{path}?q={words}")).expect(422);
+            assert!(refused.problem("refused").contains(what));
+        }
+        let page = daemon.get(&format!("/sessions/{id}/history?q={words}"));
+        assert!(page.expect(422).text().contains(what));
+        let pasted = query.repeat(1_000);
+        for (tool, arguments) in [
+            ("search", json!({"query": pasted})),
+            ("recall", json!({"session": id, "query": pasted})),
+        ] {
+            let text = called(&daemon, tool, &arguments);
+            assert!(text.contains("bytes, the most is 4096"), "{tool}: {text}");
+        }
+    }
+    daemon.get("/v1/search?q=ferryman").expect(200);
+    daemon.stop();
+}
+
+/// What a tool that is called over HTTP has to say against it.
+fn called(daemon: &Daemon, tool: &str, arguments: &Value) -> String {
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                      "params": {"name": tool, "arguments": arguments}});
+    let headers = [
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2025-11-25"),
+    ];
+    let reply = daemon.request_with("POST", "/mcp", &headers, Some(&call));
+    let reply = reply.expect(200).json();
+    assert_eq!(reply["result"]["isError"], true, "{reply}");
+    let text = reply["result"]["content"][0]["text"].as_str();
+    text.unwrap().to_owned()
+}
+
+#[test]
+fn bodies_take_no_more_memory_together_than_they_may() {
+    const BODY: usize = 60_000;
+    let place = Place::with_config("[server]\nbody_limit_bytes = 65_536\nbodies_bytes = 131_072\n");
+    let daemon = Daemon::start(&place);
+    let bearer = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &bearer),
+        ("Content-Type", "application/json"),
+    ];
+    // Two that are never finished, and a third that does not fit.
+    let body = vec![b' '; BODY - 1];
+    let mut unfinished = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(&daemon.address).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let head = head("POST", "/v1/sessions", &headers, BODY);
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&body).unwrap();
+        unfinished.push(stream);
+    }
+    let large = json!({"title": "x".repeat(40_000)});
+    let refused = (0..10_000)
+        .map(|_| daemon.post("/v1/sessions", &large))
+        .find(|reply| reply.status != 201)
+        .expect("what is unfinished counts")
+        .expect(503);
+    assert_eq!(refused.header("retry-after"), Some("2"));
+    assert!(
+        refused
+            .problem("unavailable")
+            .contains("server.bodies_bytes")
+    );
+    daemon
+        .post("/v1/sessions", &json!({"title": "small"}))
+        .expect(201);
+    // One that does not say how long it is counts as it comes.
+    let chunked = format!(
+        "POST /v1/sessions HTTP/1.1\r\nHost: {}\r\nAuthorization: {bearer}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n9C40\r\n{}\r\n0\r\n\r\n",
+        daemon.address,
+        " ".repeat(40_000),
+    );
+    send_to(&daemon.address, &chunked, b"").expect(503);
+    drop(unfinished);
+    let again = (0..10_000).find(|_| daemon.post("/v1/sessions", &large).status == 201);
+    assert!(again.is_some(), "their room is free again");
+    daemon.stop();
+}
+
+#[test]
+fn health_is_answered_however_few_files_may_be_open() {
+    let place = Place::new();
+    place.write(
+        "serve.sh",
+        "ulimit -n 256\nexec \"$1\" serve --bind 127.0.0.1:0\n",
+    );
+    let program = env!("CARGO_BIN_EXE_unisono");
+    let script = place.path("serve.sh");
+    let mut command: Command = place.command_of("sh".as_ref(), &[script.to_str().unwrap()]);
+    command.args([program]);
+    let mut going = Going::start(command);
+    let told = going.wait_for(&["allows fewer connections"]);
+    assert!(told.contains("connections=96"), "{told}");
+    let line = going.wait_for(&["listening"]);
+    let address = line.split_once("http://").unwrap().1.trim().to_owned();
+    // Nobody says anything on these.
+    let silent: Vec<_> = (0..240)
+        .filter_map(|_| TcpStream::connect(&address).ok())
+        .collect();
+    assert_eq!(silent.len(), 240);
+    for _ in 0..20 {
+        let asked = head("GET", "/healthz", &[("Host", &address)], 0);
+        send_to(&address, &asked, b"").expect(200);
+    }
+    drop(silent);
+    going.signal("TERM");
+    going.finish().expect(0);
+}
+
+#[test]
+fn many_who_follow_and_never_read_take_no_thread_each() {
+    const CLIENTS: usize = 150;
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let made = daemon.post("/v1/sessions", &hello()).expect(201).json();
+    let at = |rest: &str| format!("/v1/sessions/{}{rest}", made["session"].as_str().unwrap());
+    let follow = || daemon.get(&at("/events?after=0")).expect(200);
+    let task = json!({"task": "Who said hello?", "agents": ["facts", "risks"]});
+    daemon.post(&at("/turns"), &task).expect(200);
+    let silent: Vec<_> = (0..CLIENTS).map(|_| follow()).collect();
+    for _ in 0..3 {
+        let turn = daemon.post(&at("/turns"), &task).expect(200).json();
+        assert_eq!(turn["state"], "answered", "{turn}");
+    }
+    let threads = status(&daemon, "Threads:");
+    assert!(threads < 60, "{threads} threads for {CLIENTS} who follow");
+    let whole = daemon.get(&at("")).expect(200).json();
+    let events = whole["events"].as_u64().unwrap();
+    let told = follow().events().filter_map(|event| event.id);
+    assert!((1..=events).eq(told.take(usize::try_from(events).unwrap())));
+    drop(silent);
+    daemon.stop();
+}
+
+#[test]
+fn sessions_that_come_and_go_leave_nothing_in_memory() {
+    const SESSIONS: usize = 800;
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let new = hello();
+    let round = |n: usize| {
+        for _ in 0..n {
+            let made = daemon.post("/v1/sessions", &new).expect(201).json();
+            let path = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
+            daemon.request("DELETE", &path, None).expect(204);
+        }
+    };
+    round(SESSIONS / 4);
+    let before = status(&daemon, "VmRSS:");
+    round(SESSIONS);
+    let grown = status(&daemon, "VmRSS:").saturating_sub(before);
+    // Kept for a while, each took some 60 kB.
+    assert!(grown < 24_000, "{grown} kB more after {SESSIONS} sessions");
+    daemon.stop();
+}
+
+#[test]
+fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let made = daemon.post("/v1/sessions", &json!({"title": "later"}));
+    let made = made.expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    let messages = daemon.get(&format!("/v1/sessions/{id}/messages"));
+    assert_eq!(
+        messages.expect(200).json(),
+        json!({"items": [], "next": null})
+    );
+    let copy = place.call(&["export", id]).expect(0).stdout;
+    place.write("copy.jsonl", &copy);
+    let imported = place.json(&["import", "copy.jsonl", "--copy"]);
+    assert_eq!(
+        (&imported["messages"], &imported["title"]),
+        (&json!(0), &json!("later"))
+    );
+    for path in [
+        format!("/v1/sessions/{id}/messages?limit=0"),
+        "/v1/sessions?limit=0".to_owned(),
+        "/v1/search?q=x&limit=0".to_owned(),
+        "/v1/journal?limit=0".to_owned(),
+        format!("/v1/journal/{id}/events?from=1&limit=0"),
+        "/v1/runs?limit=0".to_owned(),
+        "/v1/approvals?limit=0".to_owned(),
+        format!("/v1/sessions/{id}/turns?limit=0"),
+    ] {
+        let refused = daemon.get(&path).expect(400);
+        refused.problem("invalid_request");
+    }
+    let events = format!("/v1/journal/{id}/events?from=1");
+    daemon.get(&events).expect(200);
+    daemon
+        .get(&format!("/v1/journal/{id}/events?from=99"))
+        .expect(200);
+    daemon
+        .request("DELETE", &format!("/v1/sessions/{id}"), None)
+        .expect(204);
+    daemon.get(&events).expect(404).problem("not_found");
+    daemon.stop();
+}
+
+#[test]
+fn a_budget_that_is_used_up_is_no_fault_that_clients_ask_again_after() {
+    let place = Place::with_config("[budget.turn]\nmax_tokens = 1\n");
+    let daemon = Daemon::start(&place);
+    let asked = json!({"model": "facts", "input": "Which word?",
+                       "messages": [{"role": "user", "content": "Which word?"}]});
+    for path in ["/openai/v1/chat/completions", "/openai/v1/responses"] {
+        let refused = daemon.post(path, &asked).expect(402).json();
+        let error = &refused["error"];
+        assert_eq!(error["code"], "budget_exceeded", "{refused}");
+        assert_eq!(error["type"], "insufficient_quota", "{refused}");
+    }
+    let page = daemon.get("/problems/budget_exceeded").expect(200).text();
+    assert!(page.contains("402"), "{page}");
+    daemon.stop();
+}

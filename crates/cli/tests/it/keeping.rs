@@ -1,0 +1,260 @@
+//! Conversations that are read, picked out, shown without harm, and let go.
+
+use serde_json::{Value, json};
+
+use crate::http::Daemon;
+use crate::interrupted::Scene;
+use crate::support::{Place, send_signal};
+
+/// A session with these labels and texts.
+fn session(daemon: &Daemon, title: &str, labels: &Value, texts: &[&str]) -> String {
+    let messages: Vec<Value> = texts
+        .iter()
+        .map(|text| json!({"role": "user", "content": text}))
+        .collect();
+    let new = json!({"title": title, "labels": labels, "messages": messages});
+    let made = daemon.post("/v1/sessions", &new).expect(201).json();
+    made["session"].as_str().unwrap().to_owned()
+}
+
+fn titles(list: &Value) -> Vec<&str> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|one| one["title"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn sessions_are_picked_out_by_their_labels() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    for (title, labels) in [
+        ("One", json!({"team": "shop", "channel": "1"})),
+        ("Two", json!({"team": "press"})),
+        ("Three", json!({"team": "shop"})),
+        ("Four", json!({})),
+    ] {
+        session(&daemon, title, &labels, &["Hello."]);
+    }
+    let of = |query: &str| {
+        daemon
+            .get(&format!("/v1/sessions?{query}"))
+            .expect(200)
+            .json()
+    };
+    assert_eq!(titles(&of("label=team%3Dshop")["items"]), ["Three", "One"]);
+    assert_eq!(titles(&of("label=team")["items"]), ["Three", "Two", "One"]);
+    let first = of("label=team&limit=2");
+    assert_eq!(titles(&first["items"]), ["Three", "Two"]);
+    let next = first["next"].as_str().unwrap();
+    let rest = of(&format!("label=team&limit=2&cursor={next}"));
+    assert_eq!(titles(&rest["items"]), ["One"]);
+    assert_eq!(rest["next"], Value::Null);
+    daemon.get("/v1/sessions?label=%3D1").expect(400);
+
+    let list = |labels: &[&str]| {
+        let flags = labels.iter().flat_map(|label| ["--label", label]);
+        place.json(
+            &["sessions", "list"]
+                .into_iter()
+                .chain(flags)
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(titles(&list(&["team=shop"])), ["Three", "One"]);
+    assert_eq!(titles(&list(&["team", "channel=1"])), ["One"]);
+    assert_eq!(titles(&list(&["owner"])), Vec::<&str>::new());
+    daemon.stop();
+    assert_eq!(titles(&list(&["team=press"])), ["Two"]);
+}
+
+#[test]
+fn a_conversation_is_read_by_range_and_role() {
+    let place = Place::new();
+    place.write(
+        "talk.jsonl",
+        concat!(
+            r#"{"role":"user","content":"How many herons are left?"}"#,
+            "\n",
+            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"stock","arguments":"{\"item\":\"heron\"}"}}]}"#,
+            "\n",
+            r#"{"role":"tool","tool_call_id":"c1","content":"12"}"#,
+            "\n",
+            r#"{"role":"assistant","content":"Twelve."}"#,
+            "\n"
+        ),
+    );
+    place.call(&["import", "talk.jsonl"]).expect(0);
+    let all = place.call(&["history", "latest"]).expect(0).stdout;
+    for says in [
+        "#1 user",
+        "How many herons",
+        "→ stock {\"item\":\"heron\"}  [c1]",
+        "← [c1] gave:\n  12",
+        "#4 assistant",
+    ] {
+        assert!(all.contains(says), "{says:?} in {all}");
+    }
+    let of = |args: &[&str]| -> Vec<u64> {
+        let found = place.json(&[&["history", "latest"], args].concat());
+        let found = found["messages"].as_array().unwrap().clone();
+        let ordinals = found.iter().map(|one| one["ordinal"].as_u64().unwrap());
+        ordinals.collect()
+    };
+    assert_eq!(of(&["#2-#3"]), [2, 3]);
+    assert_eq!(of(&["-2"]), [3, 4]);
+    assert_eq!(of(&["2-", "--role", "assistant"]), [2, 4]);
+    let refused = place.call(&["history", "latest", "9"]);
+    refused
+        .expect(2)
+        .says(&["no message #9", "its last one is #4"]);
+    place.call(&["history", "latest", "4-2"]).expect(2);
+}
+
+/// What steers a terminal or reorders what it shows.
+const EVIL: &str = "a\u{1b}[31mred\u{9b}2J\u{202e}gnp.exe\u{2066}z";
+
+#[test]
+fn nothing_that_steers_reaches_a_terminal_a_page_or_a_file() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let id = session(&daemon, EVIL, &json!({"team": EVIL}), &["Hello."]);
+    let path = format!("/v1/sessions/{id}/messages");
+    let parts = json!([
+        {"type": "text", "text": EVIL},
+        {"type": "tool_call", "id": EVIL, "name": EVIL, "arguments": json!({"a": EVIL}).to_string()},
+        {"type": "attachment", "filename": EVIL, "mime": EVIL, "size_bytes": 1},
+    ]);
+    let evil = json!({"role": "assistant", "parts": parts});
+    daemon.post(&path, &evil).expect(201);
+    let task = json!({"task": EVIL, "agents": []});
+    let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
+    let turn = turn.expect(200).json();
+    // Programs are told all of it.
+    let messages = daemon.get(&path).expect(200).json();
+    assert_eq!(messages["items"][1]["parts"], parts);
+
+    let harmful = |c: char| {
+        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || (c.is_control() && !matches!(c, '\n' | '\t'))
+    };
+    let turn = turn["turn"].as_str().unwrap();
+    for args in [
+        vec!["sessions", "list"],
+        vec!["sessions", "show", &id],
+        vec!["sessions", "tree", &id],
+        vec!["sessions", "search", "red"],
+        vec!["history", &id],
+        vec!["context", &id],
+        vec!["export", &id],
+        vec!["export", &id, "--format", "openai"],
+        vec!["history", &id, "--json"],
+        vec!["replay", turn],
+        vec!["runs", "list"],
+        vec!["pin", &id, "2"],
+        vec!["history", EVIL],
+    ] {
+        let done = place.call(&[&args[..], &["--color", "always"]].concat());
+        for text in [&done.stdout, &done.stderr] {
+            // Our own colours are no harm.
+            let mut plain = text.clone();
+            for code in ["0", "1", "2", "31", "32", "33", "36", "38;5;208"] {
+                plain = plain.replace(&format!("\u{1b}[{code}m"), "");
+            }
+            assert!(!plain.contains(harmful), "{args:?}: {text:?}");
+        }
+    }
+    daemon.stop();
+
+    // A copy of the export is the same conversation.
+    let exported = place.call(&["export", &id]).expect(0).stdout;
+    place.write("evil.jsonl", &exported);
+    let copy = place.call(&["import", "evil.jsonl", "--copy"]).expect(0);
+    let of = |id: &str| place.json(&["history", id])["messages"].clone();
+    let (first, second) = (of(&id), of(copy.stdout.trim()));
+    for (first, second) in first
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(second.as_array().unwrap())
+    {
+        assert_eq!(first["parts"], second["parts"]);
+    }
+}
+
+#[test]
+fn what_did_not_change_for_long_is_deleted_on_request() {
+    let scene = Scene::new();
+    let place = &scene.place;
+    let (going, agent) = scene.run(&[]);
+    going.signal("KILL");
+    assert_eq!(going.finish().code, None);
+    if std::path::Path::new(&format!("/proc/{agent}")).exists() {
+        send_signal("KILL", &agent);
+    }
+    place.write(
+        "other.jsonl",
+        "{\"role\":\"user\",\"content\":\"A purple heron.\"}\n",
+    );
+    place.call(&["import", "other.jsonl"]).expect(0);
+
+    let prune =
+        |args: &[&str]| place.json(&[&["sessions", "prune", "--older-than"], args].concat());
+    // Nothing is a day old.
+    let none = prune(&["1d", "--yes"]);
+    assert_eq!(none["sessions"], json!([]));
+    let dry = prune(&["0m", "--dry-run"]);
+    assert_eq!(titles(&dry["sessions"]), ["other"], "{dry}");
+    assert_eq!((&dry["dry_run"], &dry["open"]), (&json!(true), &json!(1)));
+    assert_eq!(
+        place.json(&["sessions", "list"]).as_array().unwrap().len(),
+        2
+    );
+    let other = prune(&["0m", "--label", "team", "--yes"]);
+    assert_eq!(other["sessions"], json!([]));
+    let refused = place.call(&["sessions", "prune", "--older-than", "0m"]);
+    refused.expect(2).says(&["--yes"]);
+    let gone = prune(&["0m", "--yes"]);
+    assert_eq!(titles(&gone["sessions"]), ["other"]);
+    // The one whose turn is open stays, and goes on.
+    assert_eq!(
+        place.json(&["sessions", "list"]).as_array().unwrap().len(),
+        1
+    );
+    let found = place.json(&["sessions", "search", "heron"]);
+    assert_eq!(found["hits"], json!([]));
+    scene.resume().expect(0);
+    let refused = place.call(&["sessions", "prune", "--older-than", "soon"]);
+    refused.expect(2).says(&["--older-than soon"]);
+}
+
+#[test]
+fn what_a_person_types_wrong_is_an_error_that_says_what_may_be_meant() {
+    let place = Place::new();
+    let set = ["sessions", "list", "--set", "compaction.prest=off"];
+    let refused = place.call(&set);
+    refused
+        .expect(2)
+        .says(&["unknown key `prest`", "did you mean `preset`"]);
+    let mut command = place.command(&["sessions", "list"]);
+    command.env("UNISONO__RUN__AGNETS", "risks");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("UNISONO__RUN__AGNETS") && said.contains("`agents`"),
+        "{said}"
+    );
+
+    // A store that cannot be one is said, not taken for an empty one.
+    place.write("a_file", "not a store");
+    for path in ["a_file", "a_file/below"] {
+        let done = place.call(&["sessions", "list", "--store", path]);
+        assert!(
+            done.code == Some(1) || done.code == Some(2),
+            "{path}: {}",
+            done.stderr
+        );
+        assert!(done.stderr.contains("a_file"), "{}", done.stderr);
+    }
+    let missing = place.call(&["sessions", "list", "--store", "nowhere"]);
+    missing.expect(0).says(&["there is no store at", "nowhere"]);
+}

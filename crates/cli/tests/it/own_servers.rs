@@ -1,0 +1,139 @@
+//! Servers of one's own: what they say of their models counts, and how they cache is minded.
+
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
+
+use crate::support::{Done, Place, example};
+
+/// A server with such documents, and a place whose agents ask it.
+fn place(documents: &[(&str, &str)]) -> (Place, FakeProvider) {
+    let mut server =
+        FakeProvider::builder().script(Script::always(Act::answer(Answer::text("On Friday."))));
+    for (path, document) in documents {
+        server = server.page(path, *document);
+    }
+    let server = server.start_on_thread();
+    let place = Place::with_config(&format!(
+        "[models]\ndefault = \"mine/qwen\"\n[compaction]\nsummarisers = [\"extractive\"]\n\
+         [providers.mine]\nlike = \"openai-compatible\"\nbase_url = \"{}/v1\"\n",
+        server.url()
+    ));
+    (place, server)
+}
+
+fn run(place: &Place) -> Done {
+    place.call(&[
+        "run",
+        &example(),
+        "--agents",
+        "risks,facts,actions",
+        "--json",
+    ])
+}
+
+const UNKNOWN: &str = "is not in the catalogue";
+
+#[test]
+fn a_window_that_the_server_tells_counts_and_needs_no_entry() {
+    let listed = r#"{"data": [{"id": "qwen", "max_model_len": 24000}]}"#;
+    let (place, server) = place(&[("/v1/models", listed)]);
+    let done = run(&place).expect(0);
+    assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
+    let usable = done.json()["usable_tokens"].as_u64().unwrap();
+    assert!((10_000..24_000).contains(&usable), "{usable}");
+    assert_eq!(server.request_count(), 4, "who looks is no request");
+    let models = place.call(&["models", "qwen", "--json"]).expect(0).json();
+    assert_eq!(models[0]["learnt_window_tokens"], 24_000, "{models}");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_warned_of_once_with_what_to_write() {
+    let (place, _server) = place(&[]);
+    let done = run(&place).expect(0);
+    let said = done.stderr.matches(UNKNOWN).count();
+    assert_eq!(said, 1, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("[models.\"mine/qwen\"]\nwindow = 128"),
+        "{}",
+        done.stderr
+    );
+    for quiet in [
+        &["sessions", "list"][..],
+        &["config", "show"],
+        &["agents", "list"],
+    ] {
+        let done = place.call(quiet).expect(0);
+        assert!(!done.stderr.contains(UNKNOWN), "{quiet:?}: {}", done.stderr);
+    }
+    let lines = "[models.\"mine/qwen\"]\nwindow = 64_000\nmax_output = 4_000\n";
+    place.write("config/models.toml", lines);
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = config.replace(
+        "[models]\n",
+        "[models]\ncatalogue = \"config/models.toml\"\n",
+    );
+    place.write("config/unisono.toml", config);
+    let done = run(&place).expect(0);
+    assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
+}
+
+#[test]
+fn slots_of_llama_cpp_are_not_filled_with_one_prefix() {
+    let props = r#"{"total_slots": 4, "default_generation_settings": {"n_ctx": 32768}}"#;
+    let (place, server) = place(&[("/props", props)]);
+    let done = run(&place).expect(0);
+    assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
+    assert_eq!(server.max_in_flight(), 1);
+    // An agent can say that it wants none of that.
+    let off = "[agents.lead]\ncache_warm = \"off\"\n";
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    place.write("config/unisono.toml", format!("{config}{off}"));
+    run(&place).expect(0);
+}
+
+#[test]
+fn a_model_that_goes_is_told_of_where_it_is_asked() {
+    let (place, _server) = place(&[]);
+    // Long ago and never: no test depends on today.
+    let lines = "[models.\"mine/qwen\"]\nwindow = 64_000\nretires = \"2020-01-01\"\n\
+                 successor = \"mine/qwen-next\"\n[models.\"mine/qwen-next\"]\nwindow = 64_000\n\
+                 retires = \"9999-01-01\"\n";
+    place.write("config/models.toml", lines);
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = config.replace(
+        "[models]\n",
+        "[models]\ncatalogue = \"config/models.toml\"\n",
+    );
+    place.write("config/unisono.toml", config);
+    let said = "model `mine/qwen` was retired on 2020-01-01; use `mine/qwen-next` in its place";
+    for args in [
+        &["run", &example(), "--agents", ""][..],
+        &["models", "qwen"],
+        &["doctor"],
+    ] {
+        let done = place.call(args);
+        assert_eq!(
+            done.stderr.matches(said).count(),
+            1,
+            "{args:?}: {}",
+            done.stderr
+        );
+    }
+    let done = place.call(&["sessions", "list"]).expect(0);
+    assert!(!done.stderr.contains("retired"), "{}", done.stderr);
+    let next = [
+        "run",
+        &example(),
+        "--agents",
+        "",
+        "--model",
+        "mine/qwen-next",
+    ];
+    let done = place.call(&next).expect(0);
+    assert!(!done.stderr.contains("retire"), "{}", done.stderr);
+    let models = place
+        .call(&["models", "mine/qwen", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(models[0]["retires"], "2020-01-01");
+    assert_eq!(models[0]["successor"], "mine/qwen-next");
+}

@@ -1,0 +1,178 @@
+//! Deleted for good: nothing of a session is on disk any more. And a daemon that vacuums.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::http::Daemon;
+use crate::support::Place;
+
+/// A word that is in one conversation alone, and in the index as a term.
+const SECRET: &str = "rhubarbium";
+
+/// The files of a directory that have the word in them.
+fn holding(dir: &Path, word: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(holding(&path, word));
+        } else if let Ok(bytes) = std::fs::read(&path)
+            && bytes.windows(word.len()).any(|at| at == word.as_bytes())
+        {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+fn talk(place: &Place) {
+    let said = json!([
+        {"role": "user", "content": format!("The code name is {SECRET}, keep it.")},
+        {"role": "assistant", "content": format!("{SECRET} it is.")},
+    ]);
+    place.write("secret.json", said.to_string());
+}
+
+#[test]
+fn a_purged_session_is_gone_from_disk() {
+    let place = Place::new();
+    place.talk();
+    talk(&place);
+    let store = place.path("data/unisono");
+    place.call(&["import", "talk.json"]).expect(0);
+    place.call(&["import", "secret.json"]).expect(0);
+    place
+        .call(&["run", "secret.json", "--task", "What is the code name?"])
+        .expect(0);
+    let found = place.json(&["sessions", "search", SECRET]);
+    assert!(found.to_string().contains(SECRET), "{found}");
+    assert!(
+        !holding(&store, SECRET).is_empty(),
+        "the test proves nothing"
+    );
+    let list = place.json(&["sessions", "list"]);
+    for session in list.as_array().unwrap() {
+        if session["title"] == "secret" {
+            let id = session["session"].as_str().unwrap();
+            let gone = place.json(&["sessions", "delete", id, "--yes", "--purge"]);
+            assert_eq!(
+                (&gone["deleted"], &gone["purged"]),
+                (&json!(true), &json!(true))
+            );
+        }
+    }
+    assert_eq!(holding(&store, SECRET), [""; 0]);
+    let left = place.call(&["export", "latest"]).expect(0);
+    assert!(left.stdout.contains("We ship on Friday"));
+}
+
+#[test]
+fn a_daemon_purges_and_vacuums_while_it_serves() {
+    let place = Place::with_config(
+        "[log]\nlevel = \"info\"\n[store]\nvacuum_every_seconds = 1\nvacuum_over_mib = 1\nvacuum_mib_per_second = 64\n",
+    );
+    let store = place.path("data/unisono");
+    let daemon = Daemon::start(&place);
+    let new =
+        |text: String| json!({"title": "Talk", "messages": [{"role": "user", "content": text}]});
+    let make = |text: String| -> String {
+        let made = daemon.post("/v1/sessions", &new(text)).expect(201).json();
+        made["session"].as_str().unwrap().to_owned()
+    };
+    let kept = make("We ship on Friday.".to_owned());
+    let secret = make(format!("The code name is {SECRET}."));
+    let found = daemon
+        .get(&format!("/v1/search?q={SECRET}"))
+        .expect(200)
+        .json();
+    assert_eq!(found["hits"].as_array().map(Vec::len), Some(1), "{found}");
+    assert!(
+        !holding(&store, SECRET).is_empty(),
+        "the test proves nothing"
+    );
+    daemon
+        .request("DELETE", &format!("/v1/sessions/{secret}?purge=true"), None)
+        .expect(204);
+    assert_eq!(holding(&store, SECRET), [""; 0]);
+    daemon.get(&format!("/v1/sessions/{secret}")).expect(404);
+    daemon
+        .get(&format!("/v1/sessions/{kept}/messages"))
+        .expect(200);
+
+    // What is deleted without it leaves the disk by itself.
+    let gone = make(format!("{SECRET} {}", "and much more. ".repeat(300_000)));
+    daemon
+        .request("DELETE", &format!("/v1/sessions/{gone}"), None)
+        .expect(204);
+    let mut daemon = daemon;
+    daemon.going.wait_for(&["the store was vacuumed"]);
+    assert_eq!(holding(&store.join("data"), SECRET), [""; 0]);
+    let after = daemon
+        .get(&format!("/v1/sessions/{kept}"))
+        .expect(200)
+        .json();
+    assert_eq!(after["title"], "Talk");
+    let done = place.json(&["vacuum"]);
+    assert!(done["after_bytes"].as_u64().unwrap() > 0, "{done}");
+    daemon.stop();
+}
+
+/// A loss is told by the session, the page and `doctor` until a person has taken note of it.
+#[test]
+fn a_loss_stays_visible_until_it_is_acknowledged() {
+    let place = Place::new();
+    let words = "The orders database moves on Friday. ".repeat(40);
+    let said: Vec<_> = (0..200)
+        .map(|n| json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": words}))
+        .collect();
+    place.write("talk.json", json!(said).to_string());
+    place.call(&["import", "talk.json"]).expect(0);
+    let id = place.json(&["sessions", "list"])[0]["session"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    place.call(&["pin", "latest", "1"]).expect(0);
+    // The last event, which is the pin, becomes unreadable.
+    let db = place.path("data/unisono/data/db");
+    let mut bytes = std::fs::read(&db).unwrap();
+    let magic = [0xF5, 0x55, 0x6E, 0x4A];
+    let session: Vec<u8> = {
+        let hex: String = id.chars().filter(|c| *c != '-').collect();
+        (0..16)
+            .map(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap())
+            .collect()
+    };
+    let mut hit = 0;
+    for at in 0..bytes.len() - 40 {
+        // An event's record (kind 2) of the session, behind the first.
+        let is_event = bytes[at..].starts_with(&magic) && bytes[at + 7] == 2;
+        let seq = u64::from_be_bytes(bytes[at + 24..at + 32].try_into().unwrap());
+        if is_event && bytes[at + 8..at + 24] == session[..] && seq > 1 {
+            bytes[at + 36] ^= 0xFF;
+            hit += 1;
+        }
+    }
+    assert!(hit > 0);
+    std::fs::write(&db, bytes).unwrap();
+    std::fs::remove_dir_all(place.path("data/unisono/search")).ok();
+
+    place.call(&["doctor"]).expect(1);
+    for _ in 0..2 {
+        let told = place.call(&["doctor"]).expect(1);
+        assert!(told.stdout.contains("doctor --acknowledge"), "{told:?}");
+    }
+    let daemon = Daemon::start(&place);
+    let shown = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
+    assert_eq!(shown["lost"]["quarantine"], "1", "{shown}");
+    let page = daemon.get(&format!("/sessions/{id}")).expect(200).text();
+    assert!(page.contains("The store was damaged"));
+    place
+        .call(&["doctor", "--acknowledge"])
+        .expect(0)
+        .says(&["noted: 1 lost range"]);
+    let shown = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
+    assert!(shown.get("lost").is_none(), "{shown}");
+    daemon.stop();
+    place.call(&["doctor"]).expect(0);
+}

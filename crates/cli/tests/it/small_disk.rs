@@ -1,0 +1,255 @@
+//! A daemon and its verbs on a disk that becomes full: a small file system in memory, in a mount
+//! namespace of its own. Where that cannot be had the tests say so and end.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::http::Daemon;
+use crate::support::{Done, Going, Place, heard, tell};
+
+/// Keeps the name space: programs are started in it.
+struct SmallDisk {
+    place: Place,
+    keeper: Going,
+}
+
+impl SmallDisk {
+    fn new(config: &str) -> Option<SmallDisk> {
+        let place = Place::with_config(config);
+        std::fs::create_dir_all(place.path("data")).unwrap();
+        let mount = "mount -t tmpfs -o size=160m tmpfs data && echo mounted >&2 && exec sleep 600";
+        let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+        let mut unshare = place.command_of("unshare".as_ref(), &[]);
+        unshare.arg(if is_root { "-m" } else { "-rm" });
+        let can = unshare.args(["sh", "-c", "mount -t tmpfs tmpfs data"]);
+        let can = can.output().is_ok_and(|done| done.status.success());
+        if !is_root || !can {
+            println!("skipped: no file system can be mounted here");
+            return None;
+        }
+        let keeper = place.command_of("unshare".as_ref(), &["-m", "sh", "-c", mount]);
+        let mut keeper = Going::start(keeper);
+        keeper.wait_for(&["mounted"]);
+        Some(SmallDisk { place, keeper })
+    }
+
+    /// The program, in the name space.
+    fn command(&self, args: &[&str]) -> Command {
+        let keeper = self.keeper.id().to_string();
+        let mut command = self.place.command_of("nsenter".as_ref(), &[]);
+        command.args(["-t", &keeper, "-m", "sh", "-c", "cd \"$0\" && exec \"$@\""]);
+        command
+            .arg(self.place.path(""))
+            .arg(env!("CARGO_BIN_EXE_unisono"));
+        command.args(args);
+        command
+    }
+
+    fn call(&self, args: &[&str]) -> Done {
+        Going::start(self.command(args)).finish()
+    }
+
+    fn serve(&self) -> Daemon {
+        Daemon::of(
+            &self.place,
+            self.command(&["serve", "--bind", "127.0.0.1:0"]),
+        )
+    }
+
+    /// The disk, as whoever is outside sees it.
+    fn ballast(&self) -> PathBuf {
+        let data = self.place.path("data").display().to_string();
+        format!("/proc/{}/root{data}/ballast", self.keeper.id()).into()
+    }
+
+    fn fill(&self) {
+        let mut file = File::create(self.ballast()).unwrap();
+        for size in [1 << 20, 1 << 12, 1] {
+            while file.write_all(&vec![7; size]).is_ok() {}
+        }
+    }
+
+    fn empty(&self) {
+        std::fs::remove_file(self.ballast()).unwrap();
+    }
+
+    fn end(self) {
+        self.keeper.signal("KILL");
+        drop(self.keeper.finish());
+    }
+}
+
+fn conversation(words: usize) -> Value {
+    let text = "The orders database moves on Friday. ".repeat(words);
+    json!({"title": "Move", "messages": [{"role": "user", "content": text}]})
+}
+
+/// Keeps conversations until one is refused, with what was said then.
+fn write_until_full(daemon: &Daemon) -> (Vec<String>, Value) {
+    let mut kept = Vec::new();
+    for _ in 0..200 {
+        let reply = daemon.post("/v1/sessions", &conversation(20_000));
+        match reply.status {
+            201 => kept.push(reply.json()["session"].as_str().unwrap().to_owned()),
+            _ => return (kept, reply.expect(507).json()),
+        }
+    }
+    panic!("the disk was never full");
+}
+
+#[test]
+fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
+    let config = |started: &str, release: &str| {
+        let script = format!("echo $$ > '{started}'; read word < '{release}'; echo all is done");
+        format!(
+            "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+             args = [\"-c\", {script:?}]\n"
+        )
+    };
+    let Some(disk) = SmallDisk::new("") else {
+        return;
+    };
+    let (started, release) = (disk.place.fifo("started"), disk.place.fifo("release"));
+    let config = config(
+        &started.display().to_string(),
+        &release.display().to_string(),
+    );
+    disk.place.write("config/unisono.toml", config);
+
+    let daemon = disk.serve();
+    let first = daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    let first = first.json()["session"].as_str().unwrap().to_owned();
+    daemon.stop();
+    // It is not in memory from here on.
+    let daemon = disk.serve();
+    let working = daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    let working = working.json()["session"].as_str().unwrap().to_owned();
+    let task = json!({"task": "Wait.", "lead": "waits", "wait": false});
+    let at = format!("/v1/sessions/{working}");
+    let turn = daemon.post(&format!("{at}/turns"), &task);
+    let turn = turn.json()["turn"].as_str().unwrap().to_owned();
+    heard(&started);
+
+    disk.fill();
+    let (kept, problem) = write_until_full(&daemon);
+    assert_eq!(problem["code"], "disk_full", "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("free some space"), "{detail}");
+    daemon.get("/readyz").expect(503);
+    daemon.get("/healthz").expect(200);
+    // What its agent comes back with cannot be written down.
+    tell(&release, "go");
+    for session in kept.iter().chain([&first, &working]) {
+        let shown = daemon.get(&format!("/v1/sessions/{session}")).expect(200);
+        assert_eq!(shown.json()["title"], "Move");
+        let messages = daemon.get(&format!("/v1/sessions/{session}/messages"));
+        let messages = messages.expect(200).json();
+        assert!(!messages["items"].as_array().unwrap().is_empty());
+        daemon.get(&format!("/sessions/{session}")).expect(200);
+    }
+    let refused = daemon.post("/v1/sessions", &conversation(1));
+    assert_eq!(refused.expect(507).json()["code"], "disk_full");
+    let exported = disk.call(&["export", &first]).expect(0);
+    assert!(exported.stdout.contains("moves on Friday"));
+
+    disk.empty();
+    daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    daemon.get("/readyz").expect(200);
+    // The turn goes on by itself: its agent is asked again.
+    heard(&started);
+    tell(&release, "go");
+    let events = daemon.get(&format!("{at}/events?after=0")).expect(200);
+    let ended = events.events().find(|event| event.name == "turn_ended");
+    assert!(ended.is_some());
+    let ended = daemon.get(&format!("{at}/turns/{turn}")).expect(200).json();
+    assert_eq!(ended["state"], "answered", "{ended}");
+    daemon.stop();
+    disk.end();
+}
+
+#[test]
+fn a_store_on_a_full_disk_is_looked_at() {
+    let Some(disk) = SmallDisk::new("") else {
+        return;
+    };
+    disk.place.talk();
+    disk.call(&["import", "talk.json"]).expect(0);
+    disk.fill();
+    let looked = ["looked at", "free some space"];
+    let listed = disk.call(&["sessions", "list"]).expect(0).says(&looked);
+    assert!(listed.stdout.contains("talk"), "{listed:?}");
+    let exported = disk.call(&["export", "latest"]).expect(0).says(&looked);
+    assert!(exported.stdout.contains("We ship on Friday"));
+    disk.call(&["sessions", "show", "latest"]).expect(0);
+    disk.call(&["context", "latest"]).expect(0);
+    disk.call(&["export", "--all", "all.unisono"]).expect(0);
+    disk.call(&["doctor"]).expect(1).says(&looked);
+    for verb in [
+        &["import", "talk.json"][..],
+        &["sessions", "delete", "latest", "--yes"],
+        &["run", "talk.json"],
+    ] {
+        disk.call(verb).expect(1).says(&["free some space"]);
+    }
+    disk.empty();
+    disk.call(&["import", "talk.json"]).expect(0);
+    disk.call(&["sessions", "delete", "latest", "--yes"])
+        .expect(0);
+    disk.end();
+}
+
+/// Whatever the umask is, nothing that a conversation is in can be read by others.
+#[test]
+fn what_is_written_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    fn open_to_others(path: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(path).unwrap().flatten() {
+            let (meta, path) = (entry.metadata().unwrap(), entry.path());
+            if meta.permissions().mode() & 0o077 != 0 {
+                found.push(format!(
+                    "{} {:o}",
+                    path.display(),
+                    meta.permissions().mode()
+                ));
+            }
+            if meta.is_dir() {
+                open_to_others(&path, found);
+            }
+        }
+    }
+    let place = Place::new();
+    place.talk();
+    place
+        .call(&["run", "talk.json", "--task", "When?"])
+        .expect(0);
+    place.call(&["sessions", "search", "Friday"]).expect(0);
+    let daemon = Daemon::start(&place);
+    place
+        .call(&["config", "set", "compaction.preset", "checkpoint"])
+        .expect(0);
+    daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    daemon.stop();
+    let (one, all) = (place.path("data/one.jsonl"), place.path("data/all.unisono"));
+    let (one, all) = (one.display().to_string(), all.display().to_string());
+    place.call(&["export", "latest", "-o", &one]).expect(0);
+    place.call(&["export", "--all", &all]).expect(0);
+    let mut found = Vec::new();
+    open_to_others(&place.path("data"), &mut found);
+    open_to_others(&place.path("settings"), &mut found);
+    assert_eq!(found, [""; 0]);
+    // A store as an earlier version left it.
+    let db = place.path("data/unisono/data/db");
+    std::fs::set_permissions(db, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let told = place.call(&["doctor"]);
+    assert!(told.stdout.contains("for its owner only"), "{told:?}");
+    let told = told
+        .expect(0)
+        .says(&["other users of this machine had rights"]);
+    drop(told);
+    let again = place.json(&["doctor"]);
+    assert_eq!(again["narrowed"], 0);
+}

@@ -1,0 +1,186 @@
+//! Messages that are appended without a turn, as clients and people write them.
+
+use unisono_api::message::{NewMessage, Part};
+use unisono_context::message::{self, Role};
+use unisono_context::{AgentId, Digest, MessageId, Timestamp};
+use unisono_runtime::clock;
+use unisono_session::event::RequestKey;
+use unisono_session::machine::Append;
+use uuid::Uuid;
+
+/// Characters of the longest author.
+const AUTHOR_CHARS: usize = 200;
+/// Characters of the longest key.
+pub const KEY_CHARS: usize = 255;
+
+/// Why a message cannot be appended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No such role.
+    #[error("there is no role {0:?}: it is user, assistant, tool or system")]
+    Role(String),
+    /// Both forms were used.
+    #[error("a message has `text` or `parts`, not both")]
+    Both,
+    /// The author is not a name.
+    #[error(
+        "an author has 1 to {AUTHOR_CHARS} characters, none of which ends a line or controls a \
+         terminal"
+    )]
+    Author,
+    /// The time cannot be read.
+    #[error("{0:?} is not a time such as 2026-03-02T09:14:00Z")]
+    Time(String),
+    /// The arguments of a call are no JSON object.
+    #[error("the arguments of the call of `{0}` are not a JSON object, written as a text")]
+    Arguments(String),
+    /// The key is not one.
+    #[error("a key has 1 to {KEY_CHARS} characters of ASCII")]
+    Key,
+}
+
+/// The key of a request: its name with a digest of what is asked for under it.
+///
+/// # Errors
+/// The name is empty, too long, or has other characters than ASCII's printable ones.
+pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Error> {
+    let name = name.trim();
+    let printable = name.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
+    if name.is_empty() || name.len() > KEY_CHARS || !printable {
+        return Err(Error::Key);
+    }
+    let bytes = serde_json::to_vec(request).map_err(|_| Error::Key)?;
+    Ok(RequestKey {
+        name: name.into(),
+        request: Digest::of_bytes(&bytes),
+    })
+}
+
+/// The message, with a new id. Whether it fits its branch, the session decides.
+///
+/// # Errors
+/// What of it cannot be read.
+pub fn message(new: &NewMessage, key: Option<RequestKey>) -> Result<Append, Error> {
+    let role = Role::from_name(&new.role).ok_or_else(|| Error::Role(new.role.clone()))?;
+    let parts = match &new.text {
+        Some(_) if !new.parts.is_empty() => return Err(Error::Both),
+        Some(text) => vec![message::Part::text(text.as_str())],
+        None => new.parts.iter().map(part).collect::<Result<_, _>>()?,
+    };
+    let at = new.at.as_deref().map(instant).transpose()?;
+    Ok(Append {
+        branch: new.branch.as_str().into(),
+        message: message::NewMessage {
+            id: MessageId::new(Uuid::now_v7()),
+            role,
+            parts,
+            author: new.author.as_deref().map(author).transpose()?,
+            at: at.unwrap_or_else(clock::now),
+            usage: None,
+        },
+        key,
+    })
+}
+
+fn author(name: &str) -> Result<AgentId, Error> {
+    let name = name.trim();
+    let fits = name.chars().take(AUTHOR_CHARS + 1).count() <= AUTHOR_CHARS;
+    if name.is_empty() || !fits || name.contains(char::is_control) {
+        return Err(Error::Author);
+    }
+    Ok(AgentId::from(name))
+}
+
+fn instant(text: &str) -> Result<Timestamp, Error> {
+    let read: Result<jiff::Timestamp, _> = text.parse();
+    let at = read.map_err(|_| Error::Time(text.to_owned()))?;
+    Ok(Timestamp(at.as_millisecond()))
+}
+
+fn part(part: &Part) -> Result<message::Part, Error> {
+    Ok(match part {
+        Part::Text { text } => message::Part::text(text.as_str()),
+        Part::ToolCall {
+            id,
+            name,
+            arguments,
+        } => {
+            let object: Result<serde_json::Map<String, serde_json::Value>, _> =
+                serde_json::from_str(arguments);
+            object.map_err(|_| Error::Arguments(name.clone()))?;
+            message::Part::ToolCall {
+                id: id.as_str().into(),
+                name: name.as_str().into(),
+                arguments: arguments.as_str().into(),
+            }
+        }
+        Part::ToolResult {
+            call_id,
+            content,
+            is_error,
+        } => message::Part::ToolResult {
+            call_id: call_id.as_str().into(),
+            content: content.as_str().into(),
+            is_error: *is_error,
+        },
+        Part::Attachment {
+            filename,
+            mime,
+            size_bytes,
+        } => message::Part::Attachment {
+            filename: filename.as_str().into(),
+            mime: mime.as_str().into(),
+            size_bytes: *size_bytes,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: serde_json::Value) -> Result<Append, Error> {
+        let new: NewMessage = serde_json::from_value(json).unwrap();
+        message(&new, None)
+    }
+
+    #[test]
+    fn what_cannot_be_a_message_is_refused_by_name() {
+        use serde_json::json;
+        let long = "a".repeat(AUTHOR_CHARS + 1);
+        let call = json!({"type": "tool_call", "id": "1", "name": "look", "arguments": "[1]"});
+        for (json, says) in [
+            (json!({"role": "bot", "text": "a"}), "no role \"bot\""),
+            (
+                json!({"text": "a", "parts": [{"type": "text", "text": "b"}]}),
+                "not both",
+            ),
+            (json!({"text": "a", "author": " "}), "an author has"),
+            (
+                json!({"text": "a", "author": "a\u{1b}[2J"}),
+                "an author has",
+            ),
+            (json!({"text": "a", "author": long}), "an author has"),
+            (json!({"text": "a", "at": "yesterday"}), "is not a time"),
+            (json!({"role": "assistant", "parts": [call]}), "of `look`"),
+        ] {
+            let error = read(json.clone()).unwrap_err().to_string();
+            assert!(error.contains(says), "{json}: {error}");
+        }
+        let said = read(json!({"text": "a", "at": "2026-03-02T09:14:00Z", "author": "Zoë"}));
+        let said = said.unwrap().message;
+        assert_eq!(said.role, Role::User);
+        assert_eq!(said.at, Timestamp(1_772_442_840_000));
+        assert_eq!(said.author, Some(AgentId::from("Zoë")));
+    }
+
+    #[test]
+    fn a_key_names_one_request() {
+        let of = |name: &str, text: &str| key(name, &text);
+        assert_eq!(of(" irc-1 ", "a"), of("irc-1", "a"));
+        assert_ne!(of("irc-1", "a"), of("irc-1", "b"));
+        for name in ["", "  ", "ä", "a\nb", &"k".repeat(KEY_CHARS + 1)] {
+            assert_eq!(of(name, "a"), Err(Error::Key), "{name:?}");
+        }
+    }
+}

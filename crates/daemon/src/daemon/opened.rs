@@ -1,0 +1,92 @@
+//! A store that is open, as a daemon or a verb begins with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use unisono_search::Search;
+use unisono_store::{Disk, Journal, Memory, ReadOnlyDisk, Salvage};
+
+use super::settings;
+use crate::config::SearchIndex;
+use crate::setup::Setup;
+
+/// A journal on disk, and what had to be repaired to open it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The journal.
+    pub journal: Journal,
+    /// Where it is; none for one in memory.
+    pub directory: Option<PathBuf>,
+    /// What was saved and lost; none if the store was whole.
+    pub salvage: Option<Salvage>,
+    /// How many of its files others had rights to, until this opening.
+    pub narrowed: u64,
+}
+
+impl Opened {
+    /// A journal in memory, with nothing in it.
+    pub fn nothing() -> Opened {
+        Opened {
+            journal: Journal::new(Arc::new(Memory::new())),
+            directory: None,
+            salvage: None,
+            narrowed: 0,
+        }
+    }
+
+    /// Where its search index is; none: it is made in memory when it is asked for. After a repair
+    /// it is made anew, because what it has may not be what was saved.
+    pub(super) fn search_index(
+        &self,
+        setup: &Setup,
+    ) -> Result<Option<PathBuf>, unisono_search::Error> {
+        let directory = self.directory.as_deref().map(unisono_search::directory);
+        if let (Some(directory), Some(_)) = (&directory, &self.salvage) {
+            unisono_search::remove(directory)?;
+        }
+        let kept = setup.loaded.config.store.search_index == SearchIndex::Disk;
+        Ok(directory.filter(|_| kept))
+    }
+
+    /// The search index of its sessions, without starting anything else.
+    ///
+    /// # Errors
+    /// One that does not fit the store any more cannot be removed.
+    pub fn search(&self, setup: &Setup) -> Result<Search, unisono_search::Error> {
+        let journal = self.journal.clone();
+        Ok(match self.search_index(setup)? {
+            Some(directory) => Search::on_disk(journal, directory),
+            None => Search::in_memory(journal),
+        })
+    }
+}
+
+/// Opens the store in a directory, or makes one, off the async threads.
+///
+/// # Errors
+/// Another process holds it, it cannot be written, or it is of a newer version.
+pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
+    let directory = path.to_owned();
+    let path = directory.clone();
+    let opened = settings::off_thread(move || Disk::open(path)).await?;
+    Ok(Opened {
+        journal: Journal::new(Arc::new(opened.disk)),
+        directory: Some(directory),
+        salvage: opened.salvage,
+        narrowed: opened.narrowed,
+    })
+}
+
+/// Opens a store as it is, to be looked at: where it cannot be written. Its search index is made in
+/// memory.
+///
+/// # Errors
+/// Another process holds it, it cannot be read, or it is of a newer version.
+pub async fn open_read_only(path: &Path, reason: String) -> Result<Opened, unisono_store::Error> {
+    let path = path.to_owned();
+    let disk = settings::off_thread(move || ReadOnlyDisk::open(path, reason)).await?;
+    Ok(Opened {
+        journal: Journal::new(Arc::new(disk)),
+        ..Opened::nothing()
+    })
+}

@@ -1,0 +1,65 @@
+//! How many files the process may have open, and how many connections fit in that.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that are open whoever is connected: the store, the index, logs, the listener.
+const OWN: u64 = 64;
+/// One part of this many is left to programs, to servers of tools and to providers.
+const OTHERS: u64 = 4;
+
+/// Raises the soft limit of open files to the hard one; gives what holds then. None: there is no
+/// limit.
+pub(super) fn raise() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return limit.current;
+    }
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+            limit.current
+        }
+    }
+}
+
+/// How many of the connections that are wanted fit in a limit of open files, with `spare` ones
+/// beside them.
+pub(super) fn fitting(wanted: usize, spare: usize, files: Option<u64>) -> usize {
+    let Some(files) = files else {
+        return wanted;
+    };
+    let left = files - files / OTHERS;
+    let left = left.saturating_sub(OWN + spare as u64).max(1);
+    wanted.min(usize::try_from(left).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_to_others() {
+        for (files, fit) in [
+            (None, 2_048),
+            (Some(1 << 20), 2_048),
+            (Some(1_024), 672),
+            (Some(256), 96),
+            (Some(16), 1),
+        ] {
+            assert_eq!(fitting(2_048, 32, files), fit, "{files:?}");
+        }
+        assert_eq!(fitting(10, 32, Some(1_024)), 10);
+    }
+
+    #[test]
+    fn the_soft_limit_is_raised_to_the_hard_one() {
+        let raised = raise();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!((limit.current, raised), (limit.maximum, limit.maximum));
+    }
+}

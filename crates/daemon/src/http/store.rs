@@ -1,0 +1,50 @@
+//! `/v1/vacuum` and `/v1/losses`: the store itself.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use unisono_api::Problem;
+use unisono_api::store::{Acknowledged, Vacuumed};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::problem::Fault;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(vacuum))
+        .routes(routes!(acknowledge))
+}
+
+/// Gives back the room of what was deleted or is outdated, and returns when that is done: nothing of
+/// it is on disk any more. Other requests are answered meanwhile.
+#[utoipa::path(
+    post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum", security(("token" = [])),
+    responses((status = 200, description = "It is done", body = Vacuumed),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fault> {
+    let done = shared.daemon.runtime().purge().await?;
+    Ok(Json(Vacuumed {
+        before_bytes: done.before_bytes,
+        after_bytes: done.after_bytes,
+        sessions: done.sessions,
+        events: done.events,
+    }))
+}
+
+/// Takes note of what repairs of the store have lost: sessions do not tell of it any more.
+#[utoipa::path(
+    post, path = "/v1/losses/acknowledge", tag = "about", operation_id = "acknowledge_losses",
+    security(("token" = [])),
+    responses((status = 200, description = "It is noted", body = Acknowledged),
+              (status = "default", description = "A problem", body = Problem))
+)]
+async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, Fault> {
+    let acknowledged = shared.daemon.acknowledge_losses().await?;
+    Ok(Json(Acknowledged {
+        losses: acknowledged as u64,
+    }))
+}

@@ -1,0 +1,63 @@
+//! Sessions picked out by what they are labelled with: platform, channel, owner.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use unisono_session::{Event, Fact};
+
+/// A label that sessions must have: `name=value`, or `name` with any value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    name: String,
+    value: Option<String>,
+}
+
+impl FromStr for Label {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Label, String> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        let name = name.trim().to_owned();
+        if name.is_empty() {
+            return Err(format!("{text:?} is no label: write name=value, or a name"));
+        }
+        Ok(Label { name, value })
+    }
+}
+
+impl Label {
+    /// Whether a session with these labels has it.
+    pub fn is_of<K, V>(&self, labels: &BTreeMap<K, V>) -> bool
+    where
+        K: std::borrow::Borrow<str> + Ord,
+        V: AsRef<str>,
+    {
+        let found = labels.get(self.name.as_str()).map(AsRef::as_ref);
+        found.is_some_and(|found| self.value.as_deref().is_none_or(|value| value == found))
+    }
+
+    /// Whether the session that begins with this event has all of them.
+    pub fn all_of(labels: &[Label], first: &Event) -> bool {
+        match &first.fact {
+            Fact::Created { labels: of, .. } => labels.iter().all(|label| label.is_of(of)),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_a_name_with_one_value_or_any() {
+        let of = BTreeMap::from([("team", "shop=a"), ("empty", "")]);
+        let has = |text: &str| text.parse::<Label>().unwrap().is_of(&of);
+        assert!(has("team") && has("team=shop=a") && has(" team=shop=a") && has("empty="));
+        assert!(!has("team=shop") && !has("owner") && !has("empty=a") && !has("Team"));
+        assert!("=a".parse::<Label>().is_err() && "".parse::<Label>().is_err());
+    }
+}

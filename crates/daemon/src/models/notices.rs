@@ -1,0 +1,152 @@
+//! What is to be known of models before they are asked: that one goes, or is not in the catalogue.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::civil::Date;
+use unisono_model::calibration::Calibrations;
+use unisono_model::catalogue::{EXTRACTIVE, Entry};
+use unisono_session::agent::{Kind, Team};
+
+use crate::config::Loaded;
+use crate::setup::Setup;
+use crate::summarisers;
+
+/// One thing to know of one model, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The model, as `provider/model`.
+    pub model: String,
+    /// What is the case.
+    pub problem: String,
+    /// What to do; lines to paste included.
+    pub help: String,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.problem, self.help)
+    }
+}
+
+/// The most notices that are remembered: more models than any daemon asks.
+const MOST_LOGGED: usize = 256;
+
+/// What was logged, each notice once; nothing until logging begins.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed(Mutex<Option<BTreeSet<String>>>);
+
+impl Noticed {
+    pub(crate) fn begin(&self) {
+        self.logged().get_or_insert_default();
+    }
+
+    /// Logs what was not logged before.
+    pub(crate) fn log(&self, notices: impl FnOnce() -> Vec<Notice>) {
+        let mut logged = self.logged();
+        let Some(logged) = logged.as_mut() else {
+            return;
+        };
+        for notice in notices() {
+            if logged.len() < MOST_LOGGED && logged.insert(notice.problem.clone()) {
+                tracing::warn!("{notice}");
+            }
+        }
+    }
+
+    fn logged(&self) -> MutexGuard<'_, Option<BTreeSet<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Today, by the machine's clock, in UTC.
+pub fn today() -> Date {
+    let now = unisono_runtime::clock::now();
+    let now = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
+    now.to_zoned(jiff::tz::TimeZone::UTC).date()
+}
+
+/// What is to be known of the models that a turn of that team may ask: those of its agents, their
+/// stand-ins, and the summarisers of its lead. Each model is named once.
+pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -> Vec<Notice> {
+    let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
+    let mut names: BTreeSet<String> = asks.map(|agent| agent.model.to_string()).collect();
+    if !names.is_empty() {
+        names.extend(others(&setup.loaded, &team.lead.model));
+    }
+    of(&setup.loaded, names, learnt, today)
+}
+
+/// The same of all models that this configuration can ask.
+pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice> {
+    let agents = setup.roster.iter().map(|agent| &agent.definition);
+    let asks = agents.filter(|agent| agent.kind == Kind::Llm);
+    let mut names: BTreeSet<String> = asks.map(|agent| agent.model.to_string()).collect();
+    names.insert(setup.loaded.default_model.clone());
+    for lead in names.clone() {
+        names.extend(others(&setup.loaded, &lead));
+    }
+    of(&setup.loaded, names, learnt, today)
+}
+
+/// The models besides its own that a turn with such a lead may ask.
+fn others(loaded: &Loaded, lead: &str) -> Vec<String> {
+    let writers = summarisers::models(loaded, lead);
+    let writers = writers.iter().map(|entry| entry.model.to_string());
+    writers
+        .chain(loaded.config.models.fallback.iter().cloned())
+        .collect()
+}
+
+fn of(loaded: &Loaded, names: BTreeSet<String>, learnt: &Calibrations, today: Date) -> Vec<Notice> {
+    let entries = names
+        .iter()
+        .filter_map(|name| loaded.catalogue.get(None, name).ok())
+        .filter(|entry| entry.model.provider != EXTRACTIVE);
+    entries
+        .filter_map(|entry| {
+            let known = learnt.of(&entry.model.to_string()).has_window(entry.window);
+            retiring(&entry, today)
+                .or_else(|| (entry.assumed && !known).then(|| unknown(loaded, &entry)))
+        })
+        .collect()
+}
+
+fn retiring(entry: &Entry, today: Date) -> Option<Notice> {
+    let retirement = entry.retirement(today)?;
+    Some(Notice {
+        model: entry.model.to_string(),
+        problem: format!("model `{}` {retirement}", entry.model),
+        help: retirement.help(),
+    })
+}
+
+fn unknown(loaded: &Loaded, entry: &Entry) -> Notice {
+    let Entry {
+        model,
+        window,
+        max_output,
+        ..
+    } = entry;
+    let own = loaded.config.models.catalogue.clone();
+    let beside = || Some(loaded.sources().home.settings()?.join("models.toml"));
+    let file = own.or_else(beside).map_or_else(
+        || "a file that `models.catalogue` names".to_owned(),
+        |path| path.display().to_string(),
+    );
+    Notice {
+        model: model.to_string(),
+        problem: format!(
+            "model `{model}` is not in the catalogue: a window of {window} tokens and {max_output} of \
+             output are assumed, and its price is not known"
+        ),
+        help: format!(
+            "put what is right into {file}:\n\
+             [models.\"{model}\"]\n\
+             window = {window}\n\
+             max_output = {max_output}\n\
+             # price = {{ input = …, output = … }}  # dollars per million tokens"
+        ),
+    }
+}

@@ -1,0 +1,78 @@
+//! Asks servers of one's own for the windows of models that no catalogue has, and how they cache.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+use unisono_model::calibration::Calibrations;
+use unisono_model::catalogue::Entry;
+use unisono_model::client::Client;
+use unisono_model::provider;
+use unisono_model::warm::Warmth;
+use unisono_session::agent::{Kind, Team};
+
+use crate::setup::Setup;
+
+/// How long what a server said is not asked for again.
+const FRESH: Duration = Duration::from_secs(600);
+/// The most models that are remembered: more than any program asks.
+const MOST_MODELS: usize = 256;
+
+/// Which models were asked about, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Servers(Mutex<BTreeMap<Arc<str>, Instant>>);
+
+impl Servers {
+    /// Asks about the models of a team that are not in the catalogue, all at once. What is learnt
+    /// counts for the turns that begin after it.
+    pub(crate) async fn ask(
+        &self,
+        setup: &Setup,
+        team: &Team,
+        learnt: &Calibrations,
+        warmth: &Warmth,
+    ) {
+        let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
+        let names: BTreeSet<&Arc<str>> = asks.map(|agent| &agent.model).collect();
+        let unknown = names.into_iter().filter_map(|name| {
+            let (entry, settings) = server_of(setup, name)?;
+            self.is_due(name).then_some((name, entry, settings))
+        });
+        let asked = unknown.map(|(name, entry, settings)| async move {
+            let Ok(client) = Client::new(settings) else {
+                return;
+            };
+            let served = client.served(&entry.model.model).await;
+            if let Some(window) = served.window {
+                learnt.stated(name, entry.window, window);
+            }
+            warmth.set_apart(name, served.slots.is_some_and(|slots| slots > 1));
+            tracing::debug!(model = %name, ?served, "a server was asked about its model");
+        });
+        join_all(asked).await;
+    }
+
+    /// Whether a model is to be asked about now. It then counts as asked about.
+    fn is_due(&self, name: &Arc<str>) -> bool {
+        let now = Instant::now();
+        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.retain(|_, at| now.duration_since(*at) < FRESH);
+        if asked.contains_key(name) || asked.len() >= MOST_MODELS {
+            return false;
+        }
+        asked.insert(name.clone(), now);
+        true
+    }
+}
+
+/// How the server of a model that is in no catalogue is asked, where it can be.
+fn server_of(setup: &Setup, name: &str) -> Option<(Entry, provider::Settings)> {
+    let loaded = &setup.loaded;
+    let entry = loaded.catalogue.get(None, name).ok()?;
+    let access = loaded.providers.get(&entry.model.provider)?;
+    let own = entry.assumed && access.kind == provider::Kind::Compatible;
+    let settings = access.settings.as_ref().ok().filter(|_| own)?;
+    Some((entry, settings.clone()))
+}

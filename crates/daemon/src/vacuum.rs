@@ -1,0 +1,80 @@
+//! When the store is vacuumed while the daemon runs, and how fast.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use unisono_store::Space;
+
+use crate::Daemon;
+use crate::config::Vacuum;
+
+const MIB: u64 = 1 << 20;
+
+/// Whether a vacuum is worth its work: the log is twice as large as what is live in it, or as it was
+/// after the last one, and that by so many bytes at least.
+fn is_due(space: Space, after_last: u64, least_bytes: u64) -> bool {
+    let fair = 2 * space.live_bytes.max(after_last);
+    space.disk_bytes > fair.saturating_add(least_bytes)
+}
+
+/// Looks as often as it is set, and vacuums where it is worth it; for ever.
+pub(crate) async fn follow(daemon: Arc<Daemon>) {
+    let mut after_last = 0;
+    loop {
+        let store = daemon.setup().loaded.config.store.clone();
+        if store.vacuum == Vacuum::Off {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(store.vacuum_every_seconds.max(1))).await;
+        let journal = daemon.runtime().journal();
+        let space = match journal.space().await {
+            Ok(space) => space,
+            Err(error) => {
+                tracing::warn!(%error, "how much room the store takes cannot be found out");
+                continue;
+            }
+        };
+        if !is_due(space, after_last, store.vacuum_over_mib.saturating_mul(MIB)) {
+            continue;
+        }
+        let pace = store.vacuum_mib_per_second.saturating_mul(MIB);
+        match journal.vacuum(Some(pace.max(MIB))).await {
+            Ok(done) => {
+                after_last = done.after_bytes;
+                let (before, after) = (done.before_bytes, done.after_bytes);
+                tracing::info!(
+                    before_bytes = before,
+                    after_bytes = after,
+                    "the store was vacuumed"
+                );
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the store was not vacuumed; it is tried again later")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vacuum_is_due_where_half_of_a_large_log_is_not_live() {
+        for (disk, live, after_last, due) in [
+            (100, 0, 0, true),
+            (64, 0, 0, false),
+            (200, 100, 0, false),
+            (265, 100, 0, true),
+            // What a vacuum could not make smaller is not tried for ever.
+            (265, 10, 150, false),
+            (400, 10, 150, true),
+        ] {
+            let space = Space {
+                disk_bytes: disk,
+                live_bytes: live,
+            };
+            assert_eq!(is_due(space, after_last, 64), due, "{disk} {live}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which failures concern a model, and which its provider whole.
+
+use super::*;
+use crate::language::Stage;
+
+const POLICY: Policy = Policy {
+    failures: 2,
+    cool_down: Duration::from_secs(30),
+};
+const NOW: Duration = Duration::from_secs(100);
+
+fn names() -> [Arc<str>; 2] {
+    ["a".into(), "b".into()]
+}
+
+fn unavailable() -> Class {
+    Class::Unavailable {
+        retry_after_ms: None,
+    }
+}
+
+/// One that was let through, and failed.
+fn fail(breakers: &mut Breakers, model: &Arc<str>, class: Class, reached: bool) {
+    let passes = breakers.admit(NOW, model).unwrap();
+    let failure = Failure::new(class, format!("{} of {model}", class.code()));
+    breakers.failed(NOW, model, passes, &failure, reached);
+}
+
+#[test]
+fn what_concerns_a_model_holds_up_that_alone() {
+    for class in [
+        unavailable(),
+        Class::Transport,
+        Class::IncompleteStream,
+        Class::Timeout(Stage::FirstByte),
+        Class::Timeout(Stage::Idle),
+    ] {
+        let [a, b] = names();
+        let mut breakers = Breakers::new(POLICY);
+        for _ in 0..2 {
+            fail(&mut breakers, &a, class, true);
+        }
+        let refused = breakers.check(NOW, &a).unwrap_err();
+        let left = Class::CircuitOpen {
+            retry_after_ms: 30_000,
+        };
+        assert_eq!(refused.class, left);
+        let said = format!(
+            "model `a` failed too often and is left alone for 30.0 s more; it failed last with: {} \
+             of a",
+            class.code()
+        );
+        assert_eq!(refused.reason, said);
+        assert_eq!(breakers.admit(NOW, &b), Ok(Passes::ORDINARY), "{class:?}");
+    }
+}
+
+#[test]
+fn no_connection_holds_up_all_models_and_one_tries_for_all() {
+    for class in [Class::Transport, Class::Timeout(Stage::Connect)] {
+        let [a, b] = names();
+        let mut breakers = Breakers::new(POLICY);
+        fail(&mut breakers, &a, class, false);
+        fail(&mut breakers, &b, class, false);
+        for model in [&a, &b] {
+            let refused = breakers.check(NOW, model).unwrap_err();
+            assert!(
+                refused.reason.starts_with("the provider failed"),
+                "{refused:?}"
+            );
+            assert!(refused.reason.ends_with(" of b"), "{refused:?}");
+        }
+        let later = NOW + POLICY.cool_down;
+        let probe = breakers.admit(later, &a).unwrap();
+        assert!(probe.is_probe() && probe.model == Pass::Ordinary);
+        assert!(breakers.check(later, &b).is_err(), "one at a time");
+        // It is there again, whatever it says of that model.
+        let failure = Failure::new(unavailable(), "busy");
+        breakers.failed(later, &a, probe, &failure, true);
+        assert_eq!(breakers.admit(later, &b), Ok(Passes::ORDINARY));
+    }
+}
+
+#[test]
+fn a_refused_key_concerns_the_provider_from_the_second_model_on() {
+    let [a, b] = names();
+    let mut breakers = Breakers::new(POLICY);
+    for _ in 0..2 {
+        fail(&mut breakers, &a, Class::Unauthorised, true);
+    }
+    let refused = breakers.check(NOW, &a).unwrap_err();
+    // No wait helps: it stays what it is.
+    assert_eq!(refused.class, Class::Unauthorised);
+    assert_eq!(refused.reason, "unauthorised of a");
+    assert_eq!(breakers.check(NOW, &b), Ok(()), "the key may be for others");
+    for _ in 0..2 {
+        fail(&mut breakers, &b, Class::Unauthorised, true);
+    }
+    let c: Arc<str> = "c".into();
+    let refused = breakers.check(NOW, &c).unwrap_err();
+    assert_eq!(refused.class, Class::Unauthorised);
+    let later = NOW + POLICY.cool_down;
+    let probe = breakers.admit(later, &c).unwrap();
+    breakers.answered(later, &c, probe);
+    assert_eq!(breakers.check(later, &a), Ok(()));
+    assert_eq!(breakers.key_refused.len(), 0);
+}
+
+#[test]
+fn an_answer_closes_and_what_was_given_up_says_nothing() {
+    let [a, _] = names();
+    let mut breakers = Breakers::new(POLICY);
+    fail(&mut breakers, &a, unavailable(), true);
+    let passes = breakers.admit(NOW, &a).unwrap();
+    breakers.answered(NOW, &a, passes);
+    fail(&mut breakers, &a, unavailable(), true);
+    assert_eq!(breakers.check(NOW, &a), Ok(()), "not two in a row");
+    fail(&mut breakers, &a, unavailable(), true);
+    let later = NOW + POLICY.cool_down;
+    let probe = breakers.admit(later, &a).unwrap();
+    assert_eq!(probe.model, Pass::Probe(1));
+    breakers.abandoned(later, &a, probe);
+    assert_eq!(breakers.admit(later, &a).unwrap().model, Pass::Probe(2));
+}
+
+#[test]
+fn models_that_work_are_forgotten_where_there_are_many() {
+    let mut breakers = Breakers::new(POLICY);
+    let [a, _] = names();
+    for _ in 0..2 {
+        fail(&mut breakers, &a, unavailable(), true);
+    }
+    for number in 0..4 * MOST_MODELS {
+        fail(
+            &mut breakers,
+            &format!("m{number}").into(),
+            unavailable(),
+            true,
+        );
+    }
+    assert!(breakers.models.len() <= MOST_MODELS);
+    assert!(breakers.check(NOW, &a).is_err(), "what is left alone stays");
+}

@@ -1,0 +1,165 @@
+//! What an agent is shown of results that others hand it, where its room is narrow, and an answer
+//! that says nothing. A token is a byte.
+
+use unisono_context::AgentId;
+use unisono_model::prompt::Outcome;
+use unisono_session::brief::Delivered;
+use unisono_session::run::{Ending, Usage, handed};
+
+use super::*;
+
+fn delivered(n: usize, text: &str) -> Delivered {
+    Delivered {
+        name: format!("delegate_{n}").into(),
+        agent: AgentId::new(format!("d{n}")),
+        task: "list the risks".into(),
+        ending: Arc::new(Ending::Finished {
+            text: text.into(),
+            calls: Vec::new(),
+            partial: None,
+            usage: Usage::default(),
+            duration_ms: 1,
+        }),
+    }
+}
+
+/// A lead whose room is so narrow, and that was handed these texts.
+fn lead(room: u64, texts: &[&str]) -> Attempt {
+    let mut attempt = Attempt::new(Kind::Llm, &["what was said"]);
+    attempt.definition.limits.max_output = Tokens(100);
+    attempt.room = Tokens(room);
+    let results = (1..).zip(texts).map(|(n, text)| delivered(n, text));
+    attempt.results = results.collect();
+    attempt
+}
+
+#[tokio::test]
+async fn a_lead_answers_whatever_its_delegates_bring() {
+    let long = "found ".repeat(150);
+    let texts = ["short", &long, &long, &long];
+    for room in [700, 1_000, 1_500, 2_500, 3_500] {
+        let (attempt, model) = (lead(room, &texts), Scripted::new([Act::say("joined")]));
+        let answer = run(&attempt, &model).await.unwrap();
+        assert_eq!((&*answer.text, answer.partial), ("joined", None), "{room}");
+        let request = &model.requests()[0];
+        let bytes = request.results.iter().map(|result| {
+            let Outcome::Complete(text) = &result.outcome else {
+                panic!("{result:?}");
+            };
+            assert!(result.task.is_none(), "it is the lead's own");
+            text.len() + result.rest.as_ref().map_or(0, |rest| rest.len())
+        });
+        let bytes: Vec<usize> = bytes.collect();
+        assert_eq!(bytes[0], 5, "a short one is whole");
+        assert!(
+            bytes.iter().sum::<usize>() < room as usize - 77,
+            "{bytes:?}"
+        );
+        let first = model.requests()[0].results[1].rest.clone().unwrap();
+        assert!(
+            first.contains(r#"read_message {"result":"delegate_2","skip":"#),
+            "{first}"
+        );
+        // Another attempt is sent the same.
+        let again = Scripted::new([Act::say("joined")]);
+        run(&attempt, &again).await.unwrap();
+        assert_eq!(again.requests()[0].results, request.results);
+    }
+    let (attempt, model) = (lead(100_000, &texts), Scripted::new([Act::say("joined")]));
+    run(&attempt, &model).await.unwrap();
+    assert!(
+        model.requests()[0]
+            .results
+            .iter()
+            .all(|result| result.rest.is_none())
+    );
+}
+
+#[tokio::test]
+async fn one_that_may_not_read_on_is_told_that_the_rest_is_left_out() {
+    let mut attempt = lead(700, &["found ".repeat(300).as_str()]);
+    attempt.definition.tools = vec!["recall".into()];
+    let model = Scripted::new([Act::say("joined")]);
+    run(&attempt, &model).await.unwrap();
+    let rest = model.requests()[0].results[0].rest.clone().unwrap();
+    assert!(rest.ends_with("of 1800; the rest is left out]"), "{rest}");
+}
+
+#[tokio::test]
+async fn what_a_round_of_tasks_brings_fits_beside_the_context() {
+    let mut attempt = lead(3_000, &[]);
+    attempt.definition.tools = ["delegate", "read_message"].map(Into::into).to_vec();
+    attempt.colleagues = vec![Arc::new(attempt.definition.clone())];
+    let task = "look ".repeat(160);
+    let arguments = serde_json::json!({"agent": "risks", "task": task}).to_string();
+    let calls = [
+        ("delegate", &*arguments),
+        ("read_message", r#"{"n":1}"#),
+        ("delegate", &*arguments),
+    ];
+    let model = Scripted::new([Act::call(&calls), Act::say("joined")]);
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), ("joined", None));
+    let steps = attempt.session.steps();
+    let Step::Tools(results) = &*steps[1] else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(&*results[1].content, "#1 user:\nwhat was said");
+    for (at, name) in [(0, "delegate_1_1"), (2, "delegate_1_2")] {
+        let (shown, whole) = (&results[at].content, format!("risks did: {task}"));
+        assert!(shown.len() < whole.len(), "{shown}");
+        assert!(shown.contains(name), "{shown}");
+        assert!(handed::is_shown(&whole, name, shown));
+    }
+}
+
+#[tokio::test]
+async fn the_rest_of_a_result_is_read() {
+    let attempt = lead(100_000, &[]);
+    attempt.session.handed("delegate_1", "all that was found");
+    let ctx = attempt.ctx();
+    let ask = async |arguments: &str| ctx.call_tool("read_message", arguments).await.unwrap();
+    let read = ask(r#"{"result":"delegate_1","skip":4}"#).await;
+    assert_eq!((&*read.content, read.is_error), ("that was found", false));
+    for (arguments, says) in [
+        (r#"{"result":"delegate_2"}"#, "no result \"delegate_2\""),
+        (r#"{"n":1,"result":"delegate_1"}"#, "takes one of"),
+        ("{}", "takes one of"),
+    ] {
+        let wrong = ask(arguments).await;
+        assert!(
+            wrong.is_error && wrong.content.contains(says),
+            "{}",
+            wrong.content
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_a_failure_and_no_step() {
+    // There is room for a last call only, and the model calls a tool in spite of it.
+    let attempt = lead(120, &[]);
+    let model = Scripted::new([Act::call(&[("recall", r#"{"n":1}"#)])]);
+    let failure = run(&attempt, &model).await.unwrap_err();
+    assert!(model.requests()[0].wrap_up.is_some());
+    assert_eq!(failure.cause, Cause::BadOutput);
+    assert!(
+        failure.reason.contains("replied with nothing"),
+        "{}",
+        failure.reason
+    );
+    assert!(failure.cause.is_retryable());
+    let steps = attempt.session.steps();
+    assert!(steps.iter().all(|step| step.reply().is_none()), "{steps:?}");
+    // One that says something is taken for what it is.
+    let said = match Act::call(&[("recall", r#"{"n":1}"#)]) {
+        Act::Reply(reply) => Act::Reply(Reply {
+            text: "so far".into(),
+            ..reply
+        }),
+        other => other,
+    };
+    let answer = run(&lead(120, &[]), &Scripted::new([said])).await.unwrap();
+    assert_eq!(&*answer.text, "so far");
+    assert!(answer.partial.is_some());
+}

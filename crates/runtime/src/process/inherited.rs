@@ -1,0 +1,103 @@
+//! Which variables of the environment a program inherits: those that say where it is and how its
+//! machine is reached, and no others. More are passed on by name.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// Passed on where they are set.
+const NAMES: [&str; 31] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TZ",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    // Words and terminals.
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    // Proxies.
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "FTP_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "ftp_proxy",
+    // Certificates.
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "AWS_CA_BUNDLE",
+];
+/// Passed on where a variable's name begins so.
+const PREFIXES: [&str; 2] = ["LC_", "XDG_"];
+
+/// Whether every program inherits that variable.
+pub fn is_inherited(name: &str) -> bool {
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Of these variables those that a program inherits, with those that are passed on by name.
+pub(super) fn of(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    passed: &[Arc<str>],
+) -> impl Iterator<Item = (OsString, OsString)> {
+    variables.filter(|(name, _)| {
+        name.to_str()
+            .is_some_and(|name| is_inherited(name) || passed.iter().any(|own| &**own == name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_passed_on_by_name_alone() {
+        let variables = [
+            "PATH",
+            "LC_ALL",
+            "XDG_CACHE_HOME",
+            "HTTPS_PROXY",
+            "SSL_CERT_FILE",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_PROFILE",
+            "GITHUB_TOKEN",
+            "OPENAI_API_KEY",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "UNISONO__SERVER__BIND",
+            "LD_PRELOAD",
+            "PATHS",
+            "path",
+        ];
+        let of = |passed: &[&str]| {
+            let passed: Vec<Arc<str>> = passed.iter().map(|name| Arc::from(*name)).collect();
+            let set = variables.iter().map(|name| (name.into(), "x".into()));
+            let kept = super::of(set, &passed).map(|(name, _)| name.into_string().unwrap());
+            kept.collect::<Vec<_>>()
+        };
+        let all = [
+            "PATH",
+            "LC_ALL",
+            "XDG_CACHE_HOME",
+            "HTTPS_PROXY",
+            "SSL_CERT_FILE",
+        ];
+        assert_eq!(of(&[]), all);
+        let with = of(&["GITHUB_TOKEN", "NOT_SET"]);
+        assert_eq!(with[..5], all);
+        assert_eq!(with[5..], ["GITHUB_TOKEN"]);
+    }
+}

@@ -1,0 +1,259 @@
+//! Has nothing outlive a program that it started, whatever session, group or environment that has
+//! given itself.
+//!
+//! On Linux a process can have those of its descendants handed to it whose own parent has gone
+//! (`PR_SET_CHILD_SUBREAPER`). A program is started by such a process, a reaper: this executable,
+//! called again. When the program ends, or a stop is asked for, the reaper ends all descendants and
+//! then itself, as the program ended.
+//!
+//! ```text
+//! daemon ─ start ─► reaper ─ start ─► program ─► …
+//!    └── SIGUSR1 ──►   └── SIGTERM, a grace, SIGKILL ──► all descendants
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process,
+    set_child_subreaper, setrlimit, wait,
+};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+use tokio::time::{Instant, timeout_at};
+
+use super::GRACE;
+
+/// The first argument of a reaper.
+pub(super) const ARGUMENT: &str = "__reap";
+/// This executable, also where its file was replaced since it was started.
+pub(super) const EXECUTABLE: &str = "/proc/self/exe";
+/// Has a reaper end all and itself.
+pub(super) const STOP: Signal = Signal::USR1;
+/// What a reaper ends with that could not start its program.
+const NOT_STARTED: u8 = 126;
+/// Added to the number of a signal that ended the program and cannot end the reaper.
+const SIGNALLED: i32 = 128;
+
+/// Whether this executable can be called as a reaper.
+static AVAILABLE: AtomicBool = AtomicBool::new(false);
+
+/// To be called first in `main`: where this process was started as a reaper it works as one and
+/// returns the exit code; from any other the programs it starts get reapers.
+pub fn main() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|first| first != ARGUMENT) {
+        AVAILABLE.store(Path::new(EXECUTABLE).exists(), Ordering::Relaxed);
+        return None;
+    }
+    let program = arguments.next().unwrap_or_default();
+    Some(match reap(&program, arguments) {
+        Ok(status) => end_as(status),
+        Err(error) => {
+            let program = Path::new(&program).display();
+            // Nobody is left to be told where this fails.
+            let _ = writeln!(io::stderr(), "could not start `{program}`: {error}");
+            ExitCode::from(NOT_STARTED)
+        }
+    })
+}
+
+/// Whether programs that this process starts get reapers.
+pub(super) fn is_available() -> bool {
+    AVAILABLE.load(Ordering::Relaxed)
+}
+
+/// Starts the program and waits for its end, or for a stop; then nobody of its family is left.
+/// None: it was stopped.
+fn reap(
+    program: &OsString,
+    arguments: impl Iterator<Item = OsString>,
+) -> io::Result<Option<WaitStatus>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        // Before the program is there: no signal is missed.
+        let mut stop = signal(SignalKind::user_defined1())?;
+        let mut ended = signal(SignalKind::child())?;
+        set_child_subreaper(Some(getpid()))?;
+        let child = std::process::Command::new(program)
+            .args(arguments)
+            .spawn()?;
+        let child = child.id();
+        let_go_of_pipes();
+        loop {
+            if let Family::Led(status) = reap_ended(child)? {
+                end_all();
+                return Ok(Some(status));
+            }
+            tokio::select! {
+                _ = stop.recv() => break,
+                _ = ended.recv() => {}
+            }
+        }
+        Ok(stopped(child, &mut ended).await)
+    })
+}
+
+/// What became of those that ended.
+enum Family {
+    /// The program itself has ended like that.
+    Led(WaitStatus),
+    /// Others, and some are left.
+    Left,
+    /// Nobody is left.
+    Gone,
+}
+
+/// Asks all to end, and ends those that have not after a while.
+async fn stopped(child: u32, ended: &mut Signals) -> Option<WaitStatus> {
+    let until = Instant::now() + GRACE;
+    let mut status = None;
+    signal_all(Signal::TERM);
+    loop {
+        match reap_ended(child) {
+            Ok(Family::Led(found)) => status = Some(found),
+            Ok(Family::Left) => {
+                if timeout_at(until, ended.recv()).await.is_err() {
+                    end_all();
+                    return status;
+                }
+            }
+            Ok(Family::Gone) | Err(_) => return status,
+        }
+    }
+}
+
+/// Takes note of all that have ended, up to the program itself.
+fn reap_ended(child: u32) -> io::Result<Family> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status)))
+                if i64::from(pid.as_raw_nonzero().get()) == i64::from(child) =>
+            {
+                return Ok(Family::Led(status));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(Family::Left),
+            Err(Errno::CHILD) => return Ok(Family::Gone),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Ends all descendants at once. Those whose parent goes come to this process, so that in the end
+/// it has waited for each of them.
+fn end_all() {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => {
+                signal_all(Signal::KILL);
+                // One has ended, or will.
+                let _ = wait(WaitOptions::empty());
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+fn signal_all(signal: Signal) {
+    for pid in descendants() {
+        // The only failure is that it has gone meanwhile.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// All processes below this one that are no zombies.
+fn descendants() -> Vec<Pid> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let Some(pid) = pid
+            && let Ok(stat) = std::fs::read_to_string(entry.path().join("stat"))
+            && let Some(parent) = parent(&stat)
+        {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut open = vec![getpid().as_raw_nonzero().get()];
+    while let Some(pid) = open.pop() {
+        for child in children.remove(&pid).into_iter().flatten() {
+            found.extend(Pid::from_raw(child));
+            open.push(child);
+        }
+    }
+    found
+}
+
+/// The parent of a process, by its line in `/proc`: `12 (a name) S 7 …`; none for a zombie.
+fn parent(stat: &str) -> Option<i32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    (state != "Z").then(|| fields.next()?.parse().ok())?
+}
+
+/// Holds none of the program's pipes open: whoever is at their other ends is to see it close them.
+fn let_go_of_pipes() {
+    let Ok(nothing) = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    else {
+        return;
+    };
+    // A pipe that stays open is closed at the end.
+    let _ = rustix::stdio::dup2_stdin(&nothing);
+    let _ = rustix::stdio::dup2_stdout(&nothing);
+    let _ = rustix::stdio::dup2_stderr(&nothing);
+}
+
+/// Ends this process as the program ended.
+fn end_as(status: Option<WaitStatus>) -> ExitCode {
+    let Some(status) = status else {
+        return ExitCode::FAILURE;
+    };
+    if let Some(code) = status.exit_status() {
+        return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+    }
+    let number = status.terminating_signal().unwrap_or_default();
+    if let Some(signal) = Signal::from_named_raw(number) {
+        // Whose memory is worth a file has left it.
+        let none = Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        let _ = setrlimit(Resource::Core, none);
+        let _ = kill_process(getpid(), signal);
+    }
+    ExitCode::from(u8::try_from(SIGNALLED + number).unwrap_or(u8::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parent;
+
+    #[test]
+    fn a_name_may_hold_what_it_likes() {
+        for (stat, expected) in [
+            ("12 (sh) S 7 12 12 0", Some(7)),
+            ("12 (a) Z 1 (b)) R 9 12", Some(9)),
+            ("12 (gone) Z 7 12", None),
+            ("12 (x) S", None),
+            ("", None),
+        ] {
+            assert_eq!(parent(stat), expected, "{stat}");
+        }
+    }
+}

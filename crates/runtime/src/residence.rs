@@ -1,0 +1,196 @@
+//! Which sessions stay in memory: a bound of their number and of the bytes they hold, and who
+//! leaves where there are more. One that works stays.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use crate::clock;
+
+/// Parts of a bound that are kept free when sessions have to leave, so that this is rare.
+const SPARE: usize = 8;
+
+/// How much of sessions stays in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Sessions.
+    pub sessions: usize,
+    /// Bytes of their messages, about, all together.
+    pub bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            sessions: 256,
+            bytes: 128 << 20,
+        }
+    }
+}
+
+/// What all sessions in memory hold together, in bytes, about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Total(Arc<AtomicU64>);
+
+impl Total {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one session holds, when it was last used, and whether it works. Written by its actor,
+/// read by the supervisor.
+#[derive(Debug)]
+pub(crate) struct Residence {
+    total: Total,
+    bytes: AtomicU64,
+    used_ms: AtomicI64,
+    works: AtomicBool,
+}
+
+impl Residence {
+    pub(crate) fn new(total: Total) -> Residence {
+        Residence {
+            total,
+            bytes: AtomicU64::new(0),
+            used_ms: AtomicI64::new(clock::now().0),
+            works: AtomicBool::new(false),
+        }
+    }
+
+    /// It was asked for something.
+    pub(crate) fn used(&self) {
+        self.used_ms.store(clock::now().0, Ordering::Relaxed);
+    }
+
+    /// Whether it works, and so cannot leave.
+    pub(crate) fn works(&self, works: bool) {
+        self.works.store(works, Ordering::Relaxed);
+    }
+
+    /// It holds that much now.
+    pub(crate) fn holds(&self, bytes: u64) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        self.total.0.fetch_add(bytes, Ordering::Relaxed);
+        self.total.0.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// As a value, to decide about.
+    pub(crate) fn look(&self) -> Resident {
+        Resident {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            used_ms: self.used_ms.load(Ordering::Relaxed),
+            works: self.works.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Residence {
+    fn drop(&mut self) {
+        self.holds(0);
+    }
+}
+
+/// A session in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resident {
+    pub(crate) bytes: u64,
+    pub(crate) used_ms: i64,
+    pub(crate) works: bool,
+}
+
+/// The sessions that have to leave: those that were used least recently and do not work, until
+/// both bounds hold with some room to spare. The one that was used last stays, however large.
+pub(crate) fn leaving<K: Copy>(live: &[(K, Resident)], bounds: Bounds) -> Vec<K> {
+    let mut count = live.len();
+    let mut bytes: u64 = live.iter().map(|(_, one)| one.bytes).sum();
+    if count <= bounds.sessions && bytes <= bounds.bytes {
+        return Vec::new();
+    }
+    let most = bounds.sessions - bounds.sessions / SPARE;
+    let most_bytes = bounds.bytes - bounds.bytes / SPARE as u64;
+    let newest = live.iter().map(|(_, one)| one.used_ms).max();
+    let mut idle: Vec<_> = live
+        .iter()
+        .filter(|(_, one)| !one.works && Some(one.used_ms) != newest)
+        .collect();
+    idle.sort_by_key(|(_, one)| one.used_ms);
+    let mut leaving = Vec::new();
+    for (key, one) in idle {
+        if count <= most && bytes <= most_bytes {
+            break;
+        }
+        leaving.push(*key);
+        count -= 1;
+        bytes -= one.bytes;
+    }
+    leaving
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(sessions: &[(u64, i64, bool)]) -> Vec<(usize, Resident)> {
+        let each = sessions.iter().enumerate();
+        each.map(|(key, &(bytes, used_ms, works))| {
+            let resident = Resident {
+                bytes,
+                used_ms,
+                works,
+            };
+            (key, resident)
+        })
+        .collect()
+    }
+
+    const BOUNDS: Bounds = Bounds {
+        sessions: 3,
+        bytes: 800,
+    };
+
+    #[test]
+    fn nobody_leaves_while_there_is_room() {
+        let three = live(&[(400, 1, false), (300, 2, false), (100, 3, false)]);
+        assert_eq!(leaving(&three, BOUNDS), [0; 0]);
+        assert_eq!(leaving::<usize>(&[], BOUNDS), [0; 0]);
+    }
+
+    #[test]
+    fn who_was_used_least_recently_leaves_first() {
+        let four = live(&[(1, 9, false), (1, 2, false), (1, 5, false), (1, 8, false)]);
+        assert_eq!(leaving(&four, BOUNDS), [1]);
+        let large = live(&[(500, 9, false), (300, 2, false), (100, 5, false)]);
+        assert_eq!(leaving(&large, BOUNDS), [1], "700 are left to be held");
+    }
+
+    #[test]
+    fn who_works_and_who_was_used_last_stays() {
+        let work = live(&[(900, 1, true), (900, 2, false), (1, 3, false)]);
+        assert_eq!(leaving(&work, BOUNDS), [1]);
+        assert_eq!(leaving(&live(&[(9_000, 1, false)]), BOUNDS), [0; 0]);
+        let all = live(&[(1, 1, true), (1, 2, true), (1, 3, true), (1, 4, true)]);
+        assert_eq!(leaving(&all, BOUNDS), [0; 0]);
+    }
+
+    #[test]
+    fn of_many_some_leave_at_once() {
+        let bounds = Bounds {
+            sessions: 80,
+            bytes: u64::MAX,
+        };
+        let many: Vec<_> = (0..81).map(|n| (1, n, false)).collect();
+        assert_eq!(leaving(&live(&many), bounds), (0..11).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_total_follows_what_each_holds_and_who_is_gone() {
+        let total = Total::default();
+        let (one, other) = (Residence::new(total.clone()), Residence::new(total.clone()));
+        one.holds(5);
+        other.holds(7);
+        one.holds(3);
+        assert_eq!(total.bytes(), 10);
+        drop(one);
+        assert_eq!(total.bytes(), 7);
+    }
+}

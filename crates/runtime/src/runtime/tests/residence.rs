@@ -1,0 +1,104 @@
+//! Sessions in memory are bounded, those that are deleted leave, and followers keep none there.
+
+use super::*;
+use crate::Bounds;
+
+fn bounded(sessions: usize, bytes: u64) -> Options {
+    Options {
+        resident: Bounds { sessions, bytes },
+        ..Options::default()
+    }
+}
+
+async fn left(handle: &Handle) {
+    let left = tokio::time::timeout(PATIENCE, handle.left_memory()).await;
+    left.expect("it leaves memory");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_that_was_used_least_recently_leaves_where_there_are_too_many() {
+    let agent = Gated::new();
+    let runtime = start(&agent, bounded(2, u64::MAX)).await;
+    let working = runtime.create(conversation(4)).await.unwrap();
+    let turn = turn(&gated(), 0);
+    working.accept(turn.clone()).await.unwrap();
+    agent.is_started().await;
+    let mut idle = Vec::new();
+    for _ in 0..8 {
+        idle.push(runtime.create(conversation(4)).await.unwrap());
+    }
+    let last = idle.pop().unwrap();
+    for gone in &idle {
+        tokio::select! {
+            () = left(gone) => {}
+            () = working.left_memory() => panic!("its turn is open"),
+            () = last.left_memory() => panic!("it was used last"),
+        }
+    }
+    // Each is as it was when it is asked for again.
+    let messages = idle[0].inspect(|state| state.tree().len()).await.unwrap();
+    assert_eq!(messages, 4);
+    agent.let_go();
+    assert_eq!(ended(&working, turn.id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_leave_where_they_hold_too_many_bytes() {
+    let runtime = start(&Gated::new(), bounded(1_000, 100_000)).await;
+    let first = runtime.create(conversation(40)).await.unwrap();
+    let second = runtime.create(conversation(40)).await.unwrap();
+    left(&first).await;
+    // One that is too large by itself can be worked with.
+    let large = runtime.create(conversation(400)).await.unwrap();
+    left(&second).await;
+    let messages = large.inspect(|state| state.tree().len()).await.unwrap();
+    assert_eq!(messages, 400);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_session_leaves_at_once_and_its_followers_are_told() {
+    let runtime = start(&Gated::new(), Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let mut events = handle.events(0).await.unwrap();
+    assert_eq!(events.next().await.unwrap().unwrap().0, 1);
+    assert!(runtime.delete(handle.id()).await.unwrap());
+    left(&handle).await;
+    let rest = async { while events.next().await.unwrap().is_some() {} };
+    tokio::time::timeout(PATIENCE, rest).await.unwrap();
+    let gone = handle.events(0).await;
+    assert!(matches!(gone, Err(Error::UnknownSession(_))), "{gone:?}");
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_hears_of_a_session_that_left_and_came_back_without_keeping_it() {
+    let agent = Gated::new();
+    agent.let_go();
+    let runtime = start(&agent, bounded(1, u64::MAX)).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let known = handle.inspect(|state| state.events()).await.unwrap();
+    let mut events = handle.events(known).await.unwrap();
+    let other = runtime.create(conversation(4)).await.unwrap();
+    left(&handle).await;
+    let turn = turn(&gated(), 0);
+    handle.accept(turn.clone()).await.unwrap();
+    let mut next = known;
+    loop {
+        let event = tokio::time::timeout(PATIENCE, events.next()).await.unwrap();
+        let (seq, event) = event.unwrap().unwrap();
+        assert_eq!(seq, next + 1, "no gap, nothing twice");
+        next = seq;
+        if matches!(&event.fact, Fact::TurnEnded { .. }) {
+            break;
+        }
+    }
+    // Somebody who comes late reads the same from the journal.
+    let mut late = handle.events(known).await.unwrap();
+    for seq in known + 1..=next {
+        assert_eq!(late.next().await.unwrap().unwrap().0, seq);
+    }
+    drop(other);
+    runtime.shutdown().await;
+}

@@ -1,0 +1,195 @@
+//! What is told of a session to those who follow it.
+//!
+//! Owned by the supervisor and by the session's actor. It outlives the actor as long as somebody
+//! follows, so a session can leave memory under its followers. The newest events are kept here for
+//! all of them: only a follower that has fallen behind reads the journal.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::{broadcast, watch};
+use unisono_session::Event;
+
+use super::Progress;
+
+/// Progress messages kept for a slow follower.
+const PROGRESS_KEPT: usize = 256;
+/// Events kept for all followers.
+const EVENTS_KEPT: usize = 64;
+
+/// The telling end.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    /// Up to where the journal is on disk.
+    durable: watch::Sender<u64>,
+    /// Made for the first follower: its places take memory.
+    progress: OnceLock<broadcast::Sender<Progress>>,
+    recent: Recent,
+}
+
+/// The listening end. Closed once the session was deleted or the runtime has stopped.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(super) durable: watch::Receiver<u64>,
+    pub(super) recent: Recent,
+    pub(super) progress: broadcast::Receiver<Progress>,
+}
+
+impl Feed {
+    /// Of a session that is known up to no event.
+    pub(crate) fn new() -> Feed {
+        Feed {
+            durable: watch::channel(0).0,
+            progress: OnceLock::new(),
+            recent: Recent::default(),
+        }
+    }
+
+    /// Follows it.
+    pub(crate) fn follow(&self) -> Following {
+        let progress = self
+            .progress
+            .get_or_init(|| broadcast::channel(PROGRESS_KEPT).0);
+        Following {
+            durable: self.durable.subscribe(),
+            recent: self.recent.clone(),
+            progress: progress.subscribe(),
+        }
+    }
+
+    /// Whether anybody follows.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.durable.receiver_count() > 0
+    }
+
+    /// The journal is on disk up to that event at least.
+    pub(crate) fn is_durable(&self, seq: u64) {
+        self.durable.send_if_modified(|durable| {
+            let grows = *durable < seq;
+            *durable = seq.max(*durable);
+            grows
+        });
+    }
+
+    /// These events are on disk; the last of them has that number.
+    pub(super) fn committed(&self, last: u64, events: &[Event]) {
+        match self.is_followed() {
+            true => self.recent.extend(last, events),
+            false => self.recent.clear(),
+        }
+        self.is_durable(last);
+    }
+
+    /// Tells what is being done, if anybody follows.
+    pub(super) fn say(&self, progress: impl FnOnce() -> Progress) {
+        if let Some(followers) = self.progress.get()
+            && followers.receiver_count() > 0
+        {
+            // The last of them may have left just now.
+            let _ = followers.send(progress());
+        }
+    }
+}
+
+/// Events with their numbers.
+type Numbered = VecDeque<(u64, Arc<Event>)>;
+
+/// The newest events without a gap.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recent(Arc<Mutex<Numbered>>);
+
+impl Recent {
+    /// The event of that number, if it is kept.
+    pub(super) fn get(&self, seq: u64) -> Option<Arc<Event>> {
+        let kept = self.kept();
+        let (first, _) = kept.front()?;
+        let place = usize::try_from(seq.checked_sub(*first)?).ok()?;
+        kept.get(place).map(|(_, event)| event.clone())
+    }
+
+    fn extend(&self, last: u64, events: &[Event]) {
+        let events = &events[events.len().saturating_sub(EVENTS_KEPT)..];
+        let first = (last + 1).saturating_sub(events.len() as u64);
+        let mut kept = self.kept();
+        if kept.back().is_some_and(|(seq, _)| *seq + 1 != first) {
+            kept.clear();
+        }
+        kept.extend((first..).zip(events.iter().cloned().map(Arc::new)));
+        let over = kept.len().saturating_sub(EVENTS_KEPT);
+        kept.drain(..over);
+    }
+
+    fn clear(&self) {
+        let mut kept = self.kept();
+        if !kept.is_empty() {
+            *kept = VecDeque::new();
+        }
+    }
+
+    /// What is kept; no change of it can be cut short, so a poisoned lock is fine.
+    fn kept(&self) -> MutexGuard<'_, Numbered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unisono_context::Timestamp;
+    use unisono_session::Fact;
+
+    fn events(numbers: std::ops::RangeInclusive<u64>) -> Vec<Event> {
+        let seal = |n| Event {
+            at: Timestamp(n),
+            fact: Fact::Pinned {
+                messages: Vec::new(),
+            },
+        };
+        numbers.map(|n| seal(i64::try_from(n).unwrap())).collect()
+    }
+
+    fn numbers(recent: &Recent) -> Vec<u64> {
+        let kept = recent.kept();
+        assert!(
+            kept.iter()
+                .all(|(seq, event)| event.at.0 == i64::try_from(*seq).unwrap())
+        );
+        kept.iter().map(|(seq, _)| *seq).collect()
+    }
+
+    #[test]
+    fn the_newest_events_are_kept_without_a_gap_and_only_while_somebody_follows() {
+        let feed = Feed::new();
+        feed.committed(3, &events(1..=3));
+        assert_eq!(numbers(&feed.recent), [0; 0], "nobody follows");
+        let following = feed.follow();
+        assert_eq!(*following.durable.borrow(), 3);
+        feed.committed(5, &events(4..=5));
+        feed.committed(6, &events(6..=6));
+        assert_eq!(numbers(&feed.recent), [4, 5, 6]);
+        assert_eq!(following.recent.get(5).unwrap().at, Timestamp(5));
+        assert!(following.recent.get(3).is_none() && following.recent.get(7).is_none());
+        feed.committed(9, &events(8..=9));
+        assert_eq!(numbers(&feed.recent), [8, 9], "7 is not known here");
+        feed.committed(300, &events(10..=300));
+        assert_eq!(numbers(&feed.recent), (237..=300).collect::<Vec<_>>());
+        drop(following);
+        feed.committed(301, &events(301..=301));
+        assert_eq!(numbers(&feed.recent), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_durable_never_goes_back() {
+        let feed = Feed::new();
+        feed.is_durable(7);
+        feed.is_durable(4);
+        assert_eq!(*feed.durable.borrow(), 7);
+    }
+
+    #[test]
+    fn progress_costs_nothing_where_nobody_follows() {
+        let feed = Feed::new();
+        feed.say(|| unreachable!("nobody follows"));
+        assert!(feed.progress.get().is_none());
+    }
+}

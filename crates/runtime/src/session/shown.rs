@@ -1,0 +1,68 @@
+//! A session whose store takes no writes: what is on disk is shown, nothing is changed, and its open
+//! turns go on when there is room on the disk again.
+
+use std::time::Duration;
+
+use ractor::ActorRef;
+use unisono_session::{Machine, State as SessionState};
+
+use crate::runtime::Error;
+
+use super::{Msg, Phase, State};
+
+/// After this it is tried again whether there is room, where turns are open. A request tries at once.
+const TRY_AFTER: Duration = Duration::from_secs(5);
+
+/// A session as it is on disk.
+pub(crate) struct Shown {
+    pub(super) machine: Machine,
+    /// Why it is not live.
+    pub(super) why: Error,
+}
+
+impl Shown {
+    pub(super) fn state(&self) -> &SessionState {
+        self.machine.state()
+    }
+
+    fn has_open_turns(&self) -> bool {
+        self.state().open_turns().next().is_some()
+    }
+
+    /// Whether it may become live in this process.
+    fn may_go_on(&self) -> bool {
+        matches!(&self.why, Error::Store(error) if error.is_disk_full())
+    }
+
+    /// Whether it is kept for turns that are to go on.
+    pub(super) fn is_kept(&self) -> bool {
+        self.may_go_on() && self.has_open_turns()
+    }
+}
+
+/// Whether a store that failed so can still be read.
+pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
+    error.is_disk_full() || matches!(error, unisono_store::Error::ReadOnly { .. })
+}
+
+impl State {
+    /// Tries whether the session can be live again.
+    pub(super) async fn try_again(&mut self, myself: &ActorRef<Msg>) {
+        if matches!(&self.phase, Phase::Shown(shown) if shown.may_go_on()) {
+            self.on_load(myself).await;
+        }
+    }
+
+    /// Has it tried again later, where turns wait for it.
+    pub(super) fn schedule_try(&self, myself: &ActorRef<Msg>) {
+        if !matches!(&self.phase, Phase::Shown(shown) if shown.is_kept()) {
+            return;
+        }
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(TRY_AFTER).await;
+            // Gone already: whoever opens it again tries.
+            let _ = myself.send_message(Msg::TryAgain);
+        });
+    }
+}

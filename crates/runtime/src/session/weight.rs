@@ -1,0 +1,43 @@
+//! How much memory a session takes, about: its messages, which are nearly all of it.
+
+use unisono_context::Tree;
+use unisono_context::message::Part;
+
+/// What a session takes without any message.
+const SESSION_BYTES: u64 = 16 * 1024;
+/// What a message takes besides its texts.
+const MESSAGE_BYTES: u64 = 1_024;
+
+/// The sum so far. Messages are never altered, so each is looked at once.
+#[derive(Debug, Default)]
+pub(super) struct Weight {
+    messages: usize,
+    bytes: u64,
+}
+
+impl Weight {
+    /// Bytes of a session with that tree, which only grows.
+    pub(super) fn of(&mut self, tree: &Tree) -> u64 {
+        for node in tree.iter().skip(self.messages) {
+            let texts = node.message.parts.iter().map(text_bytes).sum::<usize>();
+            self.bytes += texts as u64 + MESSAGE_BYTES;
+        }
+        self.messages = tree.len();
+        SESSION_BYTES + self.bytes
+    }
+}
+
+fn text_bytes(part: &Part) -> usize {
+    match part {
+        Part::Text(text) => text.len(),
+        Part::ToolCall {
+            id,
+            name,
+            arguments,
+        } => id.len() + name.len() + arguments.len(),
+        Part::ToolResult {
+            call_id, content, ..
+        } => call_id.len() + content.len(),
+        Part::Attachment { filename, mime, .. } => filename.len() + mime.len(),
+    }
+}

@@ -1,0 +1,67 @@
+//! The sessions in memory: who follows them, who leaves, and what is forgotten.
+
+use std::sync::Arc;
+
+use unisono_context::SessionId;
+
+use super::{Child, State};
+use crate::residence;
+use crate::session::{self, Feed, Following};
+
+/// Feeds beyond those of live sessions, after which those that nobody follows are looked for.
+const STALE_FEEDS: usize = 64;
+
+impl State {
+    /// What is told of a session; kept as long as it is live or somebody follows it.
+    pub(super) fn feed(&mut self, id: SessionId) -> Arc<Feed> {
+        if self.feeds.len() > 2 * self.sessions.len() + STALE_FEEDS {
+            let live = &self.sessions;
+            self.feeds
+                .retain(|id, feed| live.contains_key(id) || feed.is_followed());
+        }
+        let feed = self.feeds.entry(id);
+        feed.or_insert_with(|| Arc::new(Feed::new())).clone()
+    }
+
+    pub(super) fn on_follow(&mut self, id: SessionId) -> (Arc<Feed>, Following) {
+        let feed = self.feed(id);
+        let following = feed.follow();
+        (feed, following)
+    }
+
+    /// Has sessions leave memory where there are too many, or they hold too much.
+    pub(super) fn make_room(&self) {
+        let bounds = self.env.options.resident;
+        if self.sessions.len() <= bounds.sessions && self.env.resident.bytes() <= bounds.bytes {
+            return;
+        }
+        let live = self.sessions.iter();
+        let live: Vec<_> = live.map(|(id, one)| (*id, one.residence.look())).collect();
+        for id in residence::leaving(&live, bounds) {
+            if let Some(live) = self.sessions.get(&id) {
+                // One that is gone has left already.
+                let _ = live.seat.slot().send_now(session::Msg::Leave);
+            }
+        }
+    }
+
+    /// The session is not there any more, nor is what is told of it.
+    pub(super) fn on_forget(&mut self, id: SessionId) {
+        self.feeds.remove(&id);
+        let child = Child::Session(id);
+        self.histories.remove(&child);
+        self.actors.retain(|_, known| *known != child);
+        if let Some(live) = self.sessions.remove(&id) {
+            // One that is gone has left already.
+            let _ = live.seat.slot().send_now(session::Msg::Forget);
+        }
+    }
+
+    /// A session has left memory.
+    pub(super) fn on_left(&mut self, id: SessionId) {
+        self.sessions.remove(&id);
+        if self.feeds.get(&id).is_some_and(|feed| !feed.is_followed()) {
+            self.feeds.remove(&id);
+        }
+    }
+}

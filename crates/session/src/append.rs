@@ -1,0 +1,31 @@
+//! Where a message is that was appended without a turn.
+
+use unisono_context::{MessageId, Ordinal};
+
+use crate::event::RequestKey;
+use crate::state::{Keyed, State};
+
+/// Where a message is that was appended without a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Its id: under a key, that of the message which was first given under it.
+    pub message: MessageId,
+    /// Its place on its branch; none while it waits for the end of a turn.
+    pub ordinal: Option<Ordinal>,
+}
+
+impl Appended {
+    /// After [`crate::Input::Append`] of the message `new`, under that key.
+    pub fn of(state: &State, new: MessageId, key: Option<&RequestKey>) -> Appended {
+        let keyed = key.and_then(|key| state.key(&key.name));
+        let message = match keyed {
+            Some((_, Keyed::Message(first))) => first,
+            _ => new,
+        };
+        let node = state.tree().get(message);
+        Appended {
+            message,
+            ordinal: node.map(|node| node.ordinal()),
+        }
+    }
+}

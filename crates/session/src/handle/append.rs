@@ -1,0 +1,133 @@
+//! A message is appended without a turn: what another system said, kept here.
+
+use std::sync::Arc;
+
+use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::tree;
+
+use crate::event::{Fact, Work};
+use crate::machine::{Append, Refusal};
+use crate::state::{Keyed, MAIN, State};
+
+use super::Tx;
+
+/// Recorded once, whoever asks again. While turns are open on the branch the message waits: a
+/// context that is being prepared or was frozen does not change.
+pub(super) fn handle(tx: &mut Tx<'_>, new: Append) -> Result<(), Refusal> {
+    if let Some(key) = &new.key {
+        match tx.state.key(&key.name) {
+            Some((request, Keyed::Message(_))) if request == key.request => return Ok(()),
+            Some(_) => return Err(Refusal::KeyReused(key.name.clone())),
+            None => {}
+        }
+    }
+    if is_known(tx.state, &new.message)? {
+        return Ok(());
+    }
+    check_parts(&new.message)?;
+    check_branch(tx.state, &new.branch)?;
+    check_results(tx.state, &new)?;
+    let Append {
+        branch,
+        message,
+        key,
+    } = new;
+    Ok(tx.record(Fact::Posted {
+        branch,
+        message,
+        key,
+    })?)
+}
+
+/// Whether the message is there already; an id may not stand for another one.
+fn is_known(state: &State, message: &NewMessage) -> Result<bool, Refusal> {
+    let id = message.id;
+    let placed = state.tree.get(id).map(|node| node.message.to_new());
+    let known = placed.or_else(|| state.waiting_message(id).cloned());
+    let mut turns = state.turns.values();
+    let is_input = turns.any(|turn| match &turn.accepted.work {
+        Work::Answer { input, .. } => input.id == id,
+        _ => false,
+    });
+    match known {
+        Some(known) if known == *message => Ok(true),
+        None if !is_input => Ok(false),
+        _ => Err(tree::Error::DuplicateId(id).into()),
+    }
+}
+
+fn check_parts(message: &NewMessage) -> Result<(), Refusal> {
+    let role = message.role;
+    let fits = |part: &Part| match part {
+        Part::Text(_) => role != Role::Tool,
+        Part::Attachment { .. } => matches!(role, Role::User | Role::Assistant),
+        Part::ToolCall { .. } => role == Role::Assistant,
+        Part::ToolResult { .. } => role == Role::Tool,
+    };
+    if !message.parts.iter().all(fits) {
+        return Err(Refusal::WrongParts { role });
+    }
+    // A tool may well come back with nothing.
+    let blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
+    if message.parts.iter().all(blank) {
+        return Err(Refusal::EmptyMessage);
+    }
+    Ok(())
+}
+
+fn check_branch(state: &State, branch: &Arc<str>) -> Result<(), Refusal> {
+    let first_of_session = state.tree.is_empty() && &**branch == MAIN;
+    if first_of_session || state.tree.head(branch).is_some() {
+        return Ok(());
+    }
+    Err(Refusal::UnknownBranch(branch.clone()))
+}
+
+/// Results answer the calls that the branch ends with, each at most once. While a turn is open only
+/// those of messages that wait are known to be there when this one is appended.
+fn check_results(state: &State, new: &Append) -> Result<(), Refusal> {
+    let busy = state.queues.contains_key(&new.branch);
+    let head = state.tree.head(&new.branch).filter(|_| !busy);
+    let mut open: Vec<&str> = head.map_or_else(Vec::new, |head| {
+        let calls = state.tree.unanswered(head);
+        calls.into_iter().map(|id| &**id).collect()
+    });
+    for message in state.waiting_messages(&new.branch) {
+        let mut calls = message.parts.iter().filter_map(called).peekable();
+        if calls.peek().is_some() {
+            open.clear();
+            open.extend(calls);
+        }
+        for id in message.parts.iter().filter_map(answered) {
+            answer(&mut open, id);
+        }
+    }
+    let mut answers = new.message.parts.iter().filter_map(answered);
+    match answers.find(|id| !answer(&mut open, id)) {
+        None => Ok(()),
+        Some(call_id) => Err(Refusal::NotCalled {
+            call_id: call_id.into(),
+            branch: new.branch.clone(),
+        }),
+    }
+}
+
+fn called(part: &Part) -> Option<&str> {
+    match part {
+        Part::ToolCall { id, .. } => Some(id),
+        _ => None,
+    }
+}
+
+fn answered(part: &Part) -> Option<&str> {
+    match part {
+        Part::ToolResult { call_id, .. } => Some(call_id),
+        _ => None,
+    }
+}
+
+/// Takes the call that a result answers; false where there is none.
+fn answer(open: &mut Vec<&str>, id: &str) -> bool {
+    let at = open.iter().position(|call| *call == id);
+    at.map(|at| open.remove(at)).is_some()
+}

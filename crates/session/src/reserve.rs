@@ -1,0 +1,285 @@
+//! What an agent needs of its model's window besides the context: it is set aside before a
+//! context is planned, so that a context which planning leaves alone always takes its runs.
+//!
+//! ```text
+//! window │ longest output │ safety │ system, tools │ role, task │ results │ usable
+//! ```
+//!
+//! *Role* is what an agent is told about itself, its tools and those it may delegate to. It
+//! depends on its definition and its team alone, and is counted once for each encoding. *Results*
+//! are what its delegates bring: a share of what is left. Where a context cannot be made small
+//! enough for them, they have what it leaves.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use unisono_context::call::Lent;
+use unisono_context::digest::Hasher;
+use unisono_context::snapshot::Preamble;
+use unisono_context::tokens::Counts;
+use unisono_context::{Digest, Encoding, Ppm, Tokens};
+
+use crate::agent::{ContextMode, Definition, Team};
+use crate::event::DelegationLimits;
+use crate::tool;
+
+/// The tool by which an agent gives a task to another one.
+pub const DELEGATE: &str = "delegate";
+
+/// The most tokens of the words around role and task, and of what a count in pieces misses.
+const WORDS: Tokens = Tokens(96);
+/// What the task may have that one agent writes to another while it works: a sixteenth of the
+/// window, and no more than that.
+const WRITTEN_TASK: Tokens = Tokens(512);
+const WRITTEN_TASK_SHARE: u64 = 16;
+/// The least that an agent is shown of a result: whose it is, and how it is read.
+const LEAST_RESULT: Tokens = Tokens(64);
+/// Messages that role and task are sent as.
+pub const MESSAGES: u64 = 2;
+
+/// What the agents of a team need that are given the context.
+#[derive(Debug)]
+pub struct Needs<'t> {
+    team: &'t Team,
+    preamble: &'t Preamble,
+    lent: Option<&'t Lent>,
+    results: Ppm,
+    /// By definition digest.
+    agents: BTreeMap<Digest, Agent<'t>>,
+}
+
+/// What one of them needs.
+#[derive(Debug)]
+struct Agent<'t> {
+    definition: &'t Definition,
+    /// What the count of its role is known by.
+    role: Digest,
+    /// Its own tasks. The turn's input is in the context.
+    tasks: Vec<(Digest, &'t str)>,
+    is_lead: bool,
+    /// Whether others may write a task for it.
+    is_available: bool,
+    /// Whether it is handed what others found, and of how many at least.
+    is_handed: bool,
+    handed: u64,
+}
+
+impl<'t> Needs<'t> {
+    /// The needs of a team. `digests` are those of its definitions, in the order of
+    /// [`Team::definitions`]; `lent` are the tools of whoever asks the lead.
+    pub fn new(
+        team: &'t Team,
+        digests: impl IntoIterator<Item = Digest>,
+        preamble: &'t Preamble,
+        lent: Option<&'t Lent>,
+        delegation: DelegationLimits,
+    ) -> Needs<'t> {
+        let digests: Vec<Digest> = digests.into_iter().collect();
+        let mut needs = Needs {
+            team,
+            preamble,
+            lent: lent.filter(|lent| !lent.tools.is_empty()),
+            results: delegation.results,
+            agents: BTreeMap::new(),
+        };
+        let around = needs.digest_around(&digests);
+        let delegates = 1..=team.delegates.len();
+        for (place, (definition, digest)) in team.definitions().zip(&digests).enumerate() {
+            let is_lead = place == 0;
+            if !is_lead && definition.context == ContextMode::TaskOnly {
+                continue;
+            }
+            let agent = needs.agents.entry(*digest).or_insert_with(|| Agent {
+                definition,
+                role: around.of(*digest, is_lead),
+                tasks: Vec::new(),
+                is_lead,
+                is_available: false,
+                is_handed: false,
+                handed: 0,
+            });
+            let stage = !team.lead.pipeline.is_empty() && place > 1;
+            let level = u32::from(!is_lead);
+            let before = match is_lead {
+                true => team.delegates.len(),
+                false if stage && delegates.contains(&place) => place - 1,
+                false => 0,
+            };
+            agent.handed = agent.handed.max(before as u64);
+            agent.is_handed |=
+                before > 0 || (level < delegation.depth && may_delegate(definition, team));
+            agent.is_available |= place > team.delegates.len();
+            let own = place.checked_sub(1).and_then(|at| team.delegates.get(at));
+            if let Some(task) = own.and_then(|own| own.task.as_deref()) {
+                let name = Digest::of_bytes(task.as_bytes());
+                if agent.tasks.iter().all(|(known, _)| *known != name) {
+                    agent.tasks.push((name, task));
+                }
+            }
+        }
+        needs
+    }
+
+    fn digest_around(&self, digests: &[Digest]) -> Around {
+        let first = 1 + self.team.delegates.len();
+        let mut h = Hasher::new("unisono/role", 1);
+        h.digest(&self.preamble.digest());
+        for available in digests.get(first..).unwrap_or_default() {
+            h.digest(available);
+        }
+        let team = h.finish();
+        let lent = self.lent.map(|lent| {
+            let mut h = Hasher::new("unisono/role-lent", 1);
+            lent.tools.iter().for_each(|tool| {
+                h.str(tool);
+            });
+            h.finish()
+        });
+        Around { team, lent }
+    }
+
+    /// Whether all that is to be known in an encoding is.
+    pub fn are_counted(&self, encoding: Encoding, counts: &HashMap<Digest, Counts>) -> bool {
+        self.uncounted(encoding, counts).next().is_none()
+    }
+
+    /// The texts without a count, each with what it is known by.
+    pub fn texts(
+        &self,
+        encoding: Encoding,
+        counts: &HashMap<Digest, Counts>,
+    ) -> Vec<(Digest, String)> {
+        let missing = self.uncounted(encoding, counts);
+        let texts = missing.map(|(name, agent, task)| match task {
+            Some(task) => (name, task.to_owned()),
+            None => (name, self.role(agent)),
+        });
+        let mut texts: Vec<_> = texts.collect();
+        texts.sort();
+        texts.dedup_by(|a, b| a.0 == b.0);
+        texts
+    }
+
+    fn uncounted<'n>(
+        &'n self,
+        encoding: Encoding,
+        counts: &'n HashMap<Digest, Counts>,
+    ) -> impl Iterator<Item = (Digest, &'n Agent<'t>, Option<&'t str>)> + 'n {
+        let agents = self.agents.values();
+        let agents = agents.filter(move |agent| agent.definition.limits.encoding == encoding);
+        let texts = agents.flat_map(|agent| {
+            let tasks = agent.tasks.iter();
+            let tasks = tasks.map(move |(name, task)| (*name, agent, Some(*task)));
+            std::iter::once((agent.role, agent, None)).chain(tasks)
+        });
+        texts.filter(move |(name, ..)| {
+            let known = counts.get(name);
+            known.and_then(|counts| counts.get(encoding)).is_none()
+        })
+    }
+
+    /// What an agent's role and task need; none while they are not counted, nothing for one that
+    /// is not given the context.
+    pub fn assignment(&self, agent: Digest, counts: &HashMap<Digest, Counts>) -> Option<Tokens> {
+        let Some(agent) = self.agents.get(&agent) else {
+            return Some(Tokens::ZERO);
+        };
+        let limits = agent.definition.limits;
+        let count = |name: &Digest| Some(counts.get(name)?.get(limits.encoding)?.at_most);
+        let tasks = agent.tasks.iter().map(|(name, _)| count(name));
+        let longest = tasks.collect::<Option<Vec<Tokens>>>()?.into_iter().max();
+        let written = WRITTEN_TASK.min(Tokens(limits.window.0 / WRITTEN_TASK_SHARE));
+        let written = agent.is_available.then_some(written);
+        let task = longest.max(written).unwrap_or_default();
+        Some(count(&agent.role)? + task + WORDS + limits.per_message.times(MESSAGES))
+    }
+
+    /// What of `usable` is for what others hand an agent.
+    pub fn results(&self, agent: Digest, usable: Tokens) -> Tokens {
+        match self.agents.get(&agent) {
+            Some(agent) if agent.is_handed => {
+                let least = LEAST_RESULT.times(agent.handed).min(Tokens(usable.0 / 2));
+                self.results.of(usable).max(least)
+            }
+            _ => Tokens::ZERO,
+        }
+    }
+
+    fn role(&self, agent: &Agent<'_>) -> String {
+        let definition = agent.definition;
+        let lent = self.lent.filter(|_| agent.is_lead);
+        let names = self.preamble.tools().iter().map(|tool| &*tool.name);
+        let allowed = names.filter(|name| {
+            lent.is_some_and(|lent| lent.has(name)) || tool::allows(&definition.tools, name)
+        });
+        let colleagues = self.team.available.iter();
+        let colleagues = colleagues.filter(|_| may_delegate(definition, self.team));
+        role_text(&Role {
+            agent: definition.id.as_str(),
+            description: &definition.description,
+            instructions: &definition.instructions,
+            allowed: &allowed.collect::<Vec<_>>(),
+            colleagues: &colleagues
+                .map(|agent| (agent.id.as_str(), &*agent.description))
+                .collect::<Vec<_>>(),
+            output_schema: definition.output_schema.as_deref(),
+        })
+    }
+}
+
+/// What roles depend on besides their definitions.
+struct Around {
+    team: Digest,
+    lent: Option<Digest>,
+}
+
+impl Around {
+    fn of(&self, definition: Digest, is_lead: bool) -> Digest {
+        let mut h = Hasher::new("unisono/role-of", 1);
+        h.digest(&definition).digest(&self.team);
+        if let Some(lent) = self.lent.filter(|_| is_lead) {
+            h.digest(&lent);
+        }
+        h.finish()
+    }
+}
+
+/// What an agent is told about itself and what it may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Role<'r> {
+    /// Its name.
+    pub agent: &'r str,
+    /// What it is for.
+    pub description: &'r str,
+    /// Its persona.
+    pub instructions: &'r str,
+    /// The tools it may call.
+    pub allowed: &'r [&'r str],
+    /// The agents it may delegate to: name and description.
+    pub colleagues: &'r [(&'r str, &'r str)],
+    /// The schema of its answer.
+    pub output_schema: Option<&'r str>,
+}
+
+/// The text of a role, as it is counted.
+pub fn role_text(role: &Role<'_>) -> String {
+    let mut out = format!(
+        "{}\n{}\n{}\n{}",
+        role.agent,
+        role.description,
+        role.instructions,
+        role.allowed.join(" ")
+    );
+    for (agent, description) in role.colleagues {
+        let _ = write!(out, "\n{agent}: {description}");
+    }
+    if let Some(schema) = role.output_schema {
+        let _ = write!(out, "\n{schema}");
+    }
+    out
+}
+
+fn may_delegate(definition: &Definition, team: &Team) -> bool {
+    let mut tools = definition.tools.iter();
+    !team.available.is_empty() && tools.any(|tool| **tool == *DELEGATE)
+}

@@ -1,0 +1,261 @@
+//! Messages that are appended without a turn: at once, behind a turn, once for each key.
+
+use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
+use unisono_context::{AgentId, Digest, MessageId, Timestamp, Tokens};
+use unisono_session::append::Appended;
+use unisono_session::event::RequestKey;
+use unisono_session::machine::{Append, AttemptEnd};
+use unisono_session::run::Usage;
+use unisono_session::{Input, Refusal};
+
+use crate::shell::*;
+
+fn said(n: u64, role: Role, parts: Vec<Part>) -> NewMessage {
+    NewMessage {
+        id: message_id(500_000 + n),
+        role,
+        parts,
+        author: Some(AgentId::from("Zoë")),
+        at: Timestamp(7),
+        usage: None,
+    }
+}
+
+fn text(n: u64, text: &str) -> NewMessage {
+    said(n, Role::User, vec![Part::text(text)])
+}
+
+fn call(id: &str) -> Part {
+    Part::ToolCall {
+        id: id.into(),
+        name: "look".into(),
+        arguments: "{}".into(),
+    }
+}
+
+fn result(id: &str) -> Part {
+    Part::ToolResult {
+        call_id: id.into(),
+        content: "".into(),
+        is_error: false,
+    }
+}
+
+fn append(message: NewMessage) -> Input {
+    Input::Append(Append {
+        branch: "main".into(),
+        message,
+        key: None,
+    })
+}
+
+fn keyed(name: &str, request: &str, message: NewMessage) -> Input {
+    let key = RequestKey {
+        name: name.into(),
+        request: Digest::of_bytes(request.as_bytes()),
+    };
+    Input::Append(Append {
+        branch: "main".into(),
+        message,
+        key: Some(key),
+    })
+}
+
+/// The texts of `main` after the first so many messages.
+fn after(shell: &Shell, first: usize) -> Vec<String> {
+    let tree = shell.state().tree();
+    let mut path: Vec<String> = tree
+        .path(tree.head("main").unwrap())
+        .map(|node| node.message.countable_text())
+        .collect();
+    path.reverse();
+    path.split_off(first)
+}
+
+#[test]
+fn a_message_stands_on_its_branch_at_once_and_starts_nothing() {
+    let mut shell = Shell::with(2);
+    shell.feed(append(text(1, "We ship on Friday."))).unwrap();
+    assert_eq!(after(&shell, 2), ["We ship on Friday."]);
+    assert!(shell.waiting.is_empty(), "{:?}", shell.waiting);
+    // Asked again by whoever does not know whether it arrived, it is the same message.
+    shell.feed(append(text(1, "We ship on Friday."))).unwrap();
+    assert_eq!(shell.facts("posted").len(), 1);
+    let other = shell.feed(append(text(1, "another")));
+    assert!(matches!(other, Err(Refusal::Tree(_))), "{other:?}");
+    // An empty session takes its first message so.
+    let mut shell = Shell::with(0);
+    shell.feed(append(text(1, "first"))).unwrap();
+    let shell = shell.recovered();
+    assert_eq!(after(&shell, 0), ["first"]);
+}
+
+#[test]
+fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
+    let mut shell = Shell::with(2);
+    shell.accept(turn(0, team(agent("lead"), [])));
+    shell.feed(append(text(1, "meanwhile"))).unwrap();
+    shell.feed(append(text(2, "and more"))).unwrap();
+    shell.accept(turn(1, team(agent("lead"), [])));
+    let brief = shell.dispatched().remove(0);
+    assert_eq!(after(&shell, 2), ["what is left to do?"]);
+    assert_eq!(shell.state().waiting_messages("main").len(), 2);
+    let place = Appended::of(shell.state(), text(1, "").id, None);
+    assert_eq!(place.ordinal, None);
+    // A restart changes nothing of it.
+    let mut shell = shell.recovered();
+    assert_eq!(shell.state().waiting_messages("main").len(), 2);
+    drop(shell.dispatched());
+    shell.finish(&brief, "all is done");
+    let question = "what is left to do?";
+    let expected = [question, "all is done", "meanwhile", "and more", question];
+    assert_eq!(after(&shell, 2), expected);
+    assert!(shell.state().waiting_messages("main").is_empty());
+    // The next turn's agents see them.
+    let next = shell.dispatched().remove(0);
+    let seen = next.snapshot.unwrap().manifest().head;
+    assert_eq!(shell.state().tree().get(seen).unwrap().ordinal().0, 7);
+}
+
+#[test]
+fn what_waits_follows_however_the_turn_ends() {
+    let mut shell = Shell::with(2);
+    shell.accept(turn(0, team(agent("lead"), [])));
+    shell.feed(append(text(1, "meanwhile"))).unwrap();
+    let turn = turn_id(0);
+    shell.feed(Input::Cancel { turn }).unwrap();
+    assert_eq!(after(&shell, 3), ["meanwhile"]);
+    // A turn that waits itself may be cancelled: the one at work goes on.
+    shell.accept(compacting(1, team(agent("lead"), []), 10_000));
+    shell.accept(super::shell::turn(2, team(agent("lead"), [])));
+    shell.feed(append(text(2, "later"))).unwrap();
+    let turn = turn_id(2);
+    shell.feed(Input::Cancel { turn }).unwrap();
+    assert_eq!(shell.state().waiting_messages("main").len(), 1);
+}
+
+#[test]
+fn a_key_stands_for_one_message_and_for_no_turn() {
+    let mut shell = Shell::with(2);
+    shell.feed(keyed("a", "one", text(1, "one"))).unwrap();
+    shell.feed(keyed("a", "one", text(2, "one"))).unwrap();
+    assert_eq!(after(&shell, 2), ["one"]);
+    let Input::Append(again) = keyed("a", "one", text(2, "one")) else {
+        panic!("not an append");
+    };
+    let place = Appended::of(shell.state(), again.message.id, again.key.as_ref());
+    assert_eq!(place.message, text(1, "").id);
+    let mut shell = shell.recovered();
+    let reused = Err(Refusal::KeyReused("a".into()));
+    assert_eq!(shell.feed(keyed("a", "two", text(3, "two"))), reused);
+    let key = RequestKey {
+        name: "a".into(),
+        request: Digest::of_bytes(b"one"),
+    };
+    let asked = Box::new(turn(0, team(agent("lead"), [])));
+    assert_eq!(shell.feed(Input::AcceptKeyed { key, turn: asked }), reused);
+    assert_eq!(shell.facts("posted").len(), 1);
+}
+
+#[test]
+fn results_answer_calls_that_are_there() {
+    let not_called = |id: &str| {
+        Err(Refusal::NotCalled {
+            call_id: id.into(),
+            branch: "main".into(),
+        })
+    };
+    for busy in [false, true] {
+        let mut shell = Shell::with(2);
+        if busy {
+            shell.accept(turn(0, team(agent("lead"), [])));
+        }
+        let answer = |n, id: &str| append(said(n, Role::Tool, vec![result(id)]));
+        assert_eq!(shell.feed(answer(1, "c1")), not_called("c1"));
+        let calls = vec![Part::text("I look"), call("c1"), call("c2")];
+        shell.feed(append(said(2, Role::Assistant, calls))).unwrap();
+        shell.feed(answer(3, "c2")).unwrap();
+        assert_eq!(shell.feed(answer(4, "c2")), not_called("c2"), "{busy}");
+        shell.feed(answer(5, "c1")).unwrap();
+        if busy {
+            let turn = turn_id(0);
+            shell.feed(Input::Cancel { turn }).unwrap();
+        }
+        let tree = shell.state().tree();
+        let head = tree.head("main").unwrap();
+        assert!(tree.unanswered(head).is_empty());
+        assert_eq!(tree.get(head).unwrap().message.answers.len(), 1);
+        let shell = shell.recovered();
+        assert_eq!(shell.state().tree().head("main"), Some(head));
+    }
+}
+
+#[test]
+fn what_is_no_message_of_its_role_is_refused() {
+    let mut shell = Shell::with(2);
+    let wrong = |role| Err(Refusal::WrongParts { role });
+    for (role, part) in [
+        (Role::User, call("c")),
+        (Role::User, result("c")),
+        (Role::System, call("c")),
+        (Role::Tool, Part::text("a")),
+        (Role::Assistant, result("c")),
+    ] {
+        let refused = shell.feed(append(said(1, role, vec![part])));
+        assert_eq!(refused, wrong(role));
+    }
+    for parts in [vec![], vec![Part::text(" \n")]] {
+        let refused = shell.feed(append(said(1, Role::User, parts)));
+        assert_eq!(refused, Err(Refusal::EmptyMessage));
+    }
+    let elsewhere = shell.feed(Input::Append(Append {
+        branch: "elsewhere".into(),
+        message: text(1, "a"),
+        key: None,
+    }));
+    assert_eq!(elsewhere, Err(Refusal::UnknownBranch("elsewhere".into())));
+    // The id of an input that waits is taken.
+    shell.accept(turn(0, team(agent("lead"), [])));
+    shell.accept(turn(1, team(agent("lead"), [])));
+    let id: MessageId = input(1).id;
+    let taken = shell.feed(append(NewMessage { id, ..text(1, "a") }));
+    assert!(matches!(taken, Err(Refusal::Tree(_))), "{taken:?}");
+    assert!(shell.facts("posted").is_empty());
+}
+
+#[test]
+fn what_a_run_ended_with_has_what_its_provider_reported() {
+    let mut shell = Shell::with(2);
+    shell.accept(turn(
+        0,
+        team(agent("lead"), [agent("risks"), agent("facts")]),
+    ));
+    let end = |input, output| AttemptEnd::Finished {
+        text: "an answer".into(),
+        calls: Vec::new(),
+        partial: None,
+        usage: Usage {
+            input: Tokens(input),
+            output: Tokens(output),
+            ..Usage::default()
+        },
+    };
+    let briefs = shell.dispatched();
+    shell.end(&briefs[0], end(100, 10));
+    // Nothing is known of this one.
+    shell.end(&briefs[1], end(0, 0));
+    let lead = shell.dispatched().remove(0);
+    shell.end(&lead, end(300, 30));
+    let shell = shell.recovered();
+    let tree = shell.state().tree();
+    let path = tree.path(tree.head("main").unwrap());
+    let usage: Vec<_> = path.map(|node| node.message.usage).take(5).collect();
+    let reported = |input, output| {
+        Some(ReportedUsage {
+            input: Tokens(input),
+            output: Tokens(output),
+        })
+    };
+    let expected = [reported(300, 30), None, reported(100, 10), None, None];
+    assert_eq!(usage, expected, "answer, results, calls, question");
+}

@@ -1,0 +1,243 @@
+//! What a run needs besides the context is set aside before the context is planned: one that
+//! planning leaves alone takes its runs, and one that fits is answered (B5, S11).
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use unisono_context::message::NewMessage;
+use unisono_context::policy::{Policy, Preset};
+use unisono_context::{Timestamp, Tokens};
+use unisono_session::agent::{Assignment, Definition, Team};
+use unisono_session::brief::Brief;
+use unisono_session::event::{DelegationLimits, Fact, Outcome};
+use unisono_session::machine::{Import, NewTurn};
+use unisono_session::reserve::{Role as Told, role_text};
+use unisono_session::{Input, Machine};
+
+use crate::shell::*;
+
+/// As [`count`] has it.
+fn tokens(text: &str) -> u64 {
+    text.len() as u64 / 4 + 1
+}
+
+/// What a model is told besides the context, its results aside.
+fn assignment(brief: &Brief) -> Tokens {
+    let agent = &brief.definition;
+    let colleagues = brief.colleagues.iter();
+    let role = role_text(&Told {
+        agent: agent.id.as_str(),
+        description: &agent.description,
+        instructions: &agent.instructions,
+        allowed: &[],
+        colleagues: &colleagues
+            .map(|one| (one.id.as_str(), &*one.description))
+            .collect::<Vec<_>>(),
+        output_schema: None,
+    });
+    let task = if *brief.task == *"what is left to do?" {
+        0
+    } else {
+        tokens(&brief.task)
+    };
+    Tokens(tokens(&role) + task) + agent.limits.per_message.times(2)
+}
+
+fn sized(name: &str, window: u64, persona: usize) -> Definition {
+    let mut agent = agent(name);
+    agent.limits.window = Tokens(window);
+    agent.limits.max_output = Tokens(window / 6);
+    agent.instructions = "do so. ".repeat(persona / 7).into();
+    agent
+}
+
+/// Messages of so many bytes each.
+fn history(sizes: &[usize]) -> Import {
+    let mut import = conversation(sizes.len() as u64);
+    for ((_, message), size) in import.messages.iter_mut().zip(sizes) {
+        let text = "said ".repeat(size / 5);
+        *message = NewMessage::text(message.id, message.role, text, message.at);
+    }
+    import
+}
+
+fn of(import: Import) -> Shell {
+    let mut shell = Shell {
+        machine: Machine::new(),
+        journal: Vec::new(),
+        now: Timestamp(1_000),
+        waiting: Vec::new(),
+    };
+    shell.feed(Input::Import(import)).unwrap();
+    shell
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    preset: Preset,
+    window: u64,
+    personas: Vec<usize>,
+    tasks: Vec<Option<usize>>,
+    history: Vec<usize>,
+    results: u32,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let presets: Vec<Preset> = Preset::ALL
+        .into_iter()
+        .filter(|p| *p != Preset::Off)
+        .collect();
+    (
+        proptest::sample::select(presets),
+        prop_oneof![1_500u64..6_000, 6_000u64..40_000],
+        proptest::collection::vec(0usize..3_000, 4),
+        proptest::collection::vec(proptest::option::of(0usize..1_500), 0..4),
+        proptest::collection::vec(prop_oneof![10usize..400, 400usize..6_000], 1..40),
+        prop_oneof![Just(0u32), Just(10), Just(40)],
+    )
+        .prop_map(|(preset, window, personas, tasks, history, results)| Case {
+            preset,
+            window,
+            personas,
+            tasks,
+            history,
+            results,
+        })
+}
+
+fn taken(case: &Case, n: u64) -> NewTurn {
+    let delegates = case.tasks.iter().zip(1..).map(|(task, at)| Assignment {
+        agent: Arc::new(sized(&format!("d{at}"), case.window, case.personas[at])),
+        task: task.map(|bytes| "a part ".repeat(bytes / 7 + 1).into()),
+    });
+    NewTurn {
+        policy: Policy::of(case.preset),
+        delegation: DelegationLimits {
+            results: unisono_context::Ppm::percent(case.results),
+            ..DelegationLimits::default()
+        },
+        ..turn(
+            n,
+            Team {
+                lead: Arc::new(sized("lead", case.window, case.personas[0])),
+                delegates: delegates.collect(),
+                available: Vec::new(),
+            },
+        )
+    }
+}
+
+/// What a turn ended with; none while it goes on.
+fn overflow(shell: &Shell) -> Option<String> {
+    shell
+        .journal
+        .iter()
+        .rev()
+        .find_map(|event| match &event.fact {
+            Fact::TurnEnded {
+                outcome: Outcome::Failed { code, reason },
+                ..
+            } => Some(format!("{code}: {reason}")),
+            _ => None,
+        })
+}
+
+/// Three turns, each answered, or too small for what must stay of it.
+fn is_answered(case: &Case) -> Result<(), TestCaseError> {
+    let mut shell = of(history(&case.history));
+    for n in 0..3 {
+        shell.accept(taken(case, n));
+        let briefs = shell.dispatched();
+        if let Some(reason) = overflow(&shell) {
+            let lead = sized("lead", case.window, case.personas[0]);
+            let usable = case.window - case.window / 6 - case.window / 20;
+            let needs = tokens(&lead.instructions) + 200;
+            // A tenth of the rest is more than the input and the least summary.
+            prop_assert!(usable < needs + 400, "{reason}");
+            return Ok(());
+        }
+        for brief in &briefs {
+            let needs = assignment(brief);
+            prop_assert!(
+                needs <= brief.room,
+                "{}: {needs} of {}",
+                brief.definition.id,
+                brief.room
+            );
+            shell.finish(brief, &"an answer ".repeat(case.history.len() * 4));
+        }
+        let lead = shell.dispatched();
+        for brief in &lead {
+            let needs = assignment(brief);
+            prop_assert!(needs <= brief.room, "lead: {needs} of {}", brief.room);
+            shell.finish(brief, "done");
+        }
+        let at = Timestamp(shell.now.0 + 1_000);
+        shell.now = at;
+        prop_assert!(overflow(&shell).is_none());
+        prop_assert_eq!(shell.state().open_turns().count(), 0);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn a_turn_whose_personas_fit_is_answered(case in case()) {
+        is_answered(&case)?;
+    }
+}
+
+#[test]
+fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
+    let case = |bytes| Case {
+        preset: Preset::Retention,
+        window: 4_000,
+        personas: vec![1_600, 0, 0, 0],
+        tasks: Vec::new(),
+        history: vec![bytes; 20],
+        results: 10,
+    };
+    // 4,000 less 666 of output and 200 of safety; the lead is told about 400 tokens.
+    let mut compacted = Vec::new();
+    for bytes in (200..=700).step_by(10) {
+        let mut shell = of(history(&[bytes; 20]));
+        shell.accept(taken(&case(bytes), 0));
+        let brief = shell.dispatched().remove(0);
+        assert!(assignment(&brief) <= brief.room, "{bytes}");
+        let planned = shell.journal.iter();
+        compacted.push(
+            planned
+                .filter(|e| matches!(e.fact, Fact::CompactionPlanned { .. }))
+                .count(),
+        );
+    }
+    assert_eq!(compacted.first(), Some(&0));
+    assert!(compacted.last().is_some_and(|steps| *steps > 0));
+}
+
+#[test]
+fn a_role_is_counted_once_however_many_turns_there_are() {
+    let case = Case {
+        preset: Preset::Checkpoint,
+        window: 20_000,
+        personas: vec![500, 500, 500, 500],
+        tasks: vec![None, Some(100)],
+        history: vec![100; 4],
+        results: 10,
+    };
+    let mut shell = Shell::with(4);
+    for n in 0..3 {
+        shell.accept(taken(&case, n));
+        for brief in shell.dispatched() {
+            shell.finish(&brief, "found");
+        }
+        for brief in shell.dispatched() {
+            shell.finish(&brief, "done");
+        }
+    }
+    let counted = shell.journal.iter();
+    let counted = counted.filter(|event| matches!(event.fact, Fact::PreambleCounted { .. }));
+    // System text and tools, three roles, one task.
+    assert_eq!(counted.count(), 5);
+}

@@ -1,0 +1,198 @@
+//! Copies what is live into a fresh log: all of it while the store is written to, and then what came
+//! since, until little is left for the moment in which nobody may write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::disk::cursor::Cursor;
+use crate::disk::fresh::Fresh;
+use crate::disk::ledger::{Extent, Extents};
+use crate::disk::log::Known;
+use crate::disk::room;
+use crate::disk::trees::Trees;
+use crate::engine::SessionId;
+use crate::error::{Error, Fault, Record, Result};
+use crate::row::Head;
+
+/// Sessions listed at a time.
+const PAGE: usize = 256;
+/// The longest sleep, so that a store that is closed need not wait.
+const NAP: Duration = Duration::from_millis(20);
+
+/// How fast a copy may be made, and whether it is still wanted.
+#[derive(Debug)]
+pub(super) struct Pace {
+    bytes_per_second: Option<u64>,
+    stop: Arc<AtomicBool>,
+    began: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    pub(super) fn new(bytes_per_second: Option<u64>, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            bytes_per_second,
+            stop,
+            began: Instant::now(),
+            bytes: 0,
+        }
+    }
+
+    /// As fast as it goes.
+    pub(super) fn unbounded() -> Self {
+        Self::new(None, Arc::default())
+    }
+
+    /// From now on as fast as it goes: somebody waits.
+    fn hurry(&mut self) {
+        self.bytes_per_second = None;
+    }
+
+    /// Waits until so many more bytes may have been copied.
+    fn spend(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes as u64;
+        loop {
+            if self.stop.load(Ordering::Acquire) {
+                return Err(Error::Closed);
+            }
+            let Some(rate) = self.bytes_per_second else {
+                return Ok(());
+            };
+            let due = Duration::from_secs_f64(self.bytes as f64 / rate.max(1) as f64);
+            match due.checked_sub(self.began.elapsed()) {
+                Some(early) if !early.is_zero() => std::thread::sleep(early.min(NAP)),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// A copy in the making.
+pub(super) struct Copy {
+    fresh: Fresh,
+    /// The sessions in it, as they were copied.
+    copied: BTreeMap<SessionId, Head>,
+    /// Those that were deleted after they had been copied.
+    forgotten: BTreeMap<SessionId, Head>,
+    pace: Pace,
+}
+
+impl Copy {
+    /// An empty one, where there is room for one of a store with so many bytes that are live.
+    pub(super) fn begin(root: &Path, live_bytes: u64, pace: Pace) -> Result<Self> {
+        room::check(root, live_bytes)?;
+        Ok(Self {
+            fresh: Fresh::create(root)?,
+            copied: BTreeMap::new(),
+            forgotten: BTreeMap::new(),
+            pace,
+        })
+    }
+
+    /// Copies every live session.
+    pub(super) fn all(&mut self, trees: &Trees) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = trees.log()?.sessions(after, PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = Some(*last);
+            for session in page {
+                self.session(trees, session)?;
+            }
+        }
+    }
+
+    /// Closes what is copied so far and opens it again: sled notes how far it is, so that the store
+    /// is opened quickly once the copy is in its place.
+    pub(super) fn rest(&mut self) -> Result<()> {
+        self.fresh.rest()
+    }
+
+    /// Copies what came to these sessions since they were copied.
+    pub(super) fn again(&mut self, trees: &Trees, sessions: BTreeSet<SessionId>) -> Result<()> {
+        // Their pages are read again.
+        self.fresh.write()?;
+        for session in sessions {
+            self.session(trees, session)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the last of it, and makes the copy durable. Gives how far each session goes, and how
+    /// many sessions and events there are. Nobody may write meanwhile.
+    pub(super) fn finish(
+        mut self,
+        trees: &Trees,
+        sessions: BTreeSet<SessionId>,
+    ) -> Result<(Extents, u64, u64)> {
+        self.pace.hurry();
+        self.again(trees, sessions)?;
+        self.fresh.finish()?;
+        let events = self.copied.values().map(|head| head.last_seq).sum();
+        let count = self.copied.len() as u64;
+        let heads = self.copied.iter().chain(&self.forgotten);
+        let extents = heads.map(|(session, head)| (*session, Extent::of(head)));
+        Ok((extents.collect(), count, events))
+    }
+
+    fn session(&mut self, trees: &Trees, session: SessionId) -> Result<()> {
+        let known = match trees.known(session)? {
+            Some(known) if !known.head.deleted => known,
+            Some(known) if self.copied.contains_key(&session) => {
+                return self.forget(session, known.head);
+            }
+            _ => return Ok(()),
+        };
+        let same = |head: &&Head| head.born_epoch == known.head.born_epoch;
+        let so_far = self.copied.get(&session).filter(same).cloned();
+        let so_far = so_far.unwrap_or_else(|| known.head.start(session));
+        let mut copied = Known::new(so_far);
+        let mut cursor = Cursor::new(trees.log()?, session, &known);
+        for seq in copied.head.last_seq + 1..=known.head.last_seq {
+            let (stamp, payload) = match cursor.event(seq) {
+                Ok(event) => event,
+                Err(fault) => return self.gone(trees, session, &known.head, seq, fault),
+            };
+            copied.head.push(&payload, stamp.at_unix_ms);
+            self.fresh.event(session, &mut copied, stamp, &payload)?;
+            self.pace.spend(payload.len())?;
+        }
+        let checkpoint = trees.log()?.checkpoint(session);
+        let checkpoint =
+            checkpoint.map_err(|fault| Error::unreadable(Record::Checkpoint { session }, fault))?;
+        copied.head = known.head.clone();
+        self.fresh.end(session, &copied, checkpoint)?;
+        self.forgotten.remove(&session);
+        self.copied.insert(session, known.head);
+        self.pace.spend(0)
+    }
+
+    /// An event cannot be read: somebody deletes the session, or it is damaged.
+    fn gone(
+        &mut self,
+        trees: &Trees,
+        session: SessionId,
+        head: &Head,
+        seq: u64,
+        fault: Fault,
+    ) -> Result<()> {
+        if trees.is_another_life(session, head) {
+            // Those who write to it are noted, so it comes again.
+            return self.forget(session, head.deleted(session, head.updated_unix_ms));
+        }
+        Err(Error::unreadable(Record::Event { session, seq }, fault))
+    }
+
+    /// Leaves a session out that was copied already, or in part.
+    fn forget(&mut self, session: SessionId, tombstone: Head) -> Result<()> {
+        let last_seq = self.copied.remove(&session).map_or(0, |head| head.last_seq);
+        self.fresh.forget(session, last_seq, &tombstone)?;
+        self.forgotten.insert(session, tombstone);
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! What repairs have lost, kept beside the log until a person has taken note of it: after a repair
+//! all that is left is whole, and nothing else would tell.
+//!
+//! A line of `<store>/losses` is a session, the first and the last of its events that were lost, when,
+//! in milliseconds since 1970 UTC, and the directory under `quarantine` with the damaged files.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::disk::files;
+use crate::disk::salvage::Lost;
+use crate::engine::SessionId;
+use crate::error::{Error, Result};
+
+/// Events of a session that a repair could not save.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The session.
+    pub session: SessionId,
+    /// The first event lost.
+    pub first: u64,
+    /// The last event that is known to have been there.
+    pub last: u64,
+    /// When it was found, in milliseconds since 1970 UTC.
+    pub at_unix_ms: u64,
+    /// The name of the directory under `quarantine` that has the damaged files.
+    pub quarantine: String,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {} {} {}",
+            self.session, self.first, self.last, self.at_unix_ms, self.quarantine
+        )
+    }
+}
+
+fn path(root: &Path) -> PathBuf {
+    root.join("losses")
+}
+
+/// What was lost and no person has taken note of, the oldest first. A line that cannot be read is
+/// passed over.
+///
+/// # Errors
+/// The file is there and cannot be read.
+pub fn losses(store: &Path) -> Result<Vec<Loss>> {
+    let path = path(store);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(text.lines().filter_map(read).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io("read", &path, error)),
+    }
+}
+
+/// Takes note of what was lost: it is not told any more. Answers how much that was.
+///
+/// # Errors
+/// The file cannot be removed.
+pub fn acknowledge_losses(store: &Path) -> Result<usize> {
+    let known = losses(store)?.len();
+    match std::fs::remove_file(path(store)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", &path(store), error))
+        }
+        _ => files::sync_dir(store).map(|()| known),
+    }
+}
+
+/// Notes what a repair lost, behind what earlier ones did. The same is noted once.
+pub(super) fn note(root: &Path, lost: &[Lost], quarantine: &Path, at_unix_ms: u64) -> Result<()> {
+    let mut known = losses(root)?;
+    let before = known.len();
+    let quarantine = quarantine.file_name().unwrap_or_default().to_string_lossy();
+    for lost in lost {
+        // A checkpoint is made anew from the events.
+        let &Lost::Events {
+            session,
+            first,
+            last,
+        } = lost
+        else {
+            continue;
+        };
+        let same = |loss: &Loss| (loss.session, loss.first, loss.last) == (session, first, last);
+        if !known.iter().any(same) {
+            known.push(Loss {
+                session,
+                first,
+                last,
+                at_unix_ms,
+                quarantine: quarantine.to_string(),
+            });
+        }
+    }
+    if known.len() == before {
+        return Ok(());
+    }
+    let text: String = known.iter().map(|loss| format!("{loss}\n")).collect();
+    files::replace(&path(root), text.as_bytes())
+}
+
+fn read(line: &str) -> Option<Loss> {
+    let mut words = line.splitn(5, ' ');
+    Some(Loss {
+        session: SessionId(Uuid::parse_str(words.next()?).ok()?),
+        first: words.next()?.parse().ok()?,
+        last: words.next()?.parse().ok()?,
+        at_unix_ms: words.next()?.parse().ok()?,
+        quarantine: words.next()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_until_a_person_has_taken_note() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        assert_eq!(losses(root).unwrap(), []);
+        let session = SessionId::from_u128(7);
+        let events = |first| Lost::Events {
+            session,
+            first,
+            last: 9,
+        };
+        let lost = [events(3), Lost::Checkpoint { session }];
+        note(root, &lost, &root.join("quarantine/1"), 5).unwrap();
+        note(root, &lost, &root.join("quarantine/2"), 6).unwrap();
+        note(root, &[events(2)], &root.join("quarantine/2"), 6).unwrap();
+        let known = losses(root).unwrap();
+        assert_eq!(known.len(), 2, "{known:?}");
+        assert_eq!((known[0].first, known[0].quarantine.as_str()), (3, "1"));
+        assert_eq!((known[1].first, known[1].at_unix_ms), (2, 6));
+        std::fs::write(path(root), format!("{}\nnonsense\n", known[0])).unwrap();
+        assert_eq!(losses(root).unwrap(), known[..1]);
+        assert_eq!(acknowledge_losses(root).unwrap(), 1);
+        assert_eq!(acknowledge_losses(root).unwrap(), 0);
+        assert_eq!(losses(root).unwrap(), []);
+    }
+}

@@ -1,0 +1,175 @@
+//! A store that cannot be written, to be looked at: the disk is full, or mounted read-only.
+//!
+//! sled writes when it opens. So it is left out: every whole record is found in the raw files, as a
+//! repair finds them, and what the ledger says was acknowledged has to be among them. Nothing is
+//! written, the store is locked as ever, and what cannot be read is named.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::doctor::Checkup;
+use crate::disk::lock::Lock;
+use crate::disk::rescue::Rescue;
+use crate::disk::trees::window;
+use crate::disk::{files, ledger};
+use crate::engine::{
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+};
+use crate::error::{Error, Result};
+
+/// A store that is only read. Opening it reads its whole log, and takes some 200 bytes of memory for
+/// each event.
+#[derive(Debug)]
+pub struct ReadOnlyDisk {
+    shared: Arc<Shared>,
+    reason: String,
+}
+
+#[derive(Debug)]
+struct Shared {
+    rescue: Rescue,
+    _lock: Option<Lock>,
+}
+
+impl ReadOnlyDisk {
+    /// Opens the store in this directory as it is; `reason` says why it is not opened to write.
+    /// Blocking: call it off the async threads.
+    ///
+    /// # Errors
+    /// `Held` by another process, `NewerSchema`, `NotAStore`, and `Io` where it cannot be read.
+    pub fn open(path: impl AsRef<Path>, reason: impl Into<String>) -> Result<Self> {
+        let root = path.as_ref();
+        files::check_there(root)?;
+        let lock = Lock::take_unmarked(root)?;
+        let rescue = Rescue::of_closed(root, ledger::look(root)?)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                rescue,
+                _lock: lock,
+            }),
+            reason: reason.into(),
+        })
+    }
+
+    /// Reads every session through, and names what was acknowledged and cannot be read. Blocking.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub fn check(&self) -> Result<Checkup> {
+        let mut checkup = Checkup::default();
+        for session in self.shared.rescue.known_sessions() {
+            match self.shared.rescue.head(session) {
+                Ok(Some(head)) if !head.deleted => {
+                    checkup.sessions += 1;
+                    checkup.events += head.last_seq;
+                }
+                Ok(_) => {}
+                Err(error) => checkup.note(error)?,
+            }
+        }
+        Ok(checkup)
+    }
+
+    fn refuse<T>(&self) -> Answer<'_, T>
+    where
+        T: Send + 'static,
+    {
+        Box::pin(async {
+            Err(Error::ReadOnly {
+                reason: self.reason.clone(),
+            })
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        read: impl FnOnce(&Rescue) -> Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let reading = tokio::task::spawn_blocking(move || read(&shared.rescue));
+            let stopped = |error: tokio::task::JoinError| Error::Engine {
+                doing,
+                reason: error.to_string(),
+            };
+            reading.await.map_err(stopped)?
+        })
+    }
+}
+
+impl Rescue {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Result<Vec<Event>> {
+        let Some(head) = self.head(session)?.filter(|head| !head.deleted) else {
+            return Ok(Vec::new());
+        };
+        window(&head, from, limit).map_or(Ok(Vec::new()), |(from, last)| {
+            self.events(session, &head, from, last)
+        })
+    }
+
+    fn info(&self, session: SessionId) -> Result<Option<SessionInfo>> {
+        Ok(self.head(session)?.and_then(|head| head.info(session)))
+    }
+
+    fn infos(&self, mut after: Option<SessionId>, limit: usize) -> Result<Vec<SessionInfo>> {
+        let mut infos = Vec::new();
+        while infos.len() < limit {
+            let page = self.sessions(after, limit - infos.len());
+            let Some(last) = page.last() else { break };
+            after = Some(*last);
+            for session in page {
+                infos.extend(self.info(session)?);
+            }
+        }
+        Ok(infos)
+    }
+}
+
+impl Engine for ReadOnlyDisk {
+    fn claim(&self, _: SessionId) -> Answer<'_, Claim> {
+        self.refuse()
+    }
+
+    fn append(&self, _: Append) -> Answer<'_, u64> {
+        self.refuse()
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.ask("read events", move |rescue| {
+            rescue.read(session, from, limit)
+        })
+    }
+
+    fn put_checkpoint(&self, _: SessionId, _: u64, _: Checkpoint) -> Answer<'_, ()> {
+        self.refuse()
+    }
+
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+        self.ask("read a checkpoint", move |rescue| {
+            Ok(rescue.checkpoint(session, rescue.head(session)?))
+        })
+    }
+
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+        self.ask("look a session up", move |rescue| rescue.info(session))
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+        self.ask("list sessions", move |rescue| rescue.infos(after, limit))
+    }
+
+    fn delete_session(&self, _: Deletion) -> Answer<'_, bool> {
+        self.refuse()
+    }
+
+    fn health(&self) -> Health {
+        Health::ReadOnly {
+            reason: self.reason.clone(),
+        }
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}

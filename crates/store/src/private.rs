@@ -1,0 +1,144 @@
+//! Files that only their owner may read: directories 0700, files 0600, whatever the umask is.
+//!
+//! A conversation is in the journal, in the search index, in exports and in what is kept beside
+//! them; everything that writes one of these opens it here. What a library opens by itself is
+//! narrowed afterwards, inside a directory that is closed to others from the start.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const DIRECTORY: u32 = 0o700;
+const FILE: u32 = 0o600;
+/// The rights of group and others.
+const OTHERS: u32 = 0o077;
+
+/// Makes a directory, and those above it that are missing.
+///
+/// # Errors
+/// As [`fs::create_dir_all`].
+pub fn create_dir_all(path: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(DIRECTORY)
+        .create(path)
+}
+
+/// Makes a file that does not exist yet.
+///
+/// # Errors
+/// `AlreadyExists`, and as [`File::create`].
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(FILE).open(path)
+}
+
+/// Makes a file, or empties the one that is there.
+///
+/// # Errors
+/// As [`File::create`].
+pub fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(FILE);
+    let file = options.open(path)?;
+    // The mode counts for a new file only.
+    narrow_one(path, &file.metadata()?)?;
+    Ok(file)
+}
+
+/// Takes the rights of group and others from a directory and from all that is in it, the directory
+/// first. Links are not followed. Answers how many of them others had rights to.
+///
+/// # Errors
+/// A directory cannot be read, or something belongs to somebody else; the rest is narrowed first.
+pub fn narrow(path: &Path) -> io::Result<u64> {
+    let meta = fs::symlink_metadata(path)?;
+    let mut narrowed = u64::from(narrow_one(path, &meta)?);
+    if !meta.is_dir() {
+        return Ok(narrowed);
+    }
+    let mut failed = None;
+    for entry in fs::read_dir(path)? {
+        match entry.and_then(|entry| narrow(&entry.path())) {
+            Ok(more) => narrowed += more,
+            // Removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(narrowed), Err)
+}
+
+/// The first thing in a directory that group or others have rights to.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn exposed(path: &Path) -> io::Result<Option<PathBuf>> {
+    let meta = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        meta => meta?,
+    };
+    if !meta.is_symlink() && meta.mode() & OTHERS != 0 {
+        return Ok(Some(path.to_owned()));
+    }
+    if meta.is_dir() {
+        for entry in fs::read_dir(path)? {
+            if let Some(found) = exposed(&entry?.path())? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether there was something to take.
+fn narrow_one(path: &Path, meta: &fs::Metadata) -> io::Result<bool> {
+    if meta.is_symlink() || meta.mode() & OTHERS == 0 {
+        return Ok(false);
+    }
+    let mode = if meta.is_dir() { DIRECTORY } else { FILE };
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_or_narrowed_is_its_owners_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let deep = place.path().join("a/b");
+        create_dir_all(&deep).unwrap();
+        assert_eq!((mode(&deep), mode(&place.path().join("a"))), (0o700, 0o700));
+        let (old, new) = (deep.join("old"), deep.join("new"));
+        fs::write(&old, "open to all").unwrap();
+        fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&deep, Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(exposed(place.path()).unwrap(), Some(deep.clone()));
+        assert_eq!(narrow(place.path()).unwrap(), 2);
+        assert_eq!((mode(&deep), mode(&old)), (0o700, 0o600));
+        assert_eq!(exposed(place.path()).unwrap(), None);
+        drop(create_new(&new).unwrap());
+        fs::set_permissions(&new, Permissions::from_mode(0o666)).unwrap();
+        drop(create(&new).unwrap());
+        assert_eq!(mode(&new), 0o600);
+        assert!(create_new(&new).is_err());
+    }
+
+    #[test]
+    fn a_link_out_of_the_directory_is_left_alone() {
+        let (place, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let target = other.path().join("mine");
+        fs::write(&target, "").unwrap();
+        fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(&target, place.path().join("link")).unwrap();
+        narrow(place.path()).unwrap();
+        assert_eq!(mode(&target), 0o644);
+    }
+}
