@@ -141,7 +141,7 @@ fn rows() -> Vec<Row> {
         row("config check", vec![], 0, ""),
         row("init", vec!["fresh"], 0, ""),
         row("doctor", vec![], 0, "were not checked"),
-        row("vacuum", vec![], 1, "a store that nobody uses"),
+        row("vacuum", vec![], 0, "→"),
         row("completions", vec!["bash"], 0, "unisono"),
         row("man", vec![], 0, "unisono"),
         row(

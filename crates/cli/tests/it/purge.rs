@@ -70,7 +70,7 @@ fn a_purged_session_is_gone_from_disk() {
 #[test]
 fn a_daemon_purges_and_vacuums_while_it_serves() {
     let place = Place::with_config(
-        "[log]\nlevel = \"info\"\n[store]\nvacuum_every_seconds = 1\nvacuum_over_mib = 1\nvacuum_mib_per_second = 64\n",
+        "[log]\nlevel = \"info\"\n[store]\nvacuum_every_seconds = 1\nvacuum_over_mib = 6\nvacuum_mib_per_second = 64\n",
     );
     let store = place.path("data/unisono");
     let daemon = Daemon::start(&place);
@@ -101,7 +101,7 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
         .expect(200);
 
     // What is deleted without it leaves the disk by itself.
-    let gone = make(format!("{SECRET} {}", "and much more. ".repeat(300_000)));
+    let gone = make(format!("{SECRET} {}", "and much more. ".repeat(600_000)));
     daemon
         .request("DELETE", &format!("/v1/sessions/{gone}"), None)
         .expect(204);

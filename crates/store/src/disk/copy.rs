@@ -19,6 +19,8 @@ use crate::row::Head;
 
 /// Sessions listed at a time.
 const PAGE: usize = 256;
+/// What takes a while to open, where sled has not noted how far it is.
+const LARGE_BYTES: u64 = 64 << 20;
 /// The longest sleep, so that a store that is closed need not wait.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -107,10 +109,13 @@ impl Copy {
         }
     }
 
-    /// Closes what is copied so far and opens it again: sled notes how far it is, so that the store
-    /// is opened quickly once the copy is in its place.
+    /// Closes a large copy and opens it again: sled notes how far it is, so that the store is opened
+    /// quickly once the copy is in its place. It begins a new segment for that.
     pub(super) fn rest(&mut self) -> Result<()> {
-        self.fresh.rest()
+        match self.pace.bytes > LARGE_BYTES {
+            true => self.fresh.rest(),
+            false => Ok(()),
+        }
     }
 
     /// Copies what came to these sessions since they were copied.
