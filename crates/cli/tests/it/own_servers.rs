@@ -78,7 +78,7 @@ fn a_server_that_says_nothing_is_warned_of_once_with_what_to_write() {
 
 #[test]
 fn slots_of_llama_cpp_are_not_filled_with_one_prefix() {
-    let props = r#"{"total_slots": 4, "default_generation_settings": {"n_ctx": 32768}}"#;
+    let props = r#"{"total_slots": 4, "default_generation_settings": {"n_ctx": 65536}}"#;
     let (place, server) = place(&[("/props", props)]);
     let done = run(&place).expect(0);
     assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
