@@ -469,6 +469,6 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
             .collect()
     };
     let all = scene.place.json(&["runs", "list"]);
-    assert_eq!(ids(&all), [ids(&rest), ids(&newest)].concat());
+    assert_eq!(ids(&all), [ids(&newest), ids(&rest)].concat());
     daemon.stop();
 }
