@@ -42,7 +42,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Code; 14] = [
+    pub const ALL: [Code; 15] = [
         Code::InvalidRequest,
         Code::Unauthorized,
         Code::Forbidden,
