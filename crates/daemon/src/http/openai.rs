@@ -70,7 +70,6 @@ impl Refused {
             Code::Busy => "rate_limit_error",
             Code::Failed | Code::Unavailable | Code::DiskFull => "server_error",
             Code::BudgetExceeded => "insufficient_quota",
-            Code::Failed | Code::Unavailable => "server_error",
             _ => "invalid_request_error",
         };
         Failure {

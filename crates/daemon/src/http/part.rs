@@ -70,7 +70,8 @@ pub(super) struct Labelled {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 50, and no more than 500.
-    limit: Option<usize>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 impl Labelled {

@@ -165,25 +165,41 @@ async fn no_more_calls_are_made_than_a_reply_may_make() {
     let read = ("read_message", r#"{"n":1}"#);
     let many = reply(Stop::Complete, &[read; 5]);
     let results = call_all_of(&many, 1, &ctx).await.unwrap();
-    let said: Vec<bool> = results.iter().map(|result| result.is_error).collect();
+    let said: Vec<bool> = results
+        .iter()
+        .map(|called| called.result.is_error)
+        .collect();
     assert_eq!(said, [false, false, true, true, true]);
-    assert_eq!(&*results[4].call_id, "c4", "each call has its result");
+    assert_eq!(
+        &*results[4].result.call_id, "c4",
+        "each call has its result"
+    );
     let told = "[not made: one reply may make 2 calls of tools, this one has 5; ";
     assert!(
-        results[2].content.starts_with(told),
+        results[2].result.content.starts_with(told),
         "{}",
-        results[2].content
+        results[2].result.content
     );
     // What it was cut off in is told apart from what was too many.
     let cut = reply(Stop::CutOff, &[read, read, read, ("read_message", "")]);
     let results = call_all_of(&cut, 1, &ctx).await.unwrap();
-    assert!(results[2].content.starts_with("[not made: one reply"));
-    assert_eq!(&*results[3].content, CUT_OFF);
+    assert!(
+        results[2]
+            .result
+            .content
+            .starts_with("[not made: one reply")
+    );
+    assert_eq!(&*results[3].result.content, CUT_OFF);
     // Tasks for others count like any call.
     let give = ("delegate", r#"{"agent":"risks","task":"look"}"#);
     let many = reply(Stop::Complete, &[give; 3]);
     let results = call_all_of(&many, 1, &ctx).await.unwrap();
-    assert!(results[2].content.starts_with("[not made: one reply"));
+    assert!(
+        results[2]
+            .result
+            .content
+            .starts_with("[not made: one reply")
+    );
 }
 
 #[tokio::test]
