@@ -28,7 +28,7 @@ impl SmallDisk {
         let can = unshare.args(["sh", "-c", "mount -t tmpfs tmpfs data"]);
         let can = can.output().is_ok_and(|done| done.status.success());
         if !is_root || !can {
-            println!("skipped: no file system can be mounted here");
+            eprintln!("skipped: no file system can be mounted here");
             return None;
         }
         let keeper = place.command_of("unshare".as_ref(), &["-m", "sh", "-c", mount]);

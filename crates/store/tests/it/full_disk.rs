@@ -26,7 +26,7 @@ fn on_a_small_disk(test: &str) {
     unshare.args(["sh", "-c", mount]).arg(place.path());
     let can = unshare.arg("true").output();
     if !can.as_ref().is_ok_and(|done| done.status.success()) {
-        println!("skipped: no file system can be mounted here ({can:?})");
+        eprintln!("skipped: no file system can be mounted here ({can:?})");
         return;
     }
     let mut unshare = Command::new("unshare");
