@@ -120,7 +120,7 @@ fn the_context_adds_up() {
     assert_eq!(context["used_tokens"].as_u64(), Some(sum));
     let text = place.call(&["context"]).expect(0).stdout;
     assert!(
-        text.contains("of 117,") && text.contains("read_message, recall"),
+        text.contains("of 105,") && text.contains("read_message, recall"),
         "{text}"
     );
     let coloured = place
