@@ -2,9 +2,7 @@
 //! leaves where there are more. One that works stays.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-
-use crate::clock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Parts of a bound that are kept free when sessions have to leave, so that this is rare.
 const SPARE: usize = 8;
@@ -27,13 +25,25 @@ impl Default for Bounds {
     }
 }
 
-/// What all sessions in memory hold together, in bytes, about.
+/// What all sessions in memory hold together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Total(Arc<AtomicU64>);
+pub(crate) struct Total(Arc<Sums>);
+
+#[derive(Debug, Default)]
+struct Sums {
+    /// Bytes, about.
+    bytes: AtomicU64,
+    /// How often any of them was used: no two uses are at the same time.
+    uses: AtomicU64,
+}
 
 impl Total {
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    fn next_use(&self) -> u64 {
+        self.0.uses.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -43,23 +53,23 @@ impl Total {
 pub(crate) struct Residence {
     total: Total,
     bytes: AtomicU64,
-    used_ms: AtomicI64,
+    used: AtomicU64,
     works: AtomicBool,
 }
 
 impl Residence {
     pub(crate) fn new(total: Total) -> Residence {
         Residence {
-            total,
             bytes: AtomicU64::new(0),
-            used_ms: AtomicI64::new(clock::now().0),
+            used: AtomicU64::new(total.next_use()),
+            total,
             works: AtomicBool::new(false),
         }
     }
 
     /// It was asked for something.
     pub(crate) fn used(&self) {
-        self.used_ms.store(clock::now().0, Ordering::Relaxed);
+        self.used.store(self.total.next_use(), Ordering::Relaxed);
     }
 
     /// Whether it works, and so cannot leave.
@@ -70,15 +80,15 @@ impl Residence {
     /// It holds that much now.
     pub(crate) fn holds(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        self.total.0.fetch_add(bytes, Ordering::Relaxed);
-        self.total.0.fetch_sub(before, Ordering::Relaxed);
+        self.total.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.total.0.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// As a value, to decide about.
     pub(crate) fn look(&self) -> Resident {
         Resident {
             bytes: self.bytes.load(Ordering::Relaxed),
-            used_ms: self.used_ms.load(Ordering::Relaxed),
+            used: self.used.load(Ordering::Relaxed),
             works: self.works.load(Ordering::Relaxed),
         }
     }
@@ -94,7 +104,8 @@ impl Drop for Residence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resident {
     pub(crate) bytes: u64,
-    pub(crate) used_ms: i64,
+    /// Its last use among those of all sessions: larger is later.
+    pub(crate) used: u64,
     pub(crate) works: bool,
 }
 
@@ -108,12 +119,12 @@ pub(crate) fn leaving<K: Copy>(live: &[(K, Resident)], bounds: Bounds) -> Vec<K>
     }
     let most = bounds.sessions - bounds.sessions / SPARE;
     let most_bytes = bounds.bytes - bounds.bytes / SPARE as u64;
-    let newest = live.iter().map(|(_, one)| one.used_ms).max();
+    let newest = live.iter().map(|(_, one)| one.used).max();
     let mut idle: Vec<_> = live
         .iter()
-        .filter(|(_, one)| !one.works && Some(one.used_ms) != newest)
+        .filter(|(_, one)| !one.works && Some(one.used) != newest)
         .collect();
-    idle.sort_by_key(|(_, one)| one.used_ms);
+    idle.sort_by_key(|(_, one)| one.used);
     let mut leaving = Vec::new();
     for (key, one) in idle {
         if count <= most && bytes <= most_bytes {
@@ -130,14 +141,10 @@ pub(crate) fn leaving<K: Copy>(live: &[(K, Resident)], bounds: Bounds) -> Vec<K>
 mod tests {
     use super::*;
 
-    fn live(sessions: &[(u64, i64, bool)]) -> Vec<(usize, Resident)> {
+    fn live(sessions: &[(u64, u64, bool)]) -> Vec<(usize, Resident)> {
         let each = sessions.iter().enumerate();
-        each.map(|(key, &(bytes, used_ms, works))| {
-            let resident = Resident {
-                bytes,
-                used_ms,
-                works,
-            };
+        each.map(|(key, &(bytes, used, works))| {
+            let resident = Resident { bytes, used, works };
             (key, resident)
         })
         .collect()
