@@ -60,7 +60,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
         for old in found.old {
             if retention::is_still_old(sessions.journal(), &old).await? {
-                store.delete(old.session).await?;
+                store.delete(old.session, false).await?;
                 gone.push(old);
             }
         }
