@@ -33,15 +33,9 @@ fn a_lead_is_handed_what_fits_of_what_its_delegates_brought() {
         window(&place, size, 1_024);
         let file = example();
         let run = ["run", &file, "--preset", "retention"];
-        let with = [
-            "--set",
-            "models.catalogue=m.toml",
-            "-t",
-            "What is open?",
-            "--json",
-        ];
+        let with = ["--set", "models.catalogue=m.toml", "-t", "What is open?"];
         let report = place.json(&[&run[..], &with[..]].concat());
-        assert_eq!(report["outcome"], "answered", "{size}: {report}");
+        assert_eq!(report["state"], "answered", "{size}: {report}");
         let events = place.events(report["session"].as_str().unwrap());
         let failed = events.iter().filter(|event| {
             matches!(
