@@ -31,6 +31,7 @@ mod report;
 pub mod retry;
 mod secrets;
 mod served;
+mod surrogates;
 pub mod told;
 mod transport;
 

@@ -15,6 +15,7 @@ use super::body::Pieces;
 use super::entrance::Admitted;
 use super::heard::Heard;
 use super::incoming::Incoming;
+use super::surrogates::Halves;
 use super::told::{self, Form, Told};
 use super::{Call, Client, transport};
 use crate::dialect::{Failure, Mode, Seen};
@@ -175,6 +176,7 @@ impl Client {
             true => dialect.opened_decoder(),
             false => dialect.decoder(),
         };
+        let mut halves = Halves::default();
         loop {
             let piece = match incoming.next().await {
                 Ok(Some(piece)) => piece,
@@ -191,6 +193,11 @@ impl Client {
                 if event.data.is_empty() {
                     return Ok(ControlFlow::Continue(()));
                 }
+                let data = halves.joined(event.data);
+                let event = sse::Event {
+                    data: &data,
+                    ..event
+                };
                 let seen = decoder
                     .event(&event)
                     .map_err(|failure| self.retold(failure, &event))?;
