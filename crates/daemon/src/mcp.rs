@@ -9,14 +9,16 @@ mod asking;
 mod looking;
 mod resources;
 mod tools;
+mod waiting;
 
 use std::sync::{Arc, Weak};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    InputRequiredResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -43,6 +45,8 @@ pub struct Server {
     stopping: watch::Receiver<bool>,
     /// Calls at the same time.
     places: Arc<Semaphore>,
+    /// Whether it can send clients requests of its own, and be answered.
+    can_request: bool,
 }
 
 /// What came of a call.
@@ -53,7 +57,21 @@ struct Outcome {
     is_error: bool,
 }
 
-type Done = Result<Outcome, String>;
+/// What a call is answered with.
+enum Answer {
+    /// What came of it.
+    Told(Outcome),
+    /// What a person has to be asked before.
+    Asks(InputRequiredResult),
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Answer {
+        Answer::Told(outcome)
+    }
+}
+
+type Done = Result<Answer, String>;
 
 /// A call that holds the daemon. The daemon is let go of before the place is.
 struct Held {
@@ -72,6 +90,7 @@ impl Server {
             daemon: Arc::downgrade(daemon),
             stopping,
             places,
+            can_request: false,
         }
     }
 
@@ -79,7 +98,8 @@ impl Server {
     ///
     /// # Errors
     /// The client says what is not of the protocol, or is gone.
-    pub async fn serve_stdio(self) -> Result<(), String> {
+    pub async fn serve_stdio(mut self) -> Result<(), String> {
+        self.can_request = true;
         let mut stopping = self.stopping.clone();
         let service = self.serve(rmcp::transport::stdio());
         let running = tokio::select! {
@@ -129,6 +149,10 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Done {
         let held = self.hold()?;
+        if let Some(state) = &request.request_state {
+            let asked = (&*request.name, state.as_str(), request.input_responses);
+            return asking::go_on(self, &held.daemon, asked, context).await;
+        }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         match &*request.name {
             tools::ASK => asking::ask(self, &held.daemon, tools::read(arguments)?, context).await,
@@ -138,6 +162,7 @@ impl Server {
             tools::COMPACT => {
                 asking::compact(self, &held.daemon, tools::read(arguments)?, context).await
             }
+            tools::WAIT => asking::wait(self, &held.daemon, tools::read(arguments)?, context).await,
             tools::RECALL => {
                 let recalling = looking::recall(&held.daemon, tools::read(arguments)?);
                 while_wanted(context, recalling).await
@@ -191,13 +216,18 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if !tools::NAMES.contains(&&*request.name) {
+            let reason = format!("there is no tool {:?}", request.name);
+            return Err(ErrorData::invalid_params(reason, None));
+        }
         // A client that reads the text sees why; an error of the protocol it may not.
         let result = match self.call(request, &context).await {
-            Ok(Outcome {
+            Ok(Answer::Asks(asks)) => return Ok(asks.into()),
+            Ok(Answer::Told(Outcome {
                 text,
                 structured,
                 is_error,
-            }) => {
+            })) => {
                 let text = vec![ContentBlock::text(text)];
                 let mut result = if is_error {
                     CallToolResult::error(text)
@@ -210,6 +240,15 @@ impl ServerHandler for Server {
             Err(reason) => CallToolResult::error(vec![ContentBlock::text(reason)]),
         };
         Ok(result.into())
+    }
+
+    /// There are none, and none are declared.
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
     }
 
     async fn list_resources(

@@ -22,8 +22,9 @@ const HELP: &str = "\
 For programs that start their servers themselves; the daemon answers the same at /mcp. Where a
 daemon has the store open, messages are passed on to it.
 
-Tools: ask, delegate, recall, search, compact, sessions. Resources: unisono://sessions/SESSION,
-…/context and …/snapshots/TURN. Revisions of the protocol: 2026-07-28 and those before it.
+Tools: ask, delegate, wait, recall, search, compact, sessions. Resources:
+unisono://sessions/SESSION, …/context and …/snapshots/TURN. Revisions of the protocol: 2026-07-28 and
+those before it.
 
   {\"mcpServers\": {\"unisono\": {\"command\": \"unisono\", \"args\": [\"mcp\"]}}}";
 

@@ -17,7 +17,7 @@ use crate::support::{PATIENCE, Place, example, heard, tell};
 const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: the risk is the database."}]"#;
 
 /// The server as a program, spoken to line by line.
-struct Spoken {
+pub(crate) struct Spoken {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
@@ -25,11 +25,11 @@ struct Spoken {
 
 impl Spoken {
     fn start(place: &Place) -> Spoken {
-        let mut child = place
-            .command(&["mcp"])
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Spoken::started(place.command(&["mcp"]))
+    }
+
+    pub(crate) fn started(mut command: std::process::Command) -> Spoken {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = mpsc::channel();
         thread::spawn(move || {
@@ -48,24 +48,24 @@ impl Spoken {
         }
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
     #[track_caller]
-    fn next(&self) -> Value {
+    pub(crate) fn next(&self) -> Value {
         self.lines.recv_timeout(PATIENCE).expect("nothing came")
     }
 
     /// The answer to a request, and the notifications before it.
     #[track_caller]
-    fn ask(&mut self, id: u32, method: &str, params: Value) -> (Value, Vec<Value>) {
+    pub(crate) fn ask(&mut self, id: u32, method: &str, params: Value) -> (Value, Vec<Value>) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         self.answer(id)
     }
 
     #[track_caller]
-    fn answer(&mut self, id: u32) -> (Value, Vec<Value>) {
+    pub(crate) fn answer(&mut self, id: u32) -> (Value, Vec<Value>) {
         let mut before = Vec::new();
         loop {
             let message = self.next();
@@ -78,16 +78,23 @@ impl Spoken {
 
     /// Shakes hands as clients of the revision before do.
     #[track_caller]
-    fn initialize(&mut self, version: &str) -> Value {
+    pub(crate) fn initialize(&mut self, version: &str) -> Value {
+        self.initialize_as(version, json!({}))
+    }
+
+    /// The same for a client that can do that.
+    #[track_caller]
+    pub(crate) fn initialize_as(&mut self, version: &str, able: Value) -> Value {
         let client = json!({"name": "test", "version": "1"});
-        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        let params =
+            json!({"protocolVersion": version, "capabilities": able, "clientInfo": client});
         let (answer, _) = self.ask(1, "initialize", params);
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         answer["result"].clone()
     }
 
     #[track_caller]
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.input.take();
         let status = thread::spawn(move || self.child.wait().unwrap())
             .join()
@@ -97,7 +104,7 @@ impl Spoken {
 }
 
 /// What every request of the current revision carries.
-fn current(mut params: Value) -> Value {
+pub(crate) fn current(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -129,7 +136,9 @@ fn the_revision_before_is_served_with_a_handshake() {
         .collect();
     assert_eq!(
         names,
-        ["ask", "delegate", "compact", "recall", "search", "sessions"]
+        [
+            "ask", "delegate", "compact", "wait", "recall", "search", "sessions"
+        ]
     );
     for tool in &tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
@@ -440,12 +449,11 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
         json!({"query": ""}),
         "nothing to search for",
     );
-    refused(
-        &mut server,
-        "erase",
-        json!({}),
-        "there is no tool \"erase\"",
-    );
+    let unknown = json!({"name": "erase", "arguments": {}});
+    let (unknown, _) = server.ask(88, "tools/call", unknown);
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let (prompts, _) = server.ask(89, "prompts/list", json!({}));
+    assert_eq!(prompts["error"]["code"], -32601, "{prompts}");
     let (read, _) = server.ask(90, "resources/read", json!({"uri": "file:///etc/passwd"}));
     assert!(
         read["error"]["message"]
@@ -555,7 +563,7 @@ fn a_client_of_the_official_kind_works_unchanged() {
             .unwrap()
             .unwrap();
         let tools = client.list_all_tools().await.unwrap();
-        assert_eq!(tools.len(), 6);
+        assert_eq!(tools.len(), 7);
         let arguments = json!({"session": session, "from": 1, "to": 2})
             .as_object()
             .cloned();

@@ -1,17 +1,19 @@
 //! Tools that give a session something to do, and tell how it goes on.
 
 use rmcp::RoleServer;
-use rmcp::model::ProgressNotificationParam;
+use rmcp::model::{InputRequiredResult, InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
-use unisono_runtime::{Handle, Progress};
-use unisono_session::Fact;
+use unisono_runtime::{Error as RuntimeError, Handle, Progress};
 use unisono_session::machine::Import;
+use unisono_session::run::calls::Waiting;
+use unisono_session::{Fact, Refusal, State};
 
-use super::tools::{Asked, Compacted, Delegated};
-use super::{CHANNEL, Done, Outcome, Server, stopped};
+use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, Waited};
+use super::waiting::{self, Way};
+use super::{Answer, CHANNEL, Done, Outcome, Server, stopped};
 use crate::Daemon;
 use crate::ask::Ask;
 use crate::http::{compactions, record};
@@ -36,12 +38,52 @@ pub(super) async fn ask(
         None => ask,
     };
     let session = session(daemon, asked.session.as_deref(), task, &ask).await?;
-    let turn = follow(server, daemon, &session, &ask, context).await?;
-    let text = match &turn.answer {
-        Some(answer) => answer.clone(),
-        None => without_answer(&turn),
+    let followed = begin(server, daemon, &session, &ask, context).await?;
+    told(ASK, followed)
+}
+
+/// Goes on with a turn about one of whose calls the client has asked a person.
+pub(super) async fn go_on(
+    server: &Server,
+    daemon: &Daemon,
+    (tool, state, answers): (&str, &str, Option<InputResponses>),
+    context: &RequestContext<RoleServer>,
+) -> Done {
+    let (asked, call, decision) = waiting::answered(state, answers)?;
+    let session = opened(daemon, &asked.session).await?;
+    let turn = turn_id(&asked.turn)?;
+    let Some(decision) = decision else {
+        let waiting = waiting::waiting(&session, turn).await?;
+        let turn = read(daemon, &session, turn).await?;
+        return told(tool, Followed::waits(&session, turn, waiting));
     };
-    outcome(text, &turn)
+    match session.decide(call, decision).await {
+        // Somebody else was faster.
+        Ok(()) | Err(RuntimeError::Refused(Refusal::Decided(_) | Refusal::UnknownCall(_))) => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    let followed = follow(server, daemon, &session, (turn, None), context).await?;
+    told(tool, followed)
+}
+
+/// Waits for the end of a turn that was begun before.
+pub(super) async fn wait(
+    server: &Server,
+    daemon: &Daemon,
+    waited: Waited,
+    context: &RequestContext<RoleServer>,
+) -> Done {
+    let session = opened(daemon, &waited.session).await?;
+    let turn = turn_id(&waited.turn)?;
+    // One that never was is told before it is waited for.
+    read(daemon, &session, turn).await?;
+    let followed = follow(server, daemon, &session, (turn, None), context).await?;
+    told(ASK, followed)
+}
+
+fn turn_id(text: &str) -> Result<TurnId, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is no id of a turn"))
 }
 
 pub(super) async fn delegate(
@@ -77,7 +119,12 @@ pub(super) async fn delegate(
     };
     let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
     let session = session(daemon, delegated.session.as_deref(), &task, &ask).await?;
-    let turn = follow(server, daemon, &session, &ask, context).await?;
+    let followed = begin(server, daemon, &session, &ask, context).await?;
+    told(DELEGATE, followed)
+}
+
+/// What each agent came back with, and what was made of it.
+fn findings(turn: &Turn) -> String {
     let mut text = String::new();
     for run in turn.runs.iter().filter(|run| run.role != "lead") {
         let found = match (&run.text, &run.error) {
@@ -87,9 +134,8 @@ pub(super) async fn delegate(
         };
         text += &format!("## {}\n\n{}\n\n", run.agent, found.trim());
     }
-    let joined = turn.answer.clone().unwrap_or_else(|| without_answer(&turn));
-    text += &format!("## Joined\n\n{}", joined.trim());
-    outcome(text, &turn)
+    let joined = turn.answer.clone().unwrap_or_else(|| without_answer(turn));
+    text + &format!("## Joined\n\n{}", joined.trim())
 }
 
 pub(super) async fn compact(
@@ -105,13 +151,16 @@ pub(super) async fn compact(
     );
     let ask = Ask::compaction(None, writing).branch(compacted.branch.as_str());
     let session = opened(daemon, &compacted.session).await?;
-    let turn = follow(server, daemon, &session, &ask, context).await?;
-    let text = match (turn.state.as_str(), turn.checkpoints.last()) {
+    let followed = begin(server, daemon, &session, &ask, context).await?;
+    told(COMPACT, followed)
+}
+
+fn compaction(turn: &Turn) -> String {
+    match (turn.state.as_str(), turn.checkpoints.last()) {
         ("compacted", Some(checkpoint)) => format!("compacted: checkpoint {checkpoint}"),
         ("compacted", None) => "nothing to summarise: all that is left has to stay".to_owned(),
-        _ => without_answer(&turn),
-    };
-    outcome(text, &turn)
+        _ => without_answer(turn),
+    }
 }
 
 fn filled<'t>(name: &str, text: &'t str) -> Result<&'t str, String> {
@@ -128,14 +177,51 @@ fn without_answer(turn: &Turn) -> String {
     }
 }
 
-fn outcome(text: String, turn: &Turn) -> Done {
+/// How far a turn has come when its client is answered.
+enum Followed {
+    /// To its end.
+    Ended(Turn),
+    /// To calls that wait for a person, whom its client cannot ask.
+    Waits(Turn, String, Value),
+    /// To a call that its client can ask a person about.
+    Asks(InputRequiredResult),
+}
+
+impl Followed {
+    fn waits(session: &Handle, turn: Turn, waiting: Vec<Waiting>) -> Followed {
+        let Some(first) = waiting.first() else {
+            return Followed::Ended(turn);
+        };
+        let text = waiting::told(session.id(), first.turn, &waiting);
+        Followed::Waits(turn, text, waiting::structured(&waiting))
+    }
+}
+
+/// What the client of a tool is told.
+fn told(tool: &str, followed: Followed) -> Done {
+    let (text, turn, waiting) = match followed {
+        Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
+        Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
+        Followed::Ended(turn) => {
+            let text = match tool {
+                DELEGATE => findings(&turn),
+                COMPACT => compaction(&turn),
+                _ => turn.answer.clone().unwrap_or_else(|| without_answer(&turn)),
+            };
+            (text, turn, None)
+        }
+    };
     let ended_well = matches!(turn.state.as_str(), "answered" | "compacted");
-    let structured = serde_json::to_value(turn).map_err(|error| error.to_string())?;
-    Ok(Outcome {
+    let is_error = !ended_well && waiting.is_none();
+    let mut structured = json!({ "turn": value(&turn)? });
+    if let Some(waiting) = waiting {
+        structured["waiting"] = waiting;
+    }
+    Ok(Answer::Told(Outcome {
         text,
-        structured: json!({ "turn": structured }),
-        is_error: !ended_well,
-    })
+        structured,
+        is_error,
+    }))
 }
 
 /// The session that is meant, or a new one. Agents that do not fit leave none behind.
@@ -180,39 +266,62 @@ pub(super) async fn opened(daemon: &Daemon, id: &str) -> Result<Handle, String> 
     daemon.open(id).await.map_err(|error| error.to_string())
 }
 
-/// Gives the session a turn and waits for its end, telling the client how it goes on. A client
-/// that takes its request back cancels the turn.
-async fn follow(
+/// Gives the session a turn and follows it.
+async fn begin(
     server: &Server,
     daemon: &Daemon,
     session: &Handle,
     ask: &Ask,
     context: &RequestContext<RoleServer>,
-) -> Result<Turn, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let mut after = session
-        .inspect(|state| state.events())
-        .await
-        .map_err(|e| text(&e))?;
-    let followed = session.follow(after).await;
-    let (mut events, mut progress) = followed.map_err(|e| text(&e))?;
-    let turn = daemon.begin(session, ask).await.map_err(|e| text(&e))?;
+) -> Result<Followed, String> {
+    let before = session.inspect(|state| state.events()).await;
+    let before = before.map_err(|error| error.to_string())?;
+    let turn = daemon.begin(session, ask).await;
+    let turn = turn.map_err(|error| error.to_string())?;
+    follow(server, daemon, session, (turn, Some(before)), context).await
+}
+
+/// Waits for the end of a turn, or until one of its calls waits for a person whom the client cannot
+/// ask at once, telling the client how it goes on. A client that takes its request back cancels the
+/// turn. Where the number of the event before it is not known, what happened is not told again.
+async fn follow(
+    server: &Server,
+    daemon: &Daemon,
+    session: &Handle,
+    (turn, before): (TurnId, Option<u64>),
+    context: &RequestContext<RoleServer>,
+) -> Result<Followed, String> {
+    let text = |error: RuntimeError| error.to_string();
+    let look = move |state: &State| {
+        let open = state.open_turns().any(|open| open.accepted.id == turn);
+        (state.events(), open)
+    };
+    let (now, is_open) = session.inspect(look).await.map_err(text)?;
+    let mut after = before.unwrap_or(now);
+    let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
     let mut stopping = server.stopping.clone();
     let mut teller = Teller::new(context);
     let mut cancelled = false;
-    loop {
+    let mut is_over = before.is_none() && !is_open;
+    let mut may_wait = true;
+    while !is_over {
+        if std::mem::take(&mut may_wait)
+            && !cancelled
+            && let Some(followed) = held(server, daemon, session, turn, context).await?
+        {
+            return Ok(followed);
+        }
         tokio::select! {
-            event = events.next() => match event.map_err(|e| text(&e))? {
+            event = events.next() => match event.map_err(|error| error.to_string())? {
                 Some((seq, event)) => {
                     after = seq;
-                    if ends(&event.fact, turn) {
-                        break;
-                    }
+                    is_over = ends(&event.fact, turn);
+                    may_wait = can_wait(&event.fact);
                     if is_news(&event.fact) {
                         teller.tell(&event.fact.to_string()).await;
                     }
                 }
-                None => (events, progress) = session.follow(after).await.map_err(|e| text(&e))?,
+                None => (events, progress) = session.follow(after).await.map_err(text)?,
             },
             said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. }) = said {
                 teller.tell(&text).await;
@@ -226,10 +335,54 @@ async fn follow(
             }
         }
     }
+    Ok(Followed::Ended(read(daemon, session, turn).await?))
+}
+
+/// Has the client ask a person about the calls that wait, as it can. None: none waits any more.
+async fn held(
+    server: &Server,
+    daemon: &Daemon,
+    session: &Handle,
+    turn: TurnId,
+    context: &RequestContext<RoleServer>,
+) -> Result<Option<Followed>, String> {
+    loop {
+        let waiting = waiting::waiting(session, turn).await?;
+        if waiting.is_empty() {
+            return Ok(None);
+        }
+        if let Some(call) = waiting::askable(&waiting) {
+            match Way::of(server, context) {
+                Way::Answer => {
+                    let asks = waiting::ask_by_answer(session.id(), call);
+                    return Ok(Some(Followed::Asks(asks)));
+                }
+                Way::Request => {
+                    let decided = tokio::select! {
+                        decided = waiting::ask_by_request(call, context) => decided,
+                        () = context.ct.cancelled() => return Ok(None),
+                    };
+                    if let Some(decision) = decided {
+                        // Somebody else may have been faster.
+                        if let Err(error) = session.decide(call.id, decision).await {
+                            tracing::debug!(call = %call.id, %error, "a call is not decided");
+                        }
+                        continue;
+                    }
+                }
+                Way::No => {}
+            }
+        }
+        let turn = read(daemon, session, turn).await?;
+        return Ok(Some(Followed::waits(session, turn, waiting)));
+    }
+}
+
+/// A turn as it is now.
+async fn read(daemon: &Daemon, session: &Handle, turn: TurnId) -> Result<Turn, String> {
     let found = record::turn(daemon.runtime().journal(), session, turn).await;
-    found
-        .map_err(|e| text(&e))?
-        .ok_or_else(|| format!("there is no turn {turn}"))
+    let found = found.map_err(|error| error.to_string())?;
+    found.ok_or_else(|| format!("there is no turn {turn}"))
 }
 
 async fn cancel(session: &Handle, turn: TurnId) {
@@ -241,6 +394,11 @@ async fn cancel(session: &Handle, turn: TurnId) {
 
 fn ends(fact: &Fact, turn: TurnId) -> bool {
     matches!(fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn)
+}
+
+/// Whether a call may wait for a person since.
+fn can_wait(fact: &Fact) -> bool {
+    matches!(fact, Fact::ToolsCalled { .. } | Fact::ToolInDoubt { .. })
 }
 
 /// What a client is told of.

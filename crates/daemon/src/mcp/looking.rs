@@ -1,18 +1,19 @@
 //! Tools that look: messages of a session, a search over all, the list of sessions.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use unisono_context::{Message, Ordinal, SessionId};
 use unisono_runtime::clock;
 use unisono_search::{Branch, Query, excerpt};
 
 use super::asking::{opened, value};
 use super::tools::{Listed, Recalled, Searched};
-use super::{Done, Outcome};
+use super::{Answer, Done, Outcome};
 use crate::Daemon;
-use crate::http::sessions as listing;
+use crate::http::{sessions as listing, words};
 
-/// Messages that are found in a session at most, and that are read by number.
+/// Messages that are found in a session, the most of them, and the most that are read by number.
 const FOUND: usize = 8;
+const MOST_FOUND: usize = 20;
 const MOST: u32 = 50;
 /// Messages of a search, and the most.
 const RESULTS: usize = 10;
@@ -34,11 +35,12 @@ pub(super) async fn recall(daemon: &Daemon, wanted: Recalled) -> Done {
     let place = session.inspect(place).await.map_err(|e| e.to_string())?;
     let (branch, head, last) =
         place.ok_or_else(|| format!("there is no branch {:?}", wanted.branch))?;
+    let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {
         (Some(query), None, None) => {
             let search = daemon.runtime().search();
             let found = search
-                .recall(&branch, query, FOUND)
+                .recall(&branch, query, limit)
                 .await
                 .map_err(|e| e.to_string())?;
             (found.messages, Some(found.stems))
@@ -70,17 +72,36 @@ pub(super) async fn recall(daemon: &Daemon, wanted: Recalled) -> Done {
             Some(stems) => excerpt(&whole, stems, EXCERPT_CHARS).text,
             None => whole,
         };
-        let (ordinal, role) = (message.ordinal, message.role.name());
-        text += &format!("[{ordinal} {role}] {shown}\n\n");
-        structured.push(json!({"ordinal": ordinal.0, "role": role, "text": shown}));
+        text += &format!("[{}] {shown}\n\n", said_by(&message));
+        let mut one = described(&message);
+        one["text"] = shown.into();
+        structured.push(one);
     }
     if structured.is_empty() {
         text = "nothing found; try other words".to_owned();
     }
-    Ok(Outcome {
+    Ok(Answer::Told(Outcome {
         text: text.trim_end().to_owned(),
         structured: json!({"session": id.to_string(), "messages": structured}),
         is_error: false,
+    }))
+}
+
+/// A message's number, who said it and when, for people.
+fn said_by(message: &Message) -> String {
+    let author = message.author.as_ref().map(|author| format!(" {author}"));
+    let at = words::instant(message.at);
+    let day = at.split('T').next().unwrap_or_default();
+    let (ordinal, role) = (message.ordinal, message.role.name());
+    format!("{ordinal} {role}{} {day}", author.unwrap_or_default())
+}
+
+/// The same for programs.
+fn described(message: &Message) -> Value {
+    json!({
+        "ordinal": message.ordinal.0, "role": message.role.name(),
+        "author": message.author.as_ref().map(ToString::to_string),
+        "at": words::instant(message.at),
     })
 }
 
@@ -95,9 +116,14 @@ pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
         );
     }
     let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MOST_RESULTS);
+    let only = query.session.as_deref().map(|id| {
+        id.parse::<SessionId>()
+            .map_err(|_| format!("session:{id} is no id of a session: write all of it"))
+    });
+    let only: Vec<SessionId> = only.transpose()?.into_iter().collect();
     let search = daemon.runtime().search();
     let answer = search
-        .find(&query, &[], limit)
+        .find(&query, &only, limit)
         .await
         .map_err(|e| e.to_string())?;
     let stems = query.stems();
@@ -116,25 +142,29 @@ pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
         let Some((title, message)) = session.inspect(look).await.map_err(|e| e.to_string())? else {
             continue;
         };
-        let (ordinal, role) = (message.ordinal, message.role.name());
         let part = excerpt(&message.countable_text(), &stems, EXCERPT_CHARS).text;
-        text += &format!(
-            "[session {} {ordinal} {role}, {title}] {part}\n\n",
-            found.session
-        );
-        structured.push(json!({
-            "session": found.session.to_string(), "title": title, "ordinal": ordinal.0,
-            "role": role, "score": found.score, "excerpt": part,
-        }));
+        let (session, said) = (found.session.to_string(), said_by(&message));
+        text += &format!("[session {session} {said}, {title}] {part}\n\n");
+        let mut one = described(&message);
+        one["session"] = session.into();
+        one["title"] = title.into();
+        one["score"] = found.score.into();
+        one["excerpt"] = part.into();
+        structured.push(one);
     }
     if structured.is_empty() {
         text = "nothing found; try other words".to_owned();
     }
-    Ok(Outcome {
+    for note in &query.notes {
+        text = format!("{}\n\n({note})", text.trim_end());
+    }
+    Ok(Answer::Told(Outcome {
         text: text.trim_end().to_owned(),
-        structured: json!({"found": structured, "complete": answer.complete}),
+        structured: json!({
+            "found": structured, "complete": answer.complete, "notes": query.notes,
+        }),
         is_error: false,
-    })
+    }))
 }
 
 pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
@@ -160,9 +190,9 @@ pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
     if all.is_empty() {
         text = "there are no sessions".to_owned();
     }
-    Ok(Outcome {
+    Ok(Answer::Told(Outcome {
         text: text.trim_end().to_owned(),
         structured: json!({"sessions": all, "next": next}),
         is_error: false,
-    })
+    }))
 }

@@ -15,6 +15,9 @@ pub(super) const COMPACT: &str = "compact";
 pub(super) const RECALL: &str = "recall";
 pub(super) const SEARCH: &str = "search";
 pub(super) const SESSIONS: &str = "sessions";
+pub(super) const WAIT: &str = "wait";
+/// Every tool there is.
+pub(super) const NAMES: [&str; 7] = [ASK, DELEGATE, COMPACT, RECALL, SEARCH, SESSIONS, WAIT];
 
 /// A task for a session's team.
 #[derive(Debug, Deserialize)]
@@ -60,6 +63,14 @@ pub(super) struct Compacted {
     pub(super) on_failure: OnFailure,
 }
 
+/// A turn that goes on.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Waited {
+    pub(super) session: String,
+    pub(super) turn: String,
+}
+
 /// What was said in a session.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +81,7 @@ pub(super) struct Recalled {
     pub(super) query: Option<String>,
     pub(super) from: Option<u32>,
     pub(super) to: Option<u32>,
+    pub(super) limit: Option<usize>,
 }
 
 /// What was said anywhere.
@@ -150,6 +162,16 @@ pub(super) fn specs() -> Vec<Tool> {
             asks,
         ),
         tool(
+            WAIT,
+            "Waits for the end of a turn that was begun before, such as one that waited for a person, and gives its answer.",
+            json!({
+                "session": known,
+                "turn": {"type": "string", "description": "The turn's id"},
+            }),
+            &["session", "turn"],
+            looks(),
+        ),
+        tool(
             RECALL,
             "Messages of a session, whole or as excerpts: those that fit a query best, or those with numbers from `from` to `to`. Finds also what was summarised.",
             json!({
@@ -157,13 +179,14 @@ pub(super) fn specs() -> Vec<Tool> {
                 "query": {"type": "string", "description": "Words; the best messages come first"},
                 "from": {"type": "integer", "minimum": 1, "description": "The first message's number"},
                 "to": {"type": "integer", "minimum": 1, "description": "The last message's number"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 8, "description": "Messages that a query finds, at most"},
             }),
             &["session"],
             looks(),
         ),
         tool(
             SEARCH,
-            "Full-text search over all sessions: words, \"phrases\", -without, role:user, session:ID, after:2026-01-31.",
+            "Full-text search over all sessions: words, \"phrases\", -without, role:user, agent:risks, session:ID, since:2026-01-31, until:7d.",
             json!({
                 "query": {"type": "string", "description": "What to look for"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10, "description": "Messages at most"},

@@ -1,0 +1,197 @@
+//! Calls of tools that wait for a person while a client waits for an answer: it is asked to ask
+//! them, where it can, and else told how they are answered.
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
+};
+use rmcp::service::RequestContext;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use unisono_context::{CallId, SessionId, TurnId};
+use unisono_runtime::Handle;
+use unisono_session::run::calls::{Decision, Status, Waiting};
+
+use super::Server;
+
+/// The name of the question, and of its one field.
+const APPROVE: &str = "approve";
+/// Characters of a call's arguments that a question tells.
+const ARGUMENTS_CHARS: usize = 2_000;
+
+/// How a person can be asked by way of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By a request of the server's own, while it answers one of the client's.
+    Request,
+    /// By an answer that says what is missing; the client asks again with it.
+    Answer,
+    /// Not at all.
+    No,
+}
+
+impl Way {
+    pub(super) fn of(server: &Server, context: &RequestContext<RoleServer>) -> Way {
+        // Requests of the current revision say it themselves, those before it said it at first.
+        if let Some(able) = context.meta.client_capabilities() {
+            return if able.elicitation.is_some() {
+                Way::Answer
+            } else {
+                Way::No
+            };
+        }
+        let told = context.peer.peer_info();
+        let able = told.is_some_and(|told| told.capabilities.elicitation.is_some());
+        match able && server.can_request {
+            true => Way::Request,
+            false => Way::No,
+        }
+    }
+}
+
+/// What a client sends back with its answer: where it belongs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) session: String,
+    pub(super) turn: String,
+    call: String,
+}
+
+/// The calls of a turn that wait for a person.
+pub(super) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<Waiting>, String> {
+    let look = session.inspect(move |state| {
+        let waiting = state.waiting_calls();
+        waiting.filter(|call| call.turn == turn).collect()
+    });
+    look.await.map_err(|error| error.to_string())
+}
+
+/// The first of them that a yes or a no answers.
+pub(super) fn askable(waiting: &[Waiting]) -> Option<&Waiting> {
+    waiting
+        .iter()
+        .find(|waiting| waiting.call.status == Status::Held)
+}
+
+/// The question about a call.
+fn question(waiting: &Waiting) -> ElicitRequestParams {
+    let planned = &waiting.call.planned;
+    let arguments: String = planned.arguments.chars().take(ARGUMENTS_CHARS).collect();
+    ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: format!(
+            "Agent {} wants to call {} with {arguments}. May it?",
+            waiting.agent, planned.tool
+        ),
+        requested_schema: ElicitationSchema::builder()
+            .required_bool(APPROVE)
+            .build_unchecked(),
+    }
+}
+
+/// What was decided; none: nothing was.
+fn decision(answer: &ElicitResult) -> Option<Decision> {
+    let declined = Decision::Denied { reason: None };
+    match answer.action {
+        ElicitationAction::Accept => {
+            let content = answer.content.as_ref();
+            let approved = content.and_then(|content| content.get(APPROVE)?.as_bool());
+            Some(match approved {
+                Some(true) => Decision::Approved,
+                _ => declined,
+            })
+        }
+        ElicitationAction::Decline => Some(declined),
+        _ => None,
+    }
+}
+
+/// Has the client ask a person about a call. None: nobody decided.
+pub(super) async fn ask_by_request(
+    waiting: &Waiting,
+    context: &RequestContext<RoleServer>,
+) -> Option<Decision> {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(question(waiting)));
+    match context.peer.send_request(request).await {
+        Ok(ClientResult::ElicitResult(answer)) => decision(&answer),
+        Ok(_) => None,
+        Err(error) => {
+            tracing::debug!(%error, "a client did not ask a person");
+            None
+        }
+    }
+}
+
+/// An answer by which the client is told to ask a person about a call, and to ask again.
+pub(super) fn ask_by_answer(session: SessionId, waiting: &Waiting) -> InputRequiredResult {
+    let question = InputRequest::Elicitation(ElicitRequest::new(question(waiting)));
+    let asked = Asked {
+        session: session.to_string(),
+        turn: waiting.turn.to_string(),
+        call: waiting.id.to_string(),
+    };
+    // Serialising three texts does not fail.
+    let state = serde_json::to_string(&asked).unwrap_or_default();
+    InputRequiredResult::new(Some([(APPROVE.to_owned(), question)].into()), Some(state))
+}
+
+/// What a client's second request says that was decided, and about what.
+pub(super) fn answered(
+    state: &str,
+    answers: Option<InputResponses>,
+) -> Result<(Asked, CallId, Option<Decision>), String> {
+    let unknown = |_| "`requestState` is not one that was given out".to_owned();
+    let asked: Asked = serde_json::from_str(state).map_err(unknown)?;
+    let call = asked
+        .call
+        .parse()
+        .map_err(|_| "`requestState` names no call".to_owned())?;
+    let answer = answers.and_then(|mut answers| answers.remove(APPROVE));
+    let answer: Option<ElicitResult> = answer
+        .map(serde_json::from_value)
+        .transpose()
+        .map_err(|error| format!("`inputResponses.{APPROVE}` is no answer: {error}"))?;
+    let decision = answer.as_ref().and_then(decision);
+    Ok((asked, call, decision))
+}
+
+/// How a turn goes on that waits, for whoever reads the answer.
+pub(super) fn told(session: SessionId, turn: TurnId, waiting: &[Waiting]) -> String {
+    let mut text = format!("turn {turn} of session {session} waits for a person:\n");
+    for one in waiting {
+        let (call, agent) = (one.id, &one.agent);
+        let (tool, arguments) = (&one.call.planned.tool, &one.call.planned.arguments);
+        text += &match one.call.status {
+            Status::InDoubt => format!(
+                "- nobody knows whether call {call} was made: {agent} called {tool} {arguments}. \
+                 `unisono approvals settle {call}` with --done, --failed or --repeat says what became of it\n"
+            ),
+            _ => format!(
+                "- {agent} wants to call {tool} {arguments}. `unisono approvals approve {call}` \
+                 or `unisono approvals deny {call}` decides, as does the daemon's page\n"
+            ),
+        };
+    }
+    text += &format!(
+        "The turn stays. Once that is decided, the tool `wait` with session {session} and turn \
+         {turn} gives its answer."
+    );
+    text
+}
+
+/// The same for programs.
+pub(super) fn structured(waiting: &[Waiting]) -> Value {
+    let each = waiting.iter().map(|one| {
+        let waits_for = match one.call.status {
+            Status::InDoubt => "in_doubt",
+            _ => "approval",
+        };
+        json!({
+            "call": one.id.to_string(), "agent": one.agent.to_string(),
+            "tool": &*one.call.planned.tool, "arguments": &*one.call.planned.arguments,
+            "waits_for": waits_for,
+        })
+    });
+    each.collect()
+}
