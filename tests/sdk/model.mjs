@@ -8,10 +8,13 @@ export async function lender() {
   const server = createServer(async (request, reply) => {
     let text = "";
     for await (const piece of request) text += piece;
-    const results = JSON.parse(text).messages.filter(({ role }) => role === "tool");
+    const { messages, response_format, tools } = JSON.parse(text);
+    const results = messages.filter(({ role }) => role === "tool");
     const call = { index: 0, id: "call_1", type: "function", function: { name: "weather", arguments: '{"place":"Bern"}' } };
-    const asks = results.length === 0;
-    const delta = asks ? { tool_calls: [call] } : { content: `Told: ${results.at(-1).content}` };
+    // Where JSON is wanted, it is of the shape that the tests want.
+    const told = response_format?.type === "json_schema" ? '{"day":"Friday","hour":9}' : `Told: ${results.at(-1)?.content}`;
+    const asks = results.length === 0 && !response_format && tools?.some(({ function: { name } }) => name === "weather");
+    const delta = asks ? { tool_calls: [call] } : { content: told };
     const chunk = (rest) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 0, model: "gpt-4o", ...rest })}\n\n`;
     reply.writeHead(200, { "Content-Type": "text/event-stream" });
     reply.write(chunk({ choices: [{ index: 0, delta: { role: "assistant", ...delta }, finish_reason: null }] }));

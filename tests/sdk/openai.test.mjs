@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateObject, generateText } from "ai";
 import OpenAI from "openai";
+import { z } from "zod";
 import { Place } from "../ui/place.mjs";
 import { lender } from "./model.mjs";
 
@@ -96,6 +99,17 @@ test("a response calls a function, whole and streamed", async () => {
     const told = await client.responses.create({ ...ask, input });
     assert.equal(told.output_text, "Told: 12 degrees");
   }
+});
+
+test("the AI SDK has an agent answer with an object of its own schema", async () => {
+  const provider = createOpenAI({ baseURL: client.baseURL, apiKey: place.token });
+  const schema = z.object({ day: z.string().describe("The day's name"), hour: z.number().int() });
+  for (const model of [provider.chat("clerk"), provider.responses("clerk")]) {
+    const { object } = await generateObject({ model, schema, prompt: "When is it?", maxRetries: 0 });
+    assert.deepEqual(object, { day: "Friday", hour: 9 });
+  }
+  const { text } = await generateText({ model: provider.chat("clerk"), prompt: "So?", maxOutputTokens: 50, stopSequences: ["undef"], maxRetries: 0 });
+  assert.equal(text, "Told: ");
 });
 
 test("the team takes no tools", async () => {

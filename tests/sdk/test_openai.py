@@ -7,7 +7,9 @@ import subprocess
 import tempfile
 import unittest
 
+import langchain_openai
 import openai
+import pydantic
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("UNISONO", str(ROOT / "target/debug/unisono"))
@@ -22,6 +24,13 @@ WEATHER = {
     "description": "The weather somewhere.",
     "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
 }
+
+
+class Meeting(pydantic.BaseModel):
+    """When something is."""
+
+    day: str = pydantic.Field(description="The day's name")
+    hour: int
 
 
 class OpenAi(unittest.TestCase):
@@ -140,6 +149,19 @@ class OpenAi(unittest.TestCase):
                 input=[question, call.model_dump(exclude_none=True), output], **asked,
             )
             self.assertEqual(told.output_text, "Told: 12 degrees")
+
+    def test_langchain_has_an_agent_answer_with_an_object(self):
+        model = langchain_openai.ChatOpenAI(
+            model="clerk", base_url=f"{self.url}/openai/v1", api_key=self.token, max_retries=0, max_tokens=50,
+        )
+        asked = model.with_structured_output(Meeting, method="json_schema")
+        self.assertEqual(asked.invoke("When is it?"), Meeting(day="Friday", hour=9))
+
+    def test_one_model_is_told(self):
+        self.assertEqual(self.client.models.retrieve("clerk").id, "clerk")
+        with self.assertRaises(openai.NotFoundError) as caught:
+            self.client.models.retrieve("nobody")
+        self.assertEqual(caught.exception.code, "model_not_found")
 
     def test_what_cannot_be_lent_is_refused(self):
         for model, tool in (("team", WEATHER), ("clerk", {"name": "recall"})):

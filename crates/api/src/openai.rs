@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// A request.
-#[derive(Clone, Debug, PartialEq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ChatRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
@@ -41,16 +42,33 @@ pub struct ChatRequest {
     /// How many answers: 1 is the most.
     #[serde(default)]
     pub n: Option<u64>,
-    /// The answer's format. It has to be the agent's own (`output_schema`); another is refused.
+    /// The answer's format: `text`, `json_object`, or `json_schema` with any schema, which then
+    /// stands in place of the agent's own (`output_schema`).
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    pub response_format: Option<Value>,
-    /// Tokens of a reply at most. Fewer than the agent's model may give are refused.
+    pub response_format: Option<Box<RawValue>>,
+    /// Tokens of a reply at most; its model's own limit holds besides.
     #[serde(default)]
+    #[schema(minimum = 1)]
     pub max_completion_tokens: Option<u64>,
     /// The same, as it was called before.
     #[serde(default)]
+    #[schema(minimum = 1)]
     pub max_tokens: Option<u64>,
+    /// A text, or a list of texts, at which the reply ends; it has none of them.
+    #[serde(default)]
+    #[schema(value_type = Option<Stop>)]
+    pub stop: Option<Value>,
+}
+
+/// Where a reply ends, as the description has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Stop {
+    /// At this text.
+    One(String),
+    /// At the first of these.
+    Any(Vec<String>),
 }
 
 /// What a stream tells besides the answer.
@@ -85,7 +103,8 @@ pub struct Choice {
     pub index: u32,
     /// The answer.
     pub message: Said,
-    /// `stop`; `tool_calls` where the client is to call tools.
+    /// `stop`; `length` where the reply was as long as it may be; `tool_calls` where the client is to
+    /// call tools.
     pub finish_reason: &'static str,
 }
 
@@ -150,7 +169,7 @@ pub struct ChunkChoice {
     pub index: u32,
     /// What comes next.
     pub delta: Delta,
-    /// `stop` or `tool_calls` in the last piece.
+    /// `stop`, `length` or `tool_calls` in the last piece.
     pub finish_reason: Option<&'static str>,
 }
 
@@ -233,7 +252,7 @@ pub struct Reason {
 }
 
 /// A request of the Responses API.
-#[derive(Clone, Debug, PartialEq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ResponseRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
@@ -264,13 +283,23 @@ pub struct ResponseRequest {
     /// Not kept here: a conversation goes on in a session.
     #[serde(default)]
     pub previous_response_id: Option<String>,
-    /// `format`: the answer's. It has to be the agent's own (`output_schema`); another is refused.
+    /// `format`: the answer's: `text`, `json_object`, or `json_schema` with any schema, which then
+    /// stands in place of the agent's own (`output_schema`).
+    #[serde(default)]
+    pub text: Option<TextSettings>,
+    /// Tokens of a reply at most; its model's own limit holds besides.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    pub max_output_tokens: Option<u64>,
+}
+
+/// What a request of the Responses API says of the answer's text.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct TextSettings {
+    /// Its format.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    pub text: Option<Value>,
-    /// Tokens of a reply at most. Fewer than the agent's model may give are refused.
-    #[serde(default)]
-    pub max_output_tokens: Option<u64>,
+    pub format: Option<Box<RawValue>>,
 }
 
 /// An answer of the Responses API.
@@ -283,7 +312,7 @@ pub struct Response {
     pub object: &'static str,
     /// Unix time in seconds.
     pub created_at: i64,
-    /// `in_progress`, `completed` or `failed`.
+    /// `in_progress`, `completed`, `incomplete` or `failed`.
     pub status: &'static str,
     /// As in the request.
     pub model: String,
@@ -293,9 +322,8 @@ pub struct Response {
     pub usage: Option<ResponseTokens>,
     /// Why there is no answer.
     pub error: Option<ResponseError>,
-    /// Always none: an answer that is not complete says so itself.
-    #[schema(value_type = Option<Object>)]
-    pub incomplete_details: Option<Value>,
+    /// Why it is `incomplete`.
+    pub incomplete_details: Option<Incomplete>,
     /// As in the request.
     pub instructions: Option<String>,
     /// As in the request.
@@ -312,6 +340,13 @@ pub struct Response {
     pub temperature: Option<f64>,
     /// As the agent is defined.
     pub top_p: Option<f64>,
+}
+
+/// Why an answer is not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Incomplete {
+    /// `max_output_tokens`.
+    pub reason: &'static str,
 }
 
 /// A part of an answer.

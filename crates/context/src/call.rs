@@ -106,8 +106,9 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// Tools that whoever asks lends an agent. It is told of them as of its own; a call of one ends its
-/// run, since whoever asked makes it and asks again with the result.
+/// What whoever asks adds to a request: tools that they lend the agent, and texts that end its
+/// reply. It is told of the tools as of its own; a call of one ends its run, since whoever asked makes
+/// it and asks again with the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lent {
     /// Their names.
@@ -116,6 +117,8 @@ pub struct Lent {
     pub choice: Choice,
     /// Whether no more than one call may be handed over at a time.
     pub one: bool,
+    /// Texts at which a reply ends; it has none of them.
+    pub stop: Vec<Arc<str>>,
 }
 
 /// Whether a model has to call a tool.

@@ -1,5 +1,6 @@
 //! What a person asks of a session, as a turn with its agents and its policy.
 
+mod bounds;
 mod request;
 mod tools;
 
@@ -32,6 +33,7 @@ use crate::models;
 use crate::setup::Setup;
 use crate::summarisers::{self, Unaskable};
 
+pub use bounds::{Bounds, Shape};
 pub(crate) use tools::lend;
 pub use tools::{NotLent, rules_of, servers_of, tools_of};
 
@@ -48,6 +50,7 @@ pub struct Ask {
     lent: Lent,
     /// What tools came back with before the task.
     brought: Vec<Part>,
+    bounds: Bounds,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +168,21 @@ impl Ask {
             tools: Vec::new(),
             lent: Lent::default(),
             brought: Vec::new(),
+            bounds: Bounds::default(),
         }
+    }
+
+    /// Wants replies of that length and shape of the lead.
+    #[must_use]
+    pub fn bounded(self, bounds: Bounds) -> Ask {
+        Ask { bounds, ..self }
+    }
+
+    /// Wants the lead's replies to end at the first of these texts.
+    #[must_use]
+    pub fn stopping_at(mut self, stop: Vec<Arc<str>>) -> Ask {
+        self.lent.stop = stop;
+        self
     }
 
     /// On another branch than `main`.
@@ -249,9 +266,10 @@ impl Ask {
             // It has all it works with.
             _ => &[],
         };
-        setup
-            .roster
-            .team(lead, self.agents.as_deref().unwrap_or(usual))
+        let agents = self.agents.as_deref().unwrap_or(usual);
+        let mut team = setup.roster.team(lead, agents)?;
+        self.bounds.apply(&mut team);
+        Ok(team)
     }
 
     /// What its context is measured by.

@@ -269,9 +269,22 @@ pub struct Server {
     pub stall_seconds: u64,
     /// Seconds that what is being answered may take when the program stops.
     pub drain_seconds: u64,
+    /// What becomes of images and files that OpenAI's clients send.
+    pub attachments: Attachments,
     /// Seconds between two looks at the files that define agents; 0: they are read when somebody
     /// asks for it.
     pub reload_seconds: u64,
+}
+
+/// What becomes of an image or a file that a request holds: models are not sent any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attachments {
+    /// The request is refused.
+    #[default]
+    Refuse,
+    /// A note with name, type and size stands in its place.
+    Note,
 }
 
 /// Messages on stderr.

@@ -12,6 +12,7 @@ pub mod remote;
 mod request;
 #[cfg(any(test, feature = "test-util"))]
 pub mod scripted;
+mod stop_texts;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +31,7 @@ pub use extractive::Extractive;
 pub use fallback::Fallback;
 pub use remote::Remote;
 pub use request::{Colleague, Exchange, Listener, Request};
+pub use stop_texts::complete_up_to_stop;
 pub use unisono_context::call::{
     CacheWarm, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,
 };

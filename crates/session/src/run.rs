@@ -25,6 +25,9 @@ pub use unisono_context::call::{
     Choice, Lent, Reply, Sent, StandIn, Stop, ToolCall, ToolResult, Usage,
 };
 
+/// How the reason begins for which an answer is partial whose last reply was as long as it may be.
+pub const CUT_OFF: &str = "cut off at the model's output limit";
+
 /// A finished step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

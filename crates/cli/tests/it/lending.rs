@@ -10,9 +10,9 @@ use crate::support::Place;
 const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
 
-struct Scene {
-    place: Place,
-    provider: FakeProvider,
+pub(crate) struct Scene {
+    pub(crate) place: Place,
+    pub(crate) provider: FakeProvider,
 }
 
 /// What the model was told of tools, and what it was sent of results.
@@ -43,7 +43,7 @@ impl Scene {
     }
 
     /// A clerk whose model does as it is written.
-    fn scripted(script: Script) -> Scene {
+    pub(crate) fn scripted(script: Script) -> Scene {
         let provider = FakeProvider::builder().script(script).start_on_thread();
         let place = Place::with_config("");
         place.write("key", "sk-test-lent");
@@ -62,7 +62,7 @@ impl Scene {
     }
 
     /// The bodies that the model was sent.
-    fn sent(&self) -> Vec<Value> {
+    pub(crate) fn sent(&self) -> Vec<Value> {
         self.provider
             .requests()
             .iter()

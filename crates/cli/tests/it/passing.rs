@@ -296,17 +296,18 @@ fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
 }
 
 #[test]
-fn a_form_that_is_not_the_agents_is_refused_and_leaves_no_session() {
+fn a_form_that_no_answer_can_have_is_refused_and_leaves_no_session() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
     let format = json!({"type": "json_object"});
     for (path, field, value) in [
         (CHAT, "n", json!(2)),
         (CHAT, "response_format", format.clone()),
-        (CHAT, "max_tokens", json!(1)),
-        (CHAT, "max_completion_tokens", json!(1)),
+        (CHAT, "max_tokens", json!(0)),
+        (CHAT, "max_completion_tokens", json!(0)),
+        (CHAT, "stop", json!(["a", ""])),
         ("/openai/v1/responses", "text", json!({"format": format})),
-        ("/openai/v1/responses", "max_output_tokens", json!(1)),
+        ("/openai/v1/responses", "max_output_tokens", json!(0)),
     ] {
         let mut asked = ask("facts", false);
         asked["input"] = json!("Which word?");
@@ -319,6 +320,7 @@ fn a_form_that_is_not_the_agents_is_refused_and_leaves_no_session() {
     usual["n"] = json!(1);
     usual["temperature"] = json!(0.2);
     usual["max_tokens"] = json!(1_000_000);
+    usual["max_completion_tokens"] = json!(200);
     usual["response_format"] = json!({"type": "text"});
     daemon.post(CHAT, &usual).expect(200);
     assert_eq!(sessions(&daemon), Vec::<Value>::new());

@@ -173,6 +173,7 @@ const SERVER: &[Key] = &[
     key("bodies_bytes", Kind::Whole(1_024, i64::MAX)),
     key("stall_seconds", SECONDS),
     key("drain_seconds", SECONDS),
+    key("attachments", Kind::Choice(&["refuse", "note"])),
     key("reload_seconds", Kind::Whole(0, 86_400)),
 ];
 

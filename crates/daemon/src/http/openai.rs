@@ -33,10 +33,12 @@ use unisono_session::state::MAIN;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::extract::Path;
 use super::lent::Wanted;
 use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use crate::ask::Ask;
+use crate::config::Attachments;
 use form::Form;
 use passing::Passing;
 
@@ -50,6 +52,7 @@ const SESSION: &str = "x-unisono-session";
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(models))
+        .routes(routes!(model))
         .routes(routes!(complete))
         .merge(responses::routes())
 }
@@ -72,12 +75,16 @@ impl Refused {
             Code::BudgetExceeded => "insufficient_quota",
             _ => "invalid_request_error",
         };
+        let code = match (problem.code, self.1) {
+            (Code::NotFound, Some("model")) => "model_not_found",
+            (code, _) => code.name(),
+        };
         Failure {
             error: Reason {
                 message: problem.detail.clone(),
                 kind,
                 param: self.1.map(str::to_owned),
-                code: Some(problem.code.name().to_owned()),
+                code: Some(code.to_owned()),
             },
         }
     }
@@ -108,39 +115,59 @@ impl IntoResponse for Refused {
 
 /// What can be asked: the team, and each agent.
 #[utoipa::path(
-    get, path = "/openai/v1/models", tag = "openai", security(("token" = [])),
-    responses((status = 200, description = "The agents", body = Models),
-              (status = "default", description = "Why not", body = Failure))
+    get, path = "/openai/v1/models", tag = "openai",
+    responses((status = 200, description = "The agents", body = Models))
 )]
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
+    Json(Models {
+        object: "list",
+        data: names(&shared).into_iter().map(model_named).collect(),
+    })
+}
+
+/// The team, and each agent.
+fn names(shared: &Shared) -> Vec<String> {
     let setup = shared.daemon.setup();
-    let agents = setup
-        .roster
-        .iter()
-        .map(|agent| agent.definition.id.to_string());
-    let model = |id| Model {
+    let agents = setup.roster.iter();
+    let agents = agents.map(|agent| agent.definition.id.to_string());
+    std::iter::once(TEAM.to_owned()).chain(agents).collect()
+}
+
+fn model_named(id: String) -> Model {
+    Model {
         id,
         object: "model",
         created: 0,
         owned_by: "unisono",
-    };
-    Json(Models {
-        object: "list",
-        data: std::iter::once(TEAM.to_owned())
-            .chain(agents)
-            .map(model)
-            .collect(),
-    })
+    }
+}
+
+/// One that can be asked: the team, or an agent.
+#[utoipa::path(
+    get, path = "/openai/v1/models/{model}", tag = "openai",
+    params(("model" = String, Path, description = "`team`, or an agent's name")),
+    responses((status = 200, description = "The agent", body = Model))
+)]
+async fn model(
+    State(shared): State<Arc<Shared>>,
+    path: Result<Path<String>, Fault>,
+) -> Result<Json<Model>, Refused> {
+    let Path(id) = path?;
+    let known = names(&shared).contains(&id);
+    if !known {
+        let detail = format!("there is no agent {id:?}; GET /openai/v1/models lists all");
+        return Err(Refused::field("model", Code::NotFound, detail));
+    }
+    Ok(Json(model_named(id)))
 }
 
 /// Asks an agent, or the team.
 #[utoipa::path(
-    post, path = "/openai/v1/chat/completions", tag = "openai", security(("token" = [])),
+    post, path = "/openai/v1/chat/completions", tag = "openai",
     params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue")),
     request_body = ChatRequest,
     responses((status = 200, description = "The answer; with `stream`, its pieces as server-sent events",
-               body = ChatCompletion),
-              (status = "default", description = "Why not", body = Failure))
+               content((ChatCompletion = "application/json"), (String = "text/event-stream"))))
 )]
 async fn complete(
     State(shared): State<Arc<Shared>>,
@@ -164,6 +191,7 @@ async fn complete(
                 (None, Some(most)) => Some(("max_tokens", most)),
                 (None, None) => None,
             },
+            stop: request.stop,
         },
         tools: Wanted {
             tools: request.tools,
@@ -251,12 +279,14 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         ..NewSession::default()
     })
     .map_err(|fault| Refused(fault, Some(field)))?;
+    check_attachments(shared, &import, field)?;
     shared.passings.mark(&mut import);
     let ask = last(&mut import, named.is_some()).ok_or_else(|| {
         let detail = "the last message must be a user's, which is what is asked, or what a tool \
                       came back with";
         Refused::field(field, Code::InvalidRequest, detail)
     })?;
+    let wanted = said.form.read()?;
     let ask = if said.model == TEAM {
         if said.tools.any() {
             let detail = "tools are lent to one agent, and the team is several: name an agent as \
@@ -271,6 +301,9 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
         ask.lending(specs, lent)
     };
+    let ask = ask
+        .bounded(wanted.bounds.clone())
+        .stopping_at(wanted.stop.clone());
     let setup = match &named {
         Some(session) => shared.daemon.setup_of(session).await?,
         None => shared.daemon.setup(),
@@ -278,7 +311,7 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
     let team = ask
         .team(&setup)
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
-    said.form.fits(&team.lead)?;
+    wanted.fits(&team.lead)?;
     // Before there is a session that would have to be removed again.
     let place = said.stream.then(|| events::place(shared)).transpose()?;
     let passes = named.is_none();
@@ -291,6 +324,28 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         session,
         ask,
         place,
+    })
+}
+
+/// Images and files reach no model: a request with some is refused, unless a note of them will do.
+fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> Result<(), Refused> {
+    if shared.daemon.setup().loaded.config.server.attachments == Attachments::Note {
+        return Ok(());
+    }
+    let mut parts = import
+        .messages
+        .iter()
+        .flat_map(|(_, message)| &message.parts);
+    let found = parts.find_map(|part| match part {
+        Part::Attachment { filename, mime, .. } => Some(format!("{filename} ({mime})")),
+        _ => None,
+    });
+    found.map_or(Ok(()), |found| {
+        let detail = format!(
+            "{found} cannot be sent: agents read text alone. Leave it out, or set \
+             `server.attachments` to \"note\", and a note stands in its place"
+        );
+        Err(Refused::field(field, Code::InvalidRequest, detail))
     })
 }
 
@@ -416,5 +471,5 @@ async fn follow(
     let after = asked.session.inspect(|state| state.events()).await?;
     let turn = begin(shared, asked).await?;
     let stream = events::Stream::new(shared.clone(), asked.session.clone(), after, place).await?;
-    Ok((stream, turn))
+    Ok((stream.until(turn), turn))
 }

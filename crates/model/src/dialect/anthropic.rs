@@ -117,6 +117,15 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
         if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
+        // One that is only space is refused.
+        let stops = request.lent.stop.iter();
+        let stops: Vec<_> = stops.filter(|stop| !stop.trim().is_empty()).collect();
+        if !stops.is_empty() {
+            json.raw(r#","stop_sequences":"#)
+                .list(&stops, |json, stop| {
+                    json.string(stop);
+                });
+        }
         json.raw(r#","stream":"#).bool(sending.mode == Mode::Stream);
         let by_tool = request.output_schema.is_some() && !sending.structured;
         match request.choice() {

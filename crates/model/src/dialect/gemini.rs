@@ -61,6 +61,9 @@ const SCHEMA_OR_TOOLS: &[&str] = &["gemini-1", "gemini-2"];
 /// What a function's name may hold besides letters, digits, `_` and `-`.
 const IN_NAMES: &[char] = &['.', ':'];
 
+/// Texts that end a reply, at most.
+const MOST_STOPS: usize = 5;
+
 pub(super) fn path(model: &str, mode: Mode) -> String {
     let method = match mode {
         Mode::Stream => "streamGenerateContent?alt=sse",
@@ -172,6 +175,12 @@ fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Opt
         // Its newer models refuse every temperature but their own.
         if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
             json.raw(r#","temperature":"#).thousandths(milli);
+        }
+        let stops = &request.lent.stop[..];
+        if !stops.is_empty() && stops.len() <= MOST_STOPS {
+            json.raw(r#","stopSequences":"#).list(stops, |json, stop| {
+                json.string(stop);
+            });
         }
     }
     if let Some(schema) = schema {

@@ -36,6 +36,9 @@ use messages::Messages;
 pub(super) use decode::{Decoder, whole};
 pub(super) use refusal::refusal;
 
+/// Texts that end a reply, at most.
+const MOST_STOPS: usize = 4;
+
 pub(super) fn path(mode: Mode) -> Option<String> {
     match mode {
         Mode::Stream | Mode::Whole => Some("/chat/completions".to_owned()),
@@ -95,6 +98,13 @@ fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
     if request.max_output.0 > 0 {
         json.raw(limit_key(sending.reasoning))
             .number(request.max_output.0);
+    }
+    // Its reasoning models refuse it, and it takes no more than four.
+    let stops = &request.lent.stop[..];
+    if !stops.is_empty() && stops.len() <= MOST_STOPS && !sending.reasoning {
+        json.raw(r#","stop":"#).list(stops, |json, stop| {
+            json.string(stop);
+        });
     }
     let named = (r#"{"type":"function","function":{"name":"#, "}}");
     sampling(json, request, sending, named);

@@ -151,6 +151,25 @@ impl Listener {
         }
     }
 
+    /// Has each piece of text pass a function, which gives what is told of it.
+    #[must_use]
+    pub(super) fn with_text_passed_by(
+        self,
+        pass: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Listener {
+        let Some(on_text) = self.on_text.clone() else {
+            return self;
+        };
+        let passed: Arc<OnText> = Arc::new(move |piece| match pass(piece) {
+            text if text.is_empty() => {}
+            text => on_text(&text),
+        });
+        Listener {
+            on_text: Some(passed),
+            ..self
+        }
+    }
+
     /// One that is told only of what is paid for: the reply itself is nobody's.
     #[must_use]
     pub(super) fn of_payments(&self) -> Listener {

@@ -10,7 +10,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unisono_context::{AgentId, RunId, Snapshot, Tokens};
-use unisono_model::language::{self, LanguageModel, Listener, Models, Reply, Request};
+use unisono_model::language::{
+    self, LanguageModel, Listener, Models, Reply, Request, complete_up_to_stop,
+};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::brief::Brief;
@@ -218,7 +220,7 @@ impl Ctx {
         // Until the reply begins, the model's own limits bound the wait for it.
         let waiting = self.inner.waiting.lease.pause();
         *lock(&self.inner.unanswered) = Some(waiting);
-        let replied = model.complete(request).await;
+        let replied = complete_up_to_stop(&*model, request).await;
         drop(self.begun_to_reply());
         match replied {
             Ok(reply) => Ok(Ok(Asked { reply, call })),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 use unisono_model::language::{self, Class};
 use unisono_session::run::tail::Masked;
-use unisono_session::run::{self, Cause, Next, Reply, Step, Stop, replied};
+use unisono_session::run::{self, CUT_OFF, Cause, Next, Reply, Step, Stop, replied};
 
 pub(crate) mod handed;
 pub(crate) mod scales;
@@ -254,9 +254,7 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
     let partial = match reply.stop {
         Stop::Complete | Stop::Refused => None,
-        Stop::CutOff => Some(format!(
-            "cut off at the model's output limit of {limit} tokens"
-        )),
+        Stop::CutOff => Some(format!("{CUT_OFF} of {limit} tokens")),
     };
     Ok(Answer {
         text: reply.text,

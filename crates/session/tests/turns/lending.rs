@@ -33,6 +33,7 @@ fn lending(n: u64, input: NewMessage) -> NewTurn {
         work: Work::Answer {
             input,
             lent: Lent {
+                stop: Vec::new(),
                 tools: vec!["weather".into()],
                 ..Lent::default()
             },

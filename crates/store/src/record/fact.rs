@@ -249,7 +249,10 @@ impl Fact {
             Self::TurnAcceptedSharing { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
-                Work::CompactBy { .. } | Work::RegenerateBy { .. } | Work::AnswerWith { .. } => 3,
+                Work::CompactBy { .. }
+                | Work::RegenerateBy { .. }
+                | Work::AnswerWith { .. }
+                | Work::AnswerUntil { .. } => 3,
                 Work::Answer { .. } | Work::Compact { .. } => 2,
             },
             Self::RunEnded {

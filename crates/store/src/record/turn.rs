@@ -81,6 +81,12 @@ pub(crate) enum Work {
         input: NewMessage,
         lent: Lent,
     },
+    // With texts that end the reply.
+    AnswerUntil {
+        input: NewMessage,
+        lent: Lent,
+        stop: Vec<Arc<str>>,
+    },
 }
 
 /// Tools of whoever asks.
@@ -226,9 +232,14 @@ impl From<&event::Work> for Work {
             event::Work::Answer { input, lent } if *lent == call::Lent::default() => Self::Answer {
                 input: input.into(),
             },
-            event::Work::Answer { input, lent } => Self::AnswerWith {
+            event::Work::Answer { input, lent } if lent.stop.is_empty() => Self::AnswerWith {
                 input: input.into(),
                 lent: lent.into(),
+            },
+            event::Work::Answer { input, lent } => Self::AnswerUntil {
+                input: input.into(),
+                lent: lent.into(),
+                stop: lent.stop.clone(),
             },
             event::Work::Compact { keep, writing } => {
                 let keep = keep.map(Into::into);
@@ -281,10 +292,23 @@ impl TryFrom<Work> for event::Work {
                 input: input.into(),
                 lent: call::Lent::default(),
             },
-            Work::AnswerWith { input, lent } => Self::Answer {
-                input: input.into(),
-                lent: lent.try_into()?,
-            },
+            Work::AnswerWith { input, lent } => {
+                let lent = call::Lent::from(lent);
+                if lent == call::Lent::default() {
+                    return Err(Invalid::Alone);
+                }
+                let input = input.into();
+                Self::Answer { input, lent }
+            }
+            Work::AnswerUntil { stop, .. } if stop.is_empty() => return Err(Invalid::Alone),
+            Work::AnswerUntil { input, lent, stop } => {
+                let lent = call::Lent {
+                    stop,
+                    ..lent.into()
+                };
+                let input = input.into();
+                Self::Answer { input, lent }
+            }
             Work::Compact { keep, instructions } => Self::Compact {
                 keep: keep.map(Into::into),
                 writing: event::Writing::told(instructions),
@@ -337,11 +361,9 @@ impl From<&call::Lent> for Lent {
     }
 }
 
-impl TryFrom<Lent> for call::Lent {
-    type Error = Invalid;
-
-    fn try_from(lent: Lent) -> Result<Self, Invalid> {
-        let lent = Self {
+impl From<Lent> for call::Lent {
+    fn from(lent: Lent) -> Self {
+        Self {
             tools: lent.tools,
             choice: match lent.choice {
                 Choice::Free => call::Choice::Free,
@@ -349,11 +371,8 @@ impl TryFrom<Lent> for call::Lent {
                 Choice::This(tool) => call::Choice::This(tool),
             },
             one: lent.one,
-        };
-        if lent == call::Lent::default() {
-            return Err(Invalid::Alone);
+            stop: Vec::new(),
         }
-        Ok(lent)
     }
 }
 

@@ -14,6 +14,7 @@ use unisono_context::{RunId, TurnId};
 use unisono_runtime::Progress;
 use unisono_session::Fact;
 use unisono_session::event::RunRole;
+use unisono_session::run::CUT_OFF;
 
 use super::{Asked, Refused, answered, follow};
 use crate::http::events::{Next, Stream};
@@ -49,6 +50,13 @@ impl Used {
             cached: sum(|used| used.cache_read_tokens),
         }
     }
+}
+
+/// Whether the answer ends where its model might say no more.
+pub(super) fn is_cut_off(turn: &Turn) -> bool {
+    let lead = turn.runs.iter().rfind(|run| run.role == "lead");
+    let lacking = lead.and_then(|run| run.error.as_ref());
+    lacking.is_some_and(|lacking| lacking.reason.starts_with(CUT_OFF))
 }
 
 /// Asks, and gives the answer as it comes, in the shape that is made for its turn.

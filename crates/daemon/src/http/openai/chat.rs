@@ -8,7 +8,7 @@ use unisono_api::openai::{
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 
-use super::answer::{Shape, Used, data};
+use super::answer::{Shape, Used, data, is_cut_off};
 use super::now;
 
 /// The last line of a stream.
@@ -36,10 +36,10 @@ pub(super) fn completion(id: TurnId, model: String, text: String, turn: &Turn) -
 
 /// Why the answer ends.
 fn finish(turn: &Turn) -> &'static str {
-    if turn.calls.is_empty() {
-        "stop"
-    } else {
-        "tool_calls"
+    match turn.calls.is_empty() {
+        false => "tool_calls",
+        true if is_cut_off(turn) => "length",
+        true => "stop",
     }
 }
 

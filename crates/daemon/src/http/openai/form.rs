@@ -1,11 +1,23 @@
-//! What a request says of the form of its answer. An agent's definition decides that: a request
-//! that wants another form is refused, instead of being answered as if it had said nothing.
+//! What a request says of the form of its answer: how long, of which shape, where it ends.
 
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use unisono_api::Code;
+use unisono_context::Tokens;
 use unisono_session::Definition;
 
 use super::Refused;
+use crate::ask::{Bounds, Shape};
+
+/// Bytes of a schema at most: it stands in every prompt of the turn.
+const SCHEMA_BYTES: usize = 64 * 1024;
+/// Texts that end a reply, at most; and bytes of one.
+const MOST_STOPS: usize = 16;
+const STOP_BYTES: usize = 1_024;
 
 /// What is said of it.
 #[derive(Debug, Default)]
@@ -13,59 +25,163 @@ pub(super) struct Form {
     /// How many answers.
     pub(super) answers: Option<u64>,
     /// The format, and the field that says it.
-    pub(super) format: Option<(&'static str, Value)>,
+    pub(super) format: Option<(&'static str, Box<RawValue>)>,
     /// The most tokens of a reply, and the field that says it.
     pub(super) most: Option<(&'static str, u64)>,
+    /// Texts that end it.
+    pub(super) stop: Option<Value>,
+}
+
+/// What it makes of the turn.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) bounds: Bounds,
+    pub(super) stop: Vec<Arc<str>>,
+    /// The field that says the format.
+    format: &'static str,
 }
 
 impl Form {
-    /// Whether the agent answers in that form.
-    pub(super) fn fits(&self, agent: &Definition) -> Result<(), Refused> {
-        let refused = |field, detail: String| Refused::field(field, Code::InvalidRequest, detail);
+    /// What is wanted, or which field of the request is wrong.
+    pub(super) fn read(self) -> Result<Wanted, Refused> {
         if let Some(answers) = self.answers.filter(|answers| *answers != 1) {
             let detail = format!("{answers} answers are wanted: an agent gives one");
             return Err(refused("n", detail));
         }
-        if let Some((field, format)) = &self.format {
-            let id = &agent.id;
-            has_format(format, agent.output_schema.as_deref()).map_err(|why| {
-                let help = "its definition says in which form it answers (`output_schema`)";
-                refused(field, format!("agent {id} {why}: {help}"))
-            })?;
-        }
-        let own = agent.limits.max_output.0;
-        match self.most {
-            Some((field, most)) if most < own => {
-                let detail = format!(
-                    "a reply of agent {} may have {own} tokens, as its model is defined, and a \
-                     request cannot bound it further: leave it out, or bound the turn by \
-                     `budget.turn.max_tokens`",
-                    agent.id
-                );
-                Err(refused(field, detail))
-            }
-            _ => Ok(()),
-        }
+        let format = self.format.as_ref().map_or("", |(field, _)| field);
+        let shape = match &self.format {
+            Some((field, format)) => shape(format).map_err(|why| refused(field, why))?,
+            None => Shape::Own,
+        };
+        let max_output = match self.most {
+            Some((field, 0)) => return Err(refused(field, "must be at least 1".to_owned())),
+            most => most.map(|(_, most)| Tokens(most)),
+        };
+        let stop = self.stop.as_ref().map(stop).transpose();
+        Ok(Wanted {
+            bounds: Bounds { max_output, shape },
+            stop: stop
+                .map_err(|why| refused("stop", why))?
+                .unwrap_or_default(),
+            format,
+        })
     }
 }
 
-/// Whether an agent with that schema, or none, answers in a format.
-fn has_format(format: &Value, own: Option<&str>) -> Result<(), String> {
-    let own: Option<Value> = own.and_then(|own| serde_json::from_str(own).ok());
-    match (format["type"].as_str(), own) {
-        (Some("text"), None) | (Some("json_object"), Some(_)) => Ok(()),
-        (Some("text"), Some(_)) => Err("answers with JSON of its own schema".to_owned()),
-        (Some("json_object" | "json_schema"), None) => Err("answers with text".to_owned()),
-        (Some("json_schema"), Some(own)) => {
-            // Chat completions have it one level deeper.
-            let said = format.get("json_schema").unwrap_or(format);
-            match said["schema"] == own {
-                true => Ok(()),
-                false => Err("answers with JSON of another schema".to_owned()),
+impl Wanted {
+    /// Whether the agent can answer in that form.
+    pub(super) fn fits(&self, agent: &Definition) -> Result<(), Refused> {
+        if self.bounds.can_be_kept_by(agent) {
+            return Ok(());
+        }
+        let detail = format!(
+            "agent {} (kind `{}`, model `{}`) has no language model that could write in that form: \
+             it answers in its own",
+            agent.id,
+            agent.kind.name(),
+            agent.model
+        );
+        Err(refused(self.format, detail))
+    }
+}
+
+fn refused(field: &'static str, detail: String) -> Refused {
+    Refused::field(field, Code::InvalidRequest, detail)
+}
+
+/// A format, as chat completions have it or, without the level between, responses.
+#[derive(Deserialize)]
+struct Format {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    json_schema: Option<Named>,
+    #[serde(default)]
+    schema: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default)]
+    schema: Option<Box<RawValue>>,
+}
+
+/// The shape that a format asks for.
+fn shape(format: &RawValue) -> Result<Shape, String> {
+    let format: Format = serde_json::from_str(format.get())
+        .map_err(|error| format!("is no format of an answer: {error}"))?;
+    match format.kind.as_str() {
+        // An agent that answers with JSON answers with text.
+        "text" => Ok(Shape::Own),
+        "json_object" => Ok(Shape::Json),
+        "json_schema" => {
+            let within = format.json_schema.and_then(|named| named.schema);
+            let schema = within.or(format.schema).ok_or("has no `schema`")?;
+            if schema.get().len() > SCHEMA_BYTES {
+                return Err(format!("has a schema of more than {SCHEMA_BYTES} bytes"));
+            }
+            let members: Members = serde_json::from_str(schema.get())
+                .map_err(|_| "has a `schema` that is not a JSON object".to_owned())?;
+            Ok(Shape::Schema(members.without_dialect().into()))
+        }
+        kind => Err(format!("knows no format of type {kind:?}")),
+    }
+}
+
+/// The members of an object in the order in which they are written: models answer in that order.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl Members {
+    /// The object without `$schema`, which says nothing of the answer and some providers refuse.
+    fn without_dialect(&self) -> String {
+        let members = self.0.iter().filter(|(key, _)| key != "$schema");
+        let written = members.map(|(key, value)| format!("{}:{}", Value::from(&**key), value));
+        format!("{{{}}}", written.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Members, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
             }
         }
-        (kind, _) => Err(format!("knows no format of type {:?}", kind.unwrap_or(""))),
+        from.deserialize_map(InOrder)
     }
+}
+
+/// Texts that end a reply: one, or a list.
+fn stop(stop: &Value) -> Result<Vec<Arc<str>>, String> {
+    let texts = match stop {
+        Value::Null => return Ok(Vec::new()),
+        Value::String(text) => vec![text.as_str()],
+        Value::Array(texts) => {
+            let texts = texts.iter().map(|text| text.as_str());
+            texts
+                .collect::<Option<Vec<_>>>()
+                .ok_or("must be a text or a list of texts")?
+        }
+        _ => return Err("must be a text or a list of texts".to_owned()),
+    };
+    let sound = |text: &&str| !text.is_empty() && text.len() <= STOP_BYTES;
+    if texts.len() > MOST_STOPS || !texts.iter().all(sound) {
+        return Err(format!(
+            "must be at most {MOST_STOPS} texts of 1 to {STOP_BYTES} bytes each"
+        ));
+    }
+    Ok(texts.into_iter().map(Arc::from).collect())
 }
 
 #[cfg(test)]
@@ -74,31 +190,64 @@ mod tests {
 
     use super::*;
 
+    fn shape_of(format: &str) -> Result<Shape, String> {
+        shape(&RawValue::from_string(format.to_owned()).unwrap())
+    }
+
     #[test]
-    fn a_format_is_the_agents_own_or_refused() {
-        let schema = json!({"type": "object", "properties": {"day": {"type": "string"}}});
-        let own = schema.to_string();
-        let other = json!({"type": "object"});
-        let text = json!({"type": "text"});
-        let object = json!({"type": "json_object"});
-        let chat = json!({"type": "json_schema", "json_schema": {"name": "a", "schema": schema}});
-        let response = json!({"type": "json_schema", "name": "a", "schema": schema});
-        let wrong = json!({"type": "json_schema", "json_schema": {"schema": other}});
-        for (format, plain, structured) in [
-            (&text, true, false),
-            (&object, false, true),
-            (&chat, false, true),
-            (&response, false, true),
-            (&wrong, false, false),
-            (&json!({"type": "grammar"}), false, false),
-            (&json!("text"), false, false),
-        ] {
-            assert_eq!(has_format(format, None).is_ok(), plain, "{format}");
+    fn any_schema_is_taken_in_its_own_order() {
+        let schema = r#"{"$schema":"http://json-schema.org/draft-07/schema#","title":"T","type":"object","required":["z","a"],"properties":{"z":{"type":"string","description":"$schema"},"a":{}}}"#;
+        let told = r#"{"title":"T","type":"object","required":["z","a"],"properties":{"z":{"type":"string","description":"$schema"},"a":{}}}"#;
+        let chat = format!(
+            r#"{{"type":"json_schema","json_schema":{{"name":"a","strict":true,"schema":{schema}}}}}"#
+        );
+        let response = format!(r#"{{"type":"json_schema","name":"a","schema":{schema}}}"#);
+        for format in [chat, response] {
             assert_eq!(
-                has_format(format, Some(&own)).is_ok(),
-                structured,
+                shape_of(&format),
+                Ok(Shape::Schema(told.into())),
                 "{format}"
             );
+        }
+        assert_eq!(shape_of(r#"{"type":"text"}"#), Ok(Shape::Own));
+        assert_eq!(shape_of(r#"{"type":"json_object"}"#), Ok(Shape::Json));
+    }
+
+    #[test]
+    fn what_is_no_format_is_refused() {
+        let long = format!(
+            r#"{{"type":"json_schema","schema":{{"title":"{}"}}}}"#,
+            "x".repeat(SCHEMA_BYTES)
+        );
+        for (format, says) in [
+            (r#""text""#, "is no format"),
+            (
+                r#"{"type":"grammar"}"#,
+                "knows no format of type \"grammar\"",
+            ),
+            (r#"{"type":"json_schema"}"#, "has no `schema`"),
+            (
+                r#"{"type":"json_schema","schema":[]}"#,
+                "has a `schema` that is not",
+            ),
+            (
+                r#"{"type":"json_schema","json_schema":{"schema":7}}"#,
+                "has a `schema` that is not",
+            ),
+            (long.as_str(), "has a schema of more than"),
+        ] {
+            let why = shape_of(format).unwrap_err();
+            assert!(why.starts_with(says), "{why}");
+        }
+    }
+
+    #[test]
+    fn stop_texts_are_one_or_a_few() {
+        assert_eq!(stop(&json!("END")).unwrap(), ["END".into()]);
+        assert_eq!(stop(&json!(["a", "b"])).unwrap().len(), 2);
+        assert!(stop(&Value::Null).unwrap().is_empty());
+        for wrong in [json!(""), json!(["a", 1]), json!(7), json!(vec!["x"; 17])] {
+            assert!(stop(&wrong).is_err(), "{wrong}");
         }
     }
 }

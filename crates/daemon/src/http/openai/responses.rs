@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::{Value, json};
 use unisono_api::Code;
 use unisono_api::openai::{
-    Failure, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, PromptTokens,
+    Incomplete, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, PromptTokens,
     Response, ResponseRequest, ResponseTokens,
 };
 use unisono_api::turn::{LeftCall, Turn};
@@ -20,7 +20,7 @@ use unisono_context::TurnId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{self, Used};
+use super::answer::{self, Used, is_cut_off};
 use super::form::Form;
 use steps::Steps;
 
@@ -29,6 +29,9 @@ use crate::http::lent::Wanted;
 use crate::http::problem::Fault;
 use crate::http::{Shared, extract};
 
+/// The status of an answer that was as long as it may be.
+const INCOMPLETE: &str = "incomplete";
+
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(respond))
 }
@@ -36,12 +39,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Asks an agent, or the team. A conversation is continued in a session, not by the id of a
 /// response.
 #[utoipa::path(
-    post, path = "/openai/v1/responses", tag = "openai", security(("token" = [])),
+    post, path = "/openai/v1/responses", tag = "openai",
     params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue")),
     request_body = ResponseRequest,
     responses((status = 200, description = "The answer; with `stream`, as server-sent events",
-               body = Response),
-              (status = "default", description = "Why not", body = Failure))
+               content((Response = "application/json"), (String = "text/event-stream"))))
 )]
 async fn respond(
     State(shared): State<Arc<Shared>>,
@@ -70,7 +72,8 @@ async fn respond(
     }
     let (turn, told, text) = answer_of(&shared, asked).await?;
     let output = output(turn, text, &told);
-    Ok(Json(started.response(turn, "completed", output, Some(&told))).into_response())
+    let status = status(&told);
+    Ok(Json(started.response(turn, status, output, Some(&told))).into_response())
 }
 
 /// What is said, as chat messages.
@@ -104,8 +107,9 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
             format: request
                 .text
                 .as_ref()
-                .and_then(|text| text.get("format"))
-                .map(|format| ("text", format.clone())),
+                .and_then(|text| text.format.clone())
+                .map(|format| ("text", format)),
+            stop: None,
             most: request
                 .max_output_tokens
                 .map(|most| ("max_output_tokens", most)),
@@ -172,25 +176,49 @@ fn chat(item: &Value) -> Result<Option<Value>, Refused> {
     }
 }
 
-/// The text of an item's content.
-fn content(content: &Value) -> Result<String, Refused> {
+/// An item's content as chat messages have it: a text, or parts where not all of it is text.
+fn content(content: &Value) -> Result<Value, Refused> {
     match content {
-        Value::String(text) => Ok(text.clone()),
+        Value::String(text) => Ok(text.as_str().into()),
         Value::Array(parts) => {
-            let texts = parts.iter().map(|part| match part["type"].as_str() {
-                Some("input_text" | "output_text" | "text") => {
-                    Ok(part["text"].as_str().unwrap_or_default())
-                }
-                other => {
-                    let kind = other.unwrap_or("nothing");
-                    Err(input(format!(
-                        "content of type {kind:?} is not understood: only text is"
-                    )))
-                }
-            });
-            Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+            let parts = parts.iter().map(part_of_content);
+            let parts = parts.collect::<Result<Vec<_>, _>>()?;
+            let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
+            Ok(match texts {
+                Some(texts) => texts.join("\n").into(),
+                None => parts.into(),
+            })
         }
         _ => Err(input("content must be a text or a list of parts")),
+    }
+}
+
+fn part_of_content(part: &Value) -> Result<Value, Refused> {
+    match part["type"].as_str() {
+        Some("input_text" | "output_text" | "text") => {
+            let text = part["text"].as_str().unwrap_or_default();
+            Ok(json!({"type": "text", "text": text}))
+        }
+        Some("input_image") => {
+            let url = part["image_url"].as_str().unwrap_or("image");
+            Ok(json!({"type": "image_url", "image_url": url}))
+        }
+        Some("input_file") => Ok(json!({"type": "file", "file": part})),
+        other => {
+            let kind = other.unwrap_or("nothing");
+            Err(input(format!(
+                "content of type {kind:?} is not understood: only text is"
+            )))
+        }
+    }
+}
+
+/// How the answer of a turn ends.
+fn status(turn: &Turn) -> &'static str {
+    if is_cut_off(turn) {
+        INCOMPLETE
+    } else {
+        "completed"
     }
 }
 
@@ -222,7 +250,9 @@ impl Draft {
             output,
             usage: turn.map(tokens),
             error: None,
-            incomplete_details: None,
+            incomplete_details: (status == INCOMPLETE).then_some(Incomplete {
+                reason: "max_output_tokens",
+            }),
             instructions: self.instructions.clone(),
             metadata: self.metadata.clone(),
             tools: self.tools.clone(),

@@ -265,6 +265,14 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             tools: vec!["weather".into()],
             choice,
             one: true,
+            stop: Vec::new(),
+        },
+    };
+    let stopping = Work::Answer {
+        input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
+        lent: Lent {
+            stop: vec!["END".into()],
+            ..Lent::default()
         },
     };
     let compact = Work::Compact {
@@ -317,6 +325,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             "turn_accepted_insisting",
             accepted(lending(Choice::This("weather".into())), policy()),
         ),
+        ("turn_accepted_stopping", accepted(stopping, policy())),
         ("turn_accepted_compact", accepted(compact, dropping)),
         (
             "turn_accepted_compact_plainly",

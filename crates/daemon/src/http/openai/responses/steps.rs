@@ -7,7 +7,7 @@ use unisono_api::turn::{LeftCall, Turn};
 use unisono_context::TurnId;
 
 use super::super::answer::Shape;
-use super::{Draft, call, message, output, part};
+use super::{Draft, call, message, output, part, status};
 
 /// The events of a response.
 pub(super) struct Steps {
@@ -135,10 +135,9 @@ impl Shape for Steps {
             events.extend(self.called(before + at, left));
         }
         let output = output(self.turn, text.to_owned(), turn);
-        let all = self
-            .draft
-            .response(self.turn, "completed", output, Some(turn));
-        events.push(self.state("response.completed", &all));
+        let status = status(turn);
+        let all = self.draft.response(self.turn, status, output, Some(turn));
+        events.push(self.state(&format!("response.{status}"), &all));
         events
     }
 

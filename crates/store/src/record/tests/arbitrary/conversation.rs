@@ -237,10 +237,15 @@ fn lent() -> impl Strategy<Value = Lent> {
         Just(Choice::Any),
         text().prop_map(Choice::This),
     ];
-    let lent = (list(text()), choice, any::<bool>());
+    let lent = (list(text()), choice, any::<bool>(), list(text()));
     prop_oneof![
         Just(Lent::default()),
-        lent.prop_map(|(tools, choice, one)| Lent { tools, choice, one }),
+        lent.prop_map(|(tools, choice, one, stop)| Lent {
+            tools,
+            choice,
+            one,
+            stop,
+        }),
     ]
 }
 

@@ -1,0 +1,217 @@
+//! What OpenAI's clients say of the form of an answer: its length, its shape, where it ends, what it
+//! is asked with.
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, Script, Stop};
+
+use crate::http::Daemon;
+use crate::lending::Scene;
+
+const CHAT: &str = "/openai/v1/chat/completions";
+const RESPONSES: &str = "/openai/v1/responses";
+
+fn asked(more: Value) -> Value {
+    let mut body = json!({
+        "model": "clerk", "messages": [{"role": "user", "content": "Which day?"}],
+        "input": "Which day?",
+    });
+    for (key, value) in more.as_object().unwrap() {
+        body[key] = value.clone();
+    }
+    body
+}
+
+/// The text of a stream, and why it ended.
+fn streamed(daemon: &Daemon, more: Value) -> (String, Value) {
+    let mut body = asked(more);
+    body["stream"] = true.into();
+    let events = daemon.post(CHAT, &body).expect(200).events();
+    let (mut text, mut finish) = (String::new(), Value::Null);
+    for event in events {
+        let Ok(chunk) = serde_json::from_str::<Value>(&event.data) else {
+            continue;
+        };
+        let choice = &chunk["choices"][0];
+        text += choice["delta"]["content"].as_str().unwrap_or_default();
+        if !choice["finish_reason"].is_null() {
+            finish = choice["finish_reason"].clone();
+        }
+    }
+    (text, finish)
+}
+
+#[test]
+fn a_reply_is_as_long_as_is_asked_and_says_that_it_was_cut_off() {
+    let cut = Answer::text("It is on").stop(Stop::CutOff);
+    let scene = Scene::scripted(Script::always(Act::answer(cut)));
+    let daemon = Daemon::start(&scene.place);
+    for field in ["max_tokens", "max_completion_tokens"] {
+        let told = daemon
+            .post(CHAT, &asked(json!({field: 5})))
+            .expect(200)
+            .json();
+        assert_eq!(told["choices"][0]["finish_reason"], "length", "{told}");
+        assert_eq!(told["choices"][0]["message"]["content"], "It is on");
+    }
+    assert_eq!(
+        streamed(&daemon, json!({"max_tokens": 5})),
+        ("It is on".into(), json!("length"))
+    );
+    let told = daemon.post(RESPONSES, &asked(json!({"max_output_tokens": 20})));
+    let told = told.expect(200).json();
+    assert_eq!(told["status"], "incomplete", "{told}");
+    assert_eq!(told["incomplete_details"]["reason"], "max_output_tokens");
+    let most = scene
+        .sent()
+        .into_iter()
+        .map(|body| body["max_tokens"].clone());
+    assert_eq!(
+        most.collect::<Vec<_>>(),
+        [json!(5), json!(5), json!(5), json!(20)]
+    );
+    daemon.stop();
+}
+
+#[test]
+fn a_reply_ends_at_a_stop_text_whatever_its_provider_does() {
+    let pieces = Answer::pieces(["On Fri", "day. E", "ND of it"]);
+    let scene = Scene::scripted(Script::always(Act::answer(pieces)));
+    let daemon = Daemon::start(&scene.place);
+    for stop in [json!("END"), json!(["nowhere", "END"])] {
+        let told = daemon
+            .post(CHAT, &asked(json!({"stop": stop})))
+            .expect(200)
+            .json();
+        assert_eq!(
+            told["choices"][0]["message"]["content"], "On Friday. ",
+            "{told}"
+        );
+        let told = streamed(&daemon, json!({"stop": stop}));
+        assert_eq!(told, ("On Friday. ".into(), json!("stop")));
+    }
+    let sent = scene.sent();
+    assert_eq!(sent[0]["stop"], json!(["END"]));
+    assert_eq!(sent[2]["stop"], json!(["nowhere", "END"]));
+    daemon.stop();
+}
+
+#[test]
+fn any_schema_stands_in_place_of_the_agents_own() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text(
+        r#"{"day":"Friday"}"#,
+    ))));
+    let daemon = Daemon::start(&scene.place);
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#", "title": "Day", "type": "object",
+        "properties": {"day": {"type": "string", "description": "The day's name"}},
+        "required": ["day"], "additionalProperties": false,
+    });
+    let chat = json!({"type": "json_schema", "json_schema": {"name": "day", "schema": schema}});
+    let flat = json!({"type": "json_schema", "name": "day", "schema": schema});
+    let told = daemon
+        .post(CHAT, &asked(json!({"response_format": chat})))
+        .expect(200)
+        .json();
+    assert_eq!(
+        told["choices"][0]["message"]["content"],
+        r#"{"day":"Friday"}"#
+    );
+    let told = daemon.post(RESPONSES, &asked(json!({"text": {"format": flat}})));
+    let told = told.expect(200).json();
+    assert_eq!(
+        told["output"][0]["content"][0]["text"],
+        r#"{"day":"Friday"}"#
+    );
+    let any = json!({"response_format": {"type": "json_object"}});
+    daemon.post(CHAT, &asked(any)).expect(200);
+    let sent = scene.sent();
+    for body in &sent[..2] {
+        let told = &body["response_format"]["json_schema"];
+        assert_eq!(told["strict"], true, "{body}");
+        assert_eq!(told["schema"]["title"], "Day");
+        assert!(told["schema"].get("$schema").is_none());
+    }
+    assert_eq!(
+        sent[2]["response_format"]["json_schema"]["schema"],
+        json!({"type": "object"})
+    );
+    let other = json!({"type": "json_schema", "schema": {"type": "object", "required": ["hour"]}});
+    let unfit = daemon.post(RESPONSES, &asked(json!({"text": {"format": other}})));
+    assert!(
+        unfit.expect(500).json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("schema")
+    );
+    daemon.stop();
+}
+
+#[test]
+fn one_model_is_told_and_one_that_is_not_there_is_named_as_openai_does() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let daemon = Daemon::start(&scene.place);
+    for name in ["clerk", "team"] {
+        let told = daemon
+            .get(&format!("/openai/v1/models/{name}"))
+            .expect(200)
+            .json();
+        assert_eq!(
+            (&told["id"], &told["object"]),
+            (&json!(name), &json!("model"))
+        );
+    }
+    let mut nobody = asked(json!({}));
+    nobody["model"] = "nobody".into();
+    for reply in [
+        daemon.get("/openai/v1/models/nobody"),
+        daemon.post(CHAT, &nobody),
+    ] {
+        let error = reply.expect(404).json()["error"].clone();
+        assert_eq!(error["code"], "model_not_found", "{error}");
+        assert_eq!(error["param"], "model");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn an_image_is_refused_unless_a_note_will_do() {
+    let image = json!({"url": "data:image/png;base64,AAAA"});
+    let text = json!({"type": "text", "text": "What is this?"});
+    let chat = json!([text, {"type": "image_url", "image_url": image}]);
+    let flat = json!([{"role": "user", "content": [
+        {"type": "input_text", "text": "What is this?"},
+        {"type": "input_image", "image_url": image["url"]},
+    ]}]);
+    let chat = asked(json!({"messages": [{"role": "user", "content": chat}]}));
+    let response = asked(json!({"input": flat}));
+    for note in [false, true] {
+        let scene = Scene::scripted(Script::always(Act::answer(Answer::text("A cat."))));
+        if note {
+            let path = scene.place.path("config/unisono.toml");
+            let settings = std::fs::read_to_string(&path).unwrap();
+            let more = "[server]\nattachments = \"note\"\n";
+            std::fs::write(&path, format!("{settings}{more}")).unwrap();
+        }
+        let daemon = Daemon::start(&scene.place);
+        for (path, field, body) in [(CHAT, "messages", &chat), (RESPONSES, "input", &response)] {
+            if note {
+                daemon.post(path, body).expect(200);
+                let sent = scene.sent().pop().unwrap().to_string();
+                assert!(
+                    sent.contains("[attachment image image/png 3 bytes]"),
+                    "{sent}"
+                );
+            } else {
+                let error = daemon.post(path, body).expect(400).json()["error"].clone();
+                assert_eq!(error["param"], field, "{error}");
+                assert!(
+                    error["message"]
+                        .as_str()
+                        .unwrap()
+                        .contains("server.attachments")
+                );
+            }
+        }
+        daemon.stop();
+    }
+}

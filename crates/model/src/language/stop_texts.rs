@@ -1,0 +1,131 @@
+//! Texts at which a reply ends: for every model alike, whether or not its provider knows them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unisono_context::call::Reply;
+
+use super::{Error, LanguageModel, Request};
+
+/// Has a model answer a request, up to the first of the texts that end its reply.
+///
+/// # Errors
+/// As [`LanguageModel::complete`].
+pub async fn complete_up_to_stop(
+    model: &dyn LanguageModel,
+    mut request: Request,
+) -> Result<Reply, Error> {
+    let stops = request.lent.stop.clone();
+    if stops.is_empty() {
+        return model.complete(request).await;
+    }
+    let stopper = Mutex::new(Stopper::new(&stops));
+    request.listener = request.listener.with_text_passed_by(move |piece| {
+        let mut stopper = stopper.lock().unwrap_or_else(PoisonError::into_inner);
+        stopper.piece(piece)
+    });
+    let mut reply = model.complete(request).await?;
+    if reply.calls.is_empty() {
+        reply.text = before_stop(&reply.text, &stops).into();
+    }
+    Ok(reply)
+}
+
+/// The text before the first of `stops`; all of it where none is in it.
+fn before_stop<'t>(text: &'t str, stops: &[Arc<str>]) -> &'t str {
+    let found = stops.iter().filter(|stop| !stop.is_empty());
+    let first = found.filter_map(|stop| text.find(&**stop)).min();
+    first.map_or(text, |at| text.get(..at).unwrap_or(text))
+}
+
+/// Passes a reply on up to the first stop text. What may be the beginning of one is held back.
+#[derive(Debug)]
+struct Stopper {
+    stops: Vec<Arc<str>>,
+    held: String,
+    is_stopped: bool,
+}
+
+impl Stopper {
+    fn new(stops: &[Arc<str>]) -> Stopper {
+        Stopper {
+            stops: stops.to_vec(),
+            held: String::new(),
+            is_stopped: false,
+        }
+    }
+
+    /// What of the text so far can be passed on, and was not before.
+    fn piece(&mut self, piece: &str) -> String {
+        if self.is_stopped {
+            return String::new();
+        }
+        self.held.push_str(piece);
+        let before = before_stop(&self.held, &self.stops).len();
+        if before < self.held.len() {
+            self.is_stopped = true;
+            self.held.truncate(before);
+            return std::mem::take(&mut self.held);
+        }
+        let kept = self.stops.iter().map(|stop| beginning_of(&self.held, stop));
+        let kept = kept.max().unwrap_or(0);
+        let rest = self.held.split_off(self.held.len() - kept);
+        std::mem::replace(&mut self.held, rest)
+    }
+}
+
+/// Bytes at the end of a text with which a stop text begins.
+fn beginning_of(text: &str, stop: &str) -> usize {
+    let beginnings = stop.char_indices().skip(1).map(|(at, _)| at);
+    let fitting = beginnings.filter(|at| stop.get(..*at).is_some_and(|part| text.ends_with(part)));
+    fitting.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stops(texts: &[&str]) -> Vec<Arc<str>> {
+        texts.iter().map(|text| Arc::from(*text)).collect()
+    }
+
+    #[test]
+    fn a_text_ends_before_the_first_stop_text() {
+        let stops = stops(&["END", "\n\n", ""]);
+        for (text, before) in [
+            ("one END two", "one "),
+            ("one\n\ntwo END", "one"),
+            ("none of them", "none of them"),
+            ("END", ""),
+            ("", ""),
+        ] {
+            assert_eq!(before_stop(text, &stops), before, "{text:?}");
+        }
+        assert_eq!(before_stop("as it is", &[]), "as it is");
+    }
+
+    /// However a reply is cut into pieces, what is passed on is what stands before the stop text,
+    /// but for an end that may have begun one.
+    #[test]
+    fn pieces_end_where_the_whole_ends() {
+        let stops = stops(&["**", "Übung"]);
+        for text in ["so * it ** is", "zur Üb und Übung", "plain", "a*", "Ü"] {
+            let chars: Vec<char> = text.chars().collect();
+            for size in 1..=chars.len() {
+                let mut stopper = Stopper::new(&stops);
+                let pieces = chars
+                    .chunks(size)
+                    .map(|chunk| chunk.iter().collect::<String>());
+                let passed: String = pieces.map(|piece| stopper.piece(&piece)).collect();
+                let whole = before_stop(text, &stops);
+                let held = whole
+                    .strip_prefix(&*passed)
+                    .expect("what is passed on begins it");
+                let begins = stops.iter().any(|stop| stop.starts_with(held));
+                assert!(
+                    held.is_empty() || (whole == text && begins),
+                    "{text:?} by {size}: {held:?}"
+                );
+            }
+        }
+    }
+}
