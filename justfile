@@ -66,3 +66,10 @@ browser DIR="":
     node --test tests/sdk/openai.test.mjs
     python3 -m venv target/sdk && target/sdk/bin/pip install --quiet --requirement tests/sdk/requirements.txt
     target/sdk/bin/python tests/sdk/test_openai.py
+
+# The description of the API: a validator, Redocly, generated TypeScript, Schemathesis against a daemon.
+api:
+    cargo build -p unisono
+    npm ci --prefix tests/api
+    python3 -m venv target/api && target/api/bin/pip install --quiet --requirement tests/api/requirements.txt
+    target/api/bin/python tests/api/check.py

@@ -12,10 +12,13 @@ pub struct Approval {
     /// `approval`: it is made once somebody agrees. `in_doubt`: nobody knows whether it was made.
     pub waits_for: String,
     /// The session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// The turn.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// The run, at whatever depth.
+    #[schema(format = "uuid")]
     pub run: String,
     /// The agent that asked for it.
     pub agent: String,
@@ -66,8 +69,10 @@ pub struct Decided {
     /// Its id.
     pub call: String,
     /// The session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// The turn.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// `approved`, `denied`, `done`, `failed` or `repeated`.
     pub decision: String,

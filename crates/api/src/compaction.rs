@@ -36,6 +36,7 @@ pub struct Checkpoint {
     /// Whether a model was to write it and could not.
     pub degraded: bool,
     /// When it was made.
+    #[schema(format = "date-time")]
     pub at: String,
     /// The summary; none for a note in place of what was dropped.
     pub text: Option<String>,

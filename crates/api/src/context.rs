@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Context {
     /// The session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// The branch.
     pub branch: String,
@@ -121,6 +122,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     /// The session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// Its id: a digest of what the model saw.
     pub snapshot: String,

@@ -41,8 +41,10 @@ pub struct Delegate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Delegation {
     /// Its session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// The turn that does it, by which it is found.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// Its branch.
     pub branch: String,
@@ -71,6 +73,7 @@ pub struct Delegation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Missing {
     /// The run.
+    #[schema(format = "uuid")]
     pub run: String,
     /// Its agent.
     pub agent: String,

@@ -9,12 +9,15 @@ pub struct Event {
     /// Its place in the journal, from 1: the id of the server-sent event.
     pub seq: u64,
     /// When it was decided.
+    #[schema(format = "date-time")]
     pub at: String,
     /// Its kind: `turn_started`, `compacted`, `frozen`, `run_ended` …
     pub kind: String,
     /// The turn it belongs to.
+    #[schema(format = "uuid")]
     pub turn: Option<String>,
     /// The run it belongs to.
+    #[schema(format = "uuid")]
     pub run: Option<String>,
     /// The agent of the run, where the event opens it.
     pub agent: Option<String>,
@@ -26,8 +29,10 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Progress {
     /// The run whose agent speaks.
+    #[schema(format = "uuid")]
     pub run: Option<String>,
     /// The turn that is being compacted.
+    #[schema(format = "uuid")]
     pub turn: Option<String>,
     /// What is said.
     pub text: String,

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Info {
     /// The session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// Its last event.
     pub last_seq: u64,

@@ -73,6 +73,7 @@ pub struct Message {
     /// The agent that wrote it.
     pub author: Option<String>,
     /// When it was written.
+    #[schema(format = "date-time")]
     pub at: String,
     /// What it is made of.
     pub parts: Vec<Part>,

@@ -9,8 +9,10 @@ use crate::turn::Run;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ListedRun {
     /// Its session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// Its turn.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// The run.
     #[serde(flatten)]
@@ -21,8 +23,10 @@ pub struct ListedRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunDetail {
     /// Its session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// Its turn.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// The run.
     #[serde(flatten)]
@@ -41,6 +45,7 @@ pub struct RunStep {
     /// The event that recorded it.
     pub event: u64,
     /// When.
+    #[schema(format = "date-time")]
     pub at: String,
     /// What it was.
     #[serde(flatten)]
@@ -133,6 +138,7 @@ pub struct Attempt {
     /// Which, from 2.
     pub attempt: u32,
     /// When it was decided.
+    #[schema(format = "date-time")]
     pub at: String,
     /// Why the one before failed.
     pub reason: String,
@@ -142,10 +148,13 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// The run.
+    #[schema(format = "uuid")]
     pub run: String,
     /// Its turn.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// Its session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// Its agent.
     pub agent: String,
@@ -171,6 +180,7 @@ pub struct Cause {
     /// The event.
     pub event: u64,
     /// When.
+    #[schema(format = "date-time")]
     pub at: String,
     /// `input`, `start`, `plan`, `freeze`, `run`, `attempt` or `end`.
     pub cause: String,
@@ -222,6 +232,7 @@ pub struct Check {
     /// `steps` or `results`.
     pub check: String,
     /// Whose; none: the turn's.
+    #[schema(format = "uuid")]
     pub run: Option<String>,
     /// What the journal says.
     pub recorded: String,
@@ -235,6 +246,7 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Against {
     /// The sibling.
+    #[schema(format = "uuid")]
     pub run: String,
     /// Its agent.
     pub agent: String,
@@ -254,8 +266,10 @@ pub struct Against {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Replay {
     /// The session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// The turn.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// Requests that were rebuilt.
     pub requests: u64,

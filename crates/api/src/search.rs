@@ -21,6 +21,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Hit {
     /// Its session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// The session's title.
     pub title: String,
@@ -33,6 +34,7 @@ pub struct Hit {
     /// The agent that wrote it.
     pub author: Option<String>,
     /// When it was written.
+    #[schema(format = "date-time")]
     pub at: String,
     /// How well it fits: higher is better.
     pub score: f32,

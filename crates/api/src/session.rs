@@ -13,6 +13,7 @@ use crate::turn::{Fault, Settings};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Listed {
     /// Its id.
+    #[schema(format = "uuid")]
     pub session: String,
     /// A title for people.
     pub title: String,
@@ -21,8 +22,10 @@ pub struct Listed {
     /// Events in its journal.
     pub events: u64,
     /// When it was made.
+    #[schema(format = "date-time")]
     pub created: String,
     /// When its journal last grew.
+    #[schema(format = "date-time")]
     pub updated: String,
 }
 
@@ -30,6 +33,7 @@ pub struct Listed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
     /// Its id.
+    #[schema(format = "uuid")]
     pub session: String,
     /// A title for people.
     pub title: String,
@@ -88,6 +92,7 @@ impl<T> Few<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndedTurn {
     /// Its id.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// How it ended: `answered`, `compacted`, `restored`, `failed` or `cancelled`.
     pub state: String,
@@ -145,6 +150,7 @@ pub struct NewBranch {
     /// Its name.
     pub name: String,
     /// The message it ends in: an id, or `#n` on `from`.
+    #[schema(pattern = "^(#[1-9][0-9]{0,8}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$")]
     pub at: String,
     /// The branch on which `#n` is counted.
     #[serde(default = "main_branch")]

@@ -116,8 +116,10 @@ pub(crate) fn yes() -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Turn {
     /// Its session.
+    #[schema(format = "uuid")]
     pub session: String,
     /// Its id.
+    #[schema(format = "uuid")]
     pub turn: String,
     /// Its branch.
     pub branch: String,
@@ -143,8 +145,10 @@ pub struct Turn {
     /// What the runs that ended cost together; none where a price is not known.
     pub cost_usd: Option<f64>,
     /// When it was accepted.
+    #[schema(format = "date-time")]
     pub accepted: String,
     /// When it ended.
+    #[schema(format = "date-time")]
     pub ended: Option<String>,
 }
 
@@ -172,6 +176,7 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
     /// Its id.
+    #[schema(format = "uuid")]
     pub run: String,
     /// The agent.
     pub agent: String,
@@ -201,6 +206,7 @@ pub struct Run {
     /// What it used.
     pub usage: crate::usage::Amounts,
     /// When it was opened.
+    #[schema(format = "date-time")]
     pub opened: String,
     /// How long it took, all attempts, in milliseconds.
     pub duration_ms: Option<u64>,

@@ -18,6 +18,7 @@ pub(crate) mod compactions;
 mod connections;
 mod context;
 mod delegations;
+mod description;
 mod events;
 mod extract;
 mod guard;
@@ -59,10 +60,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use unisono_api::Code;
 use unisono_api::session::Link;
-use unisono_api::{Code, Problem};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Info, OpenApi, OpenApiBuilder};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -391,46 +391,49 @@ fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
 
 /// Every route, with its description.
 fn routes() -> OpenApiRouter<Arc<Shared>> {
-    let about = OpenApiBuilder::new()
-        .info(Info::new("unisono", env!("CARGO_PKG_VERSION")))
-        .build();
-    let mut all = OpenApiRouter::with_openapi(about)
-        .merge(sessions::routes())
-        .merge(messages::routes())
-        .merge(branches::routes())
-        .merge(turns::routes())
-        .merge(delegations::routes())
-        .merge(runs::routes())
-        .merge(compactions::routes())
-        .merge(checkpoints::routes())
-        .merge(topics::routes())
-        .merge(pins::routes())
-        .merge(context::routes())
-        .merge(snapshots::routes())
-        .merge(search::routes())
-        .merge(events::routes())
-        .merge(agents::routes())
-        .merge(approvals::routes())
-        .merge(usage::routes())
-        .merge(metrics::routes())
-        .merge(settings::routes())
-        .merge(journal::routes())
-        .merge(store::routes())
-        .merge(openai::routes())
-        .merge(health::routes())
-        .routes(routes!(problem::about))
-        .routes(routes!(link));
-    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-    let components = all.get_openapi_mut().components.get_or_insert_default();
-    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    let problems = OpenApiRouter::new().routes(routes!(problem::about));
+    let login = OpenApiRouter::new().routes(routes!(link));
+    let resources = [
+        ("sessions", sessions::routes()),
+        ("messages", messages::routes()),
+        ("branches", branches::routes()),
+        ("turns", turns::routes()),
+        ("delegations", delegations::routes()),
+        ("runs", runs::routes()),
+        ("compactions", compactions::routes()),
+        ("checkpoints", checkpoints::routes()),
+        ("topics", topics::routes()),
+        ("pins", pins::routes()),
+        ("context", context::routes()),
+        ("snapshots", snapshots::routes()),
+        ("search", search::routes()),
+        ("events", events::routes()),
+        ("agents", agents::routes()),
+        ("approvals", approvals::routes()),
+        ("usage", usage::routes()),
+        ("metrics", metrics::routes()),
+        ("settings", settings::routes()),
+        ("journal", journal::routes()),
+        ("store", store::routes()),
+        ("openai", openai::routes()),
+        ("health", health::routes()),
+        ("problems", problems),
+        ("login", login),
+    ];
+    let blank = OpenApiRouter::with_openapi(description::blank());
+    let mut all = resources
+        .into_iter()
+        .fold(blank, |all, (resource, routes)| {
+            all.merge(description::named(resource, routes))
+        });
+    description::complete(all.get_openapi_mut());
     all.route("/v1/openapi.json", axum::routing::get(openapi))
 }
 
 /// Makes a link by which one browser can come in, once.
 #[utoipa::path(
     post, path = "/v1/login-links", tag = "about", security(("token" = [])),
-    responses((status = 201, description = "The link", body = Link),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 201, description = "The link", body = Link))
 )]
 async fn link(
     State(shared): State<Arc<Shared>>,

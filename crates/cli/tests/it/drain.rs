@@ -51,6 +51,41 @@ fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
 }
 
 #[test]
+fn a_stopping_daemon_finishes_the_streams_of_answers_that_it_began() {
+    let chat = json!({"model": "waits", "stream": true,
+                      "messages": [{"role": "user", "content": "Which word?"}]});
+    let task = json!({"task": "Which word?", "lead": "waits", "agents": []});
+    let scene = Scene::new();
+    for (path, body) in [("turns", task), ("/openai/v1/chat/completions", chat)] {
+        let daemon = Daemon::start(&scene.place);
+        let made = daemon.post("/v1/sessions", &json!({"title": "a talk"}));
+        let made = made.expect(201).json();
+        let path = match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("/v1/sessions/{}/{path}", made["session"].as_str().unwrap()),
+        };
+        let accept = [("Accept", "text/event-stream")];
+        let stream = daemon.request_with("POST", &path, &accept, Some(&body));
+        heard(&scene.started);
+        let Daemon { going, address, .. } = daemon;
+        going.signal("TERM");
+        // It has begun to stop once nobody listens any more.
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(&address).is_ok() {
+            assert!(Instant::now() < deadline, "it goes on listening");
+            std::thread::yield_now();
+        }
+        tell(&scene.word, "later");
+        let events: Vec<_> = stream.expect(200).events().collect();
+        let last = events.last().unwrap();
+        assert!(last.name == "turn" || last.data == "[DONE]", "{last:?}");
+        let said: String = events.into_iter().map(|event| event.data).collect();
+        assert!(said.contains("The word is later."), "{said}");
+        going.finish().expect(0).says(&["stopped"]);
+    }
+}
+
+#[test]
 fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     let place = Place::new();
     let manager = UnixDatagram::bind(place.path("notify")).unwrap();

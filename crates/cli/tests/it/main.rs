@@ -38,8 +38,10 @@ mod limits;
 mod lists;
 mod markdown;
 mod mcp;
+mod mcp_waiting;
 mod metrics;
 mod moving;
+mod openai_form;
 #[cfg(feature = "otel")]
 mod otel;
 mod own_servers;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use unisono_api::Code;
 use unisono_api::agent::{Agent, Model, Reload};
 use unisono_api::turn::Settings;
-use unisono_api::{Code, Problem};
 use unisono_context::AgentId;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::Entry;
@@ -29,9 +29,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// The agents that can be given a task, and the part each takes in what would be asked.
 #[utoipa::path(
-    get, path = "/v1/agents", tag = "agents", security(("token" = [])), params(Whom),
-    responses((status = 200, description = "The agents, by name", body = Vec<Agent>),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/v1/agents", tag = "agents", params(Whom),
+    responses((status = 200, description = "The agents, by name", body = Vec<Agent>))
 )]
 async fn agents(
     State(shared): State<Arc<Shared>>,
@@ -97,9 +96,8 @@ pub(super) fn asked(
 /// Reads the definitions of all agents again. Turns that begin after it have the new ones; if one
 /// is wrong, all stay as they were.
 #[utoipa::path(
-    post, path = "/v1/agents/reload", tag = "agents", security(("token" = [])),
-    responses((status = 200, description = "What is different", body = Reload),
-              (status = "default", description = "A problem: what is wrong, and where", body = Problem))
+    post, path = "/v1/agents/reload", tag = "agents",
+    responses((status = 200, description = "What is different", body = Reload))
 )]
 async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, Fault> {
     let reload = told(&shared.daemon.reload_agents().await);
@@ -129,9 +127,8 @@ pub(super) fn told(reload: &daemon::Reload) -> Reload {
 
 /// The models of the catalogue.
 #[utoipa::path(
-    get, path = "/v1/models", tag = "agents", security(("token" = [])),
-    responses((status = 200, description = "The models, by name", body = Vec<Model>),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/v1/models", tag = "agents",
+    responses((status = 200, description = "The models, by name", body = Vec<Model>))
 )]
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<Model>> {
     let setup = shared.daemon.setup();

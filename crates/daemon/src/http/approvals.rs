@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::approval::{Approval, Decide, Decided, Verdict};
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_context::{CallId, SessionId, Timestamp};
 use unisono_runtime::Handle;
 use unisono_session::run::calls::{CallPlace, Decision, Status, Waiting};
@@ -113,10 +113,9 @@ impl FromStr for Place {
 /// The calls that wait, the oldest first. Events named `tools_called`, `tool_in_doubt` and
 /// `tool_decided` say when that changes.
 #[utoipa::path(
-    get, path = "/v1/approvals", tag = "approvals", security(("token" = [])),
+    get, path = "/v1/approvals", tag = "approvals",
     params(Which),
-    responses((status = 200, description = "A part of the list", body = Page<Approval>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<Approval>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -146,11 +145,10 @@ pub(super) async fn waiting(
 
 /// Decides about a call. The second answer to one is refused with `conflict`.
 #[utoipa::path(
-    post, path = "/v1/approvals/{call}", tag = "approvals", security(("token" = [])),
+    post, path = "/v1/approvals/{call}", tag = "approvals",
     params(("call" = String, Path, description = "The call's id")),
     request_body = Decide,
-    responses((status = 200, description = "It is decided, and on disk", body = Decided),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "It is decided, and on disk", body = Decided))
 )]
 async fn decide(
     State(shared): State<Arc<Shared>>,

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use unisono_api::session::{Branch, NewBranch, Stretch};
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_context::{MessageId, Ordinal};
 use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
@@ -30,10 +30,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// The branches of a session, by name.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/branches", tag = "branches", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/branches", tag = "branches",
     params(("session" = String, Path, description = "The session's id"), Part),
-    responses((status = 200, description = "A part of the list", body = Page<Branch>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<Branch>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -64,11 +63,10 @@ fn no_place(part: &Part) -> Fault {
 
 /// Starts a branch at a message, or sets it there. Nothing is copied.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/branches", tag = "branches", security(("token" = [])),
+    post, path = "/v1/sessions/{session}/branches", tag = "branches",
     params(("session" = String, Path, description = "The session's id")),
     request_body = NewBranch,
-    responses((status = 201, description = "The branch", body = Branch),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 201, description = "The branch", body = Branch))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
@@ -95,10 +93,9 @@ async fn create(
 
 /// The tree of a session's messages: stretches between forks, in the order in which they are drawn.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/tree", tag = "branches", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/tree", tag = "branches",
     params(("session" = String, Path, description = "The session's id"), Part),
-    responses((status = 200, description = "A part of the list", body = Page<Stretch>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<Stretch>))
 )]
 async fn tree(
     State(shared): State<Arc<Shared>>,

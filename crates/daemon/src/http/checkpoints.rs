@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
+use unisono_api::Page;
 use unisono_api::compaction::{
     Anew, Checkpoint, CheckpointDetail, Compaction, KeyFact, NewText, Range, TakeBack,
 };
 use unisono_api::session::main_branch;
-use unisono_api::{Page, Problem};
 use unisono_context::checkpoint::{self, Body, Kind, Tier};
 use unisono_context::{CheckpointId, Cost};
 use unisono_runtime::Handle;
@@ -53,10 +53,8 @@ struct Of {
 /// The checkpoints of a session, the newest first.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/checkpoints", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"), OnBranch),
-    responses((status = 200, description = "A part of the list", body = Page<Checkpoint>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<Checkpoint>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -132,11 +130,9 @@ fn described(
 /// A checkpoint with all that is known of it, and what taking it back would do.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/checkpoints/{number}", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("number" = String, Path, description = "Its number in the session, from 1, or its id"), Of),
-    responses((status = 200, description = "The checkpoint", body = CheckpointDetail),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The checkpoint", body = CheckpointDetail))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,
@@ -206,13 +202,12 @@ async fn numbered(session: &Handle, text: &str) -> Result<Arc<checkpoint::Checkp
 /// Puts another text in place of a summary's. The old one is kept and can be had back.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/edit", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
     request_body = NewText,
-    responses((status = 200, description = "It has ended", body = Compaction),
-              (status = 202, description = "It is accepted", body = Compaction),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "It has ended",
+               content((Compaction = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "It is accepted", body = Compaction))
 )]
 async fn edit(
     State(shared): State<Arc<Shared>>,
@@ -237,13 +232,12 @@ pub(super) async fn edited(session: &Handle, number: &str, text: String) -> Resu
 /// Has a summary written anew. The old one is kept and can be had back.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/regenerate", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
     request_body = Anew,
-    responses((status = 200, description = "It has ended", body = Compaction),
-              (status = 202, description = "It is accepted", body = Compaction),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "It has ended",
+               content((Compaction = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "It is accepted", body = Compaction))
 )]
 async fn regenerate(
     State(shared): State<Arc<Shared>>,
@@ -269,13 +263,12 @@ pub(super) async fn anew(session: &Handle, number: &str, writing: Writing) -> Re
 /// Takes a checkpoint back: the context is what it was before it, with what was said since.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/restore", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("number" = String, Path, description = "Its number in the session, from 1, or its id")),
     request_body = TakeBack,
-    responses((status = 200, description = "It has ended", body = Compaction),
-              (status = 202, description = "It is accepted", body = Compaction),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "It has ended",
+               content((Compaction = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "It is accepted", body = Compaction))
 )]
 async fn restore(
     State(shared): State<Arc<Shared>>,

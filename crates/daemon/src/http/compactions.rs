@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use unisono_api::Code;
 use unisono_api::compaction::{Compaction, Estimate, NewCompaction, OnFailure};
-use unisono_api::{Code, Problem};
 use unisono_context::checkpoint::Body;
 use unisono_context::policy::Keep;
 use unisono_context::{Tokens, TurnId};
@@ -38,12 +38,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// With `Accept: text/event-stream` its events are streamed, then the turn that did it.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/compactions", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id")),
     request_body = NewCompaction,
-    responses((status = 200, description = "It has ended", body = Compaction),
-              (status = 202, description = "It is accepted", body = Compaction),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "It has ended",
+               content((Compaction = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "It is accepted", body = Compaction))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
@@ -141,11 +140,9 @@ pub(super) async fn told(
 /// Says what a compaction would do, and does nothing.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/compactions/dry-run", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id")),
     request_body = NewCompaction,
-    responses((status = 200, description = "What it would do", body = Estimate),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "What it would do", body = Estimate))
 )]
 async fn dry_run(
     State(shared): State<Arc<Shared>>,

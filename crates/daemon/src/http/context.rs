@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use unisono_api::Problem;
 use unisono_api::context::Context;
 use unisono_api::session::main_branch;
 use unisono_runtime::Handle;
@@ -47,10 +46,9 @@ struct Of {
 
 /// The context of a branch for a lead with its agents, by section.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/context", tag = "context", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/context", tag = "context",
     params(("session" = String, Path, description = "The session's id"), Of),
-    responses((status = 200, description = "The context", body = Context),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The context", body = Context))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,

@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use unisono_api::Code;
 use unisono_api::delegation::{Delegation, Missing, NewDelegation};
 use unisono_api::turn::Turn;
-use unisono_api::{Code, Problem};
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
@@ -29,14 +29,14 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Gives agents a task at once, each on the same frozen context, and a lead what they found. It is
 /// a turn: with `Accept: text/event-stream` its events are streamed.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/delegations", tag = "turns", security(("token" = [])),
+    post, path = "/v1/sessions/{session}/delegations", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
            ("Idempotency-Key" = Option<String>, Header,
             description = "Asked again under the same key, the first one is told, also after a crash")),
     request_body = NewDelegation,
-    responses((status = 200, description = "All have ended", body = Delegation),
-              (status = 202, description = "It is accepted", body = Delegation),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "All have ended",
+               content((Delegation = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "It is accepted", body = Delegation))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
@@ -104,11 +104,9 @@ fn told(turn: Turn) -> Delegation {
 /// A fan-out, as far as it has come.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/delegations/{turn}", tag = "turns",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The id of the turn that does it")),
-    responses((status = 200, description = "The delegation", body = Delegation),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The delegation", body = Delegation))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,

@@ -17,8 +17,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
+use unisono_api::Code;
 use unisono_api::event::{Event, Progress};
-use unisono_api::{Code, Problem};
 use unisono_context::{RunId, TurnId};
 use unisono_runtime::{Events, Handle, Progress as Said};
 use unisono_session::event::OpenedRun;
@@ -28,7 +28,7 @@ use utoipa_axum::routes;
 
 use super::extract::{Path, Query};
 use super::problem::Fault;
-use super::{Shared, agents, sessions, turns, words};
+use super::{Shared, agents, part, sessions, turns, words};
 use crate::daemon::Reload;
 
 /// A comment is sent where nothing else was for so long, so that a dead connection shows.
@@ -46,17 +46,17 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[serde(deny_unknown_fields)]
 struct From {
     /// Events after this sequence number; `Last-Event-ID` comes before it. None: those to come.
+    #[serde(default, deserialize_with = "part::some_number")]
     after: Option<u64>,
 }
 
 /// The events of a session, those to come included.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/events", tag = "events", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/events", tag = "events",
     params(("session" = String, Path, description = "The session's id"), From,
            ("Last-Event-ID" = Option<u64>, Header, description = "The last event that came")),
-    responses((status = 200, description = "Server-sent events named by their kind", body = Event,
-               content_type = "text/event-stream"),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, body = String, content_type = "text/event-stream",
+               description = "Server-sent events named by their kind; the data of each is JSON"))
 )]
 async fn follow(
     State(shared): State<Arc<Shared>>,
@@ -150,12 +150,13 @@ impl Stream {
         self
     }
 
-    /// What comes next; none once the program stops or the session is gone.
+    /// What comes next; none once the session is gone, or the program stops and no turn is waited for.
     pub(super) async fn next(&mut self) -> Option<Next> {
         loop {
             tokio::select! {
                 biased;
-                () = stopped(&mut self.stopping) => return None,
+                // The answer of a turn is given as long as the program finishes what it began.
+                () = stopped(&mut self.stopping), if self.until.is_none() => return None,
                 // What is said before an event is told before it.
                 said = self.progress.recv() => match said {
                     Ok(said) => return Some(Next::Said(said)),

@@ -14,7 +14,7 @@ use super::page;
 use super::problem::{self, Fault};
 
 /// Paths that are answered without a token and whatever else is being done.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Lets a request through, or says why not in the shape its client knows.
 pub(super) async fn guard(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use unisono_api::{Code, Problem};
+use unisono_api::Code;
 use unisono_store::Health;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -29,8 +29,7 @@ async fn healthz() -> &'static str {
 /// Whether it can be asked: it is not stopping, and its store takes writes.
 #[utoipa::path(
     get, path = "/readyz", tag = "about",
-    responses((status = 200, description = "It can", body = String, content_type = "text/plain"),
-              (status = 503, description = "It cannot now", body = Problem))
+    responses((status = 200, description = "It can", body = String, content_type = "text/plain"))
 )]
 async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, Fault> {
     if *shared.stopping.borrow() {

@@ -12,7 +12,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use serde::Deserialize;
 use unisono_api::journal::{EventBlock, Info};
 use unisono_api::session::Session;
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_context::{Digest, SessionId};
 use unisono_runtime::clock;
 use unisono_store::SessionInfo;
@@ -20,7 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{self, Path, Query};
-use super::part::after;
+use super::part::{self, after};
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
@@ -54,6 +54,7 @@ struct Sessions {
 #[serde(deny_unknown_fields)]
 struct Events {
     /// The number of the first one.
+    #[serde(deserialize_with = "part::number")]
     from: u64,
     /// How many at most: 4,096.
     #[param(value_type = Option<usize>, minimum = 1)]
@@ -62,9 +63,8 @@ struct Events {
 
 /// What the store knows of its sessions, in the order of their ids.
 #[utoipa::path(
-    get, path = "/v1/journal", tag = "journal", security(("token" = [])), params(Sessions),
-    responses((status = 200, description = "A part of the list", body = Page<Info>),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/v1/journal", tag = "journal", params(Sessions),
+    responses((status = 200, description = "A part of the list", body = Page<Info>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -81,10 +81,9 @@ async fn list(
 
 /// What the store knows of a session.
 #[utoipa::path(
-    get, path = "/v1/journal/{session}", tag = "journal", security(("token" = [])),
+    get, path = "/v1/journal/{session}", tag = "journal",
     params(("session" = String, Path, description = "The session's id")),
-    responses((status = 200, description = "The session", body = Info),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The session", body = Info))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,
@@ -111,11 +110,10 @@ fn info(found: SessionInfo) -> Info {
 /// Events of a session as they are on disk. Fewer than asked for come back at the end, or where
 /// they would be too large together.
 #[utoipa::path(
-    get, path = "/v1/journal/{session}/events", tag = "journal", security(("token" = [])),
+    get, path = "/v1/journal/{session}/events", tag = "journal",
     params(("session" = String, Path, description = "The session's id"), Events),
     responses((status = 200, description = "For each its number and length as 64 bits, little-endian, then its bytes",
-               body = Vec<u8>, content_type = "application/octet-stream"),
-              (status = "default", description = "A problem", body = Problem))
+               body = Vec<u8>, content_type = "application/octet-stream"))
 )]
 async fn events(
     State(shared): State<Arc<Shared>>,
@@ -160,10 +158,9 @@ struct File {
 
 /// Keeps a conversation as it stands in a file.
 #[utoipa::path(
-    post, path = "/v1/imports", tag = "sessions", security(("token" = [])), params(File),
+    post, path = "/v1/imports", tag = "sessions", params(File),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is on disk", body = Session),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 201, description = "It is on disk", body = Session))
 )]
 async fn import(
     State(shared): State<Arc<Shared>>,

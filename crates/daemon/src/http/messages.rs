@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use unisono_api::message::{Appended, Message, NewMessage, Part, ReportedUsage};
 use unisono_api::session::main_branch;
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_context::Ordinal;
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
@@ -52,10 +52,9 @@ struct Which {
 
 /// The messages of a branch, the oldest first, also those that have left the context.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/messages", tag = "messages", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/messages", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), Which),
-    responses((status = 200, description = "A part of the branch", body = Page<Message>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the branch", body = Page<Message>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -76,15 +75,14 @@ async fn list(
 /// Appends a message without a turn. While a turn is open on its branch it waits until that has
 /// ended, and is not seen before.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/messages", tag = "messages", security(("token" = [])),
+    post, path = "/v1/sessions/{session}/messages", tag = "messages",
     params(("session" = String, Path, description = "The session's id"),
            ("Idempotency-Key" = Option<String>, Header,
             description = "The same request under the same key again gives the same message, also after a crash")),
     request_body = NewMessage,
     responses((status = 200, description = "It was appended under this key before", body = Appended),
               (status = 201, description = "It is on its branch", body = Appended),
-              (status = 202, description = "It waits for the end of a turn", body = Appended),
-              (status = "default", description = "A problem", body = Problem))
+              (status = 202, description = "It waits for the end of a turn", body = Appended))
 )]
 async fn append(
     State(shared): State<Arc<Shared>>,

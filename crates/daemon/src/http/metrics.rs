@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use unisono_api::Problem;
 use unisono_runtime::Gauge;
 use unisono_store::Health;
 use utoipa_axum::router::OpenApiRouter;
@@ -36,9 +35,8 @@ impl Answers {
 
 /// Numbers for Prometheus.
 #[utoipa::path(
-    get, path = "/metrics", tag = "about", security(("token" = [])),
-    responses((status = 200, description = "The numbers", body = String, content_type = "text/plain"),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/metrics", tag = "about",
+    responses((status = 200, description = "The numbers", body = String, content_type = "text/plain"))
 )]
 async fn show(State(shared): State<Arc<Shared>>) -> ([(HeaderName, &'static str); 1], String) {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&shared))

@@ -6,7 +6,8 @@
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use unisono_api::session::main_branch;
 use unisono_api::{Code, Page};
 
@@ -80,6 +81,17 @@ impl Labelled {
         let (cursor, limit) = (self.cursor, self.limit);
         (self.label, Part { cursor, limit })
     }
+}
+
+/// The number of an event: as large as those are that all clients can hold.
+pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let number = i64::deserialize(from)?;
+    u64::try_from(number).map_err(|_| D::Error::custom("it is below 0"))
+}
+
+/// The same where there may be none.
+pub(super) fn some_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    number(from).map(Some)
 }
 
 /// The place that a cursor names.

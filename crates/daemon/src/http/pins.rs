@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use unisono_api::Page;
 use unisono_api::pin::{Pin, Pins};
 use unisono_api::session::main_branch;
-use unisono_api::{Page, Problem};
 use unisono_context::MessageId;
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
@@ -39,10 +39,9 @@ struct On {
 
 /// What is pinned on a branch, and what it takes.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/pins", tag = "context", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/pins", tag = "context",
     params(("session" = String, Path, description = "The session's id"), OnBranch),
-    responses((status = 200, description = "What is pinned, a part of it", body = Pins),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "What is pinned, a part of it", body = Pins))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -96,11 +95,9 @@ async fn now(shared: &Shared, session: &Handle, branch: &str) -> Result<Pins, Fa
 /// Pins a message, and the call or results it belongs together with.
 #[utoipa::path(
     put, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("message" = String, Path, description = "Its id, or its place on the branch"), On),
-    responses((status = 200, description = "What is pinned now", body = Pins),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "What is pinned now", body = Pins))
 )]
 async fn pin(
     State(shared): State<Arc<Shared>>,
@@ -115,11 +112,9 @@ async fn pin(
 /// Takes a message's pin away.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("message" = String, Path, description = "Its id, or its place on the branch"), On),
-    responses((status = 200, description = "What is pinned now", body = Pins),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "What is pinned now", body = Pins))
 )]
 async fn unpin(
     State(shared): State<Arc<Shared>>,

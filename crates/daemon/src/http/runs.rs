@@ -1,19 +1,19 @@
 //! `/v1/runs` and `/v1/sessions/{session}/runs`: what agents were given to do, what became of it, and the exact
 //! bytes they were sent.
 
-mod list;
+pub(super) mod list;
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use unisono_api::Code;
 use unisono_api::run::{
     Against, Attempt, Call, CallResult, Cause, Check, Done, Replay, RequestBody, RunDetail,
     RunStep, SentRequest, Why,
 };
 use unisono_api::turn::Turn;
-use unisono_api::{Code, Problem};
 use unisono_context::RunId;
 use unisono_runtime::Handle;
 use unisono_runtime::replay::{self, Rebuilt, Sent};
@@ -63,11 +63,10 @@ impl Found {
 
 /// A run with its steps.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/runs/{run}", tag = "runs", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/runs/{run}", tag = "runs",
     params(("session" = String, Path, description = "The session's id"),
            ("run" = String, Path, description = "The run's id")),
-    responses((status = 200, description = "The run", body = RunDetail),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The run", body = RunDetail))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,
@@ -160,11 +159,9 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
 /// Stops a run and what it gave to others. The turn goes on without it; a lead's run is its turn.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/runs/{run}/cancel", tag = "runs",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("run" = String, Path, description = "The run's id")),
-    responses((status = 200, description = "Its turn", body = Turn),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "Its turn", body = Turn))
 )]
 async fn cancel(
     State(shared): State<Arc<Shared>>,
@@ -197,11 +194,9 @@ pub(super) struct Beside {
 /// causes; rebuilt from the journal, with every digest compared.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/runs/{run}/request", tag = "runs",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("run" = String, Path, description = "The run's id"), Beside),
-    responses((status = 200, description = "What it was sent, and why", body = Why),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "What it was sent, and why", body = Why))
 )]
 async fn request(
     State(shared): State<Arc<Shared>>,
@@ -334,11 +329,9 @@ fn beside_it(difference: &Difference) -> Against {
 /// recorded one, nobody asked.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns/{turn}/replay", tag = "turns",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id")),
-    responses((status = 200, description = "What was compared", body = Replay),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "What was compared", body = Replay))
 )]
 async fn replay_turn(
     State(shared): State<Arc<Shared>>,

@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::search::Found;
 use unisono_api::session::main_branch;
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_context::SessionId;
 use unisono_runtime::clock;
 use unisono_search::Query as Words;
@@ -55,9 +55,8 @@ pub(super) struct For {
 
 /// Searches all sessions, the best first.
 #[utoipa::path(
-    get, path = "/v1/search", tag = "messages", security(("token" = [])), params(For),
-    responses((status = 200, description = "What was found", body = Found),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/v1/search", tag = "messages", params(For),
+    responses((status = 200, description = "What was found", body = Found))
 )]
 async fn all(
     State(shared): State<Arc<Shared>>,
@@ -68,10 +67,9 @@ async fn all(
 
 /// Searches one session, also what has left its context.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/search", tag = "messages", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/search", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), For),
-    responses((status = 200, description = "What was found", body = Found),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "What was found", body = Found))
 )]
 async fn within(
     State(shared): State<Arc<Shared>>,

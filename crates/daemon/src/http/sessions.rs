@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use unisono_api::session::{Branch, EndedTurn, Few, Listed, NewSession, Session};
 use unisono_api::store::LostEvents;
 use unisono_api::turn::Fault as Failed;
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_context::{MessageId, SessionId};
 use unisono_runtime::{Handle, clock};
 use unisono_session::event::Outcome;
@@ -92,10 +92,9 @@ pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, Fault> {
 
 /// All sessions, the newest first.
 #[utoipa::path(
-    get, path = "/v1/sessions", tag = "sessions", security(("token" = [])),
+    get, path = "/v1/sessions", tag = "sessions",
     params(Labelled),
-    responses((status = 200, description = "A part of the list", body = Page<Listed>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<Listed>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -183,10 +182,9 @@ fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {
 
 /// Keeps a conversation.
 #[utoipa::path(
-    post, path = "/v1/sessions", tag = "sessions", security(("token" = [])),
+    post, path = "/v1/sessions", tag = "sessions",
     request_body = NewSession,
-    responses((status = 201, description = "It is on disk", body = Session),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 201, description = "It is on disk", body = Session))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
@@ -257,10 +255,9 @@ fn conversation(messages: Vec<Value>) -> Result<Import, Fault> {
 
 /// A session.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}", tag = "sessions", security(("token" = [])),
+    get, path = "/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "Its id")),
-    responses((status = 200, description = "The session", body = Session),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The session", body = Session))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,
@@ -346,10 +343,9 @@ struct Deleting {
 
 /// Deletes a session for good.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{session}", tag = "sessions", security(("token" = [])),
+    delete, path = "/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "Its id"), Deleting),
-    responses((status = 204, description = "It is gone"),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 204, description = "It is gone"))
 )]
 async fn delete(
     State(shared): State<Arc<Shared>>,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
+use unisono_api::Code;
 use unisono_api::settings::{Changes, Setting};
 use unisono_api::turn::Settings;
-use unisono_api::{Code, Problem};
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -30,9 +30,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// Every setting with its value and where it was written.
 #[utoipa::path(
-    get, path = "/v1/settings", tag = "settings", security(("token" = [])),
-    responses((status = 200, description = "The settings", body = Vec<Setting>),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/v1/settings", tag = "settings",
+    responses((status = 200, description = "The settings", body = Vec<Setting>))
 )]
 async fn list(State(shared): State<Arc<Shared>>) -> Json<Vec<Setting>> {
     Json(all(&shared))
@@ -62,10 +61,9 @@ fn told(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
 /// Changes settings for turns that begin after it. They are kept beside the journal, win over the
 /// settings files, and give way to environment variables and flags. All are changed, or none.
 #[utoipa::path(
-    patch, path = "/v1/settings", tag = "settings", security(("token" = [])),
+    patch, path = "/v1/settings", tag = "settings",
     request_body = Changes,
-    responses((status = 200, description = "The settings now", body = Vec<Setting>),
-              (status = "default", description = "A problem: what is wrong, and where", body = Problem))
+    responses((status = 200, description = "The settings now", body = Vec<Setting>))
 )]
 async fn change(
     State(shared): State<Arc<Shared>>,
@@ -83,10 +81,9 @@ async fn change(
 /// Every setting as it counts for turns of a session that begin now, with its value and where it
 /// was written: `session` where it is the session's own.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/settings", tag = "settings", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/settings", tag = "settings",
     params(("session" = String, Path, description = "The session's id")),
-    responses((status = 200, description = "The settings", body = Vec<Setting>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The settings", body = Vec<Setting>))
 )]
 async fn own(
     State(shared): State<Arc<Shared>>,
@@ -101,11 +98,10 @@ async fn own(
 /// variables and flags. `null` leaves a key to the settings of all sessions again. All are changed,
 /// or none.
 #[utoipa::path(
-    patch, path = "/v1/sessions/{session}/settings", tag = "settings", security(("token" = [])),
+    patch, path = "/v1/sessions/{session}/settings", tag = "settings",
     params(("session" = String, Path, description = "The session's id")),
     request_body = Changes,
-    responses((status = 200, description = "The settings now", body = Vec<Setting>),
-              (status = "default", description = "A problem: what is wrong, and where", body = Problem))
+    responses((status = 200, description = "The settings now", body = Vec<Setting>))
 )]
 async fn change_own(
     State(shared): State<Arc<Shared>>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use unisono_api::Code;
 use unisono_api::context::Snapshot;
-use unisono_api::{Code, Problem};
 use unisono_context::{SnapshotId, TurnId};
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
@@ -24,11 +24,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// A frozen context, rebuilt from the journal and checked against its id.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/snapshots/{snapshot}", tag = "context",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("snapshot" = String, Path, description = "The snapshot's id")),
-    responses((status = 200, description = "The snapshot", body = Snapshot),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The snapshot", body = Snapshot))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use unisono_api::Problem;
 use unisono_api::store::{Acknowledged, Vacuumed};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -21,9 +20,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Gives back the room of what was deleted or is outdated, and returns when that is done: nothing of
 /// it is on disk any more. Other requests are answered meanwhile.
 #[utoipa::path(
-    post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum", security(("token" = [])),
-    responses((status = 200, description = "It is done", body = Vacuumed),
-              (status = "default", description = "A problem", body = Problem))
+    post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum",
+    responses((status = 200, description = "It is done", body = Vacuumed))
 )]
 async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fault> {
     let done = shared.daemon.runtime().purge().await?;
@@ -38,9 +36,7 @@ async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, Fau
 /// Takes note of what repairs of the store have lost: sessions do not tell of it any more.
 #[utoipa::path(
     post, path = "/v1/losses/acknowledge", tag = "about", operation_id = "acknowledge_losses",
-    security(("token" = [])),
-    responses((status = 200, description = "It is noted", body = Acknowledged),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "It is noted", body = Acknowledged))
 )]
 async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, Fault> {
     let acknowledged = shared.daemon.acknowledge_losses().await?;

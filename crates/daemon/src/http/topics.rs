@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use unisono_api::topic::{Seal, Topic};
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_session::State as SessionState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -25,10 +25,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// The topics of a branch, the oldest first; none where nothing was decided about topics.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/topics", tag = "compaction", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/topics", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"), OnBranch),
-    responses((status = 200, description = "A part of the list", body = Page<Topic>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<Topic>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -66,11 +65,9 @@ pub(super) fn topics_of(state: &SessionState, branch: &str) -> Option<Vec<Topic>
 /// Lets the current topic of a branch end: what is said next opens another one.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/topics/seal", tag = "compaction",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id")),
     request_body = Seal,
-    responses((status = 200, description = "The topic that has ended", body = Topic),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The topic that has ended", body = Topic))
 )]
 async fn seal(
     State(shared): State<Arc<Shared>>,

@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use unisono_api::Code;
 use unisono_api::page::Page;
 use unisono_api::turn::{NewTurn, Turn};
-use unisono_api::{Code, Problem};
 use unisono_context::TurnId;
 use unisono_context::message::Part;
 use unisono_runtime::Handle;
@@ -36,10 +36,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// The turns of a session, the newest first.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/turns", tag = "turns", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/turns", tag = "turns",
     params(("session" = String, Path, description = "The session's id"), part::Part),
-    responses((status = 200, description = "A part of the list", body = Page<Turn>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<Turn>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -55,14 +54,14 @@ async fn list(
 /// Gives a session a task. Without `Accept: text/event-stream` the answer is waited for, unless
 /// `wait` is false; with it, the turn's events are streamed, then the turn itself.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/turns", tag = "turns", security(("token" = [])),
+    post, path = "/v1/sessions/{session}/turns", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
            ("Idempotency-Key" = Option<String>, Header,
             description = "Asked again under the same key, the first turn is told, also after a crash")),
     request_body = NewTurn,
-    responses((status = 200, description = "The turn has ended", body = Turn),
-              (status = 202, description = "The turn is accepted", body = Turn),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The turn has ended",
+               content((Turn = "application/json"), (String = "text/event-stream"))),
+              (status = 202, description = "The turn is accepted", body = Turn))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
@@ -205,11 +204,10 @@ pub(super) async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Res
 
 /// A turn, as far as it has come.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/turns/{turn}", tag = "turns", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/turns/{turn}", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id")),
-    responses((status = 200, description = "The turn", body = Turn),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "The turn", body = Turn))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,
@@ -223,11 +221,9 @@ async fn show(
 /// Stops a turn and all of its runs.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/turns/{turn}/cancel", tag = "turns",
-    security(("token" = [])),
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id")),
-    responses((status = 200, description = "It is cancelled", body = Turn),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "It is cancelled", body = Turn))
 )]
 async fn cancel(
     State(shared): State<Arc<Shared>>,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use unisono_api::Problem;
 use unisono_api::usage::{self as told, Amounts, Row, Usage};
 use unisono_context::SessionId;
 use unisono_session::usage::{Asker, Deleted};
@@ -33,9 +32,8 @@ struct Of {
 
 /// What model calls used, by agent and model.
 #[utoipa::path(
-    get, path = "/v1/usage", tag = "usage", security(("token" = [])), params(Of),
-    responses((status = 200, description = "What was used", body = Usage),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/v1/usage", tag = "usage", params(Of),
+    responses((status = 200, description = "What was used", body = Usage))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,

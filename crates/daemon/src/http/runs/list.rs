@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::run::ListedRun;
 use unisono_api::turn::Turn;
-use unisono_api::{Code, Page, Problem};
+use unisono_api::{Code, Page};
 use unisono_context::RunId;
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
@@ -23,7 +23,7 @@ use crate::past;
 use crate::past::runs::{Among, Place, Spot, of_session as of};
 
 /// The states of runs.
-const STATES: [&str; 6] = [
+pub(in crate::http) const STATES: [&str; 6] = [
     "running",
     "waiting",
     "done",
@@ -131,9 +131,8 @@ fn runs_of(turns: Vec<Turn>) -> impl DoubleEndedIterator<Item = ListedRun> {
 /// The runs of all sessions: those of the newest session first, of each the newest first. A part
 /// may have fewer than asked for, and still `next`.
 #[utoipa::path(
-    get, path = "/v1/runs", tag = "runs", security(("token" = [])), params(WhichOfAll),
-    responses((status = 200, description = "A part of the list", body = Page<ListedRun>),
-              (status = "default", description = "A problem", body = Problem))
+    get, path = "/v1/runs", tag = "runs", params(WhichOfAll),
+    responses((status = 200, description = "A part of the list", body = Page<ListedRun>))
 )]
 async fn all(
     State(shared): State<Arc<Shared>>,
@@ -165,10 +164,9 @@ async fn all(
 /// The runs of a session: those of its newest turn first, of each the newest first. A part may have
 /// fewer than asked for, and still `next`.
 #[utoipa::path(
-    get, path = "/v1/sessions/{session}/runs", tag = "runs", security(("token" = [])),
+    get, path = "/v1/sessions/{session}/runs", tag = "runs",
     params(("session" = String, Path, description = "The session's id"), Which),
-    responses((status = 200, description = "A part of the list", body = Page<ListedRun>),
-              (status = "default", description = "A problem", body = Problem))
+    responses((status = 200, description = "A part of the list", body = Page<ListedRun>))
 )]
 async fn of_session(
     State(shared): State<Arc<Shared>>,

@@ -1,0 +1,62 @@
+//! What parameters may be, by their names: a name means the same at every route.
+
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::{SchemaFormat, SchemaType, Type};
+use utoipa::openapi::{Content, Object, ObjectBuilder, RefOr, Schema};
+
+use crate::http::runs::list::STATES;
+use crate::transcript::Format;
+
+/// A number from 1, or a UUID.
+const NUMBER_OR_ID: &str = "^([1-9][0-9]{0,8}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$";
+/// A digest.
+const DIGEST: &str = "^[0-9a-f]{64}$";
+/// ASCII without spaces.
+const KEY: &str = "^[!-~]+$";
+
+/// Says what a parameter may be.
+pub(super) fn describe(parameter: &mut Parameter) {
+    if parameter.name == "settings" {
+        // JSON in an address.
+        let object = ObjectBuilder::new().schema_type(Type::Object).build();
+        parameter.schema = None;
+        let content = RefOr::T(Content::new(Some(Schema::Object(object))));
+        parameter.content = [("application/json".to_owned(), content)].into();
+        return;
+    }
+    let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else {
+        return;
+    };
+    not_null(schema);
+    match parameter.name.as_str() {
+        "session" | "turn" | "run" | "call" | "X-Unisono-Session" => {
+            schema.format = Some(SchemaFormat::Custom("uuid".to_owned()));
+        }
+        "number" | "message" => schema.pattern = Some(NUMBER_OR_ID.to_owned()),
+        "snapshot" => schema.pattern = Some(DIGEST.to_owned()),
+        "state" => {
+            schema.enum_values = Some(STATES.iter().map(|state| (*state).into()).collect());
+        }
+        "format" => {
+            let names = Format::ALL.iter().map(|format| format.name().into());
+            schema.enum_values = Some(names.collect());
+        }
+        "Idempotency-Key" => {
+            (schema.min_length, schema.max_length) = (Some(1), Some(255));
+            schema.pattern = Some(KEY.to_owned());
+        }
+        "cursor" | "agent" | "lead" => schema.min_length = Some(1),
+        _ if parameter.parameter_in == ParameterIn::Path => schema.min_length = Some(1),
+        _ => {}
+    }
+}
+
+/// What is left out is not there: no parameter is null.
+fn not_null(schema: &mut Object) {
+    if let SchemaType::Array(kinds) = &mut schema.schema_type {
+        kinds.retain(|kind| *kind != Type::Null);
+        if let [kind] = &kinds[..] {
+            schema.schema_type = SchemaType::Type(kind.clone());
+        }
+    }
+}
