@@ -35,7 +35,14 @@ pub struct Checkpoint {
     pub model: String,
     /// Whether a model was to write it and could not.
     pub degraded: bool,
-    /// When it was made.
+    /// Whether less was kept verbatim than the preset, or a person, asks for: otherwise the
+    /// context would not have fitted. False for one that was imported.
+    #[serde(default)]
+    pub tightened: bool,
+    /// Tokens it stands for, divided by those it takes; none where it takes none.
+    #[serde(default)]
+    pub compression_ratio: Option<f64>,
+    /// When it was made: for a topic or a bulk, when it was sealed.
     #[schema(format = "date-time")]
     pub at: String,
     /// The summary; none for a note in place of what was dropped.
@@ -117,6 +124,20 @@ pub struct NewCompaction {
     /// How many tokens of the newest messages stay.
     #[serde(default)]
     pub keep_tokens: Option<u64>,
+    /// In place of all that is older, the topic that this message belongs to is summarised, if it
+    /// has ended.
+    #[serde(default)]
+    pub topic: Option<u32>,
+    /// In place of all that is older, the middle of the current topic is summarised.
+    #[serde(default)]
+    pub attention: bool,
+    /// In place of a summary, the middle of messages that are too large is cut out.
+    #[serde(default)]
+    pub large_messages: bool,
+    /// With `large_messages`: what has more tokens than this is too large; otherwise the share of
+    /// a topic that the settings say.
+    #[serde(default)]
+    pub over_tokens: Option<u64>,
     /// Settings for this compaction alone, as of a turn.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     #[schema(value_type = Object)]
@@ -151,14 +172,47 @@ pub struct Estimate {
     pub total_messages: u32,
     /// Those that the summary would stand for, and no summary does yet.
     pub messages_to_summarise: u64,
+    /// Verbatim messages that would be masked or cut.
+    #[serde(default)]
+    pub messages_to_shorten: u64,
     /// What the context takes.
     pub tokens_before: u64,
     /// What it would take at most.
     pub estimated_tokens_after: u64,
+    /// What it takes, divided by what it would take at most; none where that is nothing.
+    #[serde(default)]
+    pub estimated_compression_ratio: Option<f64>,
     /// What it would cost, in dollars; none where the price is not known.
     pub estimated_cost_usd: Option<f64>,
-    /// The step, for people; none: there is nothing to summarise.
+    /// The step, for people; none: there is nothing to do.
     pub step: Option<String>,
+    /// Why there is nothing to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nothing: Option<String>,
+    /// What the next turn would compact by itself, before what is said in it.
+    pub next_turn: NextTurn,
+}
+
+/// What a turn would compact by itself, were it to begin now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NextTurn {
+    /// The preset.
+    pub preset: String,
+    /// It compacts above this many tokens; none: never, or as its tiers are full.
+    pub starts_above_tokens: Option<u64>,
+    /// What it keeps verbatim, for people.
+    pub keeps: String,
+    /// What the context takes for the agents of such a turn.
+    pub tokens_before: u64,
+    /// What it would take at most.
+    pub estimated_tokens_after: u64,
+    /// The steps, for people; empty: nothing is due.
+    pub steps: Vec<String>,
+    /// Whether less would be kept than the preset asks for.
+    pub tightened: bool,
+    /// Why such a turn would fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// What came of a compaction, or of a change of a checkpoint: the turn that did it, with what it
@@ -174,6 +228,9 @@ pub struct Compaction {
     pub tokens_after: Option<u64>,
     /// What was saved.
     pub tokens_saved: Option<u64>,
+    /// What it took before, divided by what it takes now; none where it takes nothing.
+    #[serde(default)]
+    pub compression_ratio: Option<f64>,
     /// The first 200 characters of the newest summary it made.
     pub preview: Option<String>,
     /// Where no summary could be written and nothing was changed: what can be done, as

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The context of a branch, by section.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Context {
     /// The session.
     #[schema(format = "uuid")]
@@ -81,7 +81,7 @@ pub struct TierLoad {
 }
 
 /// A summary in the context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Summary {
     /// The number of its checkpoint.
     pub checkpoint: u32,
@@ -91,8 +91,20 @@ pub struct Summary {
     pub last: u32,
     /// How many it stands for.
     pub messages: u32,
+    /// Of what it is a summary: `conversation`, `topic` (one historical topic) or `bulk` (several
+    /// old ones).
+    pub tier: String,
     /// What it takes.
     pub tokens: u64,
+    /// What stood there before.
+    pub tokens_before: u64,
+    /// That divided by what it takes; none where it takes nothing.
+    pub compression_ratio: Option<f64>,
+    /// Whether less was kept verbatim than was asked for: otherwise the context would not have
+    /// fitted.
+    pub tightened: bool,
+    /// When it was made: for a topic or a bulk, when it was sealed.
+    pub at: String,
     /// The model that wrote it.
     pub model: String,
     /// The block as the model sees it.
@@ -119,7 +131,7 @@ pub struct Entry {
 }
 
 /// A frozen context, rebuilt from the journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     /// The session.
     #[schema(format = "uuid")]

@@ -14,6 +14,18 @@ pub struct Topic {
     pub last: u32,
     /// How many there are.
     pub messages: u32,
+    /// Its title: the first sentence that a user says in it, made short; none where nobody says
+    /// anything in its first messages.
+    pub title: Option<String>,
+    /// When its first message was said.
+    pub started_at: String,
+    /// When its last one was.
+    pub last_at: String,
+    /// When it was sealed: its end was decided, or a person sealed it. None: it goes on.
+    pub sealed_at: Option<String>,
+    /// The number of the checkpoint in the context that stands for most of it, to be read at
+    /// `checkpoints/{number}`; none where it stands verbatim.
+    pub summary: Option<u32>,
     /// What ended it: `phrase`, `silence`, `share` or `person`; none: it goes on.
     pub ended_by: Option<String>,
     /// How it stands in the context: `verbatim`, `summarised` or `in part`.

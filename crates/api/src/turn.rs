@@ -140,6 +140,9 @@ pub struct Turn {
     pub snapshot_agents: u32,
     /// Checkpoints that it made, by number.
     pub checkpoints: Vec<u32>,
+    /// What compacting its context came to; none where nothing was compacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Compacted>,
     /// Its runs, in the order in which they were opened.
     pub runs: Vec<Run>,
     /// What the runs that ended cost together; none where a price is not known.
@@ -150,6 +153,20 @@ pub struct Turn {
     /// When it ended.
     #[schema(format = "date-time")]
     pub ended: Option<String>,
+}
+
+/// What compacting the context of a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Compacted {
+    /// What the context took before.
+    pub tokens_before: u64,
+    /// What it takes since; none while that is not known.
+    pub tokens_after: Option<u64>,
+    /// The first divided by the second.
+    pub compression_ratio: Option<f64>,
+    /// Whether less was kept verbatim than the preset, or a person, asks for: otherwise the
+    /// context would not have fitted.
+    pub tightened: bool,
 }
 
 /// A call that an agent leaves to whoever asked it.

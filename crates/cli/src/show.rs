@@ -13,7 +13,7 @@ use unisono_session::event::Outcome;
 
 use crate::output;
 
-pub(crate) use unisono_daemon::short::{line, number, step};
+pub(crate) use unisono_daemon::short::{line, number, ratio, step};
 
 /// Tokens with their thousands apart.
 pub(crate) fn tokens(tokens: Tokens) -> String {
@@ -79,6 +79,13 @@ pub(crate) fn budget(of: &Left) -> Value {
 pub(crate) fn block_tokens(checkpoint: &Checkpoint) -> Tokens {
     let counted = checkpoint.counts.iter().next();
     counted.map_or(Tokens::ZERO, |(_, count)| count.tokens)
+}
+
+/// The compression ratio of a step in parentheses, with a space before; nothing where nothing was
+/// saved.
+pub(crate) fn compression(before: Tokens, after: Tokens) -> String {
+    let ratio = short::compression(before.0, after.0);
+    ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"))
 }
 
 /// `1 message`, `2 messages`, `3 summaries`.

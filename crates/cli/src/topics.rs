@@ -1,22 +1,13 @@
 //! Topics of a branch as JSON has them.
 
 use serde_json::{Value, json};
-use unisono_context::view::View;
-use unisono_daemon::context::topics::standing;
+use unisono_daemon::context::topics::told;
 use unisono_session::State;
 
 pub(crate) use unisono_daemon::context::topics::of_branch;
 
-/// The topics as JSON: first, last, messages, ended_by, standing.
-pub(crate) fn json(state: &State, branch: &str, view: &View<'_>) -> Vec<Value> {
-    let topics = of_branch(state, branch).into_iter();
-    let each = topics.map(|topic| {
-        json!({
-            "first": topic.span.first.0, "last": topic.span.last.0,
-            "messages": topic.span.len(),
-            "ended_by": topic.ended_by.map(|by| by.name()),
-            "standing": standing(view, topic.span),
-        })
-    });
-    each.collect()
+/// The topics as JSON, as `/v1/sessions/{session}/topics` has them.
+pub(crate) fn json(state: &State, branch: &str) -> Vec<Value> {
+    let topics = told(state, branch).unwrap_or_default();
+    topics.into_iter().map(|topic| json!(topic)).collect()
 }

@@ -100,6 +100,17 @@ pub enum Tier {
     Bulk,
 }
 
+impl Tier {
+    /// A word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tier::Conversation => "conversation",
+            Tier::Topic => "topic",
+            Tier::Bulk => "bulk",
+        }
+    }
+}
+
 /// What stands in the context in place of the covered messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {

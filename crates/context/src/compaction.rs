@@ -10,6 +10,7 @@ mod cover;
 mod floor;
 mod keep;
 mod outcome;
+mod part;
 mod repair;
 mod shorten;
 mod show;
@@ -33,6 +34,7 @@ pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, t
 pub use anew::{Edit, PERSON, anew, edited};
 pub use floor::holds;
 pub use outcome::Made;
+pub use part::ContextPart;
 pub use repair::{repair, rewrite, without};
 pub use tiered::Loads;
 pub use unit::Unit;
@@ -56,13 +58,17 @@ pub enum Mode {
         /// What stays instead.
         keep: Option<Keep>,
     },
+    /// A person asked for one part to be made smaller, at any length. Asked again after each step
+    /// until there is no further plan.
+    Part(ContextPart),
 }
 
 impl Mode {
-    /// The tiers that are to be kept, where there are any. What a person asks for is one summary.
+    /// The tiers that are to be kept, where there are any. What a person asks for is one summary,
+    /// or one part.
     const fn tiers(self, policy: &Policy) -> Option<&Tiers> {
         match self {
-            Mode::Manual { .. } => None,
+            Mode::Manual { .. } | Mode::Part(_) => None,
             Mode::Check | Mode::Rest | Mode::Continue => policy.tiers(),
         }
     }
@@ -70,7 +76,7 @@ impl Mode {
     /// Who asked.
     pub const fn kind(self) -> Kind {
         match self {
-            Mode::Manual { .. } => Kind::Manual,
+            Mode::Manual { .. } | Mode::Part(_) => Kind::Manual,
             Mode::Check | Mode::Rest | Mode::Continue => Kind::Auto,
         }
     }
@@ -208,7 +214,11 @@ pub fn plan(
     due.sort_by_key(|(budget, effective)| Reverse(occupancy(budget, *effective)));
     for (budget, effective) in due {
         let situation = Situation::new(view, budget, effective, policy, mode, now);
-        if let Some(plan) = steps::next(&situation)? {
+        let next = match mode {
+            Mode::Part(part) => part::plan(&situation, part),
+            _ => steps::next(&situation)?,
+        };
+        if let Some(plan) = next {
             return Ok(Some(plan));
         }
     }
@@ -237,10 +247,10 @@ fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effecti
         return tiered::is_due(view, policy, tiers, mode, budget);
     }
     let Some(trigger) = policy.trigger_amount(budget) else {
-        return matches!(mode, Mode::Manual { .. });
+        return mode.kind() == Kind::Manual;
     };
     match mode {
-        Mode::Manual { .. } => true,
+        Mode::Manual { .. } | Mode::Part(_) => true,
         Mode::Continue => effective.tokens > policy.target_amount(budget),
         Mode::Rest => effective.tokens > NEARLY_FULL.of(budget.usable),
         Mode::Check => {

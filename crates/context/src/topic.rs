@@ -4,11 +4,15 @@
 //! said next then opens one. Both belong to a message, so that a branch that leaves the path
 //! before it knows nothing of it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::checkpoint::Span;
-use crate::ids::{MessageId, Ordinal};
+use crate::ids::{MessageId, Ordinal, Timestamp};
 use crate::tree::{Node, Tree};
+
+mod title;
+
+pub use title::title;
 
 /// What ended a topic, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +72,8 @@ pub struct Topic {
     pub span: Span,
     /// What ended it; none: it goes on.
     pub ended_by: Option<EndedBy>,
+    /// When that was decided; of one that was imported, when its end was said. None: it goes on.
+    pub sealed_at: Option<Timestamp>,
 }
 
 /// The topics of a session, over all branches.
@@ -75,16 +81,23 @@ pub struct Topic {
 pub struct Topics {
     /// Where the topic of a message begins, for those that were decided about.
     starts: HashMap<MessageId, Ordinal>,
-    /// What ended the topic before a message that opened one.
-    opened: HashMap<MessageId, EndedBy>,
-    /// The messages that a person let topics end with.
-    sealed: BTreeSet<MessageId>,
+    /// What ended the topic before a message that opened one, and when that was decided; no time
+    /// where it was imported.
+    opened: HashMap<MessageId, (EndedBy, Option<Timestamp>)>,
+    /// The messages that a person let topics end with, and when.
+    sealed: BTreeMap<MessageId, Option<Timestamp>>,
 }
 
 impl Topics {
     /// Records what was decided about all messages up to `through` that nothing was decided
-    /// about: `ends` lie among them, ascending. Costs their number.
-    pub fn decided(&mut self, tree: &Tree, through: MessageId, ends: &[TopicEnd]) {
+    /// about: `ends` lie among them, ascending; `at`: when, where that is known. Costs their number.
+    pub fn decided(
+        &mut self,
+        tree: &Tree,
+        through: MessageId,
+        ends: &[TopicEnd],
+        at: Option<Timestamp>,
+    ) {
         let mut fresh: Vec<(MessageId, Ordinal)> = Vec::new();
         let mut start = Ordinal::FIRST;
         for node in tree.path(through) {
@@ -98,20 +111,20 @@ impl Topics {
         for (id, ordinal) in fresh.into_iter().rev() {
             if let Some(end) = ends.next_if(|end| end.opener == ordinal) {
                 start = ordinal;
-                self.opened.insert(id, end.by);
+                self.opened.insert(id, (end.by, at));
             }
             self.starts.insert(id, start);
         }
     }
 
-    /// Lets the topic of the branch that ends in `head` end there.
-    pub fn seal(&mut self, head: MessageId) {
-        self.sealed.insert(head);
+    /// Lets the topic of the branch that ends in `head` end there; `at`: when, where that is known.
+    pub fn seal(&mut self, head: MessageId, at: Option<Timestamp>) {
+        self.sealed.insert(head, at);
     }
 
     /// Whether a person let a topic end with that message.
     pub fn is_sealed(&self, message: MessageId) -> bool {
-        self.sealed.contains(&message)
+        self.sealed.contains_key(&message)
     }
 
     /// What was decided about these messages, parents first, as [`Topics::decided`] takes it. Costs
@@ -129,7 +142,7 @@ impl Topics {
         let all = last.map(|(through, _)| {
             let fresh = tree.path(through).take_while(|n| told.insert(n.message.id));
             let ends = fresh.filter_map(|node| {
-                let by = *self.opened.get(&node.message.id)?;
+                let (by, _) = *self.opened.get(&node.message.id)?;
                 let opener = node.ordinal();
                 Some(TopicEnd { opener, by })
             });
@@ -182,20 +195,36 @@ impl Topics {
     /// The topics of the branch that ends in `head`, oldest first. Costs their number.
     pub fn of_branch(&self, tree: &Tree, head: MessageId) -> Vec<Topic> {
         let mut topics = Vec::new();
-        let mut ended_by = self.is_sealed(head).then_some(EndedBy::Person);
+        let mut opener: Option<&Node> = None;
         let mut last = tree.get(head);
         while let Some(node) = last {
             let start = self.start(tree, node.message.id);
+            let (ended_by, sealed_at) = self.end(node, opener).unzip();
             topics.push(Topic {
                 span: Span::new(start, node.ordinal()),
                 ended_by,
+                sealed_at,
             });
-            let opener = tree.at(head, start);
-            let opened = opener.and_then(|opener| self.opened.get(&opener.message.id));
-            ended_by = Some(opened.copied().unwrap_or(EndedBy::Person));
+            opener = tree.at(head, start);
             last = tree.at(head, Ordinal(start.0.saturating_sub(1)));
         }
         topics.reverse();
         topics
+    }
+
+    /// What ended a topic, by its last message and the one that opened the next; none: it goes on.
+    fn end(&self, last: &Node, opener: Option<&Node>) -> Option<(EndedBy, Timestamp)> {
+        let sealed = self.sealed.get(&last.message.id);
+        let Some(opener) = opener else {
+            let at = sealed?.unwrap_or(last.message.at);
+            return Some((EndedBy::Person, at));
+        };
+        let (by, decided) = match self.opened.get(&opener.message.id) {
+            Some((by, at)) => (*by, *at),
+            None => (EndedBy::Person, None),
+        };
+        // A person's seal came before the message that shows it.
+        let sealed = sealed.copied().flatten().filter(|_| by == EndedBy::Person);
+        Some((by, sealed.or(decided).unwrap_or(opener.message.at)))
     }
 }

@@ -323,7 +323,7 @@ proptest! {
                     let mode = Mode::Manual { keep };
                     run(&mut chat, &budgets, &policy, mode, chain, &earlier);
                 }
-                Event::Seal => chat.topics.seal(chat.head()),
+                Event::Seal => chat.topics.seal(chat.head(), None),
                 Event::Fork(share) => {
                     let len = chat.view().len().0;
                     chat.fork_at((len * share / 1_000).max(1));

@@ -17,7 +17,7 @@ use unisono_context::checkpoint::{Body, Checkpoint, Tier};
 use unisono_context::compaction::{Loads, Mode, Plan, Step};
 use unisono_context::policy::{Keep, Large, Policy, Preset, Tiers, Trigger};
 use unisono_context::topic::{EndedBy, TopicEnd, Topics};
-use unisono_context::{Encoding, MessageId, Ordinal, Ppm, Tokens};
+use unisono_context::{Encoding, MessageId, Ordinal, Ppm, Timestamp, Tokens};
 
 const TIERED: Policy = Policy::of(Preset::Tiered);
 
@@ -407,6 +407,8 @@ fn what_was_dropped_can_be_restored() {
         assert!(chat.view().len().0 < 200, "nothing is ever dropped");
     };
     assert_eq!(dropped.body, Body::Tombstone);
+    let rewritten = chat.checkpoints.rewritten_by(&dropped);
+    assert!(rewritten.is_none(), "a note is no other text of a bulk");
     let note = chat.freeze().blocks()[0].checkpoint().context_text();
     assert!(note.contains("were dropped from the context"), "{note}");
     chat.checkpoints.retire(dropped.id);
@@ -471,7 +473,7 @@ fn what_a_topic_says_of_a_branch_ends_at_the_fork() {
         opener: Ordinal(3),
         by: EndedBy::Phrase,
     };
-    topics.decided(&chat.tree, chat.head(), &[third]);
+    topics.decided(&chat.tree, chat.head(), &[third], Some(Timestamp(7)));
     let tip = chat.head();
     let second = chat.tree.at(tip, Ordinal(2)).unwrap().message.id;
     assert_eq!(topics.start(&chat.tree, tip), Ordinal(3));
@@ -480,18 +482,22 @@ fn what_a_topic_says_of_a_branch_ends_at_the_fork() {
     chat.say("U7 A7");
     let other = chat.head();
     assert_eq!(topics.start(&chat.tree, other), Ordinal(1));
-    topics.decided(&chat.tree, other, &[]);
+    topics.decided(&chat.tree, other, &[], None);
     assert_eq!(topics.start(&chat.tree, other), Ordinal(1));
-    topics.seal(other);
+    topics.seal(other, Some(Timestamp(9)));
     assert_eq!(topics.current(&chat.tree, other), Ordinal(5));
     assert_eq!(topics.current(&chat.tree, tip), Ordinal(3));
     let spans = |head: MessageId| {
         let of_branch = topics.of_branch(&chat.tree, head).into_iter();
-        let each = of_branch.map(|topic| (topic.span.first.0, topic.span.last.0, topic.ended_by));
+        let each = of_branch.map(|topic| {
+            let ended = topic.ended_by.zip(topic.sealed_at.map(|at| at.0));
+            (topic.span.first.0, topic.span.last.0, ended)
+        });
         each.collect::<Vec<_>>()
     };
-    assert_eq!(spans(tip), [(1, 2, Some(EndedBy::Phrase)), (3, 4, None)]);
-    assert_eq!(spans(other), [(1, 4, Some(EndedBy::Person))]);
+    let phrase = Some((EndedBy::Phrase, 7));
+    assert_eq!(spans(tip), [(1, 2, phrase), (3, 4, None)]);
+    assert_eq!(spans(other), [(1, 4, Some((EndedBy::Person, 9)))]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use unisono_context::call::Lent;
 use unisono_context::checkpoint::Checkpoint;
+use unisono_context::compaction::{ContextPart, Mode};
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
@@ -59,6 +60,7 @@ enum What {
     /// What the tools came back with whose calls the last answer left to whoever asked.
     Results(Vec<Part>),
     Compact(Option<Keep>, Writing),
+    CompactPart(ContextPart, Writing),
     Restore(CheckpointId),
     Regenerate(CheckpointId, Writing),
     Edit(CheckpointId, Arc<str>, Counts),
@@ -116,6 +118,14 @@ impl Ask {
         }
     }
 
+    /// Asks for one part of the context to be made smaller.
+    pub fn compaction_of(part: ContextPart, writing: Writing) -> Ask {
+        Ask {
+            agents: Some(Vec::new()),
+            ..Ask::of(What::CompactPart(part, writing))
+        }
+    }
+
     /// Asks for a checkpoint to be taken back.
     pub fn restore(checkpoint: CheckpointId) -> Ask {
         Ask {
@@ -137,6 +147,7 @@ impl Ask {
     pub(crate) fn again(asked: &AcceptedTurn, writing: Writing) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
+            Work::CompactPart { part, .. } => Ask::compaction_of(part, writing),
             Work::Regenerate { checkpoint, .. } => Ask::regenerate(checkpoint, writing),
             Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => return None,
         };
@@ -221,20 +232,21 @@ impl Ask {
         &self.branch
     }
 
-    /// What a compaction leaves as it is; none: all from the newest user message on.
-    pub(crate) fn keep(&self) -> Option<Keep> {
+    /// How a compaction is planned that is asked for.
+    pub(crate) fn mode(&self) -> Mode {
         match self.work {
-            What::Compact(keep, _) => keep,
-            _ => None,
+            What::Compact(keep, _) => Mode::Manual { keep },
+            What::CompactPart(part, _) => Mode::Part(part),
+            _ => Mode::Manual { keep: None },
         }
     }
 
     /// Who is to write a summary, in place of those that are configured.
     pub(crate) fn summariser(&self) -> Option<&str> {
         match &self.work {
-            What::Compact(_, writing) | What::Regenerate(_, writing) => {
-                writing.summariser.as_deref()
-            }
+            What::Compact(_, writing)
+            | What::CompactPart(_, writing)
+            | What::Regenerate(_, writing) => writing.summariser.as_deref(),
             _ => None,
         }
     }
@@ -355,6 +367,10 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
             keep: *keep,
             writing: writing.clone(),
         },
+        What::CompactPart(part, writing) => Work::CompactPart {
+            part: *part,
+            writing: writing.clone(),
+        },
         What::Restore(checkpoint) => Work::Restore {
             checkpoint: *checkpoint,
         },
@@ -443,7 +459,7 @@ pub(crate) fn check_chosen(
 }
 
 /// What ends a topic of a conversation that the agent leads.
-fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<Arc<str>> {
+pub(crate) fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<Arc<str>> {
     let model = setup.loaded.catalogue.get(None, &lead.model);
     let config = &setup.loaded.config.compaction;
     model.map_or_else(|_| Vec::new(), |entry| config.resolve(&entry).phrases)

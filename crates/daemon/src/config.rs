@@ -41,7 +41,7 @@ pub use providers::{Api, Provider};
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub(crate) use stored::changed;
-pub use stored::{STORED, Unchangeable, changeable, is_changeable, typed};
+pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::document::Table;

@@ -23,7 +23,7 @@ use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::warm::Warmth;
 use unisono_runtime::mcp::{Fault, Offer};
-use unisono_runtime::{Agent, Handle, Kinds, Options, Runtime};
+use unisono_runtime::{Agent, Deadline, Handle, Kinds, Options, Runtime};
 use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_store::{Loss, Salvage};
@@ -36,7 +36,7 @@ use crate::diagnostic::Diagnostics;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
-use crate::setup::Setup;
+use crate::setup::{Current, Setup};
 use crate::summarisers::{self, Unaskable};
 
 pub use opened::{Opened, open_read_only, open_store};
@@ -83,6 +83,9 @@ pub enum Error {
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
 }
+
+/// How long one compaction may take where no file says so.
+const DEADLINE_SECONDS: u64 = 30;
 
 /// What a daemon is made of. Every part has a default.
 #[derive(Debug, Default)]
@@ -176,7 +179,9 @@ impl Builder {
 /// A running runtime with its configuration and agents.
 #[derive(Debug)]
 pub struct Daemon {
-    setup: RwLock<Arc<Setup>>,
+    setup: Current,
+    /// How long the compactions may take that begin later.
+    deadline: Deadline,
     kinds: Kinds,
     /// Held while agents are read again.
     reloading: Mutex<()>,
@@ -215,10 +220,11 @@ impl Daemon {
         let search_index = opened.search_index(&setup)?;
         let warmth = Warmth::default();
         let models = models::build(&setup, &learnt.calibrations, &warmth);
+        let current = Current::new(setup);
         let metrics = Metrics::default();
         let observer = metrics.observer().and(learnt.observer());
         #[cfg(feature = "otel")]
-        let traces = crate::otel::Exporter::of(&setup);
+        let traces = crate::otel::Exporter::of(&current.now());
         #[cfg(feature = "otel")]
         let observer = match &traces {
             Some(traces) => {
@@ -227,6 +233,8 @@ impl Daemon {
             }
             None => observer,
         };
+        let options = options(&current, &learnt.calibrations);
+        let deadline = options.compaction_deadline.clone();
         let runtime = Runtime::start(
             opened.journal,
             kinds.clone(),
@@ -235,12 +243,13 @@ impl Daemon {
                 search_index,
                 load: metrics.load.clone(),
                 observer,
-                ..options(&setup, &learnt.calibrations)
+                ..options
             },
         )
         .await?;
         Ok(Daemon {
-            setup: RwLock::new(Arc::new(setup)),
+            setup: current,
+            deadline,
             kinds,
             reloading: Mutex::default(),
             reloads: watch::Sender::new(None),
@@ -442,7 +451,14 @@ impl Daemon {
     }
 }
 
-fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
+/// How long one compaction may take.
+fn compaction_deadline(setup: &Setup) -> Duration {
+    let seconds = setup.loaded.config.compaction.all.deadline_seconds;
+    Duration::from_secs(seconds.unwrap_or(DEADLINE_SECONDS))
+}
+
+fn options(current: &Current, calibrations: &Calibrations) -> Options {
+    let setup = &*current.now();
     let config = &setup.loaded.config;
     let bounds = &config.runtime;
     let number = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -458,11 +474,8 @@ fn options(setup: &Setup, calibrations: &Calibrations) -> Options {
             sessions: number(bounds.sessions_in_memory),
             bytes: bounds.session_bytes_in_memory,
         },
-        compaction_deadline: match config.compaction.all.deadline_seconds {
-            Some(seconds) => Duration::from_secs(seconds),
-            None => defaults.compaction_deadline,
-        },
-        summarisers: summarisers::chains(setup, calibrations),
+        compaction_deadline: compaction_deadline(setup).into(),
+        summarisers: summarisers::chains(current, calibrations),
         servers: setup.loaded.tools.servers.clone(),
         budget: config.budget.daemon.rules(),
         lease: Duration::from_secs(bounds.stuck_after_seconds),

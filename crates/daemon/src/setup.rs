@@ -1,5 +1,7 @@
 //! What a program starts from: configuration and agents, read and checked together.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use crate::agents::Roster;
 use crate::config::{self, Loaded, Override, Own, Sources};
 use crate::diagnostic::Diagnostics;
@@ -92,6 +94,29 @@ impl Setup {
         found.sort();
         setup.warnings = found.into_result()?;
         Ok(setup)
+    }
+}
+
+/// Configuration and agents as they are now. Clones are one: settings and agents are changed while
+/// others look.
+#[derive(Clone, Debug)]
+pub(crate) struct Current(Arc<RwLock<Arc<Setup>>>);
+
+impl Current {
+    pub(crate) fn new(setup: Setup) -> Current {
+        Current(Arc::new(RwLock::new(Arc::new(setup))))
+    }
+
+    /// Those that count for what begins now.
+    pub(crate) fn now(&self) -> Arc<Setup> {
+        let setup = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        setup.clone()
+    }
+
+    /// Takes others from now on.
+    pub(crate) fn set(&self, setup: Setup) {
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(setup);
     }
 }
 

@@ -41,6 +41,20 @@ pub fn number(n: u64) -> String {
     out
 }
 
+/// How many tokens became one, to two decimals; none where nothing is left.
+pub fn ratio(before: u64, after: u64) -> Option<f64> {
+    (after > 0).then(|| (before as f64 / after as f64 * 100.0).round() / 100.0)
+}
+
+/// The same for people, such as `8.2 : 1`; nothing where nothing was saved.
+pub fn compression(before: u64, after: u64) -> Option<String> {
+    let ratio = ratio(before, after).filter(|_| before > after)?;
+    Some(match ratio {
+        ratio if ratio < 10.0 => format!("{ratio:.1} : 1"),
+        ratio => format!("{} : 1", number(ratio.round() as u64)),
+    })
+}
+
 /// What was read of what was expected in a provider's cache, and written to it, in tokens; none
 /// where there is nothing to say.
 pub fn cache(expected: Tokens, read: Tokens, written: Tokens) -> Option<String> {
@@ -104,6 +118,22 @@ mod tests {
         assert_eq!(line("abcdef", 4), "abc…");
         assert_eq!(end(&"01900000-0000-7000-8000-0123456789ab"), "0123456789ab");
         assert_eq!(end(&"short"), "short");
+    }
+
+    #[test]
+    fn a_ratio_says_how_many_tokens_became_one() {
+        assert_eq!(ratio(16_696, 2_045), Some(8.16));
+        assert_eq!(ratio(7, 0), None);
+        let rows = [
+            ((16_696, 2_045), Some("8.2 : 1")),
+            ((20_144, 31), Some("650 : 1")),
+            ((31, 31), None),
+            ((31, 40), None),
+            ((31, 0), None),
+        ];
+        for ((before, after), said) in rows {
+            assert_eq!(compression(before, after).as_deref(), said);
+        }
     }
 
     #[test]

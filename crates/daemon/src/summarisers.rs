@@ -14,7 +14,7 @@ use unisono_runtime::{Chain, Chains, Summariser};
 use crate::agents;
 use crate::config::{self, Loaded};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::setup::Setup;
+use crate::setup::{Current, Setup};
 
 /// The models that are asked for summaries of conversations that `lead` leads, in order; none:
 /// quotes are taken. A model whose provider cannot be called is left out.
@@ -37,17 +37,21 @@ fn askable(loaded: &Loaded, names: &[String]) -> Vec<Entry> {
         .collect()
 }
 
-/// The chain for the conversations of each model that leads one, made when it is asked for.
-pub(crate) fn chains(setup: &Setup, calibrations: &Calibrations) -> Chains {
-    let (loaded, calibrations) = (setup.loaded.clone(), calibrations.clone());
+/// The chain for the conversations of each model that leads one, made when it is asked for, as the
+/// settings are then.
+pub(crate) fn chains(current: &Current, calibrations: &Calibrations) -> Chains {
+    let (current, calibrations) = (current.clone(), calibrations.clone());
     Chains::default().made_by(move |lead, summariser, own| {
+        // Settings may have changed since the last one was made.
+        let setup = current.now();
+        let loaded = &setup.loaded;
         // Most sessions say nothing of it.
         let own = config::own::of_writers(own);
         let with = match own.is_empty() {
             true => None,
             false => loaded.with(&own, &[]).0,
         };
-        let loaded = with.as_ref().unwrap_or(&loaded);
+        let loaded = with.as_ref().unwrap_or(loaded);
         chain(loaded, &calibrations, lead, summariser)
     })
 }
@@ -74,12 +78,15 @@ fn chain(
         .collect();
     let entry = loaded.catalogue.get(None, lead).ok()?;
     let writers = loaded.config.compaction.writers(&entry);
-    let prompt = loaded.prompts.get(&writers.prompt)?.clone();
+    let prompt = |name: &str| {
+        let prompt = loaded.prompts.get(name)?.as_ref().clone();
+        Some(Arc::new(prompt.in_style(writers.style)))
+    };
     (!models.is_empty()).then_some(Chain {
         models,
-        prompt,
-        topic: loaded.prompts.get(TOPIC)?.clone(),
-        bulk: loaded.prompts.get(BULK)?.clone(),
+        prompt: prompt(&writers.prompt)?,
+        topic: prompt(TOPIC)?,
+        bulk: prompt(BULK)?,
         retries: writers.retries,
     })
 }

@@ -97,7 +97,16 @@ impl Chat {
     }
 
     /// A summary stands for the messages up to `last`.
-    pub(crate) fn summarise(mut self, last: u32, text: &str) -> Chat {
+    pub(crate) fn summarise(self, last: u32, text: &str) -> Chat {
+        self.cover(last, Body::Summary(text.into()))
+    }
+
+    /// A note stands for the messages up to `last`, which were dropped.
+    pub(crate) fn drop_up_to(self, last: u32) -> Chat {
+        self.cover(last, Body::Tombstone)
+    }
+
+    fn cover(mut self, last: u32, body: Body) -> Chat {
         let head = MessageId::from_u128(self.seed | self.tree.len() as u128);
         self.checkpoints.add(Arc::new(Checkpoint {
             id: CheckpointId::from_u128(self.seed | 1),
@@ -112,7 +121,7 @@ impl Chat {
             preset: Preset::Checkpoint,
             writer: Writer::Deterministic,
             model: "extractive".into(),
-            body: Body::Summary(text.into()),
+            body,
             original: Tokens(100),
             counts: Counts::default(),
             messages_included: last,

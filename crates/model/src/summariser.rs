@@ -16,6 +16,7 @@ mod prompt;
 mod reply;
 mod shares;
 mod split;
+mod style;
 #[cfg(test)]
 mod tests;
 mod transcript;
@@ -33,6 +34,7 @@ pub use parts::{Material, Part, Parts, plan_parts};
 pub use prompt::{Error as PromptError, Prompt};
 pub use reply::{shorter, summary};
 pub use shares::{Limits, TooSmall, check_window};
+pub use style::Style;
 pub use transcript::Said;
 
 /// The request that asks a model to do that task.

@@ -13,6 +13,7 @@ mod carry_out;
 mod chain;
 mod extract;
 mod rest;
+mod retry;
 mod spending;
 mod summarise;
 #[cfg(test)]
@@ -41,6 +42,7 @@ use crate::slot::Slot;
 use crate::tokenizer;
 
 pub(crate) use allowance::Began;
+pub use allowance::Deadline;
 pub use chain::{Chain, Chains, Summariser};
 
 use allowance::Allowance;
@@ -220,7 +222,7 @@ impl State {
     }
 
     fn start(&self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        let deadline = self.env.options.compaction_deadline;
+        let deadline = self.env.options.compaction_deadline.get();
         let now = Instant::now();
         let place = Place(myself.clone());
         let Job {

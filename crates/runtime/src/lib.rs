@@ -40,7 +40,7 @@ pub use ractor;
 pub use process::{is_inherited, reaper};
 
 pub use agent::{Agent, Answer, Ctx, Failure, Kinds, Task};
-pub use compactor::{Chain, Chains, Summariser};
+pub use compactor::{Chain, Chains, Deadline, Summariser};
 pub use gate::LiveRuns;
 pub use load::{Gauge, Load, Observer};
 pub use residence::Bounds;

@@ -17,7 +17,7 @@ use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
 
 use crate::agent::Kinds;
-use crate::compactor::Chains;
+use crate::compactor::{Chains, Deadline};
 use crate::gate::{Gate, LiveRuns};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
@@ -44,7 +44,7 @@ pub struct Options {
     pub compaction_queue: usize,
     /// How long the compaction of a turn may take, all its steps. After it no model is asked; what
     /// needs none is carried out.
-    pub compaction_deadline: Duration,
+    pub compaction_deadline: Deadline,
     /// Who writes summaries.
     pub summarisers: Chains,
     /// The servers whose tools agents may be given.
@@ -80,7 +80,7 @@ impl Default for Options {
             pool_queue: 4_096,
             compactions: 2,
             compaction_queue: 256,
-            compaction_deadline: Duration::from_secs(30),
+            compaction_deadline: Duration::from_secs(30).into(),
             summarisers: Chains::default(),
             servers: Vec::new(),
             countings: 4,

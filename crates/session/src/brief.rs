@@ -118,6 +118,9 @@ pub struct Delivered {
     pub ending: Arc<Ending>,
 }
 
+/// A compaction step that fails this often is not asked for again.
+pub(crate) const STEP_FAILURES_MAX: u32 = 3;
+
 /// One step of a compaction.
 #[derive(Clone, Debug)]
 pub struct CompactionJob {
@@ -153,6 +156,13 @@ pub struct CompactionJob {
     pub settings: Arc<Settings>,
     /// Whether requests for summaries are to be set aside first ([`crate::Input::Reserve`]).
     pub bounded: bool,
+}
+
+impl CompactionJob {
+    /// Whether it is asked for again where it fails.
+    pub fn has_another_try(&self) -> bool {
+        self.failures + 1 < STEP_FAILURES_MAX
+    }
 }
 
 impl State {

@@ -70,7 +70,7 @@ impl State {
             return Err(Error::Creation);
         }
         self.apply_to_budget(&event.fact, event.at);
-        if !self.apply_to_conversation(&event.fact)? {
+        if !self.apply_to_conversation(&event.fact, event.at)? {
             self.apply_to_turns(&event.fact, event.at)?;
         }
         self.events += 1;
@@ -78,7 +78,7 @@ impl State {
     }
 
     /// Facts about messages, branches, counts and agents; false for others.
-    fn apply_to_conversation(&mut self, fact: &Fact) -> Result<bool, Error> {
+    fn apply_to_conversation(&mut self, fact: &Fact, at: Timestamp) -> Result<bool, Error> {
         match fact {
             Fact::Created {
                 session,
@@ -122,13 +122,15 @@ impl State {
                 Arc::make_mut(&mut self.pinned).retain(|message| !messages.contains(message));
             }
             Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
-            Fact::TopicSealed { last, .. } => Arc::make_mut(&mut self.topics).seal(*last),
+            Fact::TopicSealed { last, .. } => {
+                Arc::make_mut(&mut self.topics).seal(*last, Some(at));
+            }
             Fact::TopicsImported { decided, sealed } => {
                 let topics = Arc::make_mut(&mut self.topics);
                 for DecidedTopics { through, ends } in decided {
-                    topics.decided(&self.tree, *through, ends);
+                    topics.decided(&self.tree, *through, ends, None);
                 }
-                sealed.iter().for_each(|last| topics.seal(*last));
+                sealed.iter().for_each(|last| topics.seal(*last, None));
             }
             Fact::TurnKeyed { turn, key } => {
                 let keyed = Arc::make_mut(&mut self.keyed);
@@ -165,10 +167,16 @@ impl State {
                 Ok(())
             }
             Fact::Compacted { turn, checkpoint } => {
+                let plan = turn.and_then(|turn| self.step_under_way(turn));
+                let tightened = plan.is_some_and(|plan| plan.tightened);
                 if let Some(turn) = turn {
                     self.covered(*turn)?;
                 }
-                Arc::make_mut(&mut self.checkpoints).add(checkpoint.clone());
+                let checkpoints = Arc::make_mut(&mut self.checkpoints);
+                checkpoints.add(checkpoint.clone());
+                if tightened {
+                    checkpoints.note_tightened(checkpoint.id);
+                }
                 Ok(())
             }
             Fact::Restored {
@@ -183,7 +191,8 @@ impl State {
                 ends,
             } => {
                 self.preparing(*turn)?;
-                Arc::make_mut(&mut self.topics).decided(&self.tree, *through, ends);
+                let topics = Arc::make_mut(&mut self.topics);
+                topics.decided(&self.tree, *through, ends, Some(at));
                 Ok(())
             }
             Fact::Measured { turn, calibration } => self.measured(*turn, calibration),

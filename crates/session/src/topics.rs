@@ -15,18 +15,45 @@ use unisono_context::tree::Node;
 use unisono_context::view::View;
 use unisono_context::{Ordinal, Tokens};
 
+use crate::state::State;
+
+impl State {
+    /// Where topics end in what nothing was decided about; none where that is decided, or of no
+    /// account under the policy. Costs the number of these messages.
+    pub fn undecided_topics(
+        &self,
+        view: &View<'_>,
+        policy: &Policy,
+        budgets: &Budgets,
+        phrases: &[Arc<str>],
+    ) -> Option<Vec<TopicEnd>> {
+        let tiers = policy.tiers()?;
+        let open = !self.topics.is_decided(view.head());
+        open.then(|| {
+            let rules = Rules {
+                topics: &self.topics,
+                phrases,
+                tiers,
+                policy,
+                budgets,
+            };
+            decide(view, &rules)
+        })
+    }
+}
+
 /// What decides about messages.
-pub(crate) struct Rules<'r> {
-    pub(crate) topics: &'r Topics,
-    pub(crate) phrases: &'r [Arc<str>],
-    pub(crate) tiers: &'r Tiers,
-    pub(crate) policy: &'r Policy,
-    pub(crate) budgets: &'r Budgets,
+struct Rules<'r> {
+    topics: &'r Topics,
+    phrases: &'r [Arc<str>],
+    tiers: &'r Tiers,
+    policy: &'r Policy,
+    budgets: &'r Budgets,
 }
 
 /// The topics that end between the last message that was decided about and the head of the view,
 /// oldest first. Costs the number of messages in between.
-pub(crate) fn decide(view: &View<'_>, rules: &Rules<'_>) -> Vec<TopicEnd> {
+fn decide(view: &View<'_>, rules: &Rules<'_>) -> Vec<TopicEnd> {
     let (tree, head) = (view.tree(), view.head());
     let path = tree.path(head);
     let mut nodes: Vec<&Node> = path

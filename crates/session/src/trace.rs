@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unisono_context::compaction::Plan;
-use unisono_context::{Digest, RunId, SnapshotId, Timestamp, TurnId};
+use unisono_context::alteration::Alteration;
+use unisono_context::checkpoint::Checkpoint;
+use unisono_context::compaction::{Plan, Step as Planned};
+use unisono_context::{Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
 use crate::agent::Definition;
 use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, Late, OpenedRun, Outcome, RunRole};
@@ -31,12 +33,88 @@ pub struct TurnTrace {
     pub plans: Vec<(Moment, Plan)>,
     /// The checkpoints that came of them, by number.
     pub checkpoints: Vec<u32>,
+    /// What they made of the context; none where nothing was planned.
+    pub compacted: Option<Compacted>,
     /// The frozen context.
     pub frozen: Option<(Moment, SnapshotId)>,
     /// Its runs in the order in which they were opened.
     pub runs: Vec<RunId>,
     /// How it ended.
     pub ended: Option<(Moment, Outcome)>,
+}
+
+/// What the compaction of a turn made of its context, in tokens of the budget that it was planned
+/// for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// Before the first step.
+    pub before: Tokens,
+    /// After the newest one; none while that is not known.
+    pub after: Option<Tokens>,
+    /// Whether a step kept less than the preset, or a person, asks for.
+    pub tightened: bool,
+}
+
+impl TurnTrace {
+    fn planned(&mut self, now: Moment, plan: &Plan) {
+        let so_far = self.compacted.get_or_insert(Compacted {
+            before: plan.before,
+            after: None,
+            tightened: false,
+        });
+        so_far.after = None;
+        so_far.tightened |= plan.tightened;
+        self.plans.push((now, plan.clone()));
+    }
+
+    /// The newest step took the place of so many tokens and puts so many there.
+    fn carried_out(&mut self, tokens: impl FnOnce(&Plan) -> Option<(Tokens, Tokens)>) {
+        let (Some(so_far), Some((_, plan))) = (&mut self.compacted, self.plans.last()) else {
+            return;
+        };
+        let changed = tokens(plan);
+        so_far.after = changed.map(|(left, came)| plan.before.minus(left) + came);
+    }
+
+    fn covered(&mut self, checkpoint: &Checkpoint) {
+        self.checkpoints.push(checkpoint.number);
+        self.carried_out(|plan| {
+            let counted = checkpoint.counts.get(plan.budget.encoding)?;
+            let came = counted.tokens + plan.budget.per_message;
+            Some((checkpoint.original, came))
+        });
+    }
+
+    fn altered(&mut self, alterations: &[Alteration]) {
+        self.carried_out(|plan| {
+            // What a message had that was cut is not in the plan.
+            let Planned::Mask(targets) = &plan.step else {
+                return None;
+            };
+            let mut sums = (Tokens::ZERO, Tokens::ZERO);
+            for made in alterations {
+                let target = targets
+                    .iter()
+                    .find(|target| target.message == made.message)?;
+                sums.0 += target.tokens;
+                sums.1 += made.counts.get(plan.budget.encoding)?.tokens;
+            }
+            Some(sums)
+        });
+    }
+
+    fn ended(&mut self, now: Moment, outcome: &Outcome) {
+        if let Outcome::Compacted { before, after } | Outcome::Restored { before, after } = outcome
+        {
+            let tightened = self.compacted.is_some_and(|so_far| so_far.tightened);
+            self.compacted = Some(Compacted {
+                before: *before,
+                after: Some(*after),
+                tightened,
+            });
+        }
+        self.ended = Some((now, outcome.clone()));
+    }
 }
 
 /// A run from its opening to its end.
@@ -188,6 +266,7 @@ impl Trace {
                 started: None,
                 plans: Vec::new(),
                 checkpoints: Vec::new(),
+                compacted: None,
                 frozen: None,
                 runs: Vec::new(),
                 ended: None,
@@ -200,6 +279,10 @@ impl Trace {
         | Fact::Compacted {
             turn: Some(turn), ..
         }
+        | Fact::Altered {
+            turn: Some(turn), ..
+        }
+        | Fact::CompactionFailed { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TurnEnded { turn, .. }) = fact
         else {
@@ -210,10 +293,14 @@ impl Trace {
         };
         match fact {
             Fact::TurnStarted { .. } => turn.started = Some(now),
-            Fact::CompactionPlanned { plan, .. } => turn.plans.push((now, plan.clone())),
-            Fact::Compacted { checkpoint, .. } => turn.checkpoints.push(checkpoint.number),
+            Fact::CompactionPlanned { plan, .. } => turn.planned(now, plan),
+            Fact::Compacted { checkpoint, .. } => turn.covered(checkpoint),
+            Fact::Altered { alterations, .. } => turn.altered(alterations),
+            Fact::CompactionFailed { .. } => {
+                turn.carried_out(|_| Some((Tokens::ZERO, Tokens::ZERO)));
+            }
             Fact::Frozen { snapshot, .. } => turn.frozen = Some((now, *snapshot)),
-            Fact::TurnEnded { outcome, .. } => turn.ended = Some((now, outcome.clone())),
+            Fact::TurnEnded { outcome, .. } => turn.ended(now, outcome),
             _ => {}
         }
     }

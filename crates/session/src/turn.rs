@@ -242,6 +242,7 @@ impl Turn {
             Work::Answer { .. } if self.steps_planned == u32::from(self.repaired) => Mode::Check,
             Work::Answer { .. } => Mode::Continue,
             Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
+            Work::CompactPart { part, .. } => Mode::Part(*part),
             Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => Mode::Rest,
         }
     }

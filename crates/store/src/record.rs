@@ -18,6 +18,7 @@ pub(crate) mod budget;
 mod checkpoint;
 mod codes;
 mod compaction;
+mod context_part;
 mod ending;
 mod fact;
 mod message;

@@ -1,10 +1,11 @@
 //! `unisono compact`: the older part of a conversation is summarised on request.
 
 use serde_json::json;
-use unisono_api::compaction::Estimate;
+use unisono_api::compaction::{Estimate, NextTurn};
 use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
-use unisono_context::{Cost, SessionId, Tokens};
+use unisono_context::{Cost, Ordinal, SessionId, Tokens};
 use unisono_daemon::ask::Ask;
 use unisono_daemon::setup::Setup;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -26,20 +27,26 @@ const PREVIEW_CHARS: usize = 200;
 const SHORT: u64 = 2_000;
 
 const HELP: &str = "\
-Without --keep, everything before the newest user message is summarised. The messages themselves
-are never altered or deleted.
+Without --keep, everything before the newest user message is summarised. --topic, --attention and
+--large make one part smaller instead, by the rules of the preset tiered. --dry-run also says what
+the next turn would compact by itself, under the preset. The messages themselves are never altered
+or deleted.
 
 Examples:
   unisono compact latest --dry-run
   unisono compact latest --keep 20 --yes
+  unisono compact latest --topic 12                     the topic of message #12
+  unisono compact latest --large=2000                   messages of more than 2,000 tokens
   unisono compact latest --instructions \"Keep every figure.\"
   unisono compact latest --summariser extractive        quotes, without a model
   unisono compact latest --yes --on-failure extractive  quotes, where no model writes a summary
 
-JSON of --dry-run: session, branch, total_messages, messages_to_summarise, tokens_before,
-estimated_tokens_after, estimated_cost_usd (null: the price is unknown), step.
-JSON otherwise: session, status (compacted, nothing_to_do), checkpoint, messages, tokens_before,
-tokens_after, tokens_saved, preview.";
+JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
+tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
+price is unknown), step, nothing (why there is no step), next_turn {preset, starts_above_tokens,
+keeps, tokens_before, estimated_tokens_after, steps, tightened, problem}.
+JSON otherwise: session, status (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
+tokens_after, tokens_saved, compression_ratio (before by after), preview.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -65,7 +72,50 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TOKENS", value_parser = tokens, conflicts_with = "keep")]
     keep_tokens: Option<u64>,
     #[command(flatten)]
+    part: Part,
+    #[command(flatten)]
     writer: Writer,
+}
+
+/// The part of the context that is made smaller, in place of all that is older.
+#[derive(Debug, clap::Args)]
+#[group(conflicts_with_all = ["keep", "keep_tokens"])]
+struct Part {
+    /// Summarises the topic that message N belongs to, if it has ended
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    topic: Option<u32>,
+    /// Summarises the middle of the current topic
+    #[arg(long, conflicts_with = "topic")]
+    attention: bool,
+    /// Cuts the middle out of large messages: of more than so many tokens, else of more than the
+    /// tiers' share
+    #[arg(long, value_name = "TOKENS", value_parser = large, num_args = 0..=1,
+          require_equals = true, conflicts_with_all = ["topic", "attention"])]
+    large: Option<Option<u64>>,
+}
+
+/// A size from which a message is large.
+fn large(text: &str) -> std::result::Result<u64, String> {
+    match tokens(text)? {
+        small if small < 64 => Err("64 tokens are the least".to_owned()),
+        size => Ok(size),
+    }
+}
+
+impl Part {
+    const fn asked(&self) -> Option<ContextPart> {
+        match (self.topic, self.attention, self.large) {
+            (Some(message), ..) => Some(ContextPart::Topic {
+                message: Ordinal(message),
+            }),
+            (None, true, _) => Some(ContextPart::Attention),
+            (None, false, Some(Some(over))) => Some(ContextPart::Large {
+                over: Some(Tokens(over)),
+            }),
+            (None, false, Some(None)) => Some(ContextPart::Large { over: None }),
+            (None, false, None) => None,
+        }
+    }
 }
 
 impl Args {
@@ -81,7 +131,10 @@ impl Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.compaction.overrides())?;
     let compaction = |writing| {
-        let ask = Ask::compaction(args.keep(), writing);
+        let ask = match args.part.asked() {
+            Some(part) => Ask::compaction_of(part, writing),
+            None => Ask::compaction(args.keep(), writing),
+        };
         ask.branch(args.branch.as_str())
     };
     let ask = compaction(args.writer.writing());
@@ -160,9 +213,12 @@ fn dollars(usd: Option<f64>) -> String {
 }
 
 fn question(estimate: &Estimate) -> String {
+    let (what, messages) = match estimate.messages_to_summarise {
+        0 => ("Cut", estimate.messages_to_shorten),
+        summarised => ("Summarise", summarised),
+    };
     format!(
-        "Summarise {} of {}: {} tokens become about {}, cost {}?",
-        estimate.messages_to_summarise,
+        "{what} {messages} of {}: {} tokens become at most {}, cost {}?",
         show::many(u64::from(estimate.total_messages), "message"),
         show::number(estimate.tokens_before),
         show::number(estimate.estimated_tokens_after),
@@ -176,20 +232,33 @@ fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
             "session": id.to_string(), "branch": args.branch,
             "total_messages": estimate.total_messages,
             "messages_to_summarise": estimate.messages_to_summarise,
+            "messages_to_shorten": estimate.messages_to_shorten,
             "tokens_before": estimate.tokens_before,
             "estimated_tokens_after": estimate.estimated_tokens_after,
+            "estimated_compression_ratio": estimate.estimated_compression_ratio,
             "estimated_cost_usd": estimate.estimated_cost_usd,
-            "step": estimate.step,
+            "step": estimate.step, "nothing": estimate.nothing,
+            "next_turn": estimate.next_turn,
         }));
         return;
     }
     let rows = [
         ("messages", show::number(estimate.total_messages.into())),
-        ("to summarise", show::number(estimate.messages_to_summarise)),
+        match estimate.messages_to_shorten {
+            0 => ("to summarise", show::number(estimate.messages_to_summarise)),
+            cut => ("to cut", show::number(cut)),
+        },
         ("tokens before", show::number(estimate.tokens_before)),
         (
             "tokens after",
-            format!("at most {}", show::number(estimate.estimated_tokens_after)),
+            format!(
+                "at most {}{}",
+                show::number(estimate.estimated_tokens_after),
+                show::compression(
+                    Tokens(estimate.tokens_before),
+                    Tokens(estimate.estimated_tokens_after),
+                )
+            ),
         ),
         ("cost", dollars(estimate.estimated_cost_usd)),
         (
@@ -197,8 +266,10 @@ fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
             estimate
                 .step
                 .clone()
-                .unwrap_or_else(|| "nothing to do".to_owned()),
+                .or_else(|| Some(format!("nothing to do: {}", estimate.nothing.as_ref()?)))
+                .unwrap_or_default(),
         ),
+        ("next turn", by_itself(&estimate.next_turn)),
     ];
     let paint = app.out.paint;
     for (name, value) in rows {
@@ -209,17 +280,51 @@ fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
     }
 }
 
+/// What the next turn would compact by itself.
+fn by_itself(next: &NextTurn) -> String {
+    let starts = match next.starts_above_tokens {
+        Some(starts) => format!(" compacts above {} tokens", show::number(starts)),
+        None if next.preset == "off" => " never compacts".to_owned(),
+        None => " compacts where a tier is full".to_owned(),
+    };
+    let what = match (&next.problem, &next.steps[..]) {
+        (Some(problem), _) => format!("it would fail: {problem}"),
+        (None, []) => format!(
+            "nothing to do at {} tokens",
+            show::number(next.tokens_before)
+        ),
+        (None, steps) => {
+            let (before, after) = (next.tokens_before, next.estimated_tokens_after);
+            let less = match next.tightened {
+                true => ", less kept than that",
+                false => "",
+            };
+            format!(
+                "{} → at most {} tokens{}{less}: {}",
+                show::number(before),
+                show::number(after),
+                show::compression(Tokens(before), Tokens(after)),
+                steps.join("; ")
+            )
+        }
+    };
+    format!(
+        "preset {}{starts}, keeps {}: {what}",
+        next.preset, next.keeps
+    )
+}
+
 fn nothing(app: &App, id: SessionId, estimate: &Estimate) {
     if app.out.json {
         app.out.json(&json!({
             "session": id.to_string(), "status": "nothing_to_do", "checkpoint": null,
             "messages": 0, "tokens_before": estimate.tokens_before,
             "tokens_after": estimate.tokens_before,
-            "tokens_saved": 0, "preview": null,
+            "tokens_saved": 0, "compression_ratio": null, "preview": null,
         }));
     } else {
-        app.out
-            .say("nothing to summarise: all that is left has to stay");
+        let why = estimate.nothing.as_deref().unwrap_or_default();
+        app.out.say(format_args!("nothing to do: {why}"));
     }
 }
 
@@ -281,6 +386,10 @@ pub(crate) fn report(app: &App, id: SessionId, watch: &Watch, end: End) -> Resul
             tell(app, id, (*before, *after), checkpoint);
             Ok(())
         }
+        (Some(Outcome::Compacted { before, after }), None) if after < before => {
+            shortened(app, id, (*before, *after));
+            Ok(())
+        }
         (Some(Outcome::Compacted { before, .. }), None) => {
             app.out.say(format_args!(
                 "nothing was changed: {} tokens",
@@ -290,6 +399,26 @@ pub(crate) fn report(app: &App, id: SessionId, watch: &Watch, end: End) -> Resul
         }
         _ => conclude(&app.out, id, watch, end),
     }
+}
+
+/// Says what cutting messages saved.
+fn shortened(app: &App, id: SessionId, (before, after): (Tokens, Tokens)) {
+    let saved = before.minus(after);
+    if app.out.json {
+        app.out.json(&json!({
+            "session": id.to_string(), "status": "shortened", "checkpoint": null, "messages": 0,
+            "tokens_before": before.0, "tokens_after": after.0, "tokens_saved": saved.0,
+            "compression_ratio": show::ratio(before.0, after.0), "preview": null,
+        }));
+        return;
+    }
+    app.out.data(format_args!(
+        "cut: {} → {} tokens, {} saved{}; the messages stay whole in the history",
+        show::tokens(before),
+        show::tokens(after),
+        show::tokens(saved),
+        show::compression(before, after)
+    ));
 }
 
 /// Says what a checkpoint became, and how it begins.
@@ -307,13 +436,18 @@ pub(crate) fn tell(
         app.out.json(&json!({
             "session": id.to_string(), "status": "compacted", "checkpoint": checkpoint.number,
             "messages": checkpoint.messages_included, "tokens_before": before.0,
-            "tokens_after": after.0, "tokens_saved": before.minus(after).0, "preview": preview,
+            "tokens_after": after.0, "tokens_saved": before.minus(after).0,
+            "compression_ratio": show::ratio(before.0, after.0), "preview": preview,
         }));
         return;
     }
     let saved = match before.minus(after) {
         Tokens::ZERO => String::new(),
-        saved => format!(", {} saved", show::tokens(saved)),
+        saved => format!(
+            ", {} saved{}",
+            show::tokens(saved),
+            show::compression(before, after)
+        ),
     };
     let (before, after) = (show::tokens(before), show::tokens(after));
     app.out.data(format_args!(

@@ -35,8 +35,10 @@ without new input would freeze: equal content has an equal id, on every machine.
 JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, used_tokens,
 occupancy_percent, approximate, exact_tokens (with --exact: by the provider, persona
 included), system {tokens, text}, tools [{name, description}], tools_tokens, summaries
-[{checkpoint, first, last, messages, tokens, model, text}], topics [{first, last, messages, ended_by (phrase, silence, share, person or null), standing
-(verbatim, summarised or in part)}], tiers [{name, tokens, share_tokens}] of the preset tiered,
+[{checkpoint, first, last, messages, tier (conversation, topic, bulk), tokens, tokens_before,
+compression_ratio, tightened, at, model, text}], topics [{first, last, messages, title, started_at,
+last_at, sealed_at, summary (the number of its checkpoint), ended_by (phrase, silence, share, person
+or null), standing (verbatim, summarised or in part)}], tiers [{name, tokens, share_tokens}] of the preset tiered,
 messages [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}].
 
 Examples:
@@ -177,11 +179,11 @@ fn unasked<'t>(team: &'t Team, shown: &Shown) -> Vec<&'t str> {
 impl Shown {
     /// The context of a branch, with its topics.
     pub(super) fn new(state: &State, branch: &str, context: Context) -> Result<Shown> {
-        let head = state.tree().head(branch);
-        let view = head.and_then(|head| state.view(head, false));
-        let view = view.ok_or_else(|| unknown_branch(state, branch))?;
+        if state.tree().head(branch).is_none() {
+            return Err(unknown_branch(state, branch));
+        }
         Ok(Shown {
-            topics: topics::json(state, branch, &view),
+            topics: topics::json(state, branch),
             context,
         })
     }

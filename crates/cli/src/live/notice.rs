@@ -28,6 +28,14 @@ pub(super) fn quotes_for(quota: &ModelQuota) -> String {
     )
 }
 
+/// The warning that less stands verbatim than was asked for.
+pub(super) fn tightened(most: Tokens) -> String {
+    format!(
+        "less is kept than was asked for: otherwise the context would have more than {} tokens",
+        show::tokens(most)
+    )
+}
+
 /// The notice of a summary that was written anew.
 pub(super) fn rewritten(checkpoint: &Checkpoint, old: u32) -> String {
     let Checkpoint { number, model, .. } = checkpoint;
@@ -67,9 +75,10 @@ pub(super) fn compacted(checkpoint: &Checkpoint) -> String {
     } else {
         model.to_string()
     };
+    let ratio = show::compression(*original, show::block_tokens(checkpoint));
     match &checkpoint.body {
         Body::Summary(_) => format!(
-            "{messages} summarised, {before} → {after} tokens: checkpoint {number} ({model}, {time})"
+            "{messages} summarised, {before} → {after} tokens{ratio}: checkpoint {number} ({model}, {time})"
         ),
         Body::Tombstone => format!("{messages} left the context, {before} → {after} tokens"),
     }

@@ -34,6 +34,10 @@ pub(crate) struct Report {
     tokens_before: Option<u64>,
     tokens_after: Option<u64>,
     usable_tokens: Option<u64>,
+    /// Tokens before by tokens after; none where nothing was compacted.
+    compression_ratio: Option<f64>,
+    /// Whether less was kept verbatim than was asked for, so that the context fits.
+    tightened: bool,
     /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
     runs: Vec<RunReport>,
@@ -60,6 +64,7 @@ struct Made {
     messages: u32,
     tokens_before: u64,
     tokens_after: u64,
+    compression_ratio: Option<f64>,
     model: String,
     /// Whether a model is to write it anew.
     degraded: bool,
@@ -125,6 +130,11 @@ impl Report {
                 .map(|t| t.0),
             tokens_after: frozen.map(|frozen| frozen.tokens.0),
             usable_tokens: frozen.map(|frozen| frozen.usable.0),
+            compression_ratio: watch
+                .tokens_before
+                .zip(frozen)
+                .and_then(|(before, frozen)| show::ratio(before.0, frozen.tokens.0)),
+            tightened: watch.tightened,
             checkpoints: made(watch),
             runs: watch.runs.iter().map(run).collect(),
             changed_agents: watch
@@ -153,6 +163,7 @@ fn made(watch: &Watch) -> Vec<Made> {
         messages: checkpoint.messages_included,
         tokens_before: checkpoint.original.0,
         tokens_after: show::block_tokens(checkpoint).0,
+        compression_ratio: show::ratio(checkpoint.original.0, show::block_tokens(checkpoint).0),
         model: checkpoint.model.to_string(),
         degraded: checkpoint.degraded,
         rewrites: watch.rewrites(checkpoint),

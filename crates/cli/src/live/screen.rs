@@ -98,7 +98,14 @@ impl<'o> Screen<'o> {
                     &format!("{messages}, {} tokens", show::tokens(*tokens)),
                 );
             }
-            News::Compacting { step, used_up } => {
+            News::Compacting {
+                step,
+                tightened,
+                used_up,
+            } => {
+                if let Some(most) = tightened {
+                    self.headline("warning", &self.paint.yellow(notice::tightened(*most)));
+                }
                 if let Some(quota) = used_up {
                     self.headline("summary", &self.paint.yellow(notice::quotes_for(quota)));
                 }

@@ -33,6 +33,8 @@ pub(crate) struct Watch {
     pub(crate) frozen: Option<Frozen>,
     /// Effective tokens before anything was compacted.
     pub(crate) tokens_before: Option<Tokens>,
+    /// Whether a step of it kept less than was asked for.
+    pub(crate) tightened: bool,
     pub(crate) checkpoints: Vec<Arc<Checkpoint>>,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) answer: Option<Arc<Message>>,
@@ -73,6 +75,9 @@ pub(crate) enum News {
     },
     Compacting {
         step: Step,
+        /// Set where less is kept than the preset, or a person, asks for: the tokens that the
+        /// context is to have at most.
+        tightened: Option<Tokens>,
         /// The number of summaries that models may write by themselves, where that keeps them from
         /// this one.
         used_up: Option<ModelQuota>,
@@ -109,6 +114,7 @@ impl Watch {
             alone: None,
             frozen: None,
             tokens_before: None,
+            tightened: false,
             checkpoints: Vec::new(),
             outcome: None,
             answer: None,
@@ -194,8 +200,12 @@ impl Watch {
             }
             Fact::CompactionPlanned { turn, plan } if own(*turn) => {
                 self.tokens_before.get_or_insert(plan.before);
+                // Told once: what follows in the turn does no better.
+                let tightened = plan.tightened && !self.tightened;
+                self.tightened |= plan.tightened;
                 Some(News::Compacting {
                     step: plan.step.clone(),
+                    tightened: tightened.then(|| plan.target.min(plan.budget.usable)),
                     used_up: self.used_up(&plan.step),
                 })
             }

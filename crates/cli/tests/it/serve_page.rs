@@ -131,7 +131,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let confirm = browser.get(&format!("{path}/compact?branch=main"));
     let confirm = confirm.expect(200).text();
     assert!(
-        confirm.contains("There is nothing to summarise"),
+        confirm.contains("There is nothing to do: all that is left has to stay."),
         "{confirm}"
     );
     let form = "branch=main&keep=&instructions=";

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{Place, TIERED};
 
-fn transcript(topics: usize) -> String {
+pub(crate) fn transcript(topics: usize) -> String {
     let mut lines = String::new();
     for topic in 0..topics {
         let name = ["harbour", "library", "orchard", "station"][topic % 4];

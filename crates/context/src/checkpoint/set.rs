@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ids::{CheckpointId, MessageId, Ordinal, Timestamp};
 use crate::tree::Tree;
 
-use super::{Checkpoint, FailedRepairs, Kind, Span, Writer};
+use super::{Body, Checkpoint, FailedRepairs, Kind, Span, Writer};
 
 /// All checkpoints of a session, in the order in which they were made.
 ///
@@ -22,6 +22,7 @@ pub struct Checkpoints {
     superseders: Vec<u32>,
     tips: BTreeSet<usize>,
     failed_repairs: HashMap<CheckpointId, FailedRepairs>,
+    tightened: BTreeSet<CheckpointId>,
 }
 
 impl Checkpoints {
@@ -70,6 +71,17 @@ impl Checkpoints {
         self.by_id.get(&id).map(|at| &self.all[*at])
     }
 
+    /// Notes that its step kept less than the preset, or a person, asks for.
+    pub fn note_tightened(&mut self, id: CheckpointId) {
+        self.tightened.insert(id);
+    }
+
+    /// Whether its step kept less than the preset, or a person, asks for. Not known of one that
+    /// was imported.
+    pub fn is_tightened(&self, id: CheckpointId) -> bool {
+        self.tightened.contains(&id)
+    }
+
     /// A model was to write it anew and did not.
     pub fn repair_failed(&mut self, id: CheckpointId, at: Timestamp) {
         let times = self.failed_repairs(id).map_or(0, |failed| failed.times);
@@ -92,11 +104,13 @@ impl Checkpoints {
         recent.filter(counted).count() as u32
     }
 
-    /// The one that it writes anew: another text for the same messages.
+    /// The one that it writes anew: another text for the same messages. A note is no text: it
+    /// drops what it supersedes.
     pub fn rewritten_by(&self, checkpoint: &Checkpoint) -> Option<&Arc<Checkpoint>> {
-        let [replaced] = checkpoint.supersedes[..] else {
+        let (Body::Summary(_), [replaced]) = (&checkpoint.body, &checkpoint.supersedes[..]) else {
             return None;
         };
+        let replaced = *replaced;
         self.get(replaced)
             .filter(|old| old.covers == checkpoint.covers)
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::{Body, Checkpoint, Span, Tier, Writer};
+use crate::checkpoint::{Body, Checkpoint, Kind, Span, Tier, Writer};
 use crate::ids::Ordinal;
 use crate::policy::Method;
 use crate::tokens::Tokens;
 
 use super::situation::{NOTE, Situation, replaced};
 use super::unit::Unit;
-use super::{Cover, Mode, Plan, Step, keep, summary_cap};
+use super::{Cover, Plan, Step, keep, summary_cap};
 
 /// No summary is asked for below this.
 pub(super) const SMALLEST_SUMMARY: Tokens = Tokens(32);
@@ -140,7 +140,7 @@ pub(super) fn writer(s: &Situation<'_>) -> Writer {
         let since = s.now.plus_ms(-quota.per_ms);
         s.view.checkpoints().model_made_since(since) >= quota.checkpoints
     });
-    if used_up && !matches!(s.mode, Mode::Manual { .. }) {
+    if used_up && s.mode.kind() == Kind::Auto {
         Writer::Deterministic
     } else {
         Writer::Model

@@ -1,6 +1,7 @@
 //! How small a budget may be and still be kept: what of a context stays whatever is compacted.
 
 use crate::budget::Budget;
+use crate::checkpoint::Kind;
 use crate::ids::Timestamp;
 use crate::policy::{Policy, Preset};
 use crate::tokens::Tokens;
@@ -26,7 +27,7 @@ pub fn holds(
     if effective.at_most <= budget.usable {
         return Some(true);
     }
-    if policy.preset == Preset::Off && !matches!(mode, Mode::Manual { .. }) {
+    if policy.preset == Preset::Off && mode.kind() == Kind::Auto {
         return Some(false);
     }
     let situation = Situation::new(view, *budget, effective, policy, mode, now);

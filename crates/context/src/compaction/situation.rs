@@ -1,7 +1,7 @@
 //! All that a planning decision depends on, computed once.
 
 use crate::budget::Budget;
-use crate::checkpoint::{Body, Checkpoint};
+use crate::checkpoint::{Body, Checkpoint, Kind};
 use crate::ids::{Ordinal, Timestamp};
 use crate::message::Role;
 use crate::policy::{Keep, Policy};
@@ -50,7 +50,7 @@ impl<'a> Situation<'a> {
                 amount: Tokens::ZERO,
                 align: 0,
             }),
-            Mode::Check | Mode::Rest | Mode::Continue => policy.keep,
+            Mode::Check | Mode::Rest | Mode::Continue | Mode::Part(_) => policy.keep,
         };
         let open_from = open_from(view, &items);
         let newest = units.len().saturating_sub(1);
@@ -79,7 +79,7 @@ impl<'a> Situation<'a> {
     /// Whether less may be kept than the preset, or a person, asks for: to reach the target, but
     /// against a person's word only to fit.
     pub(super) fn may_keep_less(&self) -> bool {
-        let manual = matches!(self.mode, Mode::Manual { .. });
+        let manual = self.mode.kind() == Kind::Manual;
         self.over_usable() || (!manual && self.effective.tokens > self.target)
     }
 

@@ -1,11 +1,12 @@
 //! Which step comes next: mask, then what the tiers ask for or else summarise or drop, then cut.
 
+use crate::checkpoint::Kind;
 use crate::policy::Preset;
 
 use super::cover::{cover, dropped};
 use super::shorten::{cut, mask};
 use super::situation::Situation;
-use super::{Error, Mode, Plan, tiered};
+use super::{Error, Plan, tiered};
 
 /// The next step of a compaction that is due.
 pub(super) fn next(s: &Situation<'_>) -> Result<Option<Plan>, Error> {
@@ -15,7 +16,7 @@ pub(super) fn next(s: &Situation<'_>) -> Result<Option<Plan>, Error> {
             return Err(s.overflow(unavoidable));
         }
     }
-    let off = s.policy.preset == Preset::Off && !matches!(s.mode, Mode::Manual { .. });
+    let off = s.policy.preset == Preset::Off && s.mode.kind() == Kind::Auto;
     let step = if off {
         None
     } else {

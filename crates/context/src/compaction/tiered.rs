@@ -109,7 +109,7 @@ fn summarised_in_part(view: &View<'_>) -> bool {
 }
 
 /// What the six steps choose from.
-struct Tiered<'s, 'a> {
+pub(super) struct Tiered<'s, 'a> {
     s: &'s Situation<'a>,
     tiers: &'s Tiers,
     /// What each tier may have …
@@ -141,7 +141,7 @@ pub(super) fn next(s: &Situation<'_>, tiers: &Tiers) -> Option<Plan> {
 }
 
 impl<'s, 'a> Tiered<'s, 'a> {
-    fn new(s: &'s Situation<'a>, tiers: &'s Tiers) -> Option<Self> {
+    pub(super) fn new(s: &'s Situation<'a>, tiers: &'s Tiers) -> Option<Self> {
         let loads = Loads::of(s.view, &s.budget)?;
         let amount = s
             .policy
@@ -161,6 +161,27 @@ impl<'s, 'a> Tiered<'s, 'a> {
             topic,
             older: older::entries(s, topic, first),
         })
+    }
+
+    /// A summary of the topic that a message belongs to, where that has ended and stands verbatim,
+    /// at least in part.
+    pub(super) fn summarise_topic(&self, message: Ordinal) -> Option<Plan> {
+        if message < Ordinal::FIRST || message > self.s.view.len() {
+            return None;
+        }
+        let start = self.s.view.topic_of(message);
+        let entry = self.older.iter().find(|entry| entry.start == start);
+        older::summarised(self, std::slice::from_ref(entry?))
+    }
+
+    /// A summary of the middle of the current topic.
+    pub(super) fn attention(&self) -> Option<Plan> {
+        current::attention(self)
+    }
+
+    /// Cuts verbatim messages that are too large, wherever they stand.
+    pub(super) fn cut_large(&self, over: Option<Tokens>) -> Option<Plan> {
+        current::cut_anywhere(self, over)
     }
 
     /// The blocks of the context that summarise, of the tiers that `which` takes.

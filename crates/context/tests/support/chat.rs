@@ -130,7 +130,7 @@ impl Chat {
         let words: Vec<&str> = letters.split_whitespace().collect();
         for (index, word) in words.iter().enumerate() {
             if *word == "|" {
-                self.topics.seal(self.head());
+                self.topics.seal(self.head(), None);
                 continue;
             }
             let results = words[index + 1..].iter().take_while(|w| w.starts_with('T'));
@@ -410,7 +410,7 @@ impl Chat {
             );
             plans.push(plan);
             let again = match mode {
-                Mode::Manual { .. } => mode,
+                Mode::Manual { .. } | Mode::Part(_) => mode,
                 Mode::Check | Mode::Rest | Mode::Continue => Mode::Continue,
             };
             next = self.plan(budgets.clone(), policy, again)?;

@@ -2,6 +2,7 @@
 
 use unisono_api::compaction::{Anew, NewCompaction, NewText, OnFailure, TakeBack};
 use unisono_api::turn::{Asked, NewTurn, Settings};
+use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
 use unisono_session::event::{Unwritten, Writing};
 
@@ -29,7 +30,7 @@ impl Ask {
                 settings: self.own(),
                 wait,
             }),
-            What::Compact(..) => Asked::Compact(self.compaction_request()),
+            What::Compact(..) | What::CompactPart(..) => Asked::Compact(self.compaction_request()),
             What::Restore(checkpoint) => Asked::Restore {
                 checkpoint: checkpoint.to_string(),
                 new: TakeBack { branch, wait },
@@ -60,7 +61,12 @@ impl Ask {
     pub fn compaction_request(&self) -> NewCompaction {
         let (keep, writing) = match &self.work {
             What::Compact(keep, writing) => (*keep, writing.clone()),
+            What::CompactPart(_, writing) => (None, writing.clone()),
             _ => (None, Writing::default()),
+        };
+        let part = match self.work {
+            What::CompactPart(part, _) => Some(part),
+            _ => None,
         };
         NewCompaction {
             branch: self.branch.to_string(),
@@ -73,6 +79,16 @@ impl Ask {
             },
             keep_tokens: match keep {
                 Some(Keep::Tokens { amount, .. }) => Some(amount.0),
+                _ => None,
+            },
+            topic: match part {
+                Some(ContextPart::Topic { message }) => Some(message.0),
+                _ => None,
+            },
+            attention: part == Some(ContextPart::Attention),
+            large_messages: matches!(part, Some(ContextPart::Large { .. })),
+            over_tokens: match part {
+                Some(ContextPart::Large { over }) => over.map(|over| over.0),
                 _ => None,
             },
             settings: self.own(),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Trigger};
+use unisono_context::policy::{Keep, Masking, Method, ModelQuota, Policy, Preset, Tiers, Trigger};
 use unisono_context::{Ppm, Tokens};
 use unisono_model::catalogue::Entry;
-use unisono_model::summariser::GENERAL;
+use unisono_model::summariser::{GENERAL, Style};
 
 use super::tiers::{TierNumbers, phrases, tiers};
 
@@ -73,6 +73,8 @@ pub struct Numbers {
     pub summarisers: Option<Vec<String>>,
     /// What they are told: the name of a prompt, or the absolute path of its file.
     pub prompt: Option<String>,
+    /// How detailed summaries are: `standard`, `detailed` or `concise`.
+    pub style: Option<String>,
     /// Times one is asked again; for all models only.
     pub summariser_retries: Option<u32>,
     /// Those of tiers.
@@ -107,6 +109,8 @@ pub(crate) struct Writers {
     pub(crate) names: Vec<String>,
     /// The prompt's name or path.
     pub(crate) prompt: String,
+    /// How detailed summaries are.
+    pub(crate) style: Style,
     /// Times one is asked again.
     pub(crate) retries: u32,
 }
@@ -186,6 +190,7 @@ impl Compaction {
             prompt: scopes
                 .pick(|n| n.prompt.clone())
                 .unwrap_or_else(|| GENERAL.to_owned()),
+            style: scopes.style(),
             retries: self.all.summariser_retries.unwrap_or(RETRIES),
         }
     }
@@ -247,6 +252,13 @@ impl Scopes<'_> {
         }
     }
 
+    /// How detailed summaries are.
+    fn style(&self) -> Style {
+        let name = self.pick(|n| n.style.clone());
+        name.and_then(|name| Style::from_name(&name))
+            .unwrap_or_default()
+    }
+
     /// The numbers of tiers, nearest first.
     fn tiers(&self) -> Vec<&TierNumbers> {
         self.0.iter().map(|numbers| &numbers.tiers).collect()
@@ -258,8 +270,16 @@ impl Scopes<'_> {
             .pick(|n| n.minimum_tokens)
             .map_or(policy.minimum, Tokens);
         policy.target = self.share(|n| n.target).unwrap_or(policy.target);
+        let style = self.style();
         policy.keep = match policy.keep {
-            Keep::Tiers(preset) => Keep::Tiers(tiers(&self.tiers(), preset)),
+            Keep::Tiers(preset) => {
+                let preset = Tiers {
+                    topic_cap: style.scaled(preset.topic_cap),
+                    bulk_cap: style.scaled(preset.bulk_cap),
+                    ..preset
+                };
+                Keep::Tiers(tiers(&self.tiers(), preset))
+            }
             preset => self.pick(keep).unwrap_or(preset),
         };
         if let (Keep::Tokens { align, .. }, Some(messages)) =
@@ -267,10 +287,9 @@ impl Scopes<'_> {
         {
             *align = messages;
         }
-        if let (Method::Summarise { cap }, Some(tokens)) =
-            (&mut policy.method, self.pick(|n| n.summary_cap_tokens))
-        {
-            *cap = Tokens(tokens);
+        if let Method::Summarise { cap } = &mut policy.method {
+            let set = self.pick(|n| n.summary_cap_tokens).map(Tokens);
+            *cap = set.unwrap_or(style.scaled(*cap));
         }
         if let Some(Masking { over, keep_newest }) = &mut policy.masking {
             *over = self.pick(|n| n.mask_over_tokens).map_or(*over, Tokens);

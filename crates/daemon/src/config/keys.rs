@@ -194,6 +194,9 @@ const PRESETS: &[&str] = &[
     "tiered",
 ];
 
+/// How detailed summaries are, as [`unisono_model::summariser::Style`] has them.
+const STYLES: &[&str] = &["standard", "detailed", "concise"];
+
 /// The numbers of a compaction policy: for all models, those of a provider, or one.
 macro_rules! policy_keys {
     ($($more:expr),*) => {
@@ -216,6 +219,7 @@ macro_rules! policy_keys {
             key("safety", Kind::Margin),
             key("summarisers", Kind::Texts),
             key("prompt", Kind::Prompt),
+            key("style", Kind::Choice(STYLES)),
             key("tier_topic", Kind::Share),
             key("tier_topics", Kind::Share),
             key("tier_bulks", Kind::Share),
@@ -255,6 +259,7 @@ pub(crate) const EXCLUSIVE: &[&[&str]] = &[
 #[cfg(test)]
 mod tests {
     use unisono_context::policy::Preset;
+    use unisono_model::summariser::Style;
 
     use super::{ALL, Key, Kind};
     use crate::DEFAULTS;
@@ -299,5 +304,6 @@ mod tests {
     #[test]
     fn the_presets_are_those_of_the_planner() {
         assert_eq!(super::PRESETS, Preset::ALL.map(Preset::name));
+        assert_eq!(super::STYLES, Style::ALL.map(Style::name));
     }
 }

@@ -8,7 +8,7 @@ use unisono_session::State;
 pub use unisono_session::state::Settings as Own;
 
 use super::keys::EXCLUSIVE;
-use super::stored::{changeable, is_changeable};
+use super::stored::{changeable, is_changeable, path_of};
 use crate::diagnostic::nearest;
 
 /// Changes of such settings; none: the session has none of its own any more.
@@ -24,11 +24,16 @@ pub const MODEL_OVERRIDE: &str = "models.override";
 const NOTICE: &str = "compaction.notice";
 
 /// Who writes the summaries of a session, and how: what is read of a turn that compacts.
-const WRITERS: [&str; 3] = [
+const WRITERS: [&str; 4] = [
     "compaction.summarisers",
     "compaction.prompt",
     "compaction.summariser_retries",
+    STYLE,
 ];
+/// How detailed summaries are: how long they may be is read of the turn, too.
+const STYLE: &str = "compaction.style";
+/// What counts for all compactions alike.
+const DEADLINE: &str = "compaction.deadline_seconds";
 
 /// A setting that a session cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +61,13 @@ impl NotOwn {
 
 /// Whether a key, dotted, can be set for one request.
 pub(crate) fn is_of_request(key: &str) -> bool {
-    is_changeable(key) || [DEFAULT_MODEL, MODEL_OVERRIDE].contains(&key)
+    let of_compaction = is_of_all_models(key) && (!WRITERS.contains(&key) || key == STYLE);
+    of_compaction || [DEFAULT_MODEL, MODEL_OVERRIDE].contains(&key)
+}
+
+/// Whether a key can be changed while the program runs, and counts for whichever model leads.
+fn is_of_all_models(key: &str) -> bool {
+    is_changeable(key) && key != DEADLINE && path_of(key).len() == 2
 }
 
 /// Whether a key, dotted, can be set for a session.
@@ -66,8 +77,8 @@ pub fn is_settable(key: &str) -> bool {
 
 /// Every key, dotted, that can be set for a session.
 pub fn settable() -> impl Iterator<Item = String> {
-    let more = WRITERS.into_iter().chain([DEFAULT_MODEL, MODEL_OVERRIDE]);
-    changeable().chain(more.map(str::to_owned))
+    let more = [DEFAULT_MODEL, MODEL_OVERRIDE].map(str::to_owned);
+    changeable().filter(|key| is_of_all_models(key)).chain(more)
 }
 
 /// Those of a session's settings that say who writes its summaries, and how.

@@ -18,8 +18,13 @@ const HEAD: &str =
 
 /// Sections whose keys all concern turns that begin later.
 const SECTIONS: [&str; 3] = ["run", "delegation", "agent_defaults"];
-/// Keys of a compaction policy that are read when the program starts.
-const AT_START: [&str; 2] = ["summarisers", "prompt"];
+/// The tables of `[compaction]` that hold the keys of its policy for a provider, or for one model.
+const SCOPES: [&str; 2] = ["providers", "models"];
+/// Keys of `[compaction]` beside its policy.
+const BESIDE: [&str; 3] = ["notice", "deadline_seconds", "summariser_retries"];
+/// The key that names the prompt of summarisers. A path is read from settings files alone: whoever
+/// only has the token is not to have files read.
+const PROMPT: &str = "prompt";
 
 /// Why settings cannot be changed so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,33 +43,68 @@ pub enum Unchangeable {
     /// The key is read when the program starts.
     #[error(
         "`{0}` cannot be changed while the daemon runs: set it in a settings file and start again; \
-         keys of `run`, `delegation`, `agent_defaults` and of the policy in `compaction` can"
+         keys of `run`, `delegation`, `agent_defaults` and `compaction` can, those of \
+         `compaction.providers.NAME` and `compaction.models.\"PROVIDER/MODEL\"` too"
     )]
     Key(String),
+    /// A file would have to be read.
+    #[error(
+        "`{0}` takes the name of a prompt here: write the path of a file in a settings file, whose \
+         name it then has"
+    )]
+    Path(String),
     /// The file is not what was written.
     #[error("the stored settings cannot be read: {0}")]
     File(String),
 }
 
-/// Whether a key, dotted, can be changed while the program runs.
-pub fn is_changeable(key: &str) -> bool {
-    let Some((section, key)) = key.split_once('.') else {
-        return false;
-    };
-    let known = |keys: &[Key]| keys.iter().any(|known| known.name == key);
-    if section == "compaction" {
-        let policy = known(POLICY) && !AT_START.contains(&key);
-        return policy || key == "notice";
-    }
-    let sections = ALL.iter().filter(|known| known.name == section);
-    let mut keys = sections.filter_map(|section| match section.kind {
-        Kind::Section(keys) => Some(keys),
-        _ => None,
+/// The path of a dotted key. The name of a provider or a model may be quoted, and its dots are its
+/// own: `compaction.models.openai/gpt-4.1.preset`.
+pub(super) fn path_of(dotted: &str) -> Vec<String> {
+    let scoped = SCOPES.iter().find_map(|table| {
+        let rest = dotted.strip_prefix("compaction.")?.strip_prefix(table)?;
+        let (name, key) = rest.strip_prefix('.')?.rsplit_once('.')?;
+        Some(["compaction", table, name.trim_matches('"'), key].map(str::to_owned))
     });
-    SECTIONS.contains(&section) && keys.any(known)
+    match scoped {
+        Some(path) => path.into(),
+        None => dotted.split('.').map(str::to_owned).collect(),
+    }
 }
 
-/// Every key, dotted, that can be changed while the program runs.
+/// The key as settings are shown.
+pub fn canonical(dotted: &str) -> String {
+    schema::dotted(&path_of(dotted))
+}
+
+/// Whether a key, dotted, can be changed while the program runs.
+pub fn is_changeable(key: &str) -> bool {
+    let path = path_of(key);
+    let known = |keys: &[Key], name: &str| keys.iter().any(|known| known.name == name);
+    match &path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["compaction", scope, name, key] => {
+            SCOPES.contains(scope) && !name.is_empty() && known(POLICY, key)
+        }
+        ["compaction", key] => known(POLICY, key) || BESIDE.contains(key),
+        [section, key] => {
+            let sections = ALL.iter().filter(|known| known.name == *section);
+            let mut keys = sections.filter_map(|section| match section.kind {
+                Kind::Section(keys) => Some(keys),
+                _ => None,
+            });
+            SECTIONS.contains(section) && keys.any(|keys| known(keys, key))
+        }
+        _ => false,
+    }
+}
+
+/// The keys of a policy, which a provider or a model can have of its own.
+pub fn scoped() -> impl Iterator<Item = &'static str> {
+    POLICY.iter().map(|key| key.name)
+}
+
+/// Every key, dotted, that can be changed while the program runs, those of a provider or of one
+/// model aside.
 pub fn changeable() -> impl Iterator<Item = String> {
     let sections = ALL.iter().filter_map(|section| match section.kind {
         Kind::Section(keys) => Some((section.name, keys)),
@@ -79,8 +119,7 @@ pub fn changeable() -> impl Iterator<Item = String> {
 
 fn unchangeable(dotted: &str) -> Unchangeable {
     let key = dotted.to_owned();
-    let path: Vec<String> = dotted.split('.').map(str::to_owned).collect();
-    if schema::kind_at(ALL, &path).is_some() {
+    if schema::kind_at(ALL, &path_of(dotted)).is_some() {
         return Unchangeable::Key(key);
     }
     let known: Vec<String> = changeable().collect();
@@ -90,8 +129,7 @@ fn unchangeable(dotted: &str) -> Unchangeable {
 
 /// A value of a key, dotted, as a person writes it: items of a list are separated by commas.
 pub fn typed(key: &str, text: &str) -> Value {
-    let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-    match schema::kind_at(ALL, &path) {
+    match schema::kind_at(ALL, &path_of(key)) {
         Some(Kind::Texts) => {
             let items = schema::coerce_list(text).map(|item| Value::String(item.to_owned()));
             Value::Array(items.collect())
@@ -114,29 +152,51 @@ pub(crate) fn changed(
         .parse()
         .map_err(|error: toml::de::Error| Unchangeable::File(error.message().to_owned()))?;
     for (dotted, value) in changes {
-        let unchangeable = || unchangeable(dotted);
         if !is_changeable(dotted) {
-            return Err(unchangeable());
+            return Err(unchangeable(dotted));
         }
-        let (section, key) = dotted.split_once('.').ok_or_else(unchangeable)?;
-        let table = all.entry(section).or_insert_with(|| Table::new().into());
-        let Value::Table(table) = table else {
-            return Err(Unchangeable::File(format!("`{section}` is no table")));
-        };
+        let path = path_of(dotted);
+        if path.last().is_some_and(|key| key == PROMPT)
+            && value.as_ref().and_then(Value::as_str).is_some_and(is_path)
+        {
+            return Err(Unchangeable::Path(dotted.clone()));
+        }
+        change(&mut all, &path, value.as_ref())?;
+    }
+    Ok(format!("{HEAD}{all}"))
+}
+
+/// Whether a prompt is named by its file.
+fn is_path(prompt: &str) -> bool {
+    prompt.contains(['/', '\\'])
+}
+
+/// Sets the key at a path, or leaves it to the other layers. Tables that become empty go.
+fn change(table: &mut Table, path: &[String], value: Option<&Value>) -> Result<(), Unchangeable> {
+    let Some((key, rest)) = path.split_first() else {
+        return Ok(());
+    };
+    if rest.is_empty() {
         // Of keys that say the same thing the newest stands.
-        let groups = EXCLUSIVE.iter().filter(|group| group.contains(&key));
+        let groups = EXCLUSIVE.iter().filter(|group| group.contains(&&**key));
         for same in groups.copied().flatten() {
             table.remove(*same);
         }
         match value {
-            Some(value) => table.insert(key.to_owned(), value.clone()),
+            Some(value) => table.insert(key.clone(), value.clone()),
             None => table.remove(key),
         };
-        if table.is_empty() {
-            all.remove(section);
-        }
+        return Ok(());
     }
-    Ok(format!("{HEAD}{all}"))
+    let inner = table.entry(key).or_insert_with(|| Table::new().into());
+    let Value::Table(inner) = inner else {
+        return Err(Unchangeable::File(format!("`{key}` is no table")));
+    };
+    change(inner, rest, value)?;
+    if inner.is_empty() {
+        table.remove(key);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -152,9 +212,53 @@ mod tests {
     #[test]
     fn no_path_of_a_file_can_be_set_by_who_only_has_the_token() {
         for key in changeable() {
-            let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-            let kind = schema::kind_at(ALL, &path);
-            assert!(!matches!(kind, Some(Kind::Path | Kind::Prompt)), "{key}");
+            let kind = schema::kind_at(ALL, &path_of(&key));
+            assert!(!matches!(kind, Some(Kind::Path)), "{key}");
+            if matches!(kind, Some(Kind::Prompt)) {
+                let refused = with("", &[(&key, Some("/etc/passwd".into()))]);
+                assert_eq!(refused, Err(Unchangeable::Path(key.clone())));
+                assert!(with("", &[(&key, Some("code".into()))]).is_ok());
+            }
+        }
+        let of_model = "compaction.models.a/b.prompt";
+        let refused = with("", &[(of_model, Some("./mine.md".into()))]);
+        assert_eq!(refused, Err(Unchangeable::Path(of_model.to_owned())));
+    }
+
+    #[test]
+    fn a_provider_and_a_model_have_keys_of_their_own() {
+        let (model, provider) = (
+            "compaction.models.openai/gpt-4.1.trigger_tokens",
+            "compaction.providers.local.preset",
+        );
+        let quoted = "compaction.models.\"openai/gpt-4.1\".trigger_tokens";
+        assert_eq!(canonical(model), quoted);
+        assert_eq!(canonical(quoted), quoted);
+        assert_eq!(canonical("run.lead"), "run.lead");
+        let set = with(
+            "",
+            &[(model, Some(9_000.into())), (provider, Some("off".into()))],
+        )
+        .unwrap();
+        let read: Table = set.parse().unwrap();
+        let of_model = &read["compaction"]["models"]["openai/gpt-4.1"];
+        assert_eq!(of_model["trigger_tokens"], 9_000.into());
+        assert_eq!(
+            read["compaction"]["providers"]["local"]["preset"],
+            "off".into()
+        );
+        let share = "compaction.models.openai/gpt-4.1.trigger_of_window";
+        let other = with(&set, &[(share, Some(0.5.into()))]).unwrap();
+        assert!(!other.contains("trigger_tokens"), "{other}");
+        assert_eq!(
+            with(&set, &[(quoted, None), (provider, None)]).unwrap(),
+            HEAD
+        );
+        for wrong in [
+            "compaction.models.a/b.deadline_seconds",
+            "compaction.models..preset",
+        ] {
+            assert!(with("", &[(wrong, Some(1.into()))]).is_err(), "{wrong}");
         }
     }
 
@@ -194,14 +298,7 @@ mod tests {
 
     #[test]
     fn what_is_read_at_the_start_is_not_changed() {
-        let refused = [
-            "server.bind",
-            "store.path",
-            "compaction.summarisers",
-            "compaction.deadline_seconds",
-            "run",
-            "agents.lead.model",
-        ];
+        let refused = ["server.bind", "store.path", "run", "agents.lead.model"];
         for key in refused {
             let change = with("", &[(key, Some(1.into()))]);
             assert_eq!(change, Err(Unchangeable::Key(key.to_owned())), "{key}");
@@ -215,7 +312,11 @@ mod tests {
             let change = with("", &[(&key, Some(1.into()))]);
             assert_eq!(change, Err(Unchangeable::Unknown { key, meant }));
         }
-        for key in ["run.agents", "compaction.preset", "compaction.notice"] {
+        for key in [
+            "run.agents",
+            "compaction.preset",
+            "compaction.deadline_seconds",
+        ] {
             assert!(is_changeable(key), "{key}");
         }
         assert!(matches!(with("lead = ", &[]), Err(Unchangeable::File(_))));

@@ -1,8 +1,14 @@
-//! What a compaction on request would do, or taking one back, without doing it.
+//! What a compaction on request would do, or the next turn by itself, or taking a checkpoint back,
+//! without doing it.
+
+mod foreseen;
+mod next_turn;
+
+use std::collections::BTreeSet;
 
 use unisono_api::compaction as told;
 use unisono_context::checkpoint::{Body, block_text};
-use unisono_context::compaction::{self, Mode, Plan, Step};
+use unisono_context::compaction::{self, ContextPart, Mode, Plan, Step};
 use unisono_context::policy::Policy;
 use unisono_context::tokens::Count;
 use unisono_context::view::View;
@@ -19,6 +25,9 @@ use crate::ask::{Ask, Measure, check_chosen};
 use crate::setup::Setup;
 use crate::short;
 use crate::summarisers::{self, Unaskable};
+use foreseen::Outlook;
+pub use next_turn::NextTurn;
+use next_turn::decide_topics;
 
 /// Why it cannot be told.
 #[derive(Debug, thiserror::Error)]
@@ -45,16 +54,18 @@ pub enum Error {
 pub struct Estimate {
     /// Messages on the branch.
     pub total: u32,
-    /// Those that the summary would stand for, and no summary does yet.
-    pub summarised: u64,
     /// What the context takes.
     pub before: Tokens,
     /// What it would take at most.
     pub after: Tokens,
     /// What the first writer of summaries takes for it; none where its price is not known.
     pub cost: Option<Cost>,
-    /// The step; none: there is nothing to summarise.
-    pub plan: Option<Plan>,
+    /// The steps; empty: there is nothing to do.
+    pub plans: Vec<Plan>,
+    /// Why there is nothing to do, where that is so.
+    pub nothing: String,
+    /// What the next turn would do by itself.
+    pub next_turn: NextTurn,
 }
 
 impl Estimate {
@@ -74,48 +85,101 @@ impl Estimate {
         let by = ask.measured_by(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
         let measured = measure(state, head, &by)?;
+        let next_turn = NextTurn::of((setup, learnt), ask, state)?;
+        let mut state = state.clone();
+        if let Mode::Part(_) = ask.mode() {
+            decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
+        }
         let Measure { team, policy, .. } = by;
         let view = state.view(head, false).ok_or_else(unknown)?;
-        // As the turn does: one step that makes a checkpoint.
+        let before = view.effective(&measured.budget).unwrap_or_default().tokens;
+        // As the turn does: up to the step that makes a checkpoint.
         let policy = Policy {
             masking: None,
             ..policy
         };
-        let mode = Mode::Manual { keep: ask.keep() };
-        let plan = compaction::plan(&view, &measured.budgets, &policy, mode, clock::now())?;
-        let before = view.effective(&measured.budget).unwrap_or_default().tokens;
-        let cover = plan.as_ref().and_then(|plan| plan.step.cover());
-        let (original, written, overhead) = match (&plan, cover) {
-            // A block costs what every message does besides its text.
-            (Some(plan), Some(cover)) => (cover.original, most(plan)?, plan.budget.per_message),
-            _ => (Tokens::ZERO, Tokens::ZERO, Tokens::ZERO),
+        let outlook = Outlook {
+            head,
+            budgets: &measured.budgets,
+            policy: &policy,
+            mode: ask.mode(),
+            now: clock::now(),
+        };
+        let foreseen = outlook.foresee(&state, false)?;
+        if let (true, Some(error)) = (foreseen.plans.is_empty(), foreseen.stuck) {
+            return Err(error.into());
+        }
+        let after = foreseen.state.view(head, false).ok_or_else(unknown)?;
+        let after = after.effective(&measured.budget).unwrap_or_default();
+        let made = foreseen
+            .plans
+            .iter()
+            .find(|plan| plan.step.cover().is_some());
+        let (original, written) = match made.and_then(|plan| Some((plan, plan.step.cover()?))) {
+            Some((plan, cover)) => (cover.original, most(plan)?),
+            None => (Tokens::ZERO, Tokens::ZERO),
         };
         Ok(Estimate {
             total: view.len().0,
-            summarised: cover.map_or(0, |c| {
-                c.fresh.iter().map(|span| u64::from(span.len())).sum()
-            }),
+            nothing: nothing(&view, ask.mode()),
             before,
-            after: before.minus(original) + written + overhead,
+            after: after.tokens,
             cost: cost(
                 setup,
                 (&team.lead.model, ask.summariser()),
                 original,
                 written,
             ),
-            plan,
+            plans: foreseen.plans,
+            next_turn,
         })
     }
 
     /// As clients are told.
     pub fn told(&self) -> told::Estimate {
+        let covers = self.plans.iter().filter_map(|plan| plan.step.cover());
+        let fresh = covers.flat_map(|cover| &cover.fresh);
+        let forms = self.plans.iter().map(|plan| plan.step.forms());
+        let shortened: BTreeSet<_> = forms.flatten().map(|(message, ..)| message).collect();
+        let steps: Vec<String> = (self.plans.iter())
+            .map(|plan| short::step(&plan.step))
+            .collect();
         told::Estimate {
             total_messages: self.total,
-            messages_to_summarise: self.summarised,
+            messages_to_summarise: fresh.map(|span| u64::from(span.len())).sum(),
+            messages_to_shorten: shortened.len() as u64,
             tokens_before: self.before.0,
             estimated_tokens_after: self.after.0,
+            estimated_compression_ratio: short::ratio(self.before.0, self.after.0),
             estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
-            step: self.plan.as_ref().map(|plan| short::step(&plan.step)),
+            nothing: steps.is_empty().then(|| self.nothing.clone()),
+            step: (!steps.is_empty()).then(|| steps.join("; ")),
+            next_turn: self.next_turn.told(),
+        }
+    }
+}
+
+/// Why nothing can be made smaller, where that is so.
+fn nothing(view: &View<'_>, mode: Mode) -> String {
+    match mode {
+        Mode::Part(ContextPart::Topic { message }) if message > view.len() => {
+            format!(
+                "the branch has no message {message}: it ends with {}",
+                view.len()
+            )
+        }
+        Mode::Part(ContextPart::Topic { message }) => {
+            match view.topic_of(message) == view.current_topic() {
+                true => format!("the topic of {message} goes on: seal it first"),
+                false => format!("the topic of {message} is summarised, or as short as a summary"),
+            }
+        }
+        Mode::Part(ContextPart::Attention) => {
+            "too little lies between the first and the last message of the current topic".to_owned()
+        }
+        Mode::Part(ContextPart::Large { .. }) => "no verbatim message is too large".to_owned(),
+        Mode::Manual { .. } | Mode::Check | Mode::Rest | Mode::Continue => {
+            "all that is left has to stay".to_owned()
         }
     }
 }

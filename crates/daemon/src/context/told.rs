@@ -9,6 +9,8 @@ use unisono_session::State;
 
 use super::topics::loads;
 use super::{Shown, entry_count, entry_text};
+use crate::http::words::instant;
+use crate::short;
 
 /// What is seen of a branch, by section. `state` is the one it was made of.
 pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Context {
@@ -70,12 +72,18 @@ pub(crate) fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary
     let summaries = snapshot.blocks().iter().map(|block| {
         let checkpoint = block.checkpoint();
         let count = checkpoint.counts.get(tokens.encoding).unwrap_or_default();
+        let takes = (count.tokens + tokens.overhead).0;
         Summary {
             checkpoint: checkpoint.number,
             first: checkpoint.first().0,
             last: checkpoint.cutoff.0,
             messages: checkpoint.messages_included,
-            tokens: (count.tokens + tokens.overhead).0,
+            tier: checkpoint.tier.name().to_owned(),
+            tokens: takes,
+            tokens_before: checkpoint.original.0,
+            compression_ratio: short::ratio(checkpoint.original.0, takes),
+            tightened: tokens.state.checkpoints().is_tightened(checkpoint.id),
+            at: instant(checkpoint.at),
             model: checkpoint.model.to_string(),
             text: block.text().to_string(),
         }

@@ -1,12 +1,16 @@
 //! Topics of a branch, and what tiers have, for those that only look.
 
+use unisono_api::topic as told;
+use unisono_context::Ordinal;
 use unisono_context::budget::Budget;
 use unisono_context::checkpoint::Span;
 use unisono_context::compaction::Loads;
 use unisono_context::policy::Policy;
-use unisono_context::topic::Topic;
+use unisono_context::topic::{Topic, title};
 use unisono_context::view::View;
 use unisono_session::State;
+
+use crate::http::words::instant;
 
 /// The topics of a branch; none where nothing was ever decided about topics.
 pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
@@ -17,18 +21,54 @@ pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
     })
 }
 
-/// How a topic stands in the context: `verbatim`, `summarised`, or `in part`.
-pub fn standing(view: &View<'_>, topic: Span) -> &'static str {
-    let shared = |span: &Span| {
-        let first = span.first.max(topic.first);
-        let last = span.last.min(topic.last);
-        if first <= last {
-            Span::new(first, last).len()
-        } else {
-            0
-        }
+/// The topics of a branch as clients see them, oldest first; none where the branch is not there.
+pub fn told(state: &State, branch: &str) -> Option<Vec<told::Topic>> {
+    let head = state.tree().head(branch)?;
+    let view = state.view(head, false)?;
+    let said = |at: Ordinal| {
+        let node = state.tree().at(head, at);
+        node.map_or_else(String::new, |node| instant(node.message.at))
     };
-    match view.uncovered().iter().map(shared).sum::<u32>() {
+    let each = of_branch(state, branch).into_iter();
+    let each = each.map(|topic| told::Topic {
+        first: topic.span.first.0,
+        last: topic.span.last.0,
+        messages: topic.span.len(),
+        title: title(state.tree(), head, topic.span),
+        started_at: said(topic.span.first),
+        last_at: said(topic.span.last),
+        sealed_at: topic.sealed_at.map(instant),
+        summary: summary(&view, topic.span),
+        ended_by: topic.ended_by.map(|by| by.name().to_owned()),
+        standing: standing(&view, topic.span).to_owned(),
+    });
+    Some(each.collect())
+}
+
+/// The number of the active checkpoint that stands for most of a topic, the newest of equals.
+fn summary(view: &View<'_>, topic: Span) -> Option<u32> {
+    let active = view.active().iter().map(|checkpoint| {
+        let shared = checkpoint.covers.iter().map(|span| shared(*span, topic));
+        (shared.sum::<u32>(), checkpoint.number)
+    });
+    let (shared, number) = active.max()?;
+    (shared > 0).then_some(number)
+}
+
+/// How many messages two ranges have in common.
+fn shared(span: Span, topic: Span) -> u32 {
+    let (first, last) = (span.first.max(topic.first), span.last.min(topic.last));
+    if first <= last {
+        Span::new(first, last).len()
+    } else {
+        0
+    }
+}
+
+/// How a topic stands in the context: `verbatim`, `summarised`, or `in part`.
+fn standing(view: &View<'_>, topic: Span) -> &'static str {
+    let verbatim = view.uncovered().iter().map(|span| shared(*span, topic));
+    match verbatim.sum::<u32>() {
         0 => "summarised",
         all if all == topic.len() => "verbatim",
         _ => "in part",

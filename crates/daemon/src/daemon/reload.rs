@@ -3,7 +3,7 @@
 //! What is read again is checked as at a start and taken as a whole or not at all. It counts for
 //! turns that begin after it: an open turn has its definitions in its journal.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -25,8 +25,7 @@ pub type Reload = Result<(Difference, Diagnostics), Diagnostics>;
 impl Daemon {
     /// Configuration and agents, as they are now.
     pub fn setup(&self) -> Arc<Setup> {
-        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner);
-        setup.clone()
+        self.setup.now()
     }
 
     /// Reads the definitions of all agents again. If one is wrong, all stay as they were; that is
@@ -91,8 +90,7 @@ impl Daemon {
         if !difference.is_empty() {
             tracing::info!("agents: {difference}; open turns keep those that they began with");
         }
-        let mut held = self.setup.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Arc::new(setup);
+        self.setup.set(setup);
         (difference, warnings)
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::{Daemon, Error};
 use unisono_runtime::{Handle, Kinds};
@@ -111,8 +111,8 @@ impl Daemon {
         let (before, kinds) = (self.setup(), self.kinds.clone());
         let work = move || change(&before, &kinds, &changes);
         let setup = off_thread(work).await?;
-        let mut held = self.setup.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Arc::new(setup);
+        self.deadline.set(super::compaction_deadline(&setup));
+        self.setup.set(setup);
         Ok(())
     }
 }

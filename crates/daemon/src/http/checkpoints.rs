@@ -13,7 +13,7 @@ use unisono_api::compaction::{
     Anew, Checkpoint, CheckpointDetail, Compaction, KeyFact, NewText, Range, TakeBack,
 };
 use unisono_api::session::main_branch;
-use unisono_context::checkpoint::{self, Body, Kind, Tier};
+use unisono_context::checkpoint::{self, Body, Kind};
 use unisono_context::{CheckpointId, Cost};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
@@ -30,6 +30,7 @@ use super::turns::{self, How};
 use super::{Shared, sessions, settings, words};
 use crate::ask::Ask;
 use crate::context::estimate::Without;
+use crate::short;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -96,6 +97,7 @@ fn described(
     of: &checkpoint::Checkpoint,
 ) -> Checkpoint {
     let counted = of.counts.iter().next();
+    let tokens_after = counted.map_or(0, |(_, count)| count.tokens.0);
     Checkpoint {
         number: of.number,
         active: active.contains(&of.id),
@@ -104,21 +106,18 @@ fn described(
         last: of.cutoff.0,
         messages: of.messages_included,
         tokens_before: of.original.0,
-        tokens_after: counted.map_or(0, |(_, count)| count.tokens.0),
+        tokens_after,
         kind: match of.kind {
             Kind::Auto => "auto",
             Kind::Manual => "manual",
         }
         .to_owned(),
-        tier: match of.tier {
-            Tier::Conversation => "conversation",
-            Tier::Topic => "topic",
-            Tier::Bulk => "bulk",
-        }
-        .to_owned(),
+        tier: of.tier.name().to_owned(),
         preset: of.preset.name().to_owned(),
         model: of.model.to_string(),
         degraded: of.degraded,
+        tightened: state.checkpoints().is_tightened(of.id),
+        compression_ratio: short::ratio(of.original.0, tokens_after),
         at: words::instant(of.at),
         text: match &of.body {
             Body::Summary(text) => Some(text.to_string()),

@@ -9,8 +9,9 @@ use axum::response::Response;
 use unisono_api::Code;
 use unisono_api::compaction::{Compaction, Estimate, NewCompaction, OnFailure};
 use unisono_context::checkpoint::Body;
+use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
-use unisono_context::{Tokens, TurnId};
+use unisono_context::{Ordinal, Tokens, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 use unisono_session::event::{Outcome, Unwritten, Writing};
@@ -27,6 +28,8 @@ use crate::short;
 
 /// Characters of a new summary that are told.
 const PREVIEW_CHARS: usize = 200;
+/// A message of fewer tokens is never too large.
+const LARGE_LEAST: u64 = 64;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -66,10 +69,40 @@ fn asked(new: NewCompaction) -> Result<Ask, Fault> {
         }
         (messages, tokens) => keep(messages, tokens),
     };
+    let part = part(&new)?;
+    if let (Some(_), Some(_)) = (keep, part) {
+        let detail = "a part is compacted whole: leave out keep_messages and keep_tokens";
+        return Err(Fault::new(Code::Refused, detail));
+    }
     let writing = writing(new.instructions, new.summariser, new.on_failure);
     let own = settings::of_request(&new.settings)?;
-    let ask = Ask::compaction(keep, writing).branch(new.branch);
-    Ok(ask.with_settings(own))
+    let ask = match part {
+        Some(part) => Ask::compaction_of(part, writing),
+        None => Ask::compaction(keep, writing),
+    };
+    Ok(ask.branch(new.branch).with_settings(own))
+}
+
+/// The part of the context that is to be made smaller; none: all that is older.
+fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Fault> {
+    let refused = |detail: &str| Err(Fault::new(Code::Refused, detail));
+    match (new.topic, new.attention, new.large_messages) {
+        (_, _, false) if new.over_tokens.is_some() => {
+            refused("over_tokens is for large_messages: set that, too")
+        }
+        (_, _, true) if new.over_tokens.is_some_and(|over| over < LARGE_LEAST) => {
+            refused("over_tokens must be 64 at least")
+        }
+        (None, false, false) => Ok(None),
+        (Some(message), false, false) => Ok(Some(ContextPart::Topic {
+            message: Ordinal(message),
+        })),
+        (None, true, false) => Ok(Some(ContextPart::Attention)),
+        (None, false, true) => Ok(Some(ContextPart::Large {
+            over: new.over_tokens.map(Tokens),
+        })),
+        _ => refused("topic, attention and large_messages contradict each other: name one"),
+    }
 }
 
 /// How a summary is to be written.
@@ -132,6 +165,7 @@ pub(super) async fn told(
         tokens_before: amounts.map(|(before, _)| before.0),
         tokens_after: amounts.map(|(_, after)| after.0),
         tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
+        compression_ratio: amounts.and_then(|(before, after)| short::ratio(before.0, after.0)),
         preview,
         offers,
     })

@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 
 use unisono_api::Page;
-use unisono_api::turn::{Fault as Failed, LeftCall, Run, Turn};
+use unisono_api::turn::{Compacted, Fault as Failed, LeftCall, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::Trace;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
-use unisono_session::trace::{RunTrace, Status, TurnTrace};
+use unisono_session::trace::{self, RunTrace, Status, TurnTrace};
 use unisono_store::Journal;
 
 use super::words;
 use crate::past::{self, Sought};
+use crate::short;
 
 /// A turn, found in its session's journal; none where it is not there.
 pub(crate) async fn turn(
@@ -106,6 +107,7 @@ fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn
             .map(|run| u32::from(run.snapshot.is_some()))
             .sum(),
         checkpoints: turn.checkpoints.clone(),
+        compacted: turn.compacted.map(compacted),
         // A sum of nothing is -0.0.
         cost_usd: ran
             .iter()
@@ -115,6 +117,16 @@ fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn
         runs: ran,
         accepted: words::instant(accepted.at),
         ended: turn.ended.as_ref().map(|(end, _)| words::instant(end.at)),
+    }
+}
+
+fn compacted(made: trace::Compacted) -> Compacted {
+    let after = made.after.map(|after| after.0);
+    Compacted {
+        tokens_before: made.before.0,
+        tokens_after: after,
+        compression_ratio: after.and_then(|after| short::ratio(made.before.0, after)),
+        tightened: made.tightened,
     }
 }
 

@@ -39,27 +39,12 @@ async fn list(
     let (after, limit) = (part.after::<u32>()?, part.limit());
     let on = branch.clone();
     let look = move |state: &SessionState| {
-        let left = topics_of(state, &on)?.into_iter();
+        let left = topics::told(state, &on)?.into_iter();
         let left = left.filter(|topic| after.is_none_or(|after| topic.first > after));
         Some(Page::first(left, limit, |last| last.first.to_string()))
     };
     let found = session.inspect(look).await?;
     Ok(Json(found.ok_or_else(|| unknown_branch(&branch))?))
-}
-
-/// The topics of a branch; none where it is not there.
-pub(super) fn topics_of(state: &SessionState, branch: &str) -> Option<Vec<Topic>> {
-    let head = state.tree().head(branch)?;
-    let view = state.view(head, false)?;
-    let topics = topics::of_branch(state, branch).into_iter();
-    let each = topics.map(|topic| Topic {
-        first: topic.span.first.0,
-        last: topic.span.last.0,
-        messages: topic.span.len(),
-        ended_by: topic.ended_by.map(|by| by.name().to_owned()),
-        standing: topics::standing(&view, topic.span).to_owned(),
-    });
-    Some(each.collect())
 }
 
 /// Lets the current topic of a branch end: what is said next opens another one.
@@ -76,7 +61,7 @@ async fn seal(
 ) -> Result<Json<Topic>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     session.seal(&new.branch).await?;
-    let look = move |state: &SessionState| topics_of(state, &new.branch)?.pop();
+    let look = move |state: &SessionState| topics::told(state, &new.branch)?.pop();
     let sealed = session.inspect(look).await?;
     let gone = || Fault::new(Code::Conflict, "the branch was set elsewhere meanwhile");
     Ok(Json(sealed.ok_or_else(gone)?))

@@ -17,6 +17,7 @@ use super::{Answer, CHANNEL, Done, Outcome, Server, stopped};
 use crate::Daemon;
 use crate::ask::Ask;
 use crate::http::{compactions, record};
+use crate::short;
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;
@@ -157,7 +158,23 @@ pub(super) async fn compact(
 
 fn compaction(turn: &Turn) -> String {
     match (turn.state.as_str(), turn.checkpoints.last()) {
-        ("compacted", Some(checkpoint)) => format!("compacted: checkpoint {checkpoint}"),
+        ("compacted", Some(checkpoint)) => {
+            let sizes = turn.compacted;
+            let sizes = sizes.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
+            let sizes = sizes.map(|(before, after)| {
+                let ratio = short::compression(before, after);
+                let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
+                format!(
+                    ", {} → {} tokens{ratio}",
+                    short::number(before),
+                    short::number(after)
+                )
+            });
+            format!(
+                "compacted: checkpoint {checkpoint}{}",
+                sizes.unwrap_or_default()
+            )
+        }
         ("compacted", None) => "nothing to summarise: all that is left has to stay".to_owned(),
         _ => without_answer(turn),
     }

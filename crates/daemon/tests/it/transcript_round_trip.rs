@@ -134,7 +134,7 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
     let mut topics = Topics::default();
     for through in decided {
         let ends = ends(&tree, &topics, through);
-        topics.decided(&tree, through, &ends);
+        topics.decided(&tree, through, &ends, None);
     }
     let sealed = messages.iter().step_by(5).map(|(_, m)| m.id).collect();
     let pinned = messages.iter().skip(1).step_by(3).map(|(_, m)| m.id);

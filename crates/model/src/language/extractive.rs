@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
+use unisono_context::checkpoint::Body;
 use unisono_context::snapshot::{Block, Entry};
 use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Cost, Encoding, Part, Role, Snapshot, Tokens};
@@ -86,7 +87,7 @@ fn answer(request: &Request, counter: &Counter) -> String {
     let persona = &request.persona;
     let answer = extractive::answer(&AnswerInput {
         passages: &passages(entries, &parts),
-        summaries: &blocks.iter().map(summary).collect::<Vec<_>>(),
+        summaries: &blocks.iter().filter_map(summary).collect::<Vec<_>>(),
         persona: &format!("{}\n{}", persona.description, persona.instructions),
         task: &request.task,
         cap: cap.minus(counter.tokens(&missing)),
@@ -185,13 +186,14 @@ fn of_delegation(part: &Part) -> bool {
     }
 }
 
-fn summary(block: &Block) -> SummaryText<'_> {
+/// What can be quoted of a block; none of one that only notes what was dropped.
+fn summary(block: &Block) -> Option<SummaryText<'_>> {
     let checkpoint = block.checkpoint();
-    SummaryText {
+    matches!(checkpoint.body, Body::Summary(_)).then(|| SummaryText {
         first: checkpoint.first(),
         last: checkpoint.cutoff,
         text: block.text(),
-    }
+    })
 }
 
 /// Counts in the model's own encoding.

@@ -69,6 +69,23 @@ async fn the_embedded_model_quotes_the_context() {
 }
 
 #[tokio::test]
+async fn the_note_of_what_was_dropped_is_not_quoted() {
+    let chat = Chat::new(1)
+        .say(
+            Role::User,
+            "The first messages were dropped by the courier.",
+        )
+        .say(Role::Assistant, "Noted.")
+        .say(Role::User, "We decided to ship the billing job on Friday.")
+        .say(Role::User, "Which messages were dropped from the context?")
+        .drop_up_to(2);
+    let task = "Which messages were dropped from the context?";
+    let asked = request(Some(chat.freeze()), task, Vec::new());
+    let text = Extractive.complete(asked).await.unwrap().text;
+    assert!(!text.contains("recall #n reads them"), "{text}");
+}
+
+#[tokio::test]
 async fn an_answer_stays_within_its_cap() {
     let fact = "The billing job of team 7 ships on Friday and costs 1,200 euros. ".repeat(40);
     let chat = (0..40).fold(Chat::new(1), |chat, n| {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use unisono_context::compaction::SECTIONS;
 
-use super::words;
+use super::{Style, words};
 
 /// A place in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,15 +14,17 @@ pub(super) enum Place {
     Recent,
     Instructions,
     TargetTokens,
+    Style,
 }
 
 impl Place {
-    const ALL: [Place; 5] = [
+    const ALL: [Place; 6] = [
         Place::Conversation,
         Place::Prior,
         Place::Recent,
         Place::Instructions,
         Place::TargetTokens,
+        Place::Style,
     ];
 
     const fn name(self) -> &'static str {
@@ -32,12 +34,14 @@ impl Place {
             Place::Recent => "recent",
             Place::Instructions => "instructions",
             Place::TargetTokens => "target_tokens",
+            Place::Style => "style",
         }
     }
 
-    /// Without what follows the cutoff a summary can be written; not without the rest.
+    /// Without what follows the cutoff a summary can be written, and in one style alone; not
+    /// without the rest.
     fn is_required(self) -> bool {
-        self != Place::Recent
+        !matches!(self, Place::Recent | Place::Style)
     }
 }
 
@@ -59,6 +63,7 @@ pub struct Error {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Prompt {
     segments: Vec<Segment>,
+    style: Style,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +132,16 @@ impl Prompt {
             let reason = format!("`{{{{{}}}}}` is missing in the prompt", place.name());
             return Err(error(text.trim_end().len(), reason, None));
         }
-        Ok(Prompt { segments })
+        Ok(Prompt {
+            segments,
+            style: Style::default(),
+        })
+    }
+
+    /// The same that asks for summaries of that style, where it has a place that says so.
+    #[must_use]
+    pub fn in_style(self, style: Style) -> Prompt {
+        Prompt { style, ..self }
     }
 
     /// Whether it names a section that a running summary must have one of. A summary written by
@@ -158,6 +172,7 @@ impl Prompt {
                 Segment::Place(Place::Recent) => filling.recent,
                 Segment::Place(Place::Instructions) => filling.instructions,
                 Segment::Place(Place::TargetTokens) => &target,
+                Segment::Place(Place::Style) => self.style.words(),
             };
             left_out = text.is_empty();
             out.push_str(text);

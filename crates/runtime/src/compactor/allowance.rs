@@ -1,6 +1,7 @@
 //! How the time of a turn's compaction is shared by its steps, and by the models of a step. Pure:
 //! time is an argument.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,6 +13,32 @@ const RESERVE: Duration = Duration::from_secs(1);
 /// A step that asks no model may take this long, or the whole deadline where that is shorter, even
 /// where the turn's time is over. It is done in a fraction of that, but on a machine that is busy.
 const ALONE: Duration = Duration::from_secs(5);
+
+/// How long the compaction of a turn may take. Clones are one: what is set holds for those that
+/// begin later.
+#[derive(Clone, Debug)]
+pub struct Deadline(Arc<AtomicU64>);
+
+impl Deadline {
+    /// From now on.
+    pub fn set(&self, deadline: Duration) {
+        self.0.store(millis(deadline), Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl From<Duration> for Deadline {
+    fn from(deadline: Duration) -> Deadline {
+        Deadline(Arc::new(AtomicU64::new(millis(deadline))))
+    }
+}
+
+fn millis(deadline: Duration) -> u64 {
+    u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// When the compaction of a turn began. All its steps have clones of one.
 #[derive(Clone, Debug, Default)]

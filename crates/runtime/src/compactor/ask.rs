@@ -23,7 +23,9 @@ use unisono_session::brief::CompactionJob;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
 use super::extract::{Block, cost, style, summary_of};
+use super::retry::{self, NoSummary};
 use super::{Told, Work};
+use crate::clock;
 use crate::set_aside;
 
 /// What a model is asked for.
@@ -51,7 +53,7 @@ struct Unfit {
 }
 
 /// The block of a summary that can be taken. What the replies cost is added to `spent`.
-pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<Block, Arc<str>> {
+pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<Block, NoSummary> {
     let Asked {
         work, summariser, ..
     } = asked;
@@ -60,7 +62,7 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
         .env
         .models
         .get(name)
-        .map_err(|error| Arc::from(error.to_string()))?;
+        .map_err(|error| error.to_string())?;
     // The chain of summarisers says who is next. One that stood in for this would be asked with
     // what was divided for this one's window, and its success would be taken for this one's.
     let model = model.alone().unwrap_or(model);
@@ -96,7 +98,7 @@ async fn part(
     index: usize,
     so_far: Option<&str>,
     spent: &mut Option<Cost>,
-) -> Result<Finished, Arc<str>> {
+) -> Result<Finished, NoSummary> {
     let mut target = parts.target;
     let mut rejection = None;
     for _ in 0..=asked.chain.retries {
@@ -200,7 +202,7 @@ async fn complete(
     model: &Arc<dyn LanguageModel>,
     task: &str,
     max_output: Tokens,
-) -> Result<Reply, Arc<str>> {
+) -> Result<Reply, NoSummary> {
     let name = &asked.summariser.model;
     let (told, asked_for) = (asked.work.listener.clone(), name.clone());
     let request = summariser::request(&**model, task, max_output);
@@ -214,7 +216,7 @@ async fn complete(
     let reserved = asked.work.reserve(asked.summariser, &**model, &request);
     let set_aside = reserved
         .await
-        .map_err(|reason| Arc::from(format!("model {name}: {reason}")))?;
+        .map_err(|reason| format!("model {name}: {reason}"))?;
     let model = model.clone();
     request.bounded = asked.work.job.bounded;
     request.patience = Some(asked.until.saturating_duration_since(Instant::now()));
@@ -229,7 +231,12 @@ async fn complete(
         }
         Some(Ok(Err(error))) => {
             set_aside.ended(set_aside::paid(&error));
-            Err(error.to_string().into())
+            let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
+            let pause = retry::pause(failures, after, clock::new_id() as u64);
+            Err(NoSummary {
+                reason: error.to_string().into(),
+                not_before: Some(Instant::now() + pause),
+            })
         }
         Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),
     }

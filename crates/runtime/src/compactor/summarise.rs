@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use unisono_context::Tokens;
 use unisono_context::checkpoint::{Kind, Writer};
 use unisono_context::compaction::Cover;
@@ -20,6 +20,7 @@ use unisono_session::machine::Written;
 use super::ask::{self, Asked};
 use super::chain::{Chain, Summariser};
 use super::extract::{self, Block};
+use super::retry::{self, Next, NoSummary};
 use super::{Failure, Work};
 
 /// A block that fits its cap, with all that is recorded of its making.
@@ -43,12 +44,10 @@ pub(super) async fn summarise(
     };
     let (block, writer) = match by_model {
         Some(Ok(block)) => (block, Writer::Model),
-        Some(Err(reason))
+        Some(Err(failed))
             if work.job.kind == Kind::Manual && unwritten != Unwritten::Extractive =>
         {
-            let reason = format!("{reason}; nothing was changed").into();
-            let again = unwritten == Unwritten::Retry && work.allowance.has_time(Instant::now());
-            return Err(Failure { reason, again });
+            return Err(not_written(work, failed).await);
         }
         by_nobody => {
             if by_nobody.is_some() {
@@ -62,6 +61,35 @@ pub(super) async fn summarise(
     let degraded =
         writer == Writer::Deterministic && (chain.is_some() || &*block.model != EXTRACTIVE);
     Ok(written(block, writer, spent, started, degraded))
+}
+
+/// The failure of a summary that a person asked for. Where they wish for another try, it is told
+/// when that may succeed: a try that only finds its provider closed is none.
+async fn not_written(work: &Work, failed: NoSummary) -> Failure {
+    let unchanged = |reason: &str| Failure {
+        reason: format!("{reason}; nothing was changed").into(),
+        again: false,
+    };
+    let reason = &failed.reason;
+    if work.job.writing.unwritten != Unwritten::Retry || !work.job.has_another_try() {
+        return unchanged(reason);
+    }
+    match retry::next(&failed, &work.allowance, Instant::now()) {
+        Next::OutOfTime => unchanged(reason),
+        Next::Unreachable(wait) => unchanged(&format!(
+            "{reason}; not asked again: that is of no use for {:.1} s, longer than this \
+             compaction may still take (compaction.deadline_seconds)",
+            wait.as_secs_f64()
+        )),
+        Next::Again(at) => {
+            work.tell("a pause before the next try".to_owned());
+            sleep_until(at).await;
+            Failure {
+                again: true,
+                ..unchanged(reason)
+            }
+        }
+    }
 }
 
 /// A summary that a model writes anew, or nothing: what stands there stays where none does.
@@ -79,7 +107,7 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
     // It may be longer than the one it replaces.
     let below = Tokens(u64::MAX);
     let by_model = by_models(work, &chain, cover, Room { cap, below }, &mut spent).await;
-    let block = by_model.map_err(failure)?;
+    let block = by_model.map_err(|failed| failure(failed.reason))?;
     Ok(written(block, Writer::Model, spent, started, false))
 }
 
@@ -126,7 +154,7 @@ async fn by_models(
     cover: &Cover,
     limits: Room,
     spent: &mut Option<Cost>,
-) -> Result<Block, Arc<str>> {
+) -> Result<Block, NoSummary> {
     // A person's own request is not put off.
     let rests =
         |model: &Summariser| work.job.kind == Kind::Auto && work.resting.contains(&model.model);
@@ -144,6 +172,7 @@ async fn by_models(
     let Room { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
     let mut left = asked.len();
+    let mut tries: Vec<Option<Instant>> = Vec::new();
     for summariser in asked {
         let Some(share) = work.allowance.share(Instant::now(), left) else {
             reasons.push(out_of_time(work, summariser));
@@ -163,12 +192,15 @@ async fn by_models(
         };
         let written = match timeout_at(share, ask::ask(&asked, spent)).await {
             Ok(written) => written,
-            Err(_) => Err(format!("model {}: no summary in time", summariser.model).into()),
+            Err(_) => Err(NoSummary::from(format!(
+                "model {}: no summary in time",
+                summariser.model
+            ))),
         };
         work.note(&summariser.model, written.is_ok());
         match written {
             Ok(block) => return Ok(block),
-            Err(reason) => {
+            Err(NoSummary { reason, not_before }) => {
                 tracing::warn!(
                     session = %work.job.session,
                     model = &*summariser.model,
@@ -177,15 +209,20 @@ async fn by_models(
                 );
                 work.warn(format!("no summary that can be taken: {reason}"));
                 reasons.push(reason);
+                tries.push(not_before);
             }
         }
     }
-    Err(reasons.join("; ").into())
+    Err(NoSummary {
+        reason: reasons.join("; ").into(),
+        // As soon as one of them may be asked.
+        not_before: tries.into_iter().min().flatten(),
+    })
 }
 
 /// Why no model is asked any more.
 fn out_of_time(work: &Work, next: &Summariser) -> Arc<str> {
-    let deadline = work.env.options.compaction_deadline.as_secs_f64();
+    let deadline = work.env.options.compaction_deadline.get().as_secs_f64();
     let reason = format!(
         "model {} was not asked: the {deadline:.1} s that one compaction may take are over",
         next.model

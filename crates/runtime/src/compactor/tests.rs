@@ -94,7 +94,7 @@ impl Stage {
             retries: 2,
         };
         let options = Options {
-            compaction_deadline: deadline,
+            compaction_deadline: deadline.into(),
             summarisers: Chains::default().with(lead().model, chain),
             ..Options::default()
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::call::Lent;
+use unisono_context::compaction::ContextPart;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::snapshot::ToolSpec;
@@ -177,6 +178,13 @@ pub enum Work {
         /// How the summary is written.
         writing: Writing,
     },
+    /// Makes one part of the context smaller on a person's request.
+    CompactPart {
+        /// Which.
+        part: ContextPart,
+        /// How the summary is written, where there is one.
+        writing: Writing,
+    },
     /// Takes a checkpoint back on a person's request.
     Restore {
         /// Which.
@@ -207,14 +215,16 @@ impl Work {
             Work::Restore { checkpoint }
             | Work::Regenerate { checkpoint, .. }
             | Work::Edit { checkpoint, .. } => Some(*checkpoint),
-            Work::Answer { .. } | Work::Compact { .. } => None,
+            Work::Answer { .. } | Work::Compact { .. } | Work::CompactPart { .. } => None,
         }
     }
 
     /// How the person wants the summary written who asked for it.
     pub const fn writing(&self) -> Option<&Writing> {
         match self {
-            Work::Compact { writing, .. } | Work::Regenerate { writing, .. } => Some(writing),
+            Work::Compact { writing, .. }
+            | Work::CompactPart { writing, .. }
+            | Work::Regenerate { writing, .. } => Some(writing),
             Work::Answer { .. } | Work::Restore { .. } | Work::Edit { .. } => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use unisono_context::checkpoint::{Body, Span, Tier};
-use unisono_context::compaction::{Cover, Step as PlanStep};
+use unisono_context::compaction::{ContextPart, Cover, Step as PlanStep};
 use unisono_context::snapshot::Manifest;
 use unisono_context::tokens::Count;
 use unisono_context::{RunId, TurnId};
@@ -64,7 +64,11 @@ impl Display for Fact {
             Fact::CompactionPlanned { turn: id, plan } => {
                 write!(f, "{}: ", turn(*id))?;
                 planned(&plan.step, f)?;
-                write!(f, "; {} tokens, target {}", plan.before, plan.target)
+                write!(f, "; {} tokens, target {}", plan.before, plan.target)?;
+                if plan.tightened {
+                    f.write_str("; less is kept than was asked for")?;
+                }
+                Ok(())
             }
             Fact::Altered {
                 turn: id,
@@ -291,6 +295,11 @@ fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
     let work = match &accepted.work {
         Work::Answer { .. } => "answer",
         Work::Compact { .. } => "compact",
+        Work::CompactPart { part, .. } => match part {
+            ContextPart::Topic { .. } => "compact a topic",
+            ContextPart::Attention => "compact the current topic",
+            ContextPart::Large { .. } => "cut large messages",
+        },
         Work::Restore { .. } => "restore",
         Work::Regenerate { .. } => "regenerate",
         Work::Edit { .. } => "edit",

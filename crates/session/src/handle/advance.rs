@@ -17,7 +17,6 @@ use crate::ids;
 use crate::measure;
 use crate::room::Results;
 use crate::state::State;
-use crate::topics::{Rules, decide};
 use crate::turn::{Phase, Turn};
 
 use super::restore::{self, Decision};
@@ -111,7 +110,8 @@ fn prepare(tx: &Tx<'_>, turn: &Turn) -> Prepared {
             Decision::Ends(outcome) => Prepared::Done(outcome),
         };
     }
-    if let Some(ends) = topics(state, turn, &view, &budgets).filter(|_| answers) {
+    let tells_topics = answers || matches!(turn.accepted.work, Work::CompactPart { .. });
+    if let Some(ends) = topics(state, turn, &view, &budgets).filter(|_| tells_topics) {
         return Prepared::Topics(view.head(), ends);
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
@@ -192,19 +192,7 @@ fn repair(
 
 /// Where topics end; none where that is decided, or of no account.
 fn topics(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Option<Vec<TopicEnd>> {
-    let policy = &turn.accepted.policy;
-    let tiers = policy.tiers()?;
-    let open = !state.topics.is_decided(view.head());
-    open.then(|| {
-        let rules = Rules {
-            topics: &state.topics,
-            phrases: &state.phrases,
-            tiers,
-            policy,
-            budgets,
-        };
-        decide(view, &rules)
-    })
+    state.undecided_topics(view, &turn.accepted.policy, budgets, &state.phrases)
 }
 
 fn view<'s>(state: &'s State, turn: &Turn, pending: bool) -> Option<View<'s>> {
@@ -233,7 +221,10 @@ fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
 /// that fails has committed nothing: nothing is masked before it.
 fn policy(turn: &Turn) -> Policy {
     let mut policy = turn.accepted.policy;
-    if matches!(turn.accepted.work, Work::Compact { .. }) {
+    if matches!(
+        turn.accepted.work,
+        Work::Compact { .. } | Work::CompactPart { .. }
+    ) {
         policy.masking = None;
     }
     policy

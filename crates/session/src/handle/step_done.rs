@@ -8,6 +8,7 @@ use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer, block_text};
 use unisono_context::compaction::{Cover, Made, Plan, Step};
 use unisono_context::tokens::Counts;
 
+use crate::brief::STEP_FAILURES_MAX;
 use crate::event::{Fact, Work};
 use crate::fold;
 use crate::ids;
@@ -15,9 +16,6 @@ use crate::machine::{StepResult, Written};
 use crate::state::State;
 
 use super::{Tx, completed, replaced};
-
-/// A step that fails this often is not asked for again.
-const FAILURES_MAX: u32 = 3;
 
 /// Commits a step that makes the context smaller; anything else counts as a failure.
 pub(super) fn done(
@@ -58,7 +56,7 @@ pub(super) fn failed(
         return Ok(());
     };
     let anew = matches!(plan.step, Step::Rewrite { .. });
-    if !anew && again && open.step_failures < FAILURES_MAX {
+    if !anew && again && open.step_failures < STEP_FAILURES_MAX {
         return Ok(());
     }
     if !matches!(open.accepted.work, Work::Answer { .. }) {

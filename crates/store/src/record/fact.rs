@@ -252,7 +252,8 @@ impl Fact {
                 Work::CompactBy { .. }
                 | Work::RegenerateBy { .. }
                 | Work::AnswerWith { .. }
-                | Work::AnswerUntil { .. } => 3,
+                | Work::AnswerUntil { .. }
+                | Work::CompactPart { .. } => 3,
                 Work::Answer { .. } | Work::Compact { .. } => 2,
             },
             Self::RunEnded {

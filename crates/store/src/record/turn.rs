@@ -9,6 +9,7 @@ use unisono_session::event;
 
 use super::Invalid;
 use super::codes::codes;
+use super::context_part::ContextPart;
 use super::message::NewMessage;
 use super::policy::{Keep, Policy};
 use super::snapshot::ToolSpec;
@@ -86,6 +87,12 @@ pub(crate) enum Work {
         input: NewMessage,
         lent: Lent,
         stop: Vec<Arc<str>>,
+    },
+    CompactPart {
+        part: ContextPart,
+        instructions: Option<Arc<str>>,
+        summariser: Option<Arc<str>>,
+        unwritten: Unwritten,
     },
 }
 
@@ -251,6 +258,12 @@ impl From<&event::Work> for Work {
                     },
                 }
             }
+            event::Work::CompactPart { part, writing } => Self::CompactPart {
+                part: (*part).into(),
+                instructions: writing.instructions.clone(),
+                summariser: writing.summariser.clone(),
+                unwritten: writing.unwritten.into(),
+            },
             event::Work::Restore { checkpoint } => Self::Restore {
                 checkpoint: checkpoint.as_u128(),
             },
@@ -316,6 +329,19 @@ impl TryFrom<Work> for event::Work {
             Work::CompactBy { keep, writing } => Self::Compact {
                 keep: keep.map(Into::into),
                 writing: writing.try_into()?,
+            },
+            Work::CompactPart {
+                part,
+                instructions,
+                summariser,
+                unwritten,
+            } => Self::CompactPart {
+                part: part.into(),
+                writing: event::Writing {
+                    instructions,
+                    summariser,
+                    unwritten: unwritten.into(),
+                },
             },
             Work::Restore { checkpoint } => Self::Restore {
                 checkpoint: CheckpointId::from_u128(checkpoint),

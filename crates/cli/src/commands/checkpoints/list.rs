@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use unisono_context::CheckpointId;
-use unisono_context::checkpoint::{Body, Checkpoint, Kind, Tier};
+use unisono_context::checkpoint::{Body, Checkpoint, Kind};
 use unisono_session::State;
 
 use crate::app::App;
@@ -16,7 +16,8 @@ A checkpoint is active where it stands in the context of a branch; the others ar
 are first.
 
 JSON: a list of {id, number, first, last, messages, kind (auto, manual), tier (conversation, topic,
-bulk), preset, model, tokens_before, tokens_after, active, retired (taken back), at}.";
+bulk), preset, model, tokens_before, tokens_after, compression_ratio (before by after), tightened
+(less was kept than was asked for, so that the context fits), active, retired (taken back), at}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -61,14 +62,6 @@ pub(super) fn kind(checkpoint: &Checkpoint) -> &'static str {
     }
 }
 
-const fn tier(checkpoint: &Checkpoint) -> &'static str {
-    match checkpoint.tier {
-        Tier::Conversation => "conversation",
-        Tier::Topic => "topic",
-        Tier::Bulk => "bulk",
-    }
-}
-
 fn row(c: &Checkpoint, all: &State, active: bool) -> Vec<String> {
     let (before, after) = (
         show::tokens(c.original),
@@ -83,12 +76,18 @@ fn row(c: &Checkpoint, all: &State, active: bool) -> Vec<String> {
     vec![
         c.number.to_string(),
         format!("{}–{}", c.first(), c.cutoff),
-        format!("{before} → {after}"),
+        format!(
+            "{before} → {after}{}",
+            show::compression(c.original, show::block_tokens(c))
+        ),
         kind(c).to_owned(),
-        tier(c).to_owned(),
+        c.tier.name().to_owned(),
         c.preset.to_string(),
         c.model.to_string(),
-        state.to_owned(),
+        match all.checkpoints().is_tightened(c.id) {
+            true => format!("{state}, tightened"),
+            false => state.to_owned(),
+        },
         show::date(c.at),
     ]
 }
@@ -101,11 +100,13 @@ pub(super) fn json(c: &Checkpoint, all: &State, active: bool) -> Value {
         "last": c.cutoff.0,
         "messages": c.messages_included,
         "kind": kind(c),
-        "tier": tier(c),
+        "tier": c.tier.name(),
         "preset": c.preset.name(),
         "model": c.model,
         "tokens_before": c.original.0,
         "tokens_after": show::block_tokens(c).0,
+        "compression_ratio": show::ratio(c.original.0, show::block_tokens(c).0),
+        "tightened": all.checkpoints().is_tightened(c.id),
         "active": active,
         "retired": all.checkpoints().is_retired(c.id),
         "at": show::instant(c.at),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use unisono_context::checkpoint::{Body, Checkpoint};
+use unisono_session::State;
 
 use super::list::{active, json, kind};
 use crate::app::App;
@@ -52,7 +53,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         value["cost_usd_millionths"] = checkpoint.cost_micros.into();
         app.out.json(&value);
     } else {
-        app.out.say(about(checkpoint));
+        app.out.say(about(checkpoint, &state));
         app.out.data(show::indented(&checkpoint.context_text(), ""));
     }
     sessions.close().await
@@ -69,7 +70,7 @@ pub(super) fn missing(number: Option<u32>, known: usize) -> Problem {
     }
 }
 
-fn about(c: &Arc<Checkpoint>) -> String {
+fn about(c: &Arc<Checkpoint>, state: &State) -> String {
     let (before, after) = (
         show::tokens(c.original),
         show::tokens(show::block_tokens(c)),
@@ -83,10 +84,16 @@ fn about(c: &Arc<Checkpoint>) -> String {
     } else {
         ""
     };
+    let tightened = match state.checkpoints().is_tightened(c.id) {
+        true => ", less kept than was asked for",
+        false => "",
+    };
+    let ratio = show::compression(c.original, show::block_tokens(c));
     format!(
-        "checkpoint {} ({}, {}), {messages}, {before} → {after} tokens, by {}, {}, {at} UTC{degraded}\n",
+        "checkpoint {} ({}, {}, {}), {messages}, {before} → {after} tokens{ratio}, by {}, {}, {at} UTC{degraded}{tightened}\n",
         c.number,
         kind(c),
+        c.tier.name(),
         c.preset,
         c.model,
         show::time(c.duration_ms),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::ArgGroup;
 use serde_json::json;
 use unisono_api::settings::Changes;
-use unisono_daemon::config::{Setting, own, typed};
+use unisono_daemon::config::{Setting, canonical, own, typed};
 use unisono_daemon::daemon;
 use unisono_daemon::setup::Setup;
 use unisono_runtime::settle;
@@ -18,13 +18,14 @@ use crate::problem::{Problem, Result};
 const HELP: &str = "\
 A setting that is changed so is kept beside the store. It wins over settings files, gives way to
 environment variables and flags, and counts for turns that begin later, also of a daemon that is
-running. Keys of `run`, `delegation`, `agent_defaults` and of the policy in `compaction` can be
-changed; the others are read when the program starts.
+running. Keys of `run`, `delegation`, `agent_defaults` and `compaction` can be changed, those of
+`compaction.providers.NAME` and `compaction.models.PROVIDER/MODEL` too; the others are read when the
+program starts.
 
 With --session it is kept with the session, which takes it along when it is exported. It wins over
 what is set for all sessions, and what it says of `compaction` counts for whichever model answers.
-A session can also have `models.default`, `models.override`, and `summarisers`, `prompt` and
-`summariser_retries` of `compaction`.
+A session can also have `models.default` and `models.override`; it has no
+`compaction.deadline_seconds` and no tables of providers and models.
 
 JSON: key, value (as TOML), origin; value and origin are null where the key is not set any more.
 
@@ -32,6 +33,7 @@ Examples:
   unisono config set run.agents risks,facts
   unisono config set compaction.trigger_tokens 60000
   unisono config set compaction.trigger_tokens --unset
+  unisono config set compaction.models.openai/gpt-4.1.trigger_tokens 200000
   unisono config set compaction.preset retention --session latest";
 
 #[derive(Debug, clap::Args)]
@@ -59,7 +61,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(session) => of_session(app, &setup, session, &args).await?,
         None => of_all(app, &setup, &args).await?,
     };
-    let key = &args.key;
+    let key = &canonical(&args.key);
     match now {
         _ if app.out.json => {
             let (value, origin) = now.unzip();
@@ -81,14 +83,14 @@ async fn of_all(app: &App, setup: &Setup, args: &Args) -> Result<Now> {
             // Nobody else has the store meanwhile.
             let changed = daemon::change(setup, &app.kinds, &changes);
             opened.journal.close().await?;
-            Ok(here(&changed?, &args.key))
+            Ok(here(&changed?, &canonical(&args.key)))
         }
         Where::There(client) => {
             let value = value.map(serde_json::to_value).transpose();
             let value = value.map_err(Problem::failed)?;
             let changes = BTreeMap::from([(args.key.clone(), value)]);
             let all = client.change_settings(&Changes { changes }).await?;
-            Ok(there(all, &args.key))
+            Ok(there(all, &canonical(&args.key)))
         }
     }
 }

@@ -29,7 +29,18 @@ pub(super) fn text(shown: &Shown, state: &State, paint: Paint, full: bool) -> St
         let messages = show::many(u64::from(summary.messages), "message");
         let (first, last) = (Ordinal(summary.first), Ordinal(summary.last));
         let (number, model) = (summary.checkpoint, &summary.model);
-        let about = format!("of {first}–{last}, {messages}: checkpoint {number} ({model})");
+        let tier = match summary.tier.as_str() {
+            "conversation" => String::new(),
+            tier => format!("{tier} "),
+        };
+        let ratio = show::compression(Tokens(summary.tokens_before), Tokens(summary.tokens));
+        let tightened = match summary.tightened {
+            true => paint.yellow(", less kept than was asked for"),
+            false => String::new(),
+        };
+        let about = format!(
+            "of {tier}{first}–{last}, {messages}{ratio}: checkpoint {number} ({model}){tightened}"
+        );
         let mut all = state.checkpoints().iter();
         let known = all.find(|checkpoint| checkpoint.number == number);
         let is_note = known.is_some_and(|checkpoint| checkpoint.body == Body::Tombstone);
@@ -77,7 +88,14 @@ fn topics(shown: &Shown, paint: Paint) -> String {
         };
         let (first, last) = (&topic["first"], &topic["last"]);
         let range = format!("#{first}–#{last}");
-        out += &format!("  {range:<12} {standing:<11} {ended}\n");
+        let title = topic["title"].as_str().unwrap_or_default();
+        let summary = topic["summary"].as_u64();
+        let summary = summary.map(|number| format!(", checkpoint {number}"));
+        let about = format!("{ended}{}", summary.unwrap_or_default());
+        out += &format!(
+            "  {range:<12} {standing:<11} {about}  {}\n",
+            paint.dim(show::line(title, 60))
+        );
     }
     out
 }

@@ -8,29 +8,57 @@ use crate::checkpoint::{Checkpoint, Tier};
 use crate::compaction::cover::covering;
 use crate::compaction::shorten::{level, surely_shrinks, uncuttable_chars};
 use crate::compaction::{Plan, Step};
+use crate::ids::Ordinal;
 use crate::policy::Large;
 use crate::tokens::Tokens;
 use crate::view::Item;
 
 use super::Tiered;
 
-/// Cuts the largest message that is too large, or the tails of all that are.
+/// Cuts the largest message of the current topic that is too large, or the tails of all that are.
 pub(super) fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
-    let own = t.s.items.iter().filter(|item| item.ordinal() >= t.topic);
-    let free = own.filter(|item| !t.s.is_protected(item.ordinal()));
-    let free = free.filter(|item| !matches!(item.form(), Some(Form::Masked { .. })));
+    let free = free(t, t.topic);
     match t.tiers.large {
-        Large::OfTopic(part) => cut_largest(t, free.collect(), part.of(t.shares[0])),
+        Large::OfTopic(part) => {
+            let limit = part.of(t.shares[0]);
+            cut_largest(t, free.collect(), (limit, limit))
+        }
         Large::Chars(limit) => cut_tails(t, free, limit),
     }
 }
 
-fn cut_largest(t: &Tiered<'_, '_>, mut items: Vec<&Item<'_>>, limit: Tokens) -> Option<Plan> {
+/// Cuts the largest of all messages that is too large, or their tails: of more tokens than `over`,
+/// in place of what the tiers say. It is cut somewhat shorter than that, so that what is left out
+/// is more than what says so.
+pub(super) fn cut_anywhere(t: &Tiered<'_, '_>, over: Option<Tokens>) -> Option<Plan> {
+    let free = free(t, Ordinal::FIRST);
+    let limit = match (over, t.tiers.large) {
+        (Some(limit), _) => limit,
+        (None, Large::OfTopic(part)) => part.of(t.shares[0]),
+        (None, Large::Chars(limit)) => return cut_tails(t, free, limit),
+    };
+    let length = t.s.policy.target.of(limit);
+    cut_largest(t, free.collect(), (limit, length))
+}
+
+/// The messages from one on that may be cut.
+fn free<'t, 'a>(t: &'t Tiered<'_, 'a>, first: Ordinal) -> impl Iterator<Item = &'t Item<'a>> {
+    let own = t.s.items.iter().filter(move |item| item.ordinal() >= first);
+    let free = own.filter(|item| !t.s.is_protected(item.ordinal()));
+    free.filter(|item| !matches!(item.form(), Some(Form::Masked { .. })))
+}
+
+/// Cuts the largest message of more tokens than the first amount to about the second.
+fn cut_largest(
+    t: &Tiered<'_, '_>,
+    mut items: Vec<&Item<'_>>,
+    (limit, length_tokens): (Tokens, Tokens),
+) -> Option<Plan> {
     let tokens = |item: &Item<'_>| item.count(t.s.budget.encoding).tokens;
     items.retain(|item| limit > Tokens::ZERO && tokens(item) > limit);
     items.sort_by_key(|item| Reverse(tokens(item)));
     let cut = items.into_iter().find_map(|item| {
-        let target_chars = length(item, tokens(item), limit)?;
+        let target_chars = length(item, tokens(item), length_tokens)?;
         Some(Step::Cut {
             message: item.node.message.id,
             ordinal: item.ordinal(),

@@ -20,14 +20,25 @@ const BACKLOG: usize = 16;
 const BACKLOG_PART: usize = 4;
 
 /// An older topic, as far as it may be summarised: what stands verbatim, and its summaries.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Entry<'s> {
+    /// Where it begins.
+    pub(super) start: Ordinal,
     units: Vec<&'s Unit>,
     blocks: Vec<&'s Checkpoint>,
     tokens: Tokens,
 }
 
 impl Entry<'_> {
+    const fn at(start: Ordinal) -> Self {
+        Entry {
+            start,
+            units: Vec::new(),
+            blocks: Vec::new(),
+            tokens: Tokens::ZERO,
+        }
+    }
+
     /// Whether all of it that may be is summarised.
     fn is_summarised(&self) -> bool {
         self.units.is_empty()
@@ -44,14 +55,15 @@ pub(super) fn entries<'s>(s: &'s Situation<'_>, topic: Ordinal, first: usize) ->
         let start = s.view.topic_of(last.span.last);
         let own = older.partition_point(|unit| unit.span.last < start);
         let (before, units) = older.split_at(own);
-        let entry = entries.entry(start).or_default();
+        let entry = entries.entry(start).or_insert_with(|| Entry::at(start));
         entry.units = units.iter().filter(|unit| !unit.pinned).collect();
         entry.tokens = entry.units.iter().map(|unit| unit.count.tokens).sum();
         older = before;
     }
     let topics = s.view.active().iter().map(|c| &**c);
     for block in topics.filter(|c| c.tier == Tier::Topic && c.first() < topic) {
-        let entry = entries.entry(s.view.topic_of(block.cutoff)).or_default();
+        let start = s.view.topic_of(block.cutoff);
+        let entry = entries.entry(start).or_insert_with(|| Entry::at(start));
         entry.tokens += s.block(block).tokens;
         entry.blocks.push(block);
     }
@@ -78,8 +90,15 @@ pub(super) fn summarise(t: &Tiered<'_, '_>) -> Option<Plan> {
     let group = if t.over[1] { group(t, &is_open) } else { 1 };
     let run = t.older[first..].iter().take(group);
     let run = run.take_while(|entry| is_open(entry)).count();
-    let cover = covering_all(t, &t.older[first..first + run])?;
-    t.summary(cover, Tier::Topic)
+    summarised(t, &t.older[first..first + run])
+}
+
+/// One summary of topics that stand verbatim, at least in part.
+pub(super) fn summarised(t: &Tiered<'_, '_>, topics: &[Entry<'_>]) -> Option<Plan> {
+    if topics.iter().all(Entry::is_summarised) {
+        return None;
+    }
+    t.summary(covering_all(t, topics)?, Tier::Topic)
 }
 
 /// How many topics become one summary: one, but for a backlog.

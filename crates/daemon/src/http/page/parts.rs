@@ -111,7 +111,11 @@ impl Seen<'_> {
                     summary {
                         span class="badge" { (many(summary.messages.into(), "message")) }
                         " Summary of #" (summary.first) "–#" (summary.last) " "
-                        span class="quiet" { (number(summary.tokens)) " tokens, " (summary.model) }
+                        @if summary.tier != "conversation" { span class="tag" { (summary.tier) } }
+                        @if summary.tightened { span class="tag" { "less kept than asked for" } }
+                        span class="quiet" { (number(summary.tokens)) " tokens"
+                            @if let Some(ratio) = short::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
+                            ", " (summary.model) }
                     }
                     pre class="text" { (summary.text) }
                 }

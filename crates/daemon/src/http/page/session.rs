@@ -16,14 +16,15 @@ use unisono_context::{MessageId, Ordinal};
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
 
-use super::parts::{Seen, bar, digest, encoded};
+use super::parts::{Seen, bar, digest, encoded, when};
 use super::{Trouble, approvals, history, layout, summaries, turn};
 use crate::ask::Ask;
+use crate::context::topics;
 use crate::http::approvals::waiting;
 use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
 use crate::http::problem::Fault;
-use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions, topics};
+use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions};
 use crate::setup::Setup;
 
 /// Messages that are shown: the newest.
@@ -131,7 +132,7 @@ pub(super) async fn show(
     let look = move |state: &SessionState| {
         let said = messages::read(state, &branch, first, MESSAGES).map(|page| page.items);
         let stored = checkpoints::checkpoints(state, &branch);
-        let about = topics::topics_of(state, &branch).unwrap_or_default();
+        let about = topics::told(state, &branch).unwrap_or_default();
         let pins = history::pinned(state, &branch);
         (said.unwrap_or_default(), stored, about, pins)
     };
@@ -277,11 +278,18 @@ fn sealing(place: &Place, topics: &[Topic]) -> Markup {
             h3 { "Topics" }
             ul { @for topic in topics {
                 li { "#" (topic.first) "–#" (topic.last) " "
-                    span class="tag" { (topic.standing) }
-                    span class="quiet" { @match &topic.ended_by {
-                        Some(by) => { "ended by " (by) },
+                    @if let Some(title) = &topic.title { (title) " " }
+                    @match topic.summary {
+                        Some(number) => a class="tag" data-dialog href=(place.at(&format!("/checkpoints/{number}"))) { (topic.standing) },
+                        None => span class="tag" { (topic.standing) },
+                    }
+                    " " span class="quiet" { (when(&topic.started_at)) ", " @match topic.ended_by.as_ref().zip(topic.sealed_at.as_ref()) {
+                        Some((by, at)) => { "ended by " (by) ", sealed " (when(at)) },
                         None => "goes on",
-                    } } }
+                    } }
+                    @if topic.ended_by.is_some() && topic.standing != "summarised" {
+                        " " a data-dialog href=(place.at(&format!("/compact?part={}", topic.first))) { "Summarise …" }
+                    } }
             } }
         }
         @if place.length > 1 {

@@ -12,7 +12,7 @@ use unisono_api::settings::Setting;
 
 use super::session::{On, Place};
 use super::{Trouble, layout};
-use crate::config::{STORED, changeable, own, settable};
+use crate::config::{STORED, changeable, own, scoped, settable};
 use crate::http::extract::{Form, Path, Query};
 use crate::http::{Shared, sessions, settings};
 
@@ -43,6 +43,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Result<Response, 
             h2 { "For turns that begin later" }
             (OF_ALL.table("Settings for turns that begin later", &open))
             (OF_ALL.another(&all, changeable()))
+            (of_one(OF_ALL.action))
         }
         section {
             h2 { "Read when the daemon starts" }
@@ -91,6 +92,13 @@ pub(super) async fn show_own(
             }
             (forms.table("Settings of the session", &open))
             (forms.another(&all, settable()))
+        }
+        @if place.length > 0 {
+            section {
+                h2 { "Compact now" }
+                p class="quiet" { "A summary on request, in numbers before it is written." }
+                p { a class="button" data-dialog href=(place.at("/compact")) { "Compact …" } }
+            }
         }
     });
     Ok(layout(&place.about.title, &body))
@@ -152,11 +160,45 @@ impl Forms<'_> {
     }
 }
 
+/// A key of compaction for one provider or one model.
+fn of_one(action: &str) -> Markup {
+    html! {
+        details class="fork" {
+            summary { "Set a key of compaction for one provider or one model" }
+            form method="post" action=(action) {
+                label for="one-of" { "Provider, or provider/model" }
+                input id="one-of" name="of" required;
+                label for="one-key" { "Key" }
+                select id="one-key" name="key" {
+                    @for key in scoped() { option { (key) } }
+                }
+                label for="one-value" { "Value, as in a settings file" }
+                input id="one-value" name="value" required;
+                button class="small" { "Save" }
+            }
+        }
+    }
+}
+
 /// A setting that is changed; without a value, as in the settings files again.
 #[derive(Debug, Deserialize)]
 pub(super) struct Change {
     key: String,
     value: Option<String>,
+    /// The provider, or the model as `provider/model`, whose key it is; nothing: of all.
+    #[serde(default)]
+    of: String,
+}
+
+impl Change {
+    /// The whole key.
+    fn key(&self) -> String {
+        match self.of.trim() {
+            "" => self.key.clone(),
+            model if model.contains('/') => format!("compaction.models.{model}.{}", self.key),
+            provider => format!("compaction.providers.{provider}.{}", self.key),
+        }
+    }
 }
 
 /// Changes a setting.
@@ -164,8 +206,9 @@ pub(super) async fn save(
     State(shared): State<Arc<Shared>>,
     Form(change): Form<Change>,
 ) -> Result<Redirect, Trouble> {
+    let key = change.key();
     let value = change.value.map(|text| as_written(&text));
-    let changes = [(change.key, value)].into();
+    let changes = [(key, value)].into();
     shared.daemon.change_settings(changes).await?;
     Ok(Redirect::to("/settings"))
 }

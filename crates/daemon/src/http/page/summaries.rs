@@ -6,10 +6,13 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::compaction::{Checkpoint, CheckpointDetail, Estimate, OnFailure, Restoring};
+use unisono_api::compaction::{
+    Checkpoint, CheckpointDetail, Estimate, NextTurn, OnFailure, Restoring,
+};
 use unisono_api::session::main_branch;
 use unisono_api::turn::Turn;
-use unisono_context::TurnId;
+use unisono_context::compaction::ContextPart;
+use unisono_context::{Ordinal, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::event::Writing;
 
@@ -21,6 +24,7 @@ use crate::http::extract::{self, Form, Path, Query};
 use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, compactions, sessions};
 use crate::past::{self, Sought};
+use crate::short;
 
 /// The cards of all summaries, the newest first.
 pub(super) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
@@ -43,10 +47,14 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
         " Checkpoint " (checkpoint.number) ": #" (checkpoint.first) "–#" (checkpoint.last) " "
         @if checkpoint.retired { span class="tag" { "taken back" } }
         @else if !checkpoint.active { span class="tag" { "not in the context" } }
+        @if checkpoint.tier != "conversation" { span class="tag" { (checkpoint.tier) } }
         @if checkpoint.degraded { span class="tag" { "without a model" } }
+        @if checkpoint.tightened { span class="tag" { "less kept than asked for" } }
         span class="quiet" {
             (number(checkpoint.tokens_before)) " → " (number(checkpoint.tokens_after))
-            " tokens, " (checkpoint.model) ", " (when(&checkpoint.at))
+            " tokens"
+            @if let Some(ratio) = short::compression(checkpoint.tokens_before, checkpoint.tokens_after) { " (" (ratio) ")" }
+            ", " (checkpoint.model) ", " (when(&checkpoint.at))
         }
     }
 }
@@ -287,12 +295,28 @@ pub(super) struct Keeping {
     /// The newest messages that stay; nothing: all from the newest user message on.
     #[serde(default)]
     keep: String,
+    /// `attention`, `large`, or the number of a message whose topic is meant; nothing: all that is
+    /// older than what stays.
+    #[serde(default)]
+    part: String,
     #[serde(flatten)]
     wanted: Wanted,
 }
 
 impl Keeping {
     fn ask(self) -> Result<Ask, Trouble> {
+        let part = match self.part.trim() {
+            "" => None,
+            "attention" => Some(ContextPart::Attention),
+            "large" => Some(ContextPart::Large { over: None }),
+            number => Some(ContextPart::Topic {
+                message: Ordinal(extract::id("number of a message", number)?),
+            }),
+        };
+        if let Some(part) = part {
+            let ask = Ask::compaction_of(part, self.wanted.writing());
+            return Ok(ask.branch(self.branch));
+        }
         let keep = self.keep.trim();
         let newest = match keep {
             "" => None,
@@ -314,25 +338,28 @@ pub(super) async fn confirm(
 ) -> Result<Response, Trouble> {
     let session = sessions::open(&shared, &id).await?;
     let place = Place::of(&session, &keeping.branch).await?;
-    let keep = keeping.keep.clone();
+    let (keep, part) = (keeping.keep.clone(), keeping.part.clone());
     let estimate = compactions::estimated(&shared, &session, keeping.ask()?).await?;
-    let body = place.page(&html! { (numbers(&place, &estimate, &keep)) });
+    let body = place.page(&html! { (numbers(&place, &estimate, &keep, &part)) });
     Ok(layout("Compact", &body))
 }
 
-fn numbers(place: &Place, estimate: &Estimate, keep: &str) -> Markup {
+fn numbers(place: &Place, estimate: &Estimate, keep: &str, part: &str) -> Markup {
     let action = format!("/sessions/{}/compact", place.about.session);
+    let cut = estimate.messages_to_shorten > 0;
     html! {
         section class="card dialog" aria-labelledby="compact" {
             h2 id="compact" { "Compact branch " (place.branch) }
             @if estimate.step.is_none() {
-                p { "There is nothing to summarise: all that is left has to stay." }
+                p { "There is nothing to do: " (estimate.nothing.as_deref().unwrap_or_default()) "." }
             } @else {
                 dl class="facts" {
                     dt { "Messages" } dd { (number(estimate.total_messages.into())) }
-                    dt { "To summarise" } dd { (number(estimate.messages_to_summarise)) }
+                    @if cut { dt { "To cut" } dd { (number(estimate.messages_to_shorten)) } }
+                    @else { dt { "To summarise" } dd { (number(estimate.messages_to_summarise)) } }
                     dt { "Tokens now" } dd { (number(estimate.tokens_before)) }
-                    dt { "Tokens after" } dd { "at most " (number(estimate.estimated_tokens_after)) }
+                    dt { "Tokens after" } dd { "at most " (number(estimate.estimated_tokens_after))
+                        @if let Some(ratio) = short::compression(estimate.tokens_before, estimate.estimated_tokens_after) { " (" (ratio) ")" } }
                     dt { "Cost" } dd { (dollars(estimate.estimated_cost_usd)) }
                 }
                 @if estimate.tokens_before < SHORT {
@@ -342,7 +369,8 @@ fn numbers(place: &Place, estimate: &Estimate, keep: &str) -> Markup {
                 form method="post" action=(action) {
                     input type="hidden" name="branch" value=(place.branch);
                     input type="hidden" name="keep" value=(keep);
-                    (writer())
+                    input type="hidden" name="part" value=(part);
+                    @if !cut { (writer()) }
                     button { "Compact" }
                 }
             }
@@ -350,9 +378,34 @@ fn numbers(place: &Place, estimate: &Estimate, keep: &str) -> Markup {
                 input type="hidden" name="branch" value=(place.branch);
                 label for="keep" { "Newest messages that stay; empty: from the newest user message on" }
                 input id="keep" name="keep" value=(keep) inputmode="numeric" pattern="[0-9]*";
+                label for="part" { "What is made smaller" }
+                select id="part" name="part" {
+                    option value="" { "all that is older, into one summary" }
+                    @if part.parse::<u32>().is_ok() {
+                        option value=(part) selected { "the topic of message " (part) }
+                    }
+                    option value="attention" selected[part == "attention"] { "the middle of the current topic" }
+                    option value="large" selected[part == "large"] { "large messages: their middle is cut out" }
+                }
                 button class="small plain" { "Show the numbers for that" }
             }
+            p class="quiet" { (by_itself(&estimate.next_turn)) }
             p { a data-close href=(place.at("")) { "Leave it as it is" } }
+        }
+    }
+}
+
+/// What the next turn would compact without being asked.
+fn by_itself(next: &NextTurn) -> Markup {
+    html! {
+        "By itself: preset " (next.preset) " keeps " (next.keeps)
+        @if let Some(starts) = next.starts_above_tokens { ", and compacts above " (number(starts)) " tokens" }
+        ". "
+        @if let Some(problem) = &next.problem { "The next turn would fail: " (problem) "." }
+        @else if next.steps.is_empty() { "The next turn would compact nothing." }
+        @else {
+            "The next turn would make " (number(next.tokens_before)) " tokens at most "
+            (number(next.estimated_tokens_after)) "."
         }
     }
 }

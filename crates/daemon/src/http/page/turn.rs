@@ -87,8 +87,10 @@ fn changed(told: &Compaction, chosen: &str) -> Markup {
             }
             @if let Some((before, after)) = amounts {
                 p { strong { (number(before)) " → " (number(after)) " tokens" }
-                    @if before > after { ", " (number(before - after)) " saved" } }
+                    @if before > after { ", " (number(before - after)) " saved" }
+                    @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
             }
+            @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
             @if let Some(preview) = &told.preview {
                 p class="quiet" { "The summary begins:" }
                 blockquote { (preview) }
@@ -149,16 +151,31 @@ fn compacted(turn: &Turn, noted: &[Checkpoint]) -> Markup {
         .iter()
         .filter(|made| turn.checkpoints.contains(&made.number));
     let branch = super::parts::encoded(&turn.branch);
+    let context = turn.compacted.filter(|_| !noted.is_empty());
+    let sizes = context.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
     html! {
+        @if let Some((before, after)) = sizes {
+            p { "The context was compacted first: "
+                strong { (number(before)) " → " (number(after)) " tokens" }
+                @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
+        }
+        @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
         @for made in made {
             p class="quiet" {
-                "Compacted first: " (many(made.messages.into(), "message")) ", "
-                (number(made.tokens_before)) " → " (number(made.tokens_after)) " tokens, "
+                (many(made.messages.into(), "message")) " summarised, "
+                (number(made.tokens_before)) " → " (number(made.tokens_after)) " of these tokens, "
                 a href={ "/sessions/" (turn.session) "/checkpoints/" (made.number) "?branch=" (branch) } {
                     "summary " (made.number)
                 }
             }
         }
+    }
+}
+
+/// The warning that less stands verbatim than was asked for.
+pub(super) fn tightened() -> Markup {
+    html! {
+        p class="warn" { "Less was kept than was asked for: otherwise the context would not have fitted." }
     }
 }
 

@@ -25,7 +25,7 @@ pub(in crate::transcript) const WRITERS: [(&str, Writer); 2] = [
     ("deterministic", Writer::Deterministic),
 ];
 
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "type",
     "id",
     "number",
@@ -42,6 +42,7 @@ const KEYS: [&str; 22] = [
     "summary",
     "original_tokens",
     "counts",
+    "compression_ratio",
     "messages_included",
     "key_facts",
     "cost_micros",

@@ -73,3 +73,34 @@ async fn asked_again_it_may_be_written() {
     assert_eq!((text_of(&made), made.degraded), (GOOD, false));
     stage.runtime.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_waits_until_its_provider_may_be_asked_again() {
+    let closed_until = tokio::time::Instant::now() + Duration::from_millis(900);
+    let model = Scripted::by(move |_| {
+        let left = closed_until.saturating_duration_since(tokio::time::Instant::now());
+        match u64::try_from(left.as_millis()).unwrap() {
+            0 => replied(GOOD, Stop::Complete),
+            retry_after_ms => Act::FailAs(Class::CircuitOpen { retry_after_ms }),
+        }
+    });
+    let stage = Stage::with(&[&model], 60).await;
+    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
+    // The milliseconds are rounded down: the second try may come a moment early.
+    assert!(model.requests().len() <= 3, "{}", model.requests().len());
+    stage.runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_away_for_longer_than_there_is_time_is_asked_once() {
+    let retry_after_ms = 3_600_000;
+    let model = Scripted::by(move |_| Act::FailAs(Class::CircuitOpen { retry_after_ms }));
+    let stage = Stage::with(&[&model], 60).await;
+    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    assert!(outcome.is_unwritten(), "{outcome}");
+    let told = outcome.to_string();
+    assert!(told.contains("not asked again"), "{told}");
+    assert_eq!((model.requests().len(), stage.failures().await), (1, 1));
+    stage.runtime.shutdown().await;
+}

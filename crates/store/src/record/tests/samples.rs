@@ -31,6 +31,7 @@ use unisono_session::run::{
 
 mod budgets;
 mod compaction;
+mod context_parts;
 mod parts;
 mod runs;
 mod tools;
@@ -62,6 +63,7 @@ pub(super) fn all() -> Vec<(&'static str, Event)> {
     facts.extend(turn_facts());
     facts.extend(budgets::facts());
     facts.extend(compaction::facts());
+    facts.extend(context_parts::facts());
     facts.extend(runs::facts());
     facts.extend(tools::tool_facts());
     facts

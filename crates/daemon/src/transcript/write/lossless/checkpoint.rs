@@ -8,6 +8,7 @@ use unisono_context::tokens::Counts;
 use unisono_session::State;
 
 use super::Time;
+use crate::short;
 use crate::transcript::unisono::checkpoint::{KINDS, TIERS, WRITERS};
 
 #[derive(Serialize)]
@@ -28,6 +29,9 @@ pub(super) struct CheckpointLine<'c> {
     summary: Option<&'c str>,
     original_tokens: u64,
     counts: CountLines,
+    /// For readers: it follows from the counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compression_ratio: Option<f64>,
     messages_included: u32,
     key_facts: Vec<KeyFactLine<'c>>,
     cost_micros: Option<u64>,
@@ -59,6 +63,7 @@ impl<'c> CheckpointLine<'c> {
             text: &fact.text,
             ordinal: fact.ordinal.0,
         });
+        let counted = c.counts.iter().next().map(|(_, count)| count);
         CheckpointLine {
             r#type: "checkpoint",
             id: c.id.to_string(),
@@ -83,6 +88,7 @@ impl<'c> CheckpointLine<'c> {
             },
             original_tokens: c.original.0,
             counts: count_lines(&c.counts),
+            compression_ratio: counted.and_then(|n| short::ratio(c.original.0, n.tokens.0)),
             messages_included: c.messages_included,
             key_facts: key_facts.collect(),
             cost_micros: c.cost_micros,

@@ -1,6 +1,7 @@
 //! Messages, agents and turns.
 
 use unisono_context::call::{Choice, Lent};
+use unisono_context::compaction::ContextPart;
 
 use super::*;
 
@@ -249,10 +250,23 @@ fn lent() -> impl Strategy<Value = Lent> {
     ]
 }
 
+fn context_part() -> impl Strategy<Value = ContextPart> {
+    prop_oneof![
+        any::<u32>().prop_map(|at| ContextPart::Topic {
+            message: Ordinal(at)
+        }),
+        Just(ContextPart::Attention),
+        option::of(any::<u64>()).prop_map(|over| ContextPart::Large {
+            over: over.map(Tokens)
+        }),
+    ]
+}
+
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
     let work = prop_oneof![
         (message(), lent()).prop_map(|(input, lent)| Work::Answer { input, lent }),
         (option::of(keep()), writing()).prop_map(|(keep, writing)| Work::Compact { keep, writing }),
+        (context_part(), writing()).prop_map(|(part, writing)| Work::CompactPart { part, writing }),
         checkpoint_id().prop_map(|checkpoint| Work::Restore { checkpoint }),
         (checkpoint_id(), writing()).prop_map(|(checkpoint, writing)| {
             Work::Regenerate {

@@ -1,0 +1,196 @@
+//! Compactions are told before they happen, say where less is kept than was asked for, and make
+//! single parts smaller on request.
+
+use serde_json::Value;
+
+use crate::support::{Place, TIERED, example};
+use crate::topics::transcript;
+
+fn imported() -> Place {
+    let place = Place::new();
+    place.json(&["import", &example()]);
+    place
+}
+
+fn next_turn(place: &Place, settings: &[&str]) -> Value {
+    let mut args = vec!["compact", "--dry-run"];
+    for setting in settings {
+        args.extend(["--set", setting]);
+    }
+    place.json(&args)["next_turn"].clone()
+}
+
+#[test]
+fn a_dry_run_says_what_each_preset_would_do_at_the_next_turn() {
+    let place = imported();
+    let presets = [
+        "checkpoint",
+        "retention",
+        "progressive",
+        "tiered",
+        "truncate",
+    ];
+    let told = presets.map(|preset| {
+        let preset = format!("compaction.preset={preset}");
+        let told = next_turn(&place, &[&preset, "compaction.trigger_tokens=9000"]);
+        assert!(!told["steps"].as_array().unwrap().is_empty(), "{told}");
+        assert!(
+            told["estimated_tokens_after"].as_u64() <= Some(9_000),
+            "{told}"
+        );
+        told
+    });
+    for (at, one) in told.iter().enumerate() {
+        for other in &told[at + 1..] {
+            assert_ne!(one["steps"], other["steps"]);
+            assert_ne!(one["keeps"], other["keeps"]);
+        }
+    }
+    let retention = "compaction.preset=retention";
+    let kept = |tokens: &str| {
+        let settings = [retention, "compaction.trigger_tokens=9000", tokens];
+        next_turn(&place, &settings)["estimated_tokens_after"].clone()
+    };
+    let (less, more) = (
+        kept("compaction.keep_tokens=1000"),
+        kept("compaction.keep_tokens=4000"),
+    );
+    assert!(less.as_u64() < more.as_u64(), "{less} {more}");
+
+    let idle = next_turn(&place, &["compaction.preset=checkpoint"]);
+    assert_eq!(idle["steps"].as_array().unwrap().len(), 0, "{idle}");
+    assert_eq!(idle["starts_above_tokens"], 80_000);
+    let shown = place.call(&["compact", "--dry-run"]).expect(0).stdout;
+    let says = ["compacts above 80,000 tokens", "nothing to do at"];
+    assert!(says.iter().all(|says| shown.contains(says)), "{shown}");
+}
+
+#[test]
+fn what_a_dry_run_says_of_the_next_turn_is_what_that_does() {
+    let place = imported();
+    let above = "compaction.trigger_tokens=9000";
+    let told = next_turn(&place, &[above, "run.agents="]);
+    let (before, most) = (
+        told["tokens_before"].as_u64().unwrap(),
+        told["estimated_tokens_after"].as_u64().unwrap(),
+    );
+    let task = ["--agents", "", "--task", "What is open?"];
+    let args = [&["run", "--session", "latest", "--set", above][..], &task].concat();
+    let done = place.json(&args);
+    let checkpoints = done["checkpoints"].as_array().unwrap().len() as u64;
+    let steps = told["steps"].as_array().unwrap().iter();
+    let summaries = steps.filter(|step| step.as_str().unwrap().starts_with("summarise"));
+    assert_eq!(checkpoints, summaries.count() as u64, "{told}");
+    // The input is not known before.
+    let (was, is) = (&done["tokens_before"], &done["tokens_after"]);
+    assert!(was.as_u64().unwrap() - before < 50, "{was} of {before}");
+    assert!(is.as_u64().unwrap() <= most + 50, "{is} of {most}");
+    let ratio = done["compression_ratio"].as_f64().unwrap();
+    let expected = was.as_f64().unwrap() / is.as_f64().unwrap();
+    assert!((ratio - expected).abs() < 0.01, "{ratio} {expected}");
+}
+
+#[test]
+fn where_less_is_kept_than_was_asked_for_everybody_says_so() {
+    let place = imported();
+    let settings = [
+        "--set",
+        "compaction.preset=retention",
+        "--set",
+        "compaction.trigger_tokens=3000",
+        "--set",
+        "compaction.keep_tokens=2900",
+    ];
+    let ask = [
+        "run",
+        "--session",
+        "latest",
+        "--agents",
+        "",
+        "--task",
+        "Go on.",
+    ];
+    place
+        .call(&[&ask[..], &settings].concat())
+        .expect(0)
+        .says(&["warning    less is kept than was asked for"]);
+    let listed = place.json(&["checkpoints", "list"]);
+    assert_eq!(listed[0]["tightened"], true, "{listed}");
+    let context = place.json(&["context"]);
+    assert_eq!(context["summaries"][0]["tightened"], true);
+    assert_eq!(context["summaries"][0]["tier"], "conversation");
+    assert!(context["summaries"][0]["compression_ratio"].as_f64() > Some(1.0));
+    for verb in [["context"], ["checkpoints"]] {
+        let shown = place.call(&verb).expect(0).stdout;
+        let says = ["less kept than was asked for", "tightened"];
+        assert!(says.iter().any(|says| shown.contains(says)), "{shown}");
+    }
+
+    // What fits is kept as it was asked for, and nothing is said.
+    let place = imported();
+    let settings = ["--set", "compaction.trigger_tokens=9000"];
+    let quiet = place.call(&[&ask[..], &settings].concat()).expect(0);
+    assert!(!quiet.stderr.contains("warning"), "{}", quiet.stderr);
+    assert_eq!(place.json(&["checkpoints", "list"])[0]["tightened"], false);
+}
+
+#[test]
+fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
+    let place = Place::with_config(TIERED);
+    place.write("talk.jsonl", transcript(4));
+    place.json(&["import", "talk.jsonl"]);
+    let dry = place.json(&["compact", "--dry-run", "--topic", "9"]);
+    assert_eq!(dry["messages_to_summarise"], 6, "{dry}");
+    let done = place.json(&["compact", "--topic", "9", "--yes"]);
+    assert_eq!(
+        (&done["status"], &done["messages"]),
+        (&"compacted".into(), &6.into())
+    );
+    assert!(done["compression_ratio"].as_f64() > Some(1.0), "{done}");
+    let context = place.json(&["context"]);
+    let second = &context["topics"][1];
+    assert_eq!(second["title"], "New topic: we plan the library number 1");
+    assert_eq!(second["standing"], "summarised");
+    assert_eq!(second["summary"], done["checkpoint"]);
+    assert!(second["sealed_at"].is_string() && second["started_at"].is_string());
+    assert_eq!(context["topics"][0]["summary"], Value::Null);
+    assert_eq!(context["summaries"][0]["tier"], "topic");
+
+    place
+        .call(&["compact", "--topic", "7", "--yes"])
+        .expect(0)
+        .says(&["nothing to do", "the topic of #7 is summarised"]);
+    place
+        .call(&["compact", "--topic", "24", "--yes"])
+        .expect(0)
+        .says(&["the topic of #24 goes on: seal it first"]);
+    place
+        .call(&["compact", "--topic", "7", "--attention"])
+        .expect(2);
+
+    let done = place.json(&["compact", "--attention", "--yes"]);
+    assert_eq!(done["status"], "compacted", "{done}");
+    let context = place.json(&["context"]);
+    assert_eq!(context["topics"][3]["standing"], "in part");
+    assert_eq!(context["summaries"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn large_messages_are_cut_on_request() {
+    let place = imported();
+    let dry = place.json(&["compact", "--dry-run", "--large=300"]);
+    assert!(dry["messages_to_shorten"].as_u64() > Some(0), "{dry}");
+    let done = place.json(&["compact", "--large=300", "--yes"]);
+    assert_eq!(done["status"], "shortened", "{done}");
+    assert_eq!(done["tokens_after"], dry["estimated_tokens_after"]);
+    let context = place.json(&["context"]);
+    assert_eq!(context["used_tokens"], done["tokens_after"]);
+    let messages = context["messages"].as_array().unwrap().iter();
+    let cut = messages.filter(|message| message["form"] == "cut").count();
+    assert_eq!(Some(cut as u64), dry["messages_to_shorten"].as_u64());
+    place
+        .call(&["compact", "--large=300", "--yes"])
+        .expect(0)
+        .says(&["nothing to do: no verbatim message is too large"]);
+    place.call(&["compact", "--large=63"]).expect(2);
+}

@@ -1,0 +1,92 @@
+//! A title for a topic: the first thing that somebody asks in it, made short.
+
+use crate::checkpoint::Span;
+use crate::ids::{MessageId, Ordinal};
+use crate::message::{Part, Role};
+use crate::tree::{Node, Tree};
+
+/// Unicode scalars of a title at most.
+const LENGTH: usize = 60;
+/// Messages of a topic that are looked at for one.
+const LOOKED_AT: u32 = 16;
+
+/// The title of the topic of those messages on the branch that ends in `head`: the first sentence
+/// that a user says in it, else that anybody says; equal on every machine. None where nobody says
+/// anything in its first messages. Costs at most those.
+pub fn title(tree: &Tree, head: MessageId, topic: Span) -> Option<String> {
+    let last = topic.last.min(Ordinal(topic.first.0 + LOOKED_AT - 1));
+    let nodes = tree.range(head, topic.first..=last);
+    let said = |node: &&Node| first_text(node).is_some();
+    let asked = |node: &&Node| node.role() == Role::User && said(node);
+    let opener = nodes.iter().copied().find(asked);
+    let opener = opener.or_else(|| nodes.iter().copied().find(said))?;
+    first_text(opener).map(sentence)
+}
+
+fn first_text(node: &Node) -> Option<&str> {
+    node.message.parts.iter().find_map(|part| match part {
+        Part::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
+        _ => None,
+    })
+}
+
+/// The first sentence of a text on one line, cut between words where it is long.
+fn sentence(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = line.unwrap_or_default();
+    let line: String = line.chars().filter(|c| !c.is_control()).collect();
+    let mut ends = line.char_indices().filter_map(|(at, c)| {
+        let after = at + c.len_utf8();
+        let next = line[after..].chars().next();
+        let latin = next.is_none_or(char::is_whitespace);
+        match c {
+            '.' => latin.then_some(at),
+            '?' | '!' => latin.then_some(after),
+            '。' => Some(at),
+            '？' | '！' => Some(after),
+            _ => None,
+        }
+    });
+    let whole = ends.next().map_or(line.as_str(), |end| &line[..end]);
+    if whole.chars().count() <= LENGTH {
+        return whole.trim().to_owned();
+    }
+    let cut: String = whole.chars().take(LENGTH - 1).collect();
+    // A language without spaces is cut where it is.
+    let between = cut.rfind(char::is_whitespace);
+    let between = between.filter(|at| *at > cut.len() / 2);
+    let cut = between.map_or(cut.as_str(), |at| &cut[..at]);
+    format!("{}…", cut.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LENGTH, sentence};
+
+    #[test]
+    fn a_title_is_the_first_sentence_on_one_line() {
+        let rows = [
+            (
+                "New topic: the budget. How much is left?",
+                "New topic: the budget",
+            ),
+            ("How much is left? And who asks?", "How much is left?"),
+            ("\n  Ship it\nnow", "Ship it"),
+            ("Version 1.2 is out", "Version 1.2 is out"),
+            ("预算还剩多少？谁来问？", "预算还剩多少？"),
+            ("a\u{7}b", "ab"),
+        ];
+        for (text, title) in rows {
+            assert_eq!(sentence(text), title, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_one_is_cut_between_words() {
+        let title = sentence(&"word ".repeat(40));
+        let length = title.chars().count();
+        assert!(title.ends_with("word…") && length <= LENGTH, "{title}");
+        let title = sentence(&"话".repeat(100));
+        assert_eq!(title.chars().count(), LENGTH, "{title}");
+    }
+}

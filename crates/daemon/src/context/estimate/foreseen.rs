@@ -1,0 +1,148 @@
+//! What planned steps would come to. Each is carried out on a copy of the session's state, with
+//! summaries as long as they may be; nobody is asked and nothing is written.
+
+use unisono_context::alteration::{Alteration, altered_parts};
+use unisono_context::budget::Budgets;
+use unisono_context::checkpoint::{Body, Checkpoint, Writer};
+use unisono_context::compaction::{self, Made, Mode, Plan};
+use unisono_context::policy::Policy;
+use unisono_context::tokens::{Count, Counts};
+use unisono_context::view::View;
+use unisono_context::{CheckpointId, Encoding, MessageId, Timestamp};
+use unisono_session::{Fact, State};
+
+use super::super::{note, tokenizer};
+use super::{Error, most};
+
+/// More steps than this are not foreseen; a turn takes no more.
+const STEPS_MOST: usize = 64;
+
+/// The steps that would be taken.
+pub(super) struct Foreseen {
+    /// In this order.
+    pub(super) plans: Vec<Plan>,
+    /// The state after them.
+    pub(super) state: State,
+    /// Why there is no further one, where that is a failure.
+    pub(super) stuck: Option<compaction::Error>,
+}
+
+/// What is planned for.
+pub(super) struct Outlook<'o> {
+    pub(super) head: MessageId,
+    pub(super) budgets: &'o Budgets,
+    pub(super) policy: &'o Policy,
+    pub(super) mode: Mode,
+    pub(super) now: Timestamp,
+}
+
+impl Outlook<'_> {
+    /// The steps up to the first that makes a checkpoint, as a compaction on request takes them,
+    /// or all of them.
+    pub(super) fn foresee(&self, state: &State, all: bool) -> Result<Foreseen, Error> {
+        let mut foreseen = Foreseen {
+            plans: Vec::new(),
+            state: state.clone(),
+            stuck: None,
+        };
+        let mut mode = self.mode;
+        while foreseen.plans.len() < STEPS_MOST {
+            let Some(view) = foreseen.state.view(self.head, false) else {
+                break;
+            };
+            let plan = match compaction::plan(&view, self.budgets, self.policy, mode, self.now) {
+                Ok(Some(plan)) => plan,
+                Ok(None) => break,
+                Err(error) => {
+                    foreseen.stuck = Some(error);
+                    break;
+                }
+            };
+            let before = view.effective(&plan.budget);
+            let fact = self.carried_out(&view, &plan)?;
+            note(&mut foreseen.state, fact)?;
+            let view = foreseen.state.view(self.head, false);
+            let after = view.and_then(|view| view.effective(&plan.budget));
+            let last = !all && plan.step.cover().is_some();
+            let budget = plan.budget;
+            foreseen.plans.push(plan);
+            // What does not shrink is not committed.
+            let shrinks = before.zip(after).is_some_and(|(before, after)| {
+                compaction::shrinks(before, after) || before.tokens <= budget.usable
+            });
+            if last || !shrinks {
+                break;
+            }
+            if matches!(mode, Mode::Check | Mode::Rest) {
+                mode = Mode::Continue;
+            }
+        }
+        Ok(foreseen)
+    }
+
+    /// What a turn would record of a step.
+    fn carried_out(&self, view: &View<'_>, plan: &Plan) -> Result<Fact, Error> {
+        let number = view.checkpoints().next_number();
+        let Some(cover) = plan.step.cover() else {
+            return Ok(Fact::Altered {
+                turn: None,
+                alterations: self.alterations(view, plan)?,
+            });
+        };
+        let tokens = most(plan)?;
+        let summary = !matches!(plan.step, compaction::Step::Drop { .. });
+        let made = Made {
+            // An id that no session has: it is gone when this has been told.
+            id: CheckpointId::from_u128(u128::from(number)),
+            writer: Writer::Deterministic,
+            model: "none".into(),
+            body: match summary {
+                true => Body::Summary("".into()),
+                false => Body::Tombstone,
+            },
+            key_facts: Vec::new(),
+            counts: Encoding::ALL
+                .into_iter()
+                .map(|encoding| (encoding, Count::exact(tokens.0)))
+                .collect(),
+            cost_micros: None,
+            duration_ms: 0,
+            degraded: false,
+            at: self.now,
+        };
+        let (kind, preset) = (self.mode.kind(), self.policy.preset);
+        let made = Checkpoint::from_step(&plan.step, view, kind, preset, made);
+        let beside = || compaction::Error::Overflow {
+            needed: cover.original,
+            usable: plan.budget.usable,
+            window: plan.budget.window,
+        };
+        Ok(Fact::Compacted {
+            turn: None,
+            checkpoint: made.ok_or_else(beside)?.into(),
+        })
+    }
+
+    fn alterations(&self, view: &View<'_>, plan: &Plan) -> Result<Vec<Alteration>, Error> {
+        let mut made = Vec::new();
+        for (message, ordinal, form) in plan.step.forms() {
+            let Some(node) = view.tree().get(message) else {
+                continue;
+            };
+            let parts = altered_parts(&node.message, form);
+            let texts: Vec<_> = parts.iter().map(|part| part.countable_text()).collect();
+            let text = texts.join("\n");
+            let mut counts = Counts::default();
+            for budget in self.budgets.iter() {
+                counts.set(budget.encoding, tokenizer(budget.encoding)?.count(&text));
+            }
+            made.push(Alteration {
+                message,
+                ordinal,
+                form,
+                counts,
+            });
+        }
+        Ok(made)
+    }
+}

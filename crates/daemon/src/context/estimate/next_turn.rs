@@ -1,0 +1,133 @@
+//! What the next turn of a branch would compact by itself.
+
+use unisono_api::compaction as told;
+use unisono_context::budget::{Budget, Budgets};
+use unisono_context::compaction::{Mode, Plan};
+use unisono_context::policy::{Keep, Policy, Preset};
+use unisono_context::topic::DecidedTopics;
+use unisono_context::{MessageId, Tokens};
+use unisono_model::calibration::Calibrations;
+use unisono_runtime::clock;
+use unisono_session::{Fact, State};
+
+use super::super::{measure, note};
+use super::Error;
+use super::foreseen::Outlook;
+use crate::ask::{self, Ask, Measure};
+use crate::setup::Setup;
+use crate::short;
+
+/// What a turn of the configured agents would do before its context is frozen, were it to begin
+/// now. What is said in it is not known yet.
+#[derive(Clone, Debug)]
+pub struct NextTurn {
+    policy: Policy,
+    budget: Budget,
+    before: Tokens,
+    after: Tokens,
+    plans: Vec<Plan>,
+    problem: Option<String>,
+}
+
+impl NextTurn {
+    /// For the branch and the settings of `ask`. What is not counted yet is counted in `state`.
+    pub(super) fn of(
+        (setup, learnt): (&Setup, &Calibrations),
+        ask: &Ask,
+        state: &mut State,
+    ) -> Result<NextTurn, Error> {
+        let branch = ask.on_branch();
+        let unknown = || Error::Branch(branch.to_owned());
+        let head = state.tree().head(branch).ok_or_else(unknown)?;
+        let by = Ask::new("").branch(branch).measured_by(setup, learnt)?;
+        let measured = measure(state, head, &by)?;
+        let mut state = state.clone();
+        let view = state.view(head, false).ok_or_else(unknown)?;
+        let before = view.effective(&measured.budget).unwrap_or_default().tokens;
+        decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
+        let rests = state.checkpoints().rests(state.tree(), head);
+        let outlook = Outlook {
+            head,
+            budgets: &measured.budgets,
+            policy: &by.policy,
+            mode: if rests { Mode::Rest } else { Mode::Check },
+            now: clock::now(),
+        };
+        let foreseen = outlook.foresee(&state, true)?;
+        let view = foreseen.state.view(head, false);
+        let after = view.and_then(|view| view.effective(&measured.budget));
+        Ok(NextTurn {
+            policy: by.policy,
+            budget: measured.budget,
+            before,
+            after: after.unwrap_or_default().tokens,
+            plans: foreseen.plans,
+            problem: foreseen.stuck.map(|error| error.to_string()),
+        })
+    }
+
+    /// As clients are told.
+    pub(super) fn told(&self) -> told::NextTurn {
+        let steps = self.plans.iter().map(|plan| short::step(&plan.step));
+        let starts = self.policy.trigger_amount(&self.budget);
+        told::NextTurn {
+            preset: self.policy.preset.name().to_owned(),
+            starts_above_tokens: starts
+                .filter(|_| self.policy.tiers().is_none())
+                .map(|starts| starts.0),
+            keeps: keeps(&self.policy, &self.budget),
+            tokens_before: self.before.0,
+            estimated_tokens_after: self.after.0,
+            steps: steps.collect(),
+            tightened: self.plans.iter().any(|plan| plan.tightened),
+            problem: self.problem.clone(),
+        }
+    }
+}
+
+/// Decides where topics end, as a turn does before it compacts. `state` is a copy.
+pub(super) fn decide_topics(
+    state: &mut State,
+    head: MessageId,
+    by: &Measure,
+    (setup, budgets): (&Setup, &Budgets),
+) -> Result<(), Error> {
+    let phrases = ask::phrases(setup, &by.team.lead);
+    let view = state.view(head, false);
+    let ends = view.and_then(|view| state.undecided_topics(&view, &by.policy, budgets, &phrases));
+    let Some(ends) = ends else { return Ok(()) };
+    let through = head;
+    let decided = vec![DecidedTopics { through, ends }];
+    let sealed = Vec::new();
+    note(state, Fact::TopicsImported { decided, sealed })?;
+    Ok(())
+}
+
+/// What a policy keeps verbatim.
+fn keeps(policy: &Policy, budget: &Budget) -> String {
+    let number = |tokens: Tokens| short::number(tokens.0);
+    if policy.preset == Preset::Off {
+        return "everything".to_owned();
+    }
+    match policy.keep {
+        Keep::Messages(messages) => format!("the newest {messages} messages"),
+        Keep::Tokens { amount, .. } => {
+            format!("the newest messages of up to {} tokens", number(amount))
+        }
+        Keep::ShareOfHistory(share) => {
+            format!("the newest {} % of the history", f64::from(share.0) / 1e4)
+        }
+        Keep::UpToTarget => {
+            let target = policy.target_amount(budget);
+            format!("the newest messages of up to {} tokens", number(target))
+        }
+        Keep::Tiers(tiers) => {
+            let amount = policy.trigger_amount(budget).unwrap_or(budget.usable);
+            let [topic, topics, bulks] = tiers.shares(amount).map(number);
+            format!(
+                "the current topic of up to {topic} tokens; up to {topics} tokens of older topics \
+                 and {bulks} of bulks, summarised where there are more"
+            )
+        }
+    }
+}

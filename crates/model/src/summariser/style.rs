@@ -1,0 +1,60 @@
+//! How detailed a summary is: what its writer is told, and how long it may be.
+
+use unisono_context::Tokens;
+
+/// How detailed summaries are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Style {
+    /// As the prompt has it.
+    #[default]
+    Standard,
+    /// Twice as long, with reasons, alternatives and circumstances.
+    Detailed,
+    /// Half as long: what was decided, what holds, what is open.
+    Concise,
+}
+
+impl Style {
+    /// All of them.
+    pub const ALL: [Style; 3] = [Style::Standard, Style::Detailed, Style::Concise];
+
+    /// The name used in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Style::Standard => "standard",
+            Style::Detailed => "detailed",
+            Style::Concise => "concise",
+        }
+    }
+
+    /// The style of that name.
+    pub fn from_name(name: &str) -> Option<Style> {
+        Style::ALL.into_iter().find(|style| style.name() == name)
+    }
+
+    /// A summary's usual length in this style: who writes without a prompt keeps to it as well.
+    pub const fn scaled(self, cap: Tokens) -> Tokens {
+        match self {
+            Style::Standard => cap,
+            Style::Detailed => Tokens(cap.0.saturating_mul(2)),
+            Style::Concise => cap.half(),
+        }
+    }
+
+    /// What a writer is told; nothing for the style that prompts have by themselves.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Style::Standard => "",
+            Style::Detailed => {
+                "Write in detail: besides what happened, give the reasons, the alternatives that \
+                 were weighed and why they were set aside, and the circumstances under which each \
+                 figure or decision holds. Use the length you are given."
+            }
+            Style::Concise => {
+                "Write concisely: only what was decided, what holds now, and what is open. Leave \
+                 out how it came about, and anything a reader can do without. Shorter than you \
+                 are allowed is better."
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! When a summary that a person asked for is asked for once more. Pure: time and chance are
+//! arguments.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::allowance::Allowance;
+
+/// The bound of the first pause after a request that failed …
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// … which doubles with each try, up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// Why no model wrote a summary that can be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NoSummary {
+    pub(super) reason: Arc<str>,
+    /// Before this, the same request is of no use: its provider is not there. None: a reply came
+    /// and cannot be taken; another may be better at once.
+    pub(super) not_before: Option<Instant>,
+}
+
+impl<T: Into<Arc<str>>> From<T> for NoSummary {
+    fn from(reason: T) -> NoSummary {
+        NoSummary {
+            reason: reason.into(),
+            not_before: None,
+        }
+    }
+}
+
+/// What follows a try that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Another one, not before this.
+    Again(Instant),
+    /// None: there is no time left.
+    OutOfTime,
+    /// None: this long, its provider is of no use, and that is longer than there is time.
+    Unreachable(Duration),
+}
+
+/// What follows, where another try is wished for.
+pub(super) fn next(failed: &NoSummary, allowance: &Allowance, now: Instant) -> Next {
+    let at = failed.not_before.map_or(now, |at| at.max(now));
+    match (allowance.has_time(now), allowance.has_time(at)) {
+        (false, _) => Next::OutOfTime,
+        (true, false) => Next::Unreachable(at - now),
+        (true, true) => Next::Again(at),
+    }
+}
+
+/// How long nobody asks again after a request that failed so often before: exponential backoff
+/// with full jitter, and never sooner than the provider allows. `random` is any number.
+pub(super) fn pause(failures: u32, retry_after_ms: Option<u64>, random: u64) -> Duration {
+    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.min(16));
+    let bound = doubled.min(LONGEST_PAUSE).as_millis() as u64;
+    let jitter = Duration::from_millis(random % bound.max(1));
+    jitter.max(Duration::from_millis(retry_after_ms.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_pause_is_within_its_bound_and_never_sooner_than_the_provider_allows() {
+        assert_eq!(pause(0, None, 499), Duration::from_millis(499));
+        assert_eq!(pause(0, None, 500), Duration::ZERO);
+        assert_eq!(pause(1, None, 999), Duration::from_millis(999));
+        assert_eq!(pause(40, None, 7_999), Duration::from_millis(7_999));
+        assert_eq!(pause(0, Some(20_000), 499), 20 * SECOND);
+    }
+
+    #[test]
+    fn a_provider_that_comes_back_in_time_is_waited_for_and_no_other() {
+        let now = Instant::now();
+        let allowance = Allowance::new(now, now, 30 * SECOND);
+        let failed = |wait: Option<Duration>| NoSummary {
+            reason: "broken".into(),
+            not_before: wait.map(|wait| now + wait),
+        };
+        assert_eq!(next(&failed(None), &allowance, now), Next::Again(now));
+        let waited = next(&failed(Some(5 * SECOND)), &allowance, now);
+        assert_eq!(waited, Next::Again(now + 5 * SECOND));
+        let refused = next(&failed(Some(40 * SECOND)), &allowance, now);
+        assert_eq!(refused, Next::Unreachable(40 * SECOND));
+        let late = now + 29 * SECOND;
+        assert_eq!(next(&failed(None), &allowance, late), Next::OutOfTime);
+    }
+}

@@ -1,0 +1,30 @@
+//! Compactions of one part of the context, as they are asked for.
+
+use unisono_context::compaction::ContextPart;
+
+use super::*;
+
+pub(super) fn facts() -> Vec<(&'static str, Fact)> {
+    let part = |part, writing| accepted(Work::CompactPart { part, writing }, policy());
+    let message = Ordinal(7);
+    let over = Some(Tokens(2_000));
+    let insisting = Writing {
+        summariser: Some("openai/gpt-4o-mini".into()),
+        unwritten: Unwritten::Retry,
+        ..Writing::default()
+    };
+    vec![
+        (
+            "turn_accepted_compact_topic",
+            part(ContextPart::Topic { message }, told("Keep the names.")),
+        ),
+        (
+            "turn_accepted_compact_attention",
+            part(ContextPart::Attention, insisting),
+        ),
+        (
+            "turn_accepted_compact_large",
+            part(ContextPart::Large { over }, Writing::default()),
+        ),
+    ]
+}
