@@ -199,7 +199,7 @@ impl Conversation {
             .collect();
         conversation
             .topics
-            .decided(&conversation.tree, conversation.head, &ends);
+            .decided(&conversation.tree, conversation.head, &ends, None);
         for part in 0..parts {
             let span = Span::new(end(part).next(), end(part + 1));
             let (tier, chars) = if part < bulks {
