@@ -114,10 +114,10 @@ impl App {
     /// Opens the store where nothing in it is to be changed: one that cannot be written is looked
     /// at as it is. One that does not exist is empty, and is not made.
     pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Where> {
-        let path = &setup.loaded.config.store.path;
-        if !path.exists() {
+        if !self.has_store(setup) {
             return Ok(Where::Here(Opened::nothing()));
         }
+        let path = &setup.loaded.config.store.path;
         let error = match self.open_or_find(setup).await? {
             Ok(found) => return Ok(found),
             Err(error) if error.is_unwritable() => error,
@@ -137,19 +137,24 @@ impl App {
     /// Opens the store where something in it is to be changed. One that does not exist is empty,
     /// and is not made.
     pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
-        self.say_store(setup);
-        let path = &setup.loaded.config.store.path;
-        match std::fs::metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if self.global.names_store() {
-                    self.out
-                        .warn(format_args!("there is no store at {}", path.display()));
-                }
-            }
-            // What else is wrong with it, opening it says.
-            _ => return self.store_or_daemon(setup).await,
+        if self.has_store(setup) {
+            return self.store_or_daemon(setup).await;
         }
         Ok(Where::Here(Opened::nothing()))
+    }
+
+    /// Whether anything is at the store's path, with a warning where a missing one was named. What
+    /// else is wrong with the path, opening it says.
+    fn has_store(&self, setup: &Setup) -> bool {
+        self.say_store(setup);
+        let path = &setup.loaded.config.store.path;
+        let found = std::fs::metadata(path);
+        let missing = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        if missing && self.global.names_store() {
+            self.out
+                .warn(format_args!("there is no store at {}", path.display()));
+        }
+        !missing
     }
 
     /// The store's directory, which must be there.

@@ -120,8 +120,8 @@ fn where_less_is_kept_than_was_asked_for_everybody_says_so() {
     assert_eq!(context["summaries"][0]["tightened"], true);
     assert_eq!(context["summaries"][0]["tier"], "conversation");
     assert!(context["summaries"][0]["compression_ratio"].as_f64() > Some(1.0));
-    for verb in [["context"], ["checkpoints"]] {
-        let shown = place.call(&verb).expect(0).stdout;
+    for verb in [&["context"][..], &["checkpoints", "list"]] {
+        let shown = place.call(verb).expect(0).stdout;
         let says = ["less kept than was asked for", "tightened"];
         assert!(says.iter().any(|says| shown.contains(says)), "{shown}");
     }

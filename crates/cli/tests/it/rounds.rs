@@ -32,8 +32,9 @@ fn asks_for_a_summary(request: &Recorded) -> bool {
 /// The text of the only message of a request for a summary.
 fn prompt_of(request: &Recorded) -> String {
     let body = request.json();
-    let messages = body["messages"].as_array().unwrap();
-    let texts = messages.iter().filter_map(|said| said["content"].as_str());
+    let inputs = body["input"].as_array().unwrap();
+    let parts = inputs.iter().filter_map(|said| said["content"].as_array());
+    let texts = parts.flatten().filter_map(|part| part["text"].as_str());
     texts.collect::<Vec<_>>().join("\n")
 }
 
