@@ -50,7 +50,11 @@ export interface paths {
         /** The messages of a branch, the oldest first, also those that have left the context. */
         get: operations["messages_list"];
         put?: never;
-        post?: never;
+        /**
+         * Appends a message without a turn. While a turn is open on its branch it waits until that has
+         *     ended, and is not seen before.
+         */
+        post: operations["messages_append"];
         delete?: never;
         options?: never;
         head?: never;
@@ -817,6 +821,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/vacuum": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Gives back the room of what was deleted or is outdated, and returns when that is done: nothing of
+         *     it is on disk any more. Other requests are answered meanwhile.
+         */
+        post: operations["store_vacuum"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/losses/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes note of what repairs of the store have lost: sessions do not tell of it any more. */
+        post: operations["store_acknowledge_losses"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openai/v1/models": {
         parameters: {
             query?: never;
@@ -960,6 +1001,14 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description What was taken note of. */
+        Acknowledged: {
+            /**
+             * Format: int64
+             * @description How many losses.
+             */
+            losses: number;
+        };
         /** @description A sibling's request beside this one. */
         Against: {
             /**
@@ -1058,6 +1107,25 @@ export interface components {
             branch?: string;
             /** @description Whether to wait for the end. */
             wait?: boolean;
+        };
+        /** @description A message that was appended. */
+        Appended: {
+            /** @description Its session. */
+            session: string;
+            /** @description Its branch. */
+            branch: string;
+            /** @description Its id. */
+            message: string;
+            /**
+             * @description `appended`, or `waiting`: a turn is open on the branch, and the message follows when that has
+             *     ended.
+             */
+            state: string;
+            /**
+             * Format: int32
+             * @description Its place on the branch, from 1; none while it waits.
+             */
+            ordinal?: number | null;
         };
         /** @description A call that waits. */
         Approval: {
@@ -1370,7 +1438,7 @@ export interface components {
          * @description What kind of problem it is. Stable.
          * @enum {string}
          */
-        Code: "invalid_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "too_large" | "unsupported_media_type" | "refused" | "key_reused" | "busy" | "failed" | "unavailable";
+        Code: "invalid_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "too_large" | "unsupported_media_type" | "refused" | "budget_exceeded" | "key_reused" | "busy" | "failed" | "unavailable" | "disk_full";
         /**
          * @description What came of a compaction, or of a change of a checkpoint: the turn that did it, with what it
          *     changed once it has ended.
@@ -1924,6 +1992,23 @@ export interface components {
              */
             turn: string;
         };
+        /** @description Events of a session that a repair of the store could not save, until that is acknowledged. */
+        LostEvents: {
+            /**
+             * Format: int64
+             * @description The first of them.
+             */
+            first: number;
+            /**
+             * Format: int64
+             * @description The last that is known to have been there.
+             */
+            last: number;
+            /** @description When that was found (RFC 3339). */
+            found: string;
+            /** @description The directory under the store's `quarantine` that has the damaged files. */
+            quarantine: string;
+        };
         /** @description A message on a branch. */
         Message: {
             /** @description Its id. */
@@ -1951,7 +2036,8 @@ export interface components {
              * @description Tokens in the encoding it was first counted in; none before that.
              */
             tokens?: number | null;
-            /** @description How the context has it: `verbatim`, `masked`, `cut`, `summarised` or `dropped` or `dropped`. */
+            usage?: components["schemas"]["ReportedUsage"] | null;
+            /** @description How the context has it: `verbatim`, `masked`, `cut`, `summarised` or `dropped`. */
             form: string;
         };
         /** @description A result that is not there, or not whole. */
@@ -2051,6 +2137,24 @@ export interface components {
             lead?: string | null;
             /** @description Whether to wait for the answer; otherwise it is accepted and can be followed. */
             wait?: boolean;
+        };
+        /** @description A message to be appended without a turn. */
+        NewMessage: {
+            /** @description `user`, `assistant`, `tool` or `system`. */
+            role?: string;
+            /** @description What is said, where that is one text; otherwise `parts`. */
+            text?: string | null;
+            /**
+             * @description What it is made of: text and attachments of a user, text, attachments and calls of an
+             *     assistant, results of a tool.
+             */
+            parts?: components["schemas"]["Part"][];
+            /** @description Who wrote it: an agent or a person, up to 200 characters. */
+            author?: string | null;
+            /** @description When it was said, RFC 3339; none: now. */
+            at?: string | null;
+            /** @description The branch it continues. */
+            branch?: string;
         };
         /** @description A conversation to be kept. */
         NewSession: {
@@ -2251,7 +2355,7 @@ export interface components {
             /** @description The answer. */
             content: string;
             /** @description Whether it is a failure. */
-            is_error: boolean;
+            is_error?: boolean;
             /** @enum {string} */
             type: "tool_result";
         } | {
@@ -2388,6 +2492,19 @@ export interface components {
              * @description How many of them do not hold.
              */
             mismatches: number;
+        };
+        /** @description Tokens that a provider reported. */
+        ReportedUsage: {
+            /**
+             * Format: int64
+             * @description Tokens in.
+             */
+            input_tokens: number;
+            /**
+             * Format: int64
+             * @description Tokens out.
+             */
+            output_tokens: number;
         };
         /** @description The bytes of a request, as text. */
         RequestBody: {
@@ -2673,6 +2790,7 @@ export interface components {
             open_turns: components["schemas"]["Few_String"];
             /** @description Turns that have, newest first. */
             ended_turns: components["schemas"]["Few_EndedTurn"];
+            lost?: components["schemas"]["LostEvents"] | null;
         };
         /** @description A setting. */
         Setting: {
@@ -2920,6 +3038,29 @@ export interface components {
             /** @description How the daemon's budgets stand. */
             budgets?: components["schemas"]["Budget"][];
         };
+        /** @description What a vacuum did. */
+        Vacuumed: {
+            /**
+             * Format: int64
+             * @description Bytes of the journal on disk before.
+             */
+            before_bytes: number;
+            /**
+             * Format: int64
+             * @description Bytes after.
+             */
+            after_bytes: number;
+            /**
+             * Format: int64
+             * @description Journals carried over.
+             */
+            sessions: number;
+            /**
+             * Format: int64
+             * @description Events carried over.
+             */
+            events: number;
+        };
         /**
          * @description What is to become of a call.
          * @enum {string}
@@ -3034,6 +3175,15 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
+        /** @description the budget is used up */
+        Failure402: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
         /** @description this may not be asked from there */
         Failure403: {
             headers: {
@@ -3119,6 +3269,15 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
+        /** @description the disk of the store is full */
+        Failure507: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
         /** @description the request is not understood */
         Problem400: {
             headers: {
@@ -3133,6 +3292,15 @@ export interface components {
             headers: {
                 /** @description `Bearer` */
                 "WWW-Authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description the budget is used up */
+        Problem402: {
+            headers: {
                 [name: string]: unknown;
             };
             content: {
@@ -3224,6 +3392,15 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description the disk of the store is full */
+        Problem507: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
     };
     parameters: never;
     requestBodies: never;
@@ -3235,6 +3412,11 @@ export interface operations {
     sessions_list: {
         parameters: {
             query?: {
+                /**
+                 * @description Only sessions with this label: `name=value`, or `name` with any value. A part may then have
+                 *     fewer than asked for, and still `next`.
+                 */
+                label?: string;
                 /** @description `next` of the part before. */
                 cursor?: string;
                 /** @description How many at most: 50, and no more than 500. */
@@ -3289,6 +3471,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -3298,6 +3481,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     sessions_show: {
@@ -3333,7 +3517,13 @@ export interface operations {
     };
     sessions_delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Whether nothing of it may be left on disk when this returns: what is live is written anew for
+                 *     that. Otherwise its bytes leave the disk with the next vacuum.
+                 */
+                purge?: boolean;
+            };
             header?: never;
             path: {
                 /** @description Its id */
@@ -3352,6 +3542,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -3359,6 +3550,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     messages_list: {
@@ -3397,6 +3589,67 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+        };
+    };
+    messages_append: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same request under the same key again gives the same message, also after a crash */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session's id */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewMessage"];
+            };
+        };
+        responses: {
+            /** @description It was appended under this key before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Appended"];
+                };
+            };
+            /** @description It is on its branch */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Appended"];
+                };
+            };
+            /** @description It waits for the end of a turn */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Appended"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     branches_list: {
@@ -3462,6 +3715,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -3471,6 +3725,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     branches_tree: {
@@ -3585,6 +3840,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -3594,6 +3850,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     turns_show: {
@@ -3654,6 +3911,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -3661,6 +3919,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     delegations_create: {
@@ -3703,6 +3962,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -3712,6 +3972,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     delegations_show: {
@@ -3886,6 +4147,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -3893,6 +4155,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     runs_request: {
@@ -4003,6 +4266,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4012,6 +4276,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     compactions_dry_run: {
@@ -4041,6 +4306,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4050,6 +4316,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     checkpoints_list: {
@@ -4165,6 +4432,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4174,6 +4442,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     checkpoints_regenerate: {
@@ -4215,6 +4484,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4224,6 +4494,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     checkpoints_restore: {
@@ -4265,6 +4536,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4274,6 +4546,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     topics_list: {
@@ -4341,6 +4614,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4350,6 +4624,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     pins_list: {
@@ -4418,6 +4693,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4425,6 +4701,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     pins_unpin: {
@@ -4455,6 +4732,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4462,6 +4740,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     context_show: {
@@ -4547,7 +4826,7 @@ export interface operations {
             query: {
                 /**
                  * @description Words, and within them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
-                 *     `agent:risks`, `since:2026-03-01`, `until:7d`.
+                 *     `agent:risks`, `since:2026-03-01`, `until:7d`. At most 4,096 bytes and 128 terms.
                  */
                 q: string;
                 /** @description The branch whose context tells what is active: `main`. */
@@ -4587,7 +4866,7 @@ export interface operations {
             query: {
                 /**
                  * @description Words, and within them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
-                 *     `agent:risks`, `since:2026-03-01`, `until:7d`.
+                 *     `agent:risks`, `since:2026-03-01`, `until:7d`. At most 4,096 bytes and 128 terms.
                  */
                 q: string;
                 /** @description The branch whose context tells what is active: `main`. */
@@ -4722,11 +5001,13 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             409: components["responses"]["Problem409"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     agents_models: {
@@ -4817,6 +5098,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4826,6 +5108,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     usage_show: {
@@ -4935,6 +5218,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -4944,6 +5228,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     settings_own: {
@@ -5004,6 +5289,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -5013,6 +5299,7 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     journal_list: {
@@ -5148,6 +5435,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
@@ -5157,6 +5445,65 @@ export interface operations {
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    store_vacuum: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Vacuumed"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
+            403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    store_acknowledge_losses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is noted */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acknowledged"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
+            403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
     openai_models: {
@@ -5244,6 +5591,7 @@ export interface operations {
             };
             400: components["responses"]["Failure400"];
             401: components["responses"]["Failure401"];
+            402: components["responses"]["Failure402"];
             403: components["responses"]["Failure403"];
             404: components["responses"]["Failure404"];
             409: components["responses"]["Failure409"];
@@ -5253,6 +5601,7 @@ export interface operations {
             429: components["responses"]["Failure429"];
             500: components["responses"]["Failure500"];
             503: components["responses"]["Failure503"];
+            507: components["responses"]["Failure507"];
         };
     };
     openai_respond: {
@@ -5283,6 +5632,7 @@ export interface operations {
             };
             400: components["responses"]["Failure400"];
             401: components["responses"]["Failure401"];
+            402: components["responses"]["Failure402"];
             403: components["responses"]["Failure403"];
             404: components["responses"]["Failure404"];
             409: components["responses"]["Failure409"];
@@ -5292,6 +5642,7 @@ export interface operations {
             429: components["responses"]["Failure429"];
             500: components["responses"]["Failure500"];
             503: components["responses"]["Failure503"];
+            507: components["responses"]["Failure507"];
         };
     };
     health_healthz: {
@@ -5388,11 +5739,13 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
+            402: components["responses"]["Problem402"];
             403: components["responses"]["Problem403"];
             409: components["responses"]["Problem409"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
         };
     };
 }
