@@ -10,16 +10,25 @@ use crate::config::Vacuum;
 
 const MIB: u64 = 1 << 20;
 
-/// Whether a vacuum is worth its work: the log is twice as large as what is live in it, or as it was
-/// after the last one, and that by so many bytes at least.
-fn is_due(space: Space, after_last: u64, least_bytes: u64) -> bool {
-    let fair = 2 * space.live_bytes.max(after_last);
+/// The log grows by segments of this size, and has one at least.
+const SEGMENT: u64 = 8 * MIB;
+
+/// Whether a vacuum is worth its work: the log is larger by that many bytes than twice what is live
+/// in it and what no vacuum saves.
+fn is_due(space: Space, unsaved_bytes: u64, least_bytes: u64) -> bool {
+    let fair = (2 * space.live_bytes).saturating_add(unsaved_bytes);
     space.disk_bytes > fair.saturating_add(least_bytes)
+}
+
+/// What a vacuum that has just ended did not save.
+fn unsaved(space: Space) -> u64 {
+    let unsaved = space.disk_bytes.saturating_sub(2 * space.live_bytes);
+    unsaved.max(SEGMENT)
 }
 
 /// Looks as often as it is set, and vacuums where it is worth it; for ever.
 pub(crate) async fn follow(daemon: Arc<Daemon>) {
-    let mut after_last = 0;
+    let mut unsaved_bytes = SEGMENT;
     loop {
         let store = daemon.setup().loaded.config.store.clone();
         if store.vacuum == Vacuum::Off {
@@ -34,13 +43,19 @@ pub(crate) async fn follow(daemon: Arc<Daemon>) {
                 continue;
             }
         };
-        if !is_due(space, after_last, store.vacuum_over_mib.saturating_mul(MIB)) {
+        if !is_due(
+            space,
+            unsaved_bytes,
+            store.vacuum_over_mib.saturating_mul(MIB),
+        ) {
             continue;
         }
         let pace = store.vacuum_mib_per_second.saturating_mul(MIB);
         match journal.vacuum(Some(pace.max(MIB))).await {
             Ok(done) => {
-                after_last = done.after_bytes;
+                if let Ok(space) = journal.space().await {
+                    unsaved_bytes = unsaved(space);
+                }
                 let (before, after) = (done.before_bytes, done.after_bytes);
                 tracing::info!(
                     before_bytes = before,
@@ -61,20 +76,20 @@ mod tests {
 
     #[test]
     fn a_vacuum_is_due_where_half_of_a_large_log_is_not_live() {
-        for (disk, live, after_last, due) in [
+        for (disk, live, unsaved, due) in [
             (100, 0, 0, true),
             (64, 0, 0, false),
             (200, 100, 0, false),
             (265, 100, 0, true),
             // What a vacuum could not make smaller is not tried for ever.
-            (265, 10, 150, false),
-            (400, 10, 150, true),
+            (265, 10, 200, false),
+            (400, 10, 200, true),
         ] {
             let space = Space {
                 disk_bytes: disk,
                 live_bytes: live,
             };
-            assert_eq!(is_due(space, after_last, 64), due, "{disk} {live}");
+            assert_eq!(is_due(space, unsaved, 64), due, "{disk} {live}");
         }
     }
 }

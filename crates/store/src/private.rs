@@ -113,17 +113,18 @@ mod tests {
     #[test]
     fn what_is_made_or_narrowed_is_its_owners_alone() {
         let place = tempfile::tempdir().unwrap();
-        let deep = place.path().join("a/b");
+        let root = place.path().join("a");
+        let deep = root.join("b");
         create_dir_all(&deep).unwrap();
-        assert_eq!((mode(&deep), mode(&place.path().join("a"))), (0o700, 0o700));
+        assert_eq!((mode(&deep), mode(&root)), (0o700, 0o700));
         let (old, new) = (deep.join("old"), deep.join("new"));
         fs::write(&old, "open to all").unwrap();
         fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
         fs::set_permissions(&deep, Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(exposed(place.path()).unwrap(), Some(deep.clone()));
-        assert_eq!(narrow(place.path()).unwrap(), 2);
+        assert_eq!(exposed(&root).unwrap(), Some(deep.clone()));
+        assert_eq!(narrow(&root).unwrap(), 2);
         assert_eq!((mode(&deep), mode(&old)), (0o700, 0o600));
-        assert_eq!(exposed(place.path()).unwrap(), None);
+        assert_eq!(exposed(&root).unwrap(), None);
         drop(create_new(&new).unwrap());
         fs::set_permissions(&new, Permissions::from_mode(0o666)).unwrap();
         drop(create(&new).unwrap());

@@ -32,7 +32,16 @@ fn transcript(topics: usize) -> String {
 
 /// What of a context follows from the conversation.
 fn contexts(place: &Place, branches: &[&str]) -> Vec<Value> {
-    let context = |branch: &&str| place.json(&["context", "latest", "--branch", branch]);
+    let context = |branch: &&str| {
+        let mut context = place.json(&["context", "latest", "--branch", branch]);
+        // An archive has no instants of seals, and does not say whether less was kept than asked for.
+        for (list, key) in [("topics", "sealed_at"), ("summaries", "tightened")] {
+            for item in context[list].as_array_mut().into_iter().flatten() {
+                item.as_object_mut().map(|item| item.remove(key));
+            }
+        }
+        context
+    };
     branches.iter().map(context).collect()
 }
 
@@ -127,7 +136,13 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
         );
     }
     let texts = |place: &Place| {
-        let context = contexts(place, &["main"]).remove(0);
+        let mut context = contexts(place, &["main"]).remove(0);
+        // The last turns were asked at different instants.
+        for topic in context["topics"].as_array_mut().into_iter().flatten() {
+            for key in ["started_at", "last_at"] {
+                topic.as_object_mut().map(|topic| topic.remove(key));
+            }
+        }
         (context["topics"].clone(), context["summaries"].clone())
     };
     assert_eq!(texts(&other), texts(&place));

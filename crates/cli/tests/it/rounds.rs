@@ -33,8 +33,13 @@ fn asks_for_a_summary(request: &Recorded) -> bool {
 fn prompt_of(request: &Recorded) -> String {
     let body = request.json();
     let inputs = body["input"].as_array().unwrap();
-    let parts = inputs.iter().filter_map(|said| said["content"].as_array());
-    let texts = parts.flatten().filter_map(|part| part["text"].as_str());
+    let texts = inputs.iter().flat_map(|said| match &said["content"] {
+        Value::String(text) => vec![text.as_str()],
+        parts => {
+            let parts = parts.as_array().into_iter().flatten();
+            parts.filter_map(|part| part["text"].as_str()).collect()
+        }
+    });
     texts.collect::<Vec<_>>().join("\n")
 }
 

@@ -158,10 +158,10 @@ async fn nobody_waits_where_it_gains_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_is_not_known_to_cache_is_never_waited_for() {
+async fn a_prefix_too_short_for_the_cache_of_ones_own_server_is_not_waited_for() {
     let provider = Provider::new(Dialect::OpenAiChat);
     let remote = remote("openai-compatible/qwen3", &provider);
-    let asked = request(&remote, 4, CacheWarm::Prewarm);
+    let asked = on(&remote, snapshot(500), 4, CacheWarm::Prewarm);
     let outcomes = fan_out(&remote, &asked, 4).await;
     assert!(outcomes.iter().all(|(_, took)| *took == FIRST_EVENT + REST));
     let sent = provider.sent();

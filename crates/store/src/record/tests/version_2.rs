@@ -48,7 +48,11 @@ pub(super) fn knew(fact: &Fact) -> bool {
             ..
         } => false,
         Fact::Defined { definition } => {
-            let later = matches!(definition.kind, Kind::Http(_) | Kind::Pipeline);
+            let later = match &definition.kind {
+                Kind::Http(_) | Kind::Pipeline => true,
+                Kind::Command(command) => !command.env_pass.is_empty(),
+                _ => false,
+            };
             !later && definition.pipeline.is_empty()
         }
         Fact::TurnAccepted { turn } => {
