@@ -8,7 +8,6 @@
 )]
 
 #[path = "support/chat.rs"]
-#[allow(dead_code, reason = "shared with other tests")]
 mod chat;
 
 use chat::{Chat, GOOD, ordinals, usable};

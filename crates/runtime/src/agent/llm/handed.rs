@@ -94,12 +94,12 @@ pub(super) fn whole(delegated: &Delegated) -> String {
 fn told(delegated: &Delegated) -> (Arc<str>, String) {
     let mut end = format!("\n{}\n", delegated.agent);
     for more in delegated.task.iter().chain(&delegated.rest) {
-        let _ = write!(end, "{more}\n");
+        let _ = writeln!(end, "{more}");
     }
     let text = match &delegated.outcome {
         Outcome::Complete(text) | Outcome::Failed(text) => text,
         Outcome::Partial { text, missing } => {
-            let _ = write!(end, "{missing}\n");
+            let _ = writeln!(end, "{missing}");
             text
         }
     };
