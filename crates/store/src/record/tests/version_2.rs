@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::record::{decode, fact};
 use unisono_context::compaction::Step as PlanStep;
 use unisono_session::agent::Kind;
-use unisono_session::event::{DelegationLimits, Event, Fact, Outcome, Unwritten};
+use unisono_session::event::{DelegationLimits, Event, Fact, Outcome, Unwritten, Work};
 use unisono_session::run::{Ending, Lent, Step};
 
 /// Whether version 2 had such a fact.
@@ -60,7 +60,9 @@ pub(super) fn knew(fact: &Fact) -> bool {
             let wishes = writing.summariser.is_some() || writing.unwritten != Unwritten::Leave;
             let lent = turn.work.lent().cloned().unwrap_or_default();
             let shares = turn.delegation.results == DelegationLimits::RESULTS;
-            turn.work.checkpoint().is_none() && !wishes && lent == Lent::default() && shares
+            let part = matches!(turn.work, Work::CompactPart { .. });
+            let later = part || wishes || lent != Lent::default();
+            turn.work.checkpoint().is_none() && !later && shares
         }
         Fact::RunEnded { ending, .. } => match &**ending {
             Ending::Finished { calls, .. } => calls.is_empty(),
