@@ -25,6 +25,7 @@ mod guard;
 mod health;
 mod journal;
 mod lent;
+mod lingering;
 mod mcp;
 mod messages;
 mod metrics;

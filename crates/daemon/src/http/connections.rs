@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_io_timeout::TimeoutStream;
 
+use super::lingering::Lingering;
 use super::open_files;
 
 /// Connections that are taken beyond those that are allowed, to be told so, or that it lives. The
@@ -132,8 +133,10 @@ impl Spare {
     }
 }
 
-type Connection =
-    http1::Connection<TokioIo<Pin<Box<TimeoutStream<TcpStream>>>>, TowerToHyperService<Router>>;
+type Connection = http1::Connection<
+    TokioIo<Lingering<Pin<Box<TimeoutStream<TcpStream>>>>>,
+    TowerToHyperService<Router>,
+>;
 
 fn http(head_within: Duration) -> http1::Builder {
     let mut http = http1::Builder::new();
@@ -161,6 +164,6 @@ fn connection(
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(stall));
-    let io = TokioIo::new(Box::pin(stream));
+    let io = TokioIo::new(Lingering::new(Box::pin(stream)));
     http.serve_connection(io, TowerToHyperService::new(router))
 }
