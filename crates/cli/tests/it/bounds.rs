@@ -88,20 +88,29 @@ fn bodies_take_no_more_memory_together_than_they_may() {
         ("Authorization", &bearer),
         ("Content-Type", "application/json"),
     ];
-    // Two that are never finished, and a third that does not fit.
-    let body = vec![b' '; BODY - 1];
-    let mut unfinished = Vec::new();
-    for _ in 0..2 {
+    // Two that are never finished, and a third that does not fit. One that comes while the others
+    // are still being read may take their room: then they are sent again.
+    let unfinished = || {
         let mut stream = TcpStream::connect(&daemon.address).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         let head = head("POST", "/v1/sessions", &headers, BODY);
         stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(&body).unwrap();
-        unfinished.push(stream);
-    }
+        stream.write_all(&vec![b' '; BODY - 1]).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let mut held = [unfinished(), unfinished()];
     let large = json!({"title": "x".repeat(40_000)});
     let refused = (0..10_000)
-        .map(|_| daemon.post("/v1/sessions", &large))
+        .map(|_| {
+            for stream in &mut held {
+                let answered = stream.peek(&mut [0]).is_ok();
+                if answered {
+                    *stream = unfinished();
+                }
+            }
+            daemon.post("/v1/sessions", &large)
+        })
         .find(|reply| reply.status != 201)
         .expect("what is unfinished counts")
         .expect(503);
@@ -122,7 +131,7 @@ fn bodies_take_no_more_memory_together_than_they_may() {
         " ".repeat(40_000),
     );
     send_to(&daemon.address, &chunked, b"").expect(503);
-    drop(unfinished);
+    drop(held);
     let again = (0..10_000).find(|_| daemon.post("/v1/sessions", &large).status == 201);
     assert!(again.is_some(), "their room is free again");
     daemon.stop();
