@@ -25,8 +25,8 @@ Examples:
   unisono sessions list                         all conversations of the store
 
 Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
-Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed,
-5 budget exceeded, 124 timeout, 130 interrupted.";
+Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed
+or --skip-bad left something out, 5 budget exceeded, 124 timeout, 130 interrupted.";
 
 /// One conversation, one frozen context, many agents on it.
 #[derive(Debug, Parser)]

@@ -9,7 +9,8 @@ use unisono_runtime::clock;
 use unisono_session::machine::Import;
 
 use crate::output::Out;
-use crate::problem::{Problem, Result};
+use crate::problem::{Exit, Problem, Result};
+use crate::show;
 
 pub(crate) use unisono_daemon::transcript::SOURCE_DIGEST as DIGEST;
 use unisono_daemon::transcript::SOURCE_NAME as NAME;
@@ -53,6 +54,37 @@ fn parse(bytes: &[u8], options: &Options) -> std::result::Result<Parsed, transcr
         now: clock::now(),
     };
     transcript::read(bytes, options, stamps)
+}
+
+/// What was left out of a conversation because it is bad.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Messages, and lines that are none.
+    pub(crate) messages: usize,
+    /// Parts of messages that were taken without them.
+    pub(crate) parts: usize,
+}
+
+impl LeftOut {
+    /// Says how much it is, where it is something.
+    pub(crate) fn say(self, out: &Out) {
+        let many = |count: usize, what| (count > 0).then(|| show::many(count as u64, what));
+        let messages = many(self.messages, "bad message");
+        let parts = many(self.parts, "bad part").map(|parts| format!("{parts} of others"));
+        let what: Vec<String> = messages.into_iter().chain(parts).collect();
+        if !what.is_empty() {
+            let what = what.join(" and ");
+            out.say(format_args!("left out   {what}: not part of the session"));
+        }
+    }
+
+    /// Ends so that a script notices, where something was left out.
+    pub(crate) fn ending(self) -> Result<()> {
+        match self.messages + self.parts {
+            0 => Ok(()),
+            _ => Err(Problem::silent(Exit::SomeFailed)),
+        }
+    }
 }
 
 /// A file's bytes, and what it is called.
@@ -105,14 +137,14 @@ impl Source {
         file.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into())
     }
 
-    /// The conversation, labelled, and how many bad lines or messages were left out; tells which,
-    /// and what may not be meant.
+    /// The conversation, labelled, and what was left out of it; tells what that is, and what may
+    /// not be meant.
     pub(crate) fn conversation(
         &self,
         format: Option<Format>,
         skip_bad: bool,
         out: &Out,
-    ) -> Result<(Import, usize)> {
+    ) -> Result<(Import, LeftOut)> {
         let options = Options {
             name: self.name.clone(),
             format,
@@ -125,7 +157,11 @@ impl Source {
         for skipped in &parsed.skipped {
             out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
-        let left_out = parsed.skipped.len();
+        let left_out = LeftOut {
+            messages: parsed.skipped.len() - parsed.skipped_parts,
+            parts: parsed.skipped_parts,
+        };
+        left_out.say(out);
         let mut import = parsed.import;
         import.labels.insert(DIGEST.into(), self.digest().into());
         import.labels.insert(NAME.into(), self.file_name().into());

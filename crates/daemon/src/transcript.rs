@@ -69,7 +69,7 @@ pub struct Options {
     pub name: String,
     /// The format; none: it is recognised.
     pub format: Option<Format>,
-    /// Leaves bad lines out instead of refusing the file.
+    /// Leaves bad lines, and bad parts of messages, out instead of refusing the file.
     pub skip_bad: bool,
 }
 
@@ -98,6 +98,8 @@ pub struct Parsed {
     pub format: Format,
     /// Lines that were left out, because they are bad.
     pub skipped: Vec<LineError>,
+    /// How many of these are parts of messages that were taken without them.
+    pub skipped_parts: usize,
     /// What may not be meant.
     pub warnings: Vec<LineError>,
 }
@@ -208,6 +210,7 @@ pub fn read(bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parse
         Format::ShareGpt => sharegpt::read(&found, &mut draft),
     }
     let import = draft.finish(&options.name);
+    let skipped_parts = problems.parts();
     let (bad, warnings) = problems.placed(&text);
     if !bad.is_empty() && !options.skip_bad {
         return Err(Error::Bad {
@@ -227,6 +230,7 @@ pub fn read(bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parse
         import,
         format: found.format,
         skipped: bad,
+        skipped_parts,
         warnings,
     })
 }

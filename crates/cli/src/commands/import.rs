@@ -8,10 +8,10 @@ use unisono_daemon::transcript::Format;
 use unisono_store::archive;
 
 use crate::app::App;
-use crate::conversation::{self, DIGEST};
+use crate::conversation::{self, DIGEST, LeftOut};
 use crate::host::{Taken, Where};
 use crate::live::End;
-use crate::problem::{Exit, Problem, Result, alone};
+use crate::problem::{Problem, Result, alone};
 use crate::sessions::{self, Sessions};
 use crate::show;
 
@@ -23,10 +23,11 @@ FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, or 
 `unisono export --all` wrote. A file that was imported before is not imported again.
 Prints the session's id.
 
-With --skip-bad what cannot be read is left out, counted, and the exit code is 4.
+With --skip-bad what cannot be read is left out, counted, and the exit code is 4: whole messages,
+or the parts of a message that are bad.
 
 JSON: session, messages, branches, title, known (true: it was imported before), left_out (bad
-messages that were);
+messages that were), left_out_parts (bad parts of others that were);
 for an archive: sessions, events, checkpoints.
 
 Examples:
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     /// The format; without it, it is recognised
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     format: Option<String>,
-    /// Leaves bad messages out, tells which and how many, and ends with exit code 4
+    /// Leaves bad messages and parts out, tells which and how many, and ends with exit code 4
     #[arg(long)]
     skip_bad: bool,
     /// Makes another session, even of a file that was imported before
@@ -73,7 +74,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ));
         tell(app, known, &sessions, (true, left_out)).await?;
         sessions.close().await?;
-        return whole(app, left_out);
+        return left_out.ending();
     } else if let Some(id) = import.session
         && sessions.journal().exists(id).await?
     {
@@ -91,26 +92,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let session = host.import(taken).await?;
     tell(app, session, &sessions, (false, left_out)).await?;
     host.stop(End::Ended).await;
-    whole(app, left_out)
-}
-
-/// Says how much was left out, where something was, and ends so that a script notices.
-fn whole(app: &App, left_out: usize) -> Result<()> {
-    if left_out == 0 {
-        return Ok(());
-    }
-    let many = show::many(left_out as u64, "bad message");
-    app.out.say(format_args!(
-        "left out {many}: they are not part of the session"
-    ));
-    Err(Problem::silent(Exit::SomeFailed))
+    left_out.ending()
 }
 
 async fn tell(
     app: &App,
     id: SessionId,
     sessions: &Sessions,
-    (known, left_out): (bool, usize),
+    (known, left_out): (bool, LeftOut),
 ) -> Result<()> {
     let state = sessions.state(id).await?;
     let messages = state.tree().len();
@@ -119,7 +108,8 @@ async fn tell(
         let title = state.title();
         app.out.json(&json!({
             "session": id.to_string(), "title": title, "messages": messages,
-            "branches": branches, "known": known, "left_out": left_out,
+            "branches": branches, "known": known, "left_out": left_out.messages,
+            "left_out_parts": left_out.parts,
         }));
         return Ok(());
     }

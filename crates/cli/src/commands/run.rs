@@ -17,7 +17,7 @@ use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Workers, time};
-use crate::conversation::{self, DIGEST, Source};
+use crate::conversation::{self, DIGEST, LeftOut, Source};
 use crate::host::{Host, Taken, Where};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::output::Out;
@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// The file's format; without it, it is recognised
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     format: Option<String>,
-    /// Leaves bad lines of the file out
+    /// Leaves bad messages and parts of the file out, and ends with exit code 4
     #[arg(long)]
     skip_bad: bool,
 }
@@ -103,6 +103,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let source = args.file.as_deref().map(conversation::open).transpose()?;
     let taken = source.map(|source| taken(app, &args, source)).transpose()?;
+    let left_out = taken
+        .as_ref()
+        .map_or_else(LeftOut::default, |(_, left_out)| *left_out);
+    let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
         // Nothing is made where it cannot be done. A daemon's agents and models are its own.
         team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
@@ -123,7 +127,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let limits = Limits::leaving(args.timeout, &mut interrupts);
     let (id, watch, end) = followed(app, (setup, store), from, &ask, (screen, limits)).await?;
-    conclude(&app.out, id, &watch, end)
+    conclude(&app.out, id, &watch, end)?;
+    left_out.ending()
 }
 
 /// Has a turn done, and shows how it comes along; within the session's time where no other is said.
@@ -169,22 +174,19 @@ pub(super) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
     Ok(team)
 }
 
-/// The conversation of a file.
-fn taken<'a>(app: &App, args: &'a Args, source: Source) -> Result<Taken<'a>> {
+/// The conversation of a file, and what was left out of it.
+fn taken<'a>(app: &App, args: &'a Args, source: Source) -> Result<(Taken<'a>, LeftOut)> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
     let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
-    if left_out > 0 {
-        let many = show::many(left_out as u64, "bad message");
-        app.out.say(format_args!("left out {many}"));
-    }
-    Ok(Taken {
+    let taken = Taken {
         import,
         source,
         format,
         skip_bad: args.skip_bad,
         copy: false,
-    })
+    };
+    Ok((taken, left_out))
 }
 
 /// The same bytes again continue the session they became.

@@ -88,12 +88,56 @@ fn bad_lines_are_left_out_on_request() {
     place.write("talk.jsonl", format!("{HELLO}\nnonsense\n{HELLO}\n"));
     let args = ["import", "talk.jsonl", "--skip-bad", "--json"];
     let done = place.call(&args).expect(4);
-    let says = ["talk.jsonl:2:", "left out 1 bad message"];
+    let says = ["talk.jsonl:2:", "left out   1 bad message"];
     let told = done.says(&says).json();
     assert_eq!(
         (&told["messages"], &told["left_out"]),
         (&json!(2), &json!(1))
     );
+}
+
+/// A message with a bad part is kept without that part; both are counted, by every verb that reads
+/// a file, and a script notices.
+#[test]
+fn bad_parts_are_left_out_of_their_messages_on_request() {
+    let content = json!([
+        {"type": "text", "text": "Look at this."},
+        {"type": "hologram", "of": "it"},
+        {"type": "text"},
+    ]);
+    let partly = json!({"role": "user", "content": content}).to_string();
+    let wholly = json!({"role": "user", "content": [{"type": "hologram"}]}).to_string();
+    let place = Place::new();
+    let talk = [HELLO, &partly, &wholly, HELLO].join("\n");
+    place.write("talk.jsonl", talk);
+    let says = [
+        "talk.jsonl:2:",
+        "talk.jsonl:3:",
+        "left out   1 bad message and 2 bad parts of others",
+    ];
+    let told = place.call(&["import", "talk.jsonl", "--skip-bad", "--json"]);
+    let told = told.expect(4).says(&says).json();
+    assert_eq!(told["messages"], 3, "{told}");
+    assert_eq!(
+        (&told["left_out"], &told["left_out_parts"]),
+        (&json!(1), &json!(2))
+    );
+    let exported = place.call(&["export", "latest"]).expect(0);
+    assert!(exported.stdout.contains("Look at this."), "{exported:?}");
+    let run = [
+        "run",
+        "talk.jsonl",
+        "--skip-bad",
+        "--json",
+        "--task",
+        "What is it?",
+    ];
+    let done = place.call(&run).expect(4).says(&says);
+    assert_eq!(done.json()["state"], "answered");
+    place
+        .call(&["run", "talk.jsonl"])
+        .expect(1)
+        .says(&["--skip-bad"]);
 }
 
 #[test]

@@ -87,6 +87,28 @@ impl<'t, 'i, 'p> Draft<'t, 'i, 'p> {
         self.problems.bad(self.text, problem);
     }
 
+    /// The parts that can be taken of a message; the others are bad. A message none of whose parts
+    /// can be taken is bad itself.
+    pub(super) fn parts(
+        &mut self,
+        parts: Vec<Result<Part, Problem<'t>>>,
+    ) -> Result<Vec<Part>, Problem<'t>> {
+        let (mut good, mut bad) = (Vec::with_capacity(parts.len()), Vec::new());
+        for part in parts {
+            match part {
+                Ok(part) => good.push(part),
+                Err(problem) => bad.push(problem),
+            }
+        }
+        if good.is_empty() && !bad.is_empty() {
+            return Err(bad.swap_remove(0));
+        }
+        for problem in bad {
+            self.problems.bad_part(self.text, problem);
+        }
+        Ok(good)
+    }
+
     /// Something that may not be meant.
     pub(super) fn warn(&mut self, problem: Problem<'t>) {
         self.problems.warn(self.text, problem);

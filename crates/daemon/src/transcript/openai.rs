@@ -25,22 +25,22 @@ type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 /// Reads every message.
 pub(super) fn read<'t>(found: &Found<'t>, draft: &mut Draft<'t, '_, '_>) {
     for item in &found.items {
-        match message(*item) {
+        match message(*item, draft) {
             Ok(message) => draft.push_or_system(item.raw(), message),
             Err(problem) => draft.bad(problem),
         }
     }
 }
 
-fn message(item: Value<'_>) -> Result<'_, Drafted> {
+fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
     let object = item.object()?;
     let role = object.need("role")?;
     let name = role.text()?;
     match &*name {
-        "system" | "developer" => Ok(Drafted::new(Role::System, content(&object)?)),
-        "user" => Ok(Drafted::new(Role::User, content(&object)?)),
-        "assistant" => assistant(&object),
-        "tool" | "function" => result(&object),
+        "system" | "developer" => Ok(Drafted::new(Role::System, content(&object, draft)?)),
+        "user" => Ok(Drafted::new(Role::User, content(&object, draft)?)),
+        "assistant" => assistant(&object, draft),
+        "tool" | "function" => result(&object, draft),
         unknown => {
             let help = suggestion(unknown, ROLES.into_iter()).unwrap_or_default();
             Err(role.wrong(format!("unknown role {unknown:?}; {help}")))
@@ -48,8 +48,8 @@ fn message(item: Value<'_>) -> Result<'_, Drafted> {
     }
 }
 
-fn assistant<'t>(object: &Object<'t>) -> Result<'t, Drafted> {
-    let mut parts = content(object)?;
+fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+    let mut parts = content(object, draft)?;
     if let Some(refusal) = object.opt_text("refusal")? {
         parts.push(Part::text(refusal.as_ref()));
     }
@@ -109,9 +109,9 @@ fn function<'t>(function: &Object<'t>, id: Cow<'t, str>) -> Result<'t, Part> {
     })
 }
 
-fn result<'t>(object: &Object<'t>) -> Result<'t, Drafted> {
+fn result<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
     let call_id = object.opt_text("tool_call_id")?.unwrap_or_default();
-    let texts: Vec<String> = content(object)?
+    let texts: Vec<String> = content(object, draft)?
         .iter()
         .map(|p| p.countable_text().into())
         .collect();
@@ -124,11 +124,11 @@ fn result<'t>(object: &Object<'t>) -> Result<'t, Drafted> {
 }
 
 /// The parts of a message's content: text, null, or a list of parts.
-fn content<'t>(object: &Object<'t>) -> Result<'t, Vec<Part>> {
+fn content<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Part>> {
     match object.get("content") {
         None => Ok(Vec::new()),
         Some(text) if text.is_text() => Ok(vec![Part::text(text.text()?)]),
-        Some(list) if list.is_array() => list.array()?.into_iter().map(part).collect(),
+        Some(list) if list.is_array() => draft.parts(list.array()?.into_iter().map(part).collect()),
         Some(other) => Err(other.wrong("`content` must be text, null, or a list of parts")),
     }
 }

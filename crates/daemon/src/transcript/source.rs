@@ -32,6 +32,8 @@ pub(super) struct Problems {
     undecoded: Vec<LineError>,
     /// Lines that cannot be taken, by their offset.
     bad: Vec<(usize, String)>,
+    /// How many of these are parts of messages that can be taken without them.
+    parts: usize,
     /// What may not be meant, by its offset.
     warnings: Vec<(usize, String)>,
 }
@@ -48,6 +50,17 @@ impl Problems {
     /// A line of `text` cannot be taken.
     pub(super) fn bad(&mut self, text: &str, problem: Problem<'_>) {
         self.bad.push((problem.offset(text), problem.reason));
+    }
+
+    /// A part of a message cannot be taken; the rest of the message can.
+    pub(super) fn bad_part(&mut self, text: &str, problem: Problem<'_>) {
+        self.parts += 1;
+        self.bad(text, problem);
+    }
+
+    /// How many parts of messages cannot be taken.
+    pub(super) fn parts(&self) -> usize {
+        self.parts
     }
 
     /// Something of `text` may not be meant.

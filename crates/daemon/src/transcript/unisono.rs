@@ -159,7 +159,8 @@ fn message<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t,
     };
     let parts = object.need("parts")?.array()?;
     let parts = parts.into_iter().map(|value| part(value, draft));
-    let parts = parts.collect::<Result<'t, Vec<Part>>>()?;
+    let parts = parts.collect();
+    let parts = draft.parts(parts)?;
     Ok(Drafted {
         id: object.get("id").map(id).transpose()?,
         parent,
