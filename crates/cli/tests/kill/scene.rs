@@ -241,6 +241,7 @@ fn config(provider: &FakeProvider, calls: &Path) -> String {
          [mcp.office.env]\n{LOG} = {calls:?}\n{PACE} = \"8\"\n\
          [agents.marks]\ndescription = \"Marks\"\nkind = \"command\"\ncommand = \"sh\"\n\
          args = [\"-c\", \"echo mark >> \\\"${EFFECTS}\\\"; echo A mark was left.\"]\n\
+         env_pass = [{EFFECTS:?}]\n\
          [agents.steps]\ndescription = \"Steps\"\nkind = \"steps\"\n",
         provider.url(),
         model(LEAD, "\"delegate\", \"recall\""),
