@@ -221,7 +221,9 @@ impl Group {
             search::check(command).map_err(failed)?;
             let mut starting = tokio::process::Command::new(reaper::EXECUTABLE);
             starting.arg0("unisono");
-            starting.arg(reaper::ARGUMENT).arg(&*command.program);
+            let parent = std::process::id().to_string();
+            starting.arg(reaper::ARGUMENT).arg(parent);
+            starting.arg(&*command.program);
             starting
         } else {
             tokio::process::Command::new(&*command.program)
@@ -290,6 +292,10 @@ struct Members {
 impl Members {
     /// Has them stop. A reaper gives them the grace, and ends those that do not take it.
     fn stop(&self) {
+        // Once it was waited for, its number may be another's.
+        if self.reaped && self.child.id().is_none() {
+            return;
+        }
         // The only failure is that nobody is left, which is what is wanted.
         let _ = match self.reaped {
             true => kill_process(self.id, reaper::STOP),

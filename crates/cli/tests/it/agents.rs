@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Done, Place, finish};
+use crate::support::{Done, Going, PATIENCE, Place, finish, heard};
 
 /// An agent that runs a shell script, beside one that works.
 fn place(script: &str) -> Place {
@@ -199,6 +199,66 @@ fn whoever_leaves_group_session_and_parent_ends_with_the_program() {
             let said = report.to_string();
             assert!(said.contains("signal: 9"), "{said}");
         }
+    }
+}
+
+/// A program that signals its whole group, as scripts do when they clean up, is not what ends the
+/// process that looks after it.
+#[test]
+fn a_program_that_signals_its_group_leaves_nobody_behind() {
+    let place = place("x");
+    let pid = place.path("pid");
+    let script = format!(
+        "(setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000' &)\n\
+         until [ -e {0} ]; do sleep 0.01; done\n\
+         trap '' TERM INT HUP; kill -TERM 0; kill -INT 0; kill -HUP 0; echo cleaned up",
+        pid.display()
+    );
+    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = config.replace("\"x\"", &format!("{script:?}"));
+    place.write("config/unisono.toml", config.replace("700ms", "20s"));
+    let report = run(&place).expect(0).json();
+    let text = report["runs"][0]["text"].as_str().unwrap();
+    assert_eq!(text.trim(), "cleaned up", "{report}");
+    let escaped = std::fs::read_to_string(pid).unwrap();
+    ends(escaped.trim());
+}
+
+/// Killed, not stopped: nothing can be asked to stop by then.
+#[test]
+fn nothing_outlives_a_daemon_that_is_killed() {
+    let place = Place::new();
+    let (started, pid) = (place.fifo("started"), place.path("pid"));
+    let script = format!(
+        "(setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000' &)\n\
+         until [ -e {0} ]; do sleep 0.01; done; echo $$ > {1}; exec sleep 1000",
+        pid.display(),
+        started.display()
+    );
+    place.write(
+        "config/unisono.toml",
+        format!(
+            "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+             args = [\"-c\", {script:?}]\n"
+        ),
+    );
+    place.talk();
+    let daemon = Going::start(place.command(&["run", "talk.json", "--agents", "waits"]));
+    let program = heard(&started);
+    let escaped = std::fs::read_to_string(pid).unwrap();
+    assert!(lives(&program) && lives(escaped.trim()));
+    daemon.signal("KILL");
+    ends(&program);
+    ends(escaped.trim());
+}
+
+/// Waits until a process is gone.
+#[track_caller]
+fn ends(pid: &str) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while lives(pid) {
+        assert!(std::time::Instant::now() < end, "{pid} lives on");
+        std::thread::yield_now();
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! On Linux a process can have those of its descendants handed to it whose own parent has gone
 //! (`PR_SET_CHILD_SUBREAPER`). A program is started by such a process, a reaper: this executable,
-//! called again. When the program ends, or a stop is asked for, the reaper ends all descendants and
-//! then itself, as the program ended.
+//! called again. When the program ends, a stop is asked for, or whoever started it is gone (killed,
+//! too), the reaper ends all descendants and then itself, as the program ended.
 //!
 //! ```text
 //! daemon ─ start ─► reaper ─ start ─► program ─► …
@@ -17,14 +17,15 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process,
     set_child_subreaper, setrlimit, wait,
 };
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, interval, timeout_at};
 
 use super::GRACE;
 
@@ -34,10 +35,20 @@ pub(super) const ARGUMENT: &str = "__reap";
 pub(super) const EXECUTABLE: &str = "/proc/self/exe";
 /// Has a reaper end all and itself.
 pub(super) const STOP: Signal = Signal::USR1;
+/// So often is it seen whether whoever started it is there.
+const LOOK_FOR_PARENT: Duration = Duration::from_millis(500);
 /// What a reaper ends with that could not start its program.
 const NOT_STARTED: u8 = 126;
 /// Added to the number of a signal that ended the program and cannot end the reaper.
 const SIGNALLED: i32 = 128;
+
+/// Signals that end a process which does not expect them, as shells send them to a whole group.
+const GROUP_SIGNALS: [SignalKind; 4] = [
+    SignalKind::terminate(),
+    SignalKind::interrupt(),
+    SignalKind::hangup(),
+    SignalKind::quit(),
+];
 
 /// Whether this executable can be called as a reaper.
 static AVAILABLE: AtomicBool = AtomicBool::new(false);
@@ -50,8 +61,10 @@ pub fn main() -> Option<ExitCode> {
         AVAILABLE.store(Path::new(EXECUTABLE).exists(), Ordering::Relaxed);
         return None;
     }
+    let parent = arguments.next().unwrap_or_default();
+    let parent = parent.to_string_lossy().parse().unwrap_or_default();
     let program = arguments.next().unwrap_or_default();
-    Some(match reap(&program, arguments) {
+    Some(match reap(parent, &program, arguments) {
         Ok(status) => end_as(status),
         Err(error) => {
             let program = Path::new(&program).display();
@@ -67,9 +80,10 @@ pub(super) fn is_available() -> bool {
     AVAILABLE.load(Ordering::Relaxed)
 }
 
-/// Starts the program and waits for its end, or for a stop; then nobody of its family is left.
+/// Starts the program and waits for its end, for a stop, or for the end of the parent; then nobody of its family is left.
 /// None: it was stopped.
 fn reap(
+    parent: i32,
     program: &OsString,
     arguments: impl Iterator<Item = OsString>,
 ) -> io::Result<Option<WaitStatus>> {
@@ -80,6 +94,10 @@ fn reap(
         // Before the program is there: no signal is missed.
         let mut stop = signal(SignalKind::user_defined1())?;
         let mut ended = signal(SignalKind::child())?;
+        // A program may signal its whole group (`kill 0`), which this process is in: it stays.
+        let _not_for_it = GROUP_SIGNALS.map(signal);
+        let orphaned = orphaned(parent);
+        tokio::pin!(orphaned);
         set_child_subreaper(Some(getpid()))?;
         let child = std::process::Command::new(program)
             .args(arguments)
@@ -93,11 +111,22 @@ fn reap(
             }
             tokio::select! {
                 _ = stop.recv() => break,
+                () = &mut orphaned => break,
                 _ = ended.recv() => {}
             }
         }
         Ok(stopped(child, &mut ended).await)
     })
+}
+
+/// Waits until the process that wants the program's answer has ended, however that came: then nobody
+/// asks this one to stop. A signal at a parent's death is none of its end: it comes with the end of
+/// the thread that started this process.
+async fn orphaned(parent: i32) {
+    let mut looks = interval(LOOK_FOR_PARENT);
+    while getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent) {
+        looks.tick().await;
+    }
 }
 
 /// What became of those that ended.

@@ -14,7 +14,10 @@ use unisono_session::agent::Command;
 pub(super) fn check(command: &Command) -> io::Result<()> {
     let directory = command.cwd.as_deref().map(Path::new);
     if let Some(directory) = directory {
-        std::fs::read_dir(directory)?;
+        match std::fs::metadata(directory)?.is_dir() {
+            true => access(directory, Access::EXEC_OK)?,
+            false => return Err(Errno::NOTDIR.into()),
+        }
     }
     let program = Path::new(&*command.program);
     if command.program.contains('/') {
