@@ -106,7 +106,8 @@ impl App {
         self.out.say(self.out.paint_messages.dim(said));
     }
 
-    /// Opens the store to read it. One that does not exist is empty, and is not made.
+    /// Opens the store to read it. One that does not exist is empty, and is not made; one that is
+    /// named in this call has to exist.
     pub(crate) async fn sessions(&self, setup: &Setup) -> Result<Sessions> {
         Ok(self.store_to_read(setup).await?.sessions())
     }
@@ -114,7 +115,7 @@ impl App {
     /// Opens the store where nothing in it is to be changed: one that cannot be written is looked
     /// at as it is. One that does not exist is empty, and is not made.
     pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Where> {
-        if !self.has_store(setup) {
+        if !self.has_store(setup)? {
             return Ok(Where::Here(Opened::nothing()));
         }
         let path = &setup.loaded.config.store.path;
@@ -134,40 +135,67 @@ impl App {
         Ok(Where::Here(opened))
     }
 
-    /// Opens the store where something in it is to be changed. One that does not exist is empty,
-    /// and is not made.
+    /// Opens the store to work on it, also where it cannot be written for now.
+    pub(crate) async fn store_to_serve(&self, setup: &Setup) -> Result<Where> {
+        let path = &setup.loaded.config.store.path;
+        let error = match self.open_or_find(setup).await? {
+            Ok(found) => return Ok(found),
+            Err(error) if error.is_unwritable() && unisono_store::is_store(path)? => error,
+            Err(error) => return Err(error.into()),
+        };
+        let first = error.to_string();
+        match daemon::open_degraded(path, error).await {
+            Ok(opened) => Ok(Where::Here(opened)),
+            // What cannot be read either is told as what it was first.
+            Err(_) => Err(Problem::failed(first)),
+        }
+    }
+
+    /// Opens the store where something that is in it is to be changed. One that does not exist is
+    /// empty, and is not made; one that is named in this call has to exist.
     pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
-        if self.has_store(setup) {
+        if self.has_store(setup)? {
             return self.store_or_daemon(setup).await;
         }
         Ok(Where::Here(Opened::nothing()))
     }
 
-    /// Whether anything is at the store's path, with a warning where a missing one was named. What
-    /// else is wrong with the path, opening it says.
-    fn has_store(&self, setup: &Setup) -> bool {
-        self.say_store(setup);
+    /// Whether a store is at its path. One that is named in this call and is not there is an error.
+    pub(crate) fn has_store(&self, setup: &Setup) -> Result<bool> {
         let path = &setup.loaded.config.store.path;
-        let found = std::fs::metadata(path);
-        let missing = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        if missing && self.global.names_store() {
-            self.out
-                .warn(format_args!("there is no store at {}", path.display()));
+        let found = unisono_store::is_store(path)?;
+        if !found && self.global.names_store() {
+            return Err(no_store(path));
         }
-        !missing
+        self.say_store(setup);
+        Ok(found)
     }
 
     /// The store's directory, which must be there.
     pub(crate) fn store_path<'s>(&self, setup: &'s Setup) -> Result<&'s Path> {
         let path = &setup.loaded.config.store.path;
-        if path.exists() {
-            return Ok(path);
+        match unisono_store::is_store(path)? {
+            true => Ok(path),
+            false => Err(no_store(path)),
         }
-        let problem = Problem::usage(format!("there is no store at {}", path.display()));
-        Err(problem.hint("`unisono run FILE` or `unisono import FILE` makes one"))
     }
 
-    /// Opens the store and tells what had to be repaired.
+    /// A store that is named in this call is made in a directory that is there, and nowhere else:
+    /// a mistyped path makes none.
+    fn check_named(&self, path: &Path) -> Result<()> {
+        let parent = path.parent().filter(|_| self.global.names_store());
+        let Some(parent) = parent.filter(|parent| !path.exists() && !parent.exists()) else {
+            return Ok(());
+        };
+        let problem = format!(
+            "no store can be made at {}: there is no directory {}",
+            path.display(),
+            parent.display()
+        );
+        Err(Problem::usage(problem).hint("make that directory first, or give another path"))
+    }
+
+    /// Opens the store that is there and tells what had to be repaired.
     pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
         self.say_store(setup);
         let opened = daemon::open_store(&setup.loaded.config.store.path).await?;
@@ -210,8 +238,9 @@ impl App {
 
     /// As [`Self::store_or_daemon`]; or why the store cannot be opened.
     async fn open_or_find(&self, setup: &Setup) -> Result<Result<Where, Error>> {
-        self.say_store(setup);
         let path = &setup.loaded.config.store.path;
+        self.check_named(path)?;
+        self.say_store(setup);
         let held = match daemon::open_store(path).await {
             Ok(opened) => {
                 self.tell_opening(&opened);
@@ -277,4 +306,10 @@ impl App {
         runtime.shutdown_timeout(std::time::Duration::from_millis(200));
         done
     }
+}
+
+/// A store that has to be there and is not.
+fn no_store(path: &Path) -> Problem {
+    let problem = Problem::usage(format!("there is no store at {}", path.display()));
+    problem.hint("`unisono run FILE` or `unisono import FILE` makes one")
 }

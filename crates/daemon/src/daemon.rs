@@ -39,7 +39,7 @@ use crate::models::{self, Learnt, Servers};
 use crate::setup::{Current, Setup};
 use crate::summarisers::{self, Unaskable};
 
-pub use opened::{Opened, open_read_only, open_store};
+pub use opened::{Opened, open_degraded, open_read_only, open_store};
 pub use reload::Reload;
 pub use settings::{NotChanged, change, own_changes};
 

@@ -355,6 +355,10 @@ async fn prune(shared: Arc<Shared>) {
 /// nobody waits for any more is removed.
 async fn resume(shared: Arc<Shared>) {
     let daemon = &shared.daemon;
+    // A store that was opened on a full disk takes writes later; until then nothing can go on.
+    if daemon.runtime().journal().writable().await.is_err() {
+        return;
+    }
     let unfinished = async {
         let unfinished = daemon.unfinished().await?;
         shared.passings.without(daemon, unfinished).await

@@ -27,6 +27,7 @@ mod carve;
 mod condition;
 mod copy;
 mod cursor;
+mod degraded;
 mod doctor;
 mod files;
 mod fresh;
@@ -65,7 +66,9 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::row;
 
+pub use degraded::DegradedDisk;
 pub use doctor::{Checkup, Finding, doctor, repair};
+pub use files::is_store;
 pub use losses::{Loss, acknowledge_losses, losses};
 pub use read_only::ReadOnlyDisk;
 pub use salvage::{Lost, Salvage};
@@ -73,6 +76,7 @@ pub use vacuum::vacuum;
 
 use condition::Condition;
 use group::Command;
+use lock::Lock;
 use trees::Trees;
 use writer::Writer;
 
@@ -117,18 +121,33 @@ impl Disk {
     /// [`ReadOnlyDisk::open`] may do.
     pub fn open(path: impl AsRef<Path>) -> Result<Opened> {
         let whole = open::open(path.as_ref())?;
-        let condition = Arc::clone(&whole.trees.condition);
-        let running = Arc::new(RwLock::new(Some(Running::start(whole.trees)?)));
-        let disk = Self {
-            running,
+        Ok(Opened {
+            disk: Self::on(whole.trees)?,
+            salvage: whole.salvage,
+            narrowed: whole.narrowed,
+        })
+    }
+
+    /// The same of one that is locked already, if it was ever opened. What had to be repaired is
+    /// logged, and kept in the list of losses.
+    fn open_held(root: &Path, lock: Option<Lock>) -> Result<Self> {
+        let whole = match lock {
+            Some(lock) => open::open_held(root, lock)?,
+            None => open::open(root)?,
+        };
+        if let Some(salvage) = whole.salvage {
+            tracing::error!(%salvage, "the store was damaged and is repaired");
+        }
+        Self::on(whole.trees)
+    }
+
+    fn on(trees: Trees) -> Result<Self> {
+        let condition = Arc::clone(&trees.condition);
+        Ok(Self {
+            running: Arc::new(RwLock::new(Some(Running::start(trees)?))),
             condition,
             vacuuming: Arc::default(),
             closing: Arc::default(),
-        };
-        Ok(Opened {
-            disk,
-            salvage: whole.salvage,
-            narrowed: whole.narrowed,
         })
     }
 

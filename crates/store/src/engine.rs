@@ -239,6 +239,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether it takes writes.
     fn health(&self) -> Health;
 
+    /// Waits until writes are taken, of a store that could not be opened to write; any other answers
+    /// at once.
+    fn writable(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Ends the engine when all accepted writes and the reads under way are answered, and lets go
     /// of all it holds: the same directory can be opened again at once, whoever still has this
     /// engine. Later calls fail with `Closed`.

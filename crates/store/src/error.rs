@@ -49,6 +49,14 @@ pub enum Error {
         /// What failed.
         reason: String,
     },
+    /// It could not be opened to write; later writes are taken when it can be.
+    #[error(
+        "the store takes no writes for now: {reason}; mend that, writing goes on by itself then and nothing acknowledged is lost"
+    )]
+    Unwritable {
+        /// What is in the way.
+        reason: String,
+    },
     /// There is no room for a write. Nothing of it was written; later ones are taken when there is.
     #[error(
         "the disk of {} is full: {} are free, {} are needed; free some space, writing goes on by itself then and nothing acknowledged is lost",
@@ -210,6 +218,12 @@ impl Error {
             Self::Io { source, .. } => is_full(source),
             _ => false,
         }
+    }
+
+    /// Whether a write may be taken later by the same process: nothing of it was written.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        self.is_disk_full() || matches!(self, Self::Unwritable { .. })
     }
 
     /// Whether the store cannot be written, but may well be read: the disk is full or mounted

@@ -238,6 +238,14 @@ impl Journal {
         self.engine.health()
     }
 
+    /// Waits until writes are taken, where the store could not be opened to write.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub async fn writable(&self) -> Result<()> {
+        self.engine.writable().await
+    }
+
     /// Ends the engine when all accepted writes are answered. Later calls fail with
     /// [`Error::Closed`].
     ///

@@ -26,18 +26,31 @@ const FOLD_AFTER: u64 = 1_024;
 #[derive(Debug)]
 pub struct Leases {
     journal: Journal,
-    epoch: u64,
+    /// None until it could be taken.
+    epoch: Option<u64>,
     last: u64,
 }
 
 impl Leases {
-    /// Takes the journal, and gives what it says.
+    /// Takes the journal, and gives what it says. Where the store takes no writes for now, it is
+    /// taken with the first that is written.
     ///
     /// # Errors
     /// The store takes no writes, or failed; an entry cannot be read.
     pub async fn open(journal: &Journal) -> Result<(Leases, House)> {
         let engine = journal.engine();
-        let claim = engine.claim(ID).await?;
+        let claim = match engine.claim(ID).await {
+            Err(error) if error.is_passing() => {
+                let (journal, house) = (journal.clone(), fold(journal, u64::MAX).await?.0);
+                let leases = Leases {
+                    journal,
+                    epoch: None,
+                    last: 0,
+                };
+                return Ok((leases, house));
+            }
+            claim => claim?,
+        };
         let (house, folded) = fold(journal, claim.last_seq).await?;
         if claim.last_seq - folded > FOLD_AFTER {
             let entries: Vec<Lease> = house.entries().copied().collect();
@@ -49,7 +62,7 @@ impl Leases {
         }
         let leases = Leases {
             journal: journal.clone(),
-            epoch: claim.epoch,
+            epoch: Some(claim.epoch),
             last: claim.last_seq,
         };
         Ok((leases, house))
@@ -71,9 +84,17 @@ impl Leases {
         if leases.is_empty() {
             return Ok(());
         }
+        let epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => {
+                let claim = self.journal.engine().claim(ID).await?;
+                self.last = claim.last_seq;
+                *self.epoch.insert(claim.epoch)
+            }
+        };
         let append = Append {
             session: ID,
-            epoch: self.epoch,
+            epoch,
             expected_seq: self.last,
             payloads: vec![encode(leases, self.last + 1)?],
         };

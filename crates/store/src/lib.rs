@@ -29,8 +29,8 @@ mod remains;
 mod row;
 
 pub use disk::{
-    Checkup, Disk, Finding, Loss, Lost, Opened, ReadOnlyDisk, Salvage, acknowledge_losses, doctor,
-    losses, repair, vacuum,
+    Checkup, DegradedDisk, Disk, Finding, Loss, Lost, Opened, ReadOnlyDisk, Salvage,
+    acknowledge_losses, doctor, is_store, losses, repair, vacuum,
 };
 pub use engine::{
     Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, MAX_PAYLOAD_BYTES, REMAINS,

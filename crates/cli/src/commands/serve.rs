@@ -48,7 +48,7 @@ impl Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.overrides())?;
     let mut interrupts = Interrupts::listen()?;
-    let opened = match app.store_or_daemon(&setup).await? {
+    let opened = match app.store_to_serve(&setup).await? {
         Where::Here(opened) => opened,
         Where::There(client) => {
             let problem = format!("the daemon at {} has the store open", client.url());
@@ -56,11 +56,33 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             return Err(Problem::failed(problem).hint(hint));
         }
     };
+    let degraded = opened.degraded;
     let daemon = app.daemon(opened, setup).await?;
+    let journal = daemon.runtime().journal().clone();
     let store = daemon.setup().loaded.config.store.path.clone();
     let server = Server::bind(daemon).await?;
     let url = format!("http://{}", server.address());
-    let _announced = announce(&server, &store)?;
+    let announced = match announce(&server, &store) {
+        Err(problem) if degraded => {
+            app.out.warn(format_args!(
+                "{}: other calls do not find this daemon until the store takes writes",
+                problem.message
+            ));
+            Err(running(&server))
+        }
+        announced => Ok(announced?),
+    };
+    // Held, or made as soon as it can be, until the daemon ends.
+    let announcing = tokio::spawn(async move {
+        let _announced = match announced {
+            Ok(announced) => Some(announced),
+            Err(running) => {
+                let writable = journal.writable().await.is_ok();
+                writable.then(|| running.announce(&store).ok()).flatten()
+            }
+        };
+        std::future::pending::<()>().await;
+    });
     let token_file = server.token_file().display().to_string();
     if app.out.json {
         let pid = std::process::id();
@@ -76,7 +98,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let stop = async {
         interrupts.next().await;
     };
-    match server.run(stop).await {
+    let ended = server.run(stop).await;
+    announcing.abort();
+    // Aborted or not: nobody is to find the daemon after this.
+    let _ = announcing.await;
+    match ended {
         None => {
             app.out.say("stopped");
             Ok(())
@@ -87,13 +113,16 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// Says beside the store where other calls of the program find the daemon.
 fn announce(server: &Server, store: &Path) -> Result<Announced> {
-    let running = Running {
+    let announced = running(server).announce(store);
+    announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
+}
+
+fn running(server: &Server) -> Running {
+    Running {
         url: format!("http://{}", server.authority()),
         token_file: server.token_file().to_owned(),
         pid: std::process::id(),
-    };
-    let announced = running.announce(store);
-    announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
+    }
 }
 
 impl From<http::Error> for Problem {

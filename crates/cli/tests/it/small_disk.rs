@@ -73,6 +73,16 @@ impl SmallDisk {
         }
     }
 
+    /// Mounts it anew, `ro` or `rw`.
+    fn mount(&self, how: &str) {
+        let keeper = self.keeper.id().to_string();
+        let data = self.place.path("data").display().to_string();
+        let how = format!("remount,{how}");
+        let mut mount = Command::new("nsenter");
+        mount.args(["-t", &keeper, "-m", "mount", "-o", &how, &data]);
+        assert!(mount.status().unwrap().success());
+    }
+
     fn empty(&self) {
         std::fs::remove_file(self.ballast()).unwrap();
     }
@@ -171,6 +181,94 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
     disk.end();
 }
 
+/// Started on a disk that is full: read at once, written to when there is room.
+#[test]
+fn a_daemon_that_starts_on_a_full_disk_reads_and_takes_writes_when_there_is_room() {
+    let Some(disk) = SmallDisk::new("") else {
+        return;
+    };
+    disk.place.talk();
+    disk.call(&["import", "talk.json"]).expect(0);
+    disk.fill();
+    let daemon = disk.serve();
+    let session = check_degraded(&daemon, 507, "disk_full", "free some space");
+
+    disk.empty();
+    let made = daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    let made = made.json()["session"].as_str().unwrap().to_owned();
+    daemon.get("/readyz").expect(200);
+    let task = json!({"task": "When?", "agents": []});
+    let turn = daemon.post(&format!("/v1/sessions/{session}/turns"), &task);
+    assert_eq!(turn.json()["state"], "answered");
+    daemon.stop();
+    let listed = disk.call(&["sessions", "list", "--json"]).expect(0).json();
+    let ids: Vec<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["session"].as_str().unwrap())
+        .collect();
+    assert!(
+        ids.contains(&session.as_str()) && ids.contains(&made.as_str()),
+        "{ids:?}"
+    );
+    disk.end();
+}
+
+/// Started on a disk that is mounted read-only, and later is not.
+#[test]
+fn a_daemon_that_starts_on_a_read_only_disk_reads_and_takes_writes_later() {
+    let config = "[budget.daemon]\nmax_cost_usd = 5.0\n";
+    let Some(disk) = SmallDisk::new(config) else {
+        return;
+    };
+    disk.place.talk();
+    disk.call(&["import", "talk.json"]).expect(0);
+    disk.mount("ro");
+    let daemon = disk.serve();
+    check_degraded(&daemon, 503, "unavailable", "read-only");
+    disk.mount("rw");
+    daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    daemon.get("/readyz").expect(200);
+    daemon.stop();
+    disk.end();
+}
+
+/// What can be read is, and each write is refused with what to do; gives the session that is there.
+#[track_caller]
+fn check_degraded(daemon: &Daemon, status: u16, code: &str, why: &str) -> String {
+    daemon.get("/healthz").expect(200);
+    let ready = daemon.get("/readyz").expect(503).json();
+    assert!(ready["detail"].as_str().unwrap().contains(why), "{ready}");
+    let listed = daemon.get("/v1/sessions").expect(200).json();
+    let session = listed["items"][0]["session"].as_str().unwrap().to_owned();
+    let at = format!("/v1/sessions/{session}");
+    daemon.get(&at).expect(200);
+    daemon.get(&format!("/sessions/{session}")).expect(200);
+    let messages = daemon.get(&format!("{at}/messages")).expect(200).json();
+    assert_eq!(messages["items"].as_array().unwrap().len(), 2);
+    let found = daemon.get("/v1/search?q=Friday").expect(200).json();
+    assert!(found.to_string().contains("Friday"), "{found}");
+    let message = json!({"role": "user", "text": "More."});
+    let turn = json!({"task": "When?"});
+    for (path, body) in [
+        ("/v1/sessions", conversation(1)),
+        (&*format!("{at}/messages"), message),
+        (&*format!("{at}/turns"), turn),
+    ] {
+        let refused = daemon.post(path, &body).expect(status).json();
+        assert_eq!(refused["code"], code, "{path}: {refused}");
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(
+            detail.contains(why) && detail.contains("by itself"),
+            "{path}: {detail}"
+        );
+    }
+    let deleted = daemon.request("DELETE", &at, None).expect(status).json();
+    assert_eq!(deleted["code"], code);
+    session
+}
+
 #[test]
 fn a_store_on_a_full_disk_is_looked_at() {
     let Some(disk) = SmallDisk::new("") else {
@@ -200,6 +298,35 @@ fn a_store_on_a_full_disk_is_looked_at() {
     disk.call(&["sessions", "delete", "latest", "--yes"])
         .expect(0);
     disk.end();
+}
+
+/// The storage engine panics where it cannot sync while it closes: a person is told of the disk, in
+/// one line, and of nothing else.
+#[test]
+fn a_disk_that_fails_at_the_start_is_told_in_one_line() {
+    let place = Place::new();
+    place.talk();
+    place.call(&["import", "talk.json"]).expect(0);
+    let shim = place.path("shim.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/it/shim.c");
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&shim).arg(source);
+    assert!(cc.args(["-ldl", "-lpthread"]).status().unwrap().success());
+    let data = place.path("data/unisono/data").display().to_string();
+    for verb in [
+        &["sessions", "list"][..],
+        &["serve", "--bind", "127.0.0.1:0"],
+    ] {
+        let mut command = place.command(verb);
+        command.env("LD_PRELOAD", &shim);
+        command.env("SHIM_ROOT", place.path("data"));
+        command.env("SHIM_FAIL_ALL", "1");
+        let done = Going::start(command).finish().expect(1);
+        let said = format!("error: cannot open {data}: Input/output error (os error 5)");
+        assert_eq!(done.stderr, said, "{verb:?}");
+    }
+    let listed = place.call(&["sessions", "list"]).expect(0);
+    assert!(listed.stdout.contains("talk"), "{listed:?}");
 }
 
 /// Whatever the umask is, nothing that a conversation is in can be read by others.

@@ -185,7 +185,7 @@ impl Done {
         for word in words {
             assert!(self.stderr.contains(word), "{word:?} is missing: {self:#?}");
         }
-        for never in ["panicked", "RUST_BACKTRACE", "Some(", "Err("] {
+        for never in ["panicked at", "RUST_BACKTRACE", "Some(", "Err("] {
             assert!(
                 !self.stderr.contains(never),
                 "{never:?} is shown: {self:#?}"

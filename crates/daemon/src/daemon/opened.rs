@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unisono_search::Search;
-use unisono_store::{Disk, Journal, Memory, ReadOnlyDisk, Salvage};
+use unisono_store::{DegradedDisk, Disk, Journal, Memory, ReadOnlyDisk, Salvage};
 
 use super::settings;
 use crate::config::SearchIndex;
@@ -21,6 +21,8 @@ pub struct Opened {
     pub salvage: Option<Salvage>,
     /// How many of its files others had rights to, until this opening.
     pub narrowed: u64,
+    /// Whether it could not be opened to write: its search index is made in memory then.
+    pub degraded: bool,
 }
 
 impl Opened {
@@ -31,6 +33,7 @@ impl Opened {
             directory: None,
             salvage: None,
             narrowed: 0,
+            degraded: false,
         }
     }
 
@@ -44,7 +47,7 @@ impl Opened {
         if let (Some(directory), Some(_)) = (&directory, &self.salvage) {
             unisono_search::remove(directory)?;
         }
-        let kept = setup.loaded.config.store.search_index == SearchIndex::Disk;
+        let kept = setup.loaded.config.store.search_index == SearchIndex::Disk && !self.degraded;
         Ok(directory.filter(|_| kept))
     }
 
@@ -74,6 +77,28 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
         directory: Some(directory),
         salvage: opened.salvage,
         narrowed: opened.narrowed,
+        degraded: false,
+    })
+}
+
+/// Opens a store that cannot be written for now, as `error` says: it is read, and opened to write as
+/// soon as it can be. Says so in the log.
+///
+/// # Errors
+/// Another process holds it, it cannot be read, or it is of a newer version.
+pub async fn open_degraded(
+    path: &Path,
+    error: unisono_store::Error,
+) -> Result<Opened, unisono_store::Error> {
+    let directory = path.to_owned();
+    tracing::error!(%error, "the store takes no writes for now, it is only read");
+    let path = directory.clone();
+    let disk = settings::off_thread(move || DegradedDisk::open(path, &error)).await?;
+    Ok(Opened {
+        journal: Journal::new(Arc::new(disk)),
+        directory: Some(directory),
+        degraded: true,
+        ..Opened::nothing()
     })
 }
 

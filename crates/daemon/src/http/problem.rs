@@ -136,7 +136,9 @@ impl From<unisono_store::Error> for Fault {
 
 fn store_code(error: &unisono_store::Error) -> Code {
     match error {
-        unisono_store::Error::ReadOnly { .. } => Code::Unavailable,
+        unisono_store::Error::ReadOnly { .. } | unisono_store::Error::Unwritable { .. } => {
+            Code::Unavailable
+        }
         error if error.is_disk_full() => Code::DiskFull,
         _ => Code::Failed,
     }

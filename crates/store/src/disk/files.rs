@@ -48,6 +48,22 @@ pub(super) fn check(root: &Path) -> Result<()> {
     }
 }
 
+/// Whether a store is in this directory. One that was never finished is none, as an empty directory
+/// is none. Touches nothing.
+///
+/// # Errors
+/// The directory cannot be read, or holds something else.
+pub fn is_store(root: &Path) -> Result<bool> {
+    match fs::metadata(format(root)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match root.exists() {
+            true => check_empty(root).map(|()| false),
+            false => Ok(false),
+        },
+        Err(error) => Err(Error::io("read", &format(root), error)),
+    }
+}
+
 /// As [`check`] of one that has to be there already.
 pub(super) fn check_there(root: &Path) -> Result<()> {
     match fs::read_to_string(format(root)) {

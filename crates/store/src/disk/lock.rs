@@ -1,22 +1,28 @@
 //! One process per store: a locked file with the holder's pid in it.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// Held for as long as the store is open; the kernel releases it when the process ends.
-#[derive(Debug)]
+/// Held for as long as any of its clones; the kernel releases it when the process ends.
+#[derive(Debug, Clone)]
 pub(super) struct Lock {
+    _held: Arc<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
     file: File,
 }
 
-impl Drop for Lock {
+impl Drop for Held {
     /// Closing the file is not enough: a child that is being started has it open too, until it runs
     /// its own program.
     fn drop(&mut self) {
@@ -40,14 +46,20 @@ impl Lock {
             .open(&path)
             .map_err(|error| Error::io("open the lock", &path, error))?;
         lock(root, &mut file)?;
-        let pid = format!("{}\n", std::process::id());
-        // Over what is there and cut then: so it needs no new block, which a full disk has not.
-        let noted = file.write_all_at(pid.as_bytes(), 0);
-        let noted = noted.and_then(|()| file.set_len(pid.len() as u64));
-        if let Err(error) = noted {
+        if let Err(error) = note(&file) {
             tracing::warn!(store = %root.display(), %error, "cannot note which process holds the store");
         }
-        Ok(Self { file })
+        Ok(Self::of(file))
+    }
+
+    fn of(file: File) -> Self {
+        let _held = Arc::new(Held { file });
+        Self { _held }
+    }
+
+    /// Notes which process holds it, of one that was taken without that.
+    pub(super) fn note(&self, root: &Path) -> io::Result<()> {
+        note(&OpenOptions::new().write(true).open(root.join("LOCK"))?)
     }
 
     /// Takes a store that is only read: as it is, without a note of who holds it.
@@ -58,8 +70,15 @@ impl Lock {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| Error::io("open the lock", &path, error))?,
         };
-        lock(root, &mut file).map(|()| Some(Self { file }))
+        lock(root, &mut file).map(|()| Some(Self::of(file)))
     }
+}
+
+fn note(file: &File) -> io::Result<()> {
+    let pid = format!("{}\n", std::process::id());
+    // Over what is there and cut then: so it needs no new block, which a full disk has not.
+    file.write_all_at(pid.as_bytes(), 0)?;
+    file.set_len(pid.len() as u64)
 }
 
 /// Locks the file, or says who has it.

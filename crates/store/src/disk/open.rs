@@ -50,6 +50,19 @@ pub(super) struct Whole {
 /// Opens the store, repairing it if it is damaged.
 pub(super) fn open(root: &Path) -> Result<Whole> {
     let (lock, narrowed) = enter(root)?;
+    whole(root, lock, narrowed)
+}
+
+/// As [`open`] of a store that is locked already.
+pub(super) fn open_held(root: &Path, lock: Lock) -> Result<Whole> {
+    files::check(root)?;
+    lock.note(root)
+        .map_err(|error| Error::io("write to", &root.join("LOCK"), error))?;
+    let narrowed = files::prepare(root)?;
+    whole(root, lock, narrowed)
+}
+
+fn whole(root: &Path, lock: Lock, narrowed: u64) -> Result<Whole> {
     let (trees, salvage) = open_locked(root, lock)?;
     Ok(Whole {
         trees,

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 
 /// A store that is only read. Opening it reads its whole log, and takes some 200 bytes of memory for
 /// each event.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ReadOnlyDisk {
     shared: Arc<Shared>,
     reason: String,
@@ -28,7 +28,7 @@ pub struct ReadOnlyDisk {
 #[derive(Debug)]
 struct Shared {
     rescue: Rescue,
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
 }
 
 impl ReadOnlyDisk {
@@ -40,15 +40,25 @@ impl ReadOnlyDisk {
     pub fn open(path: impl AsRef<Path>, reason: impl Into<String>) -> Result<Self> {
         let root = path.as_ref();
         files::check_there(root)?;
-        let lock = Lock::take_unmarked(root)?;
+        Self::open_held(root, reason, Lock::take_unmarked(root)?)
+    }
+
+    /// The same of one whose lock is held.
+    pub(super) fn open_held(
+        root: &Path,
+        reason: impl Into<String>,
+        lock: Option<Lock>,
+    ) -> Result<Self> {
         let rescue = Rescue::of_closed(root, ledger::look(root)?)?;
         Ok(Self {
-            shared: Arc::new(Shared {
-                rescue,
-                _lock: lock,
-            }),
+            shared: Arc::new(Shared { rescue, lock }),
             reason: reason.into(),
         })
+    }
+
+    /// What it is locked with; none where nobody ever opened it to write.
+    pub(super) fn lock(&self) -> Option<Lock> {
+        self.shared.lock.clone()
     }
 
     /// Reads every session through, and names what was acknowledged and cannot be read. Blocking.

@@ -1,0 +1,269 @@
+//! A store that could not be opened to write, because the disk is full or mounted read-only: it is
+//! read as it is, and opened to write as soon as it can be.
+//!
+//! Each write tries that, and [`Engine::writable`] does now and then. What can be seen from outside
+//! is looked at first, so that a try where nothing has changed touches nothing. The store stays
+//! locked from one to the other.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::RwLock;
+
+use crate::disk::{Disk, ReadOnlyDisk, files, room, tail};
+use crate::engine::{
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+    Space, Vacuumed,
+};
+use crate::error::{Error, Result};
+
+/// So often is it tried while nobody writes.
+const TRY_EVERY: Duration = Duration::from_secs(5);
+/// After a try that failed though all looked well: it reads the whole log anew.
+const REST: Duration = Duration::from_secs(60);
+
+/// A store that is read until it can be opened to write.
+#[derive(Debug)]
+pub struct DegradedDisk {
+    state: Arc<RwLock<State>>,
+    status: Arc<Mutex<Status>>,
+}
+
+#[derive(Debug)]
+struct State {
+    root: PathBuf,
+    store: Store,
+    /// Not before this is another try made.
+    rest_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Store {
+    ReadOnly(ReadOnlyDisk),
+    Writable(Arc<Disk>),
+    Closed,
+}
+
+/// What is told of it without waiting.
+#[derive(Debug)]
+enum Status {
+    Degraded { reason: String, full: bool },
+    Writable(Arc<Disk>),
+}
+
+impl DegradedDisk {
+    /// Opens the store in this directory as it is; `error` is why it could not be opened to write.
+    /// Blocking: call it off the async threads.
+    ///
+    /// # Errors
+    /// As [`ReadOnlyDisk::open`].
+    pub fn open(path: impl AsRef<Path>, error: &Error) -> Result<Self> {
+        let root = path.as_ref().to_path_buf();
+        let disk = ReadOnlyDisk::open(&root, error.to_string())?;
+        if let Some(lock) = disk.lock() {
+            // On a disk that is full this may be possible, on one that is read-only it is not.
+            drop(lock.note(&root));
+        }
+        Ok(Self {
+            state: Arc::new(RwLock::new(State {
+                root,
+                store: Store::ReadOnly(disk),
+                rest_until: None,
+            })),
+            status: Arc::new(Mutex::new(Status::of(error))),
+        })
+    }
+
+    fn set(&self, status: Status) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+
+    /// The store to read from.
+    async fn reading(&self) -> Result<Arc<dyn Engine>> {
+        match &self.state.read().await.store {
+            Store::ReadOnly(disk) => Ok(Arc::new(disk.clone())),
+            Store::Writable(disk) => Ok(Arc::clone(disk) as Arc<dyn Engine>),
+            Store::Closed => Err(Error::Closed),
+        }
+    }
+
+    /// The store to write to, opened now if that can be done.
+    async fn writing(&self) -> Result<Arc<Disk>> {
+        if let Store::Writable(disk) = &self.state.read().await.store {
+            return Ok(Arc::clone(disk));
+        }
+        // Nobody reads the files while the engine may change them.
+        let mut state = Arc::clone(&self.state).write_owned().await;
+        let trying = tokio::task::spawn_blocking(move || state.open());
+        let tried = trying.await.map_err(|error| Error::Engine {
+            doing: "open the store to write",
+            reason: error.to_string(),
+        });
+        match tried? {
+            Ok(disk) => {
+                self.set(Status::Writable(Arc::clone(&disk)));
+                Ok(disk)
+            }
+            Err(error) => {
+                self.set(Status::of(&error));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Status {
+    fn of(error: &Error) -> Self {
+        Self::Degraded {
+            reason: error.to_string(),
+            full: error.is_disk_full(),
+        }
+    }
+}
+
+impl State {
+    /// Opens it to write, or says why that cannot be done yet.
+    fn open(&mut self) -> Result<Arc<Disk>> {
+        let lock = match &self.store {
+            Store::Writable(disk) => return Ok(Arc::clone(disk)),
+            Store::Closed => return Err(Error::Closed),
+            Store::ReadOnly(disk) => disk.lock(),
+        };
+        probe(&self.root).map_err(passing)?;
+        if let Some(until) = self.rest_until.filter(|until| Instant::now() < *until) {
+            let seconds = until.duration_since(Instant::now()).as_secs() + 1;
+            let reason = format!("it did not open; the next try is in {seconds} s");
+            return Err(Error::Unwritable { reason });
+        }
+        match Disk::open_held(&self.root, lock.clone()) {
+            Ok(disk) => {
+                tracing::info!(store = %self.root.display(), "the store takes writes");
+                let disk = Arc::new(disk);
+                self.store = Store::Writable(Arc::clone(&disk));
+                Ok(disk)
+            }
+            Err(error) => {
+                self.rest_until = Some(Instant::now() + REST);
+                // The engine may have changed the files before it failed.
+                let again = ReadOnlyDisk::open_held(&self.root, error.to_string(), lock)?;
+                self.store = Store::ReadOnly(again);
+                Err(passing(error))
+            }
+        }
+    }
+}
+
+/// Whether it can be opened to write, as far as that can be seen without changing anything.
+fn probe(root: &Path) -> Result<()> {
+    for path in [root.join("LOCK"), files::data(root).join("db")] {
+        match OpenOptions::new().write(true).open(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("write to", &path, error));
+            }
+            _ => {}
+        }
+    }
+    room::check_for_opening(root, tail::size_bytes(root))
+}
+
+/// Why a write was refused that may be taken later.
+fn passing(error: Error) -> Error {
+    match error {
+        error if error.is_passing() => error,
+        error => Error::Unwritable {
+            reason: error.to_string(),
+        },
+    }
+}
+
+impl Engine for DegradedDisk {
+    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+        Box::pin(async move { self.writing().await?.claim(session).await })
+    }
+
+    fn append(&self, append: Append) -> Answer<'_, u64> {
+        Box::pin(async move { self.writing().await?.append(append).await })
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+        Box::pin(async move { self.reading().await?.read(session, from, limit).await })
+    }
+
+    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+        Box::pin(async move { self.reading().await?.first_events(sessions).await })
+    }
+
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let disk = self.writing().await?;
+            disk.put_checkpoint(session, epoch, checkpoint).await
+        })
+    }
+
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+        Box::pin(async move { self.reading().await?.latest_checkpoint(session).await })
+    }
+
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+        Box::pin(async move { self.reading().await?.session(session).await })
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(async move { self.reading().await?.sessions(after, limit).await })
+    }
+
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        Box::pin(async move { self.writing().await?.delete_session(deletion).await })
+    }
+
+    fn space(&self) -> Answer<'_, Space> {
+        Box::pin(async move { self.reading().await?.space().await })
+    }
+
+    fn vacuum(&self, bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+        Box::pin(async move { self.writing().await?.vacuum(bytes_per_second).await })
+    }
+
+    fn health(&self) -> Health {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*status {
+            Status::Writable(disk) => disk.health(),
+            Status::Degraded { reason, full } => {
+                let reason = reason.clone();
+                match full {
+                    true => Health::DiskFull { reason },
+                    false => Health::ReadOnly { reason },
+                }
+            }
+        }
+    }
+
+    fn writable(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            loop {
+                match self.writing().await {
+                    Ok(_) => return Ok(()),
+                    Err(Error::Closed) => return Err(Error::Closed),
+                    Err(_) => tokio::time::sleep(TRY_EVERY).await,
+                }
+            }
+        })
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let store = std::mem::replace(&mut self.state.write().await.store, Store::Closed);
+            match store {
+                Store::Writable(disk) => disk.close().await,
+                Store::ReadOnly(_) | Store::Closed => Ok(()),
+            }
+        })
+    }
+}
