@@ -69,6 +69,7 @@ use utoipa_axum::routes;
 
 use crate::Daemon;
 use crate::past::usage::Folds;
+use crate::retention;
 use bodies::Bodies;
 use openai::passing::Passings;
 use page::login::Logins;
@@ -334,21 +335,9 @@ async fn follow_agents(shared: Arc<Shared>) {
     }
 }
 
-/// Looks for sessions to delete this often.
-const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
-
 /// Deletes sessions that are older than the settings allow.
 async fn prune(shared: Arc<Shared>) {
-    let days = shared.daemon.setup().loaded.config.store.retention_days;
-    if days == 0 {
-        return;
-    }
-    loop {
-        if let Err(error) = shared.daemon.prune(days).await {
-            tracing::warn!(%error, "old sessions cannot be deleted; the next try is in an hour");
-        }
-        tokio::time::sleep(PRUNE_EVERY).await;
-    }
+    retention::follow(&shared.daemon, retention::hourly()).await;
 }
 
 /// Opens each session that was left in the middle of its work, so that its open turns go on; what

@@ -2,6 +2,11 @@
 //!
 //! One with open turns is never among them, nor one that does not tell whether it has any.
 
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::stream::{self, Stream, StreamExt as _};
+use tokio::time::MissedTickBehavior;
 use unisono_context::{SessionId, Timestamp};
 use unisono_runtime::clock;
 use unisono_session::Fact;
@@ -13,6 +18,8 @@ use crate::labels::Label;
 /// Sessions that are looked at with one read.
 const PAGE: usize = 512;
 const MS_PER_DAY: i64 = 24 * 60 * 60 * 1_000;
+/// The daemon looks for sessions to delete this often.
+const EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A session that has not changed since.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,14 +101,39 @@ fn is_old(info: &SessionInfo, before: Timestamp) -> bool {
     info.last_seq > 0 && updated < before.0
 }
 
+/// Deletes what is older than the settings of that moment allow, at each of these times, up to the
+/// last.
+pub(crate) async fn follow(daemon: &Daemon, times: impl Stream<Item = Timestamp>) {
+    let mut times = pin!(times);
+    while let Some(now) = times.next().await {
+        let days = daemon.setup().loaded.config.store.retention_days;
+        if days == 0 {
+            continue;
+        }
+        if let Err(error) = daemon.prune(days, now).await {
+            tracing::warn!(%error, "old sessions cannot be deleted; the next try is in an hour");
+        }
+    }
+}
+
+/// Now, and every hour from now on.
+pub(crate) fn hourly() -> impl Stream<Item = Timestamp> {
+    let mut every = tokio::time::interval(EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    stream::unfold(every, async |mut every| {
+        every.tick().await;
+        Some((clock::now(), every))
+    })
+}
+
 impl Daemon {
-    /// Deletes the sessions that did not change for so many days, and says in the log which. Gives
-    /// how many.
+    /// Deletes the sessions that by then have not changed for so many days, and says in the log
+    /// which. Gives how many.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn prune(&self, days: u32) -> Result<usize, unisono_runtime::Error> {
-        let before = clock::now().plus_ms(-i64::from(days) * MS_PER_DAY);
+    pub async fn prune(&self, days: u32, now: Timestamp) -> Result<usize, unisono_runtime::Error> {
+        let before = now.plus_ms(-i64::from(days) * MS_PER_DAY);
         let journal = self.runtime().journal();
         let mut deleted = 0;
         for old in older_than(journal, before, &[]).await?.old {
@@ -114,5 +146,59 @@ impl Daemon {
             tracing::info!(%session, title, "a session is deleted: store.retention_days are over");
         }
         Ok(deleted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_session::machine::Import;
+
+    use super::*;
+    use crate::config::Sources;
+
+    const OLD: SessionId = SessionId::from_u128(1);
+
+    async fn daemon(days: &str) -> Daemon {
+        let mut sources = Sources::default();
+        let set = crate::config::Override::new("set", "store.retention_days", days);
+        sources.overrides = vec![set];
+        let daemon = Daemon::builder().sources(sources).in_memory();
+        let daemon = daemon.start().await.unwrap();
+        let import = Import {
+            session: Some(OLD),
+            title: "An old one".into(),
+            ..Import::default()
+        };
+        daemon.import(import).await.unwrap();
+        daemon
+    }
+
+    /// Whether it is there after the daemon has looked so many days later, one time after the other.
+    async fn stays(daemon: &Daemon, days: &[i64]) -> bool {
+        let now = clock::now();
+        let times = days.iter().map(|days| now.plus_ms(days * MS_PER_DAY));
+        follow(daemon, stream::iter(times)).await;
+        daemon.runtime().journal().exists(OLD).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_session_goes_when_its_days_are_over_and_not_before() {
+        let kept = daemon("30").await;
+        assert!(stays(&kept, &[0, 29]).await);
+        assert!(!stays(&kept, &[29, 31]).await);
+        kept.shutdown().await;
+        let forever = daemon("0").await;
+        assert!(stays(&forever, &[0, 31, 40_000]).await, "it is off");
+        forever.shutdown().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_daemon_looks_at_once_and_then_every_hour() {
+        let mut times = pin!(hourly());
+        let begun = tokio::time::Instant::now();
+        for hours in 0..3 {
+            assert!(times.next().await.is_some());
+            assert_eq!(begun.elapsed(), EVERY * hours);
+        }
     }
 }
