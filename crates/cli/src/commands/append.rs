@@ -96,7 +96,7 @@ fn parts(given: &str) -> Result<Vec<Part>> {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let new = args.message()?;
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let appended = store.append(id, &new, args.key.as_deref()).await?;

@@ -68,7 +68,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         team(&setup, &asked)?;
     }
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = match args.session {
+        Some(_) => app.store_or_nothing(&setup).await?,
+        None => app.store_or_daemon(&setup).await?,
+    };
     let sessions = store.sessions();
     let known = match &args.session {
         Some(name) => Some(sessions.find(name).await?),

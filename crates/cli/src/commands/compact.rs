@@ -139,7 +139,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let ask = compaction(args.writer.writing());
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let mut state = sessions.state(id).await?;

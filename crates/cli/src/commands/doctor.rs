@@ -54,7 +54,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         catalogue(app, &setup);
     }
     let store = &setup.loaded.config.store.path;
-    if !store.exists() {
+    if !app.has_store(&setup)? {
         return fresh(app, &setup);
     }
     if args.acknowledge {

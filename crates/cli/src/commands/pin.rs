@@ -96,7 +96,7 @@ async fn carry_out(
     change: impl FnOnce(&State) -> Result<Change>,
 ) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(session).await?;
     let state = sessions.state(id).await?;

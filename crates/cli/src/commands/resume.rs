@@ -31,7 +31,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
     let sessions = store.sessions();
     let open = open_turns(&sessions, args.session.as_deref()).await?;
     if open.is_empty() {

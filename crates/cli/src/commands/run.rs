@@ -112,7 +112,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
     }
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = match taken {
+        Some(_) => app.store_or_daemon(&setup).await?,
+        None => app.store_or_nothing(&setup).await?,
+    };
     let screen = Screen::new(&app.out);
     if let Where::There(client) = &store {
         screen.headline("daemon", client.url());

@@ -243,18 +243,4 @@ fn what_a_person_types_wrong_is_an_error_that_says_what_may_be_meant() {
         said.contains("UNISONO__RUN__AGNETS") && said.contains("`agents`"),
         "{said}"
     );
-
-    // A store that cannot be one is said, not taken for an empty one.
-    place.write("a_file", "not a store");
-    for path in ["a_file", "a_file/below"] {
-        let done = place.call(&["sessions", "list", "--store", path]);
-        assert!(
-            done.code == Some(1) || done.code == Some(2),
-            "{path}: {}",
-            done.stderr
-        );
-        assert!(done.stderr.contains("a_file"), "{}", done.stderr);
-    }
-    let missing = place.call(&["sessions", "list", "--store", "nowhere"]);
-    missing.expect(0).says(&["there is no store at", "nowhere"]);
 }

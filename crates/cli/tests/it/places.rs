@@ -26,6 +26,79 @@ fn a_store_that_is_not_the_usual_one_is_named() {
     done.says(&["/mine (", "config/unisono.toml"]);
 }
 
+/// Verbs that look, and verbs that change what is there.
+const OF_WHAT_IS_THERE: [&[&str]; 18] = [
+    &["sessions", "list"],
+    &["sessions", "show"],
+    &["sessions", "search", "Friday"],
+    &["sessions", "delete", "latest", "--yes"],
+    &["sessions", "prune", "--older-than", "1d"],
+    &["context", "latest"],
+    &["history", "latest"],
+    &["export", "latest"],
+    &["usage"],
+    &["runs", "list"],
+    &["checkpoints", "list"],
+    &["doctor"],
+    &["vacuum"],
+    &["resume"],
+    &["append", "latest", "More."],
+    &["seal", "latest"],
+    &["compact", "latest"],
+    &["run", "--session", "latest"],
+];
+/// Verbs that make a store where there is none.
+const MAKING: [&[&str]; 3] = [
+    &["import", "talk.json"],
+    &["run", "talk.json"],
+    &["serve", "--bind", "127.0.0.1:0"],
+];
+
+#[test]
+fn a_store_that_is_named_and_cannot_be_used_is_an_error_and_nothing_is_made() {
+    let place = Place::new();
+    place.talk();
+    place.write("a_file", "not a store");
+    place.write("full/of_others", "not a store");
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let call = |verb: &[&str], store: &str| place.call(&[verb, &["--store", store]].concat());
+    for verb in OF_WHAT_IS_THERE {
+        for store in ["nowhere", "empty"] {
+            let done = call(verb, store).expect(2);
+            done.says(&["there is no store at", store, "hint: "]);
+        }
+    }
+    for verb in OF_WHAT_IS_THERE.iter().chain(&MAKING) {
+        for store in ["a_file", "a_file/below", "full"] {
+            let done = call(verb, store);
+            assert!(matches!(done.code, Some(1 | 2)), "{verb:?} {done:?}");
+            done.says(&["error: ", store.split('/').next().unwrap(), "another"]);
+        }
+    }
+    for verb in MAKING {
+        let done = call(verb, "missing/below").expect(2);
+        done.says(&["missing/below", "there is no directory", "hint: "]);
+        // Of a kernel's own, where nobody may make anything.
+        let done = call(verb, "/sys/unisono");
+        done.expect(1).says(&["error: ", "/sys/unisono"]);
+    }
+    for made in ["nowhere", "missing"] {
+        assert!(!place.path(made).exists(), "{made}");
+    }
+    let mut empty = std::fs::read_dir(place.path("empty")).unwrap();
+    assert!(empty.next().is_none(), "something was put there");
+    // Where it was not named in the call, one that is not there is an empty one.
+    for verb in [
+        &["sessions", "list"][..],
+        &["usage"],
+        &["doctor"],
+        &["resume"],
+    ] {
+        place.call(verb).expect(0);
+    }
+    assert!(!place.path("data/unisono").exists());
+}
+
 /// A task that a client of the Model Context Protocol gives.
 fn ask_as_a_client(place: &Place) {
     let lines = [

@@ -43,7 +43,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let state = sessions.state(id).await?;

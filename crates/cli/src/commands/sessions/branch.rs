@@ -47,7 +47,7 @@ pub(crate) fn ordinal(text: &str) -> std::result::Result<u32, String> {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let store = app.store_or_daemon(&setup).await?;
+    let store = app.store_or_nothing(&setup).await?;
     let sessions = store.sessions();
     let id = sessions.find(&args.session).await?;
     let (at, ordinal) = find(&sessions.state(id).await?, &args)?;
