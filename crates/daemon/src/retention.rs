@@ -154,14 +154,24 @@ mod tests {
     use unisono_session::machine::Import;
 
     use super::*;
-    use crate::config::Sources;
+    use crate::config::{Override, Sources};
+    use crate::paths::Home;
 
     const OLD: SessionId = SessionId::from_u128(1);
 
     async fn daemon(days: &str) -> Daemon {
-        let mut sources = Sources::default();
-        let set = crate::config::Override::new("set", "store.retention_days", days);
-        sources.overrides = vec![set];
+        // Nothing is read there, and nothing made.
+        let nowhere = || Some("/nowhere".into());
+        let sources = Sources {
+            directory: "/nowhere".into(),
+            home: Home {
+                home: nowhere(),
+                config: nowhere(),
+                data: nowhere(),
+            },
+            overrides: vec![Override::new("set", "store.retention_days", days)],
+            ..Sources::default()
+        };
         let daemon = Daemon::builder().sources(sources).in_memory();
         let daemon = daemon.start().await.unwrap();
         let import = Import {
