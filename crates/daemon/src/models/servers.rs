@@ -17,10 +17,12 @@ use crate::setup::Setup;
 
 /// How long what a server said is not asked for again.
 const FRESH: Duration = Duration::from_secs(600);
+/// How long one is left alone that told nothing: it may be starting.
+const SILENT: Duration = Duration::from_secs(60);
 /// The most models that are remembered: more than any program asks.
 const MOST_MODELS: usize = 256;
 
-/// Which models were asked about, and when.
+/// Which models were asked about, and until when they are not asked about again.
 #[derive(Debug, Default)]
 pub(crate) struct Servers(Mutex<BTreeMap<Arc<str>, Instant>>);
 
@@ -45,6 +47,8 @@ impl Servers {
                 return;
             };
             let served = client.served(&entry.model.model).await;
+            let told = served.window.is_some() || served.slots.is_some();
+            self.rest(name, if told { FRESH } else { SILENT });
             if let Some(window) = served.window {
                 learnt.stated(name, entry.window, window);
             }
@@ -58,12 +62,18 @@ impl Servers {
     fn is_due(&self, name: &Arc<str>) -> bool {
         let now = Instant::now();
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.retain(|_, at| now.duration_since(*at) < FRESH);
+        asked.retain(|_, until| now < *until);
         if asked.contains_key(name) || asked.len() >= MOST_MODELS {
             return false;
         }
-        asked.insert(name.clone(), now);
+        asked.insert(name.clone(), now + SILENT);
         true
+    }
+
+    /// Leaves a model alone for so long from now on.
+    fn rest(&self, name: &Arc<str>, time: Duration) {
+        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.insert(name.clone(), Instant::now() + time);
     }
 }
 
@@ -75,4 +85,24 @@ fn server_of(setup: &Setup, name: &str) -> Option<(Entry, provider::Settings)> {
     let own = entry.assumed && access.kind == provider::Kind::Compatible;
     let settings = access.settings.as_ref().ok().filter(|_| own)?;
     Some((entry, settings.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_told_nothing_is_asked_again_after_a_minute() {
+        let (servers, silent, told) = (Servers::default(), "own/a".into(), "own/b".into());
+        assert!(servers.is_due(&silent) && servers.is_due(&told));
+        servers.rest(&silent, SILENT);
+        servers.rest(&told, FRESH);
+        assert!(!servers.is_due(&silent), "it was asked just now");
+        advance(SILENT).await;
+        assert!(servers.is_due(&silent) && !servers.is_due(&told));
+        advance(FRESH - SILENT).await;
+        assert!(servers.is_due(&told));
+    }
 }
