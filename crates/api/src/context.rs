@@ -19,6 +19,9 @@ pub struct Context {
     pub window_tokens: u64,
     /// What of it is left for the conversation.
     pub usable_tokens: u64,
+    /// What the rest of the window is set aside for: of the agent that leaves least, in each
+    /// encoding in which the context is counted; the lead's encoding first.
+    pub usable: Vec<Usable>,
     /// What the conversation takes.
     pub used_tokens: u64,
     /// The same, of what is usable.
@@ -58,6 +61,36 @@ impl Context {
             ..self
         }
     }
+}
+
+/// What an agent's model leaves for the conversation: its window without all that follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Usable {
+    /// The agent.
+    pub agent: String,
+    /// Whether it is the lead.
+    pub lead: bool,
+    /// Its model.
+    pub model: String,
+    /// The encoding tokens are counted in.
+    pub encoding: String,
+    /// The model's window.
+    pub window_tokens: u64,
+    /// Set aside for its longest reply.
+    pub reply_tokens: u64,
+    /// Kept free for what an estimate misses.
+    pub safety_tokens: u64,
+    /// The system text and tools.
+    pub preamble_tokens: u64,
+    /// Its persona and task.
+    pub assignment_tokens: u64,
+    /// Set aside for the results of its delegates.
+    pub results_tokens: u64,
+    /// What is added where the model's tokens are estimated and turned out to be fewer; less than
+    /// zero where they turned out to be more.
+    pub calibration_tokens: i64,
+    /// What is left.
+    pub usable_tokens: u64,
 }
 
 /// A tool.

@@ -16,9 +16,9 @@ pub enum Preset {
     Off,
     /// Drops the oldest units, without a model.
     Truncate,
-    /// Above a fixed amount, keeps the ten newest messages.
+    /// Above a fixed amount, keeps the ten newest messages; of a small window half the target.
     Checkpoint,
-    /// Near the window, keeps a fixed amount of tokens.
+    /// Near the window, keeps a fixed amount of tokens; of a small window half the target.
     Retention,
     /// Above a share of what is usable, keeps a share of the history.
     Progressive,
@@ -107,6 +107,43 @@ pub enum Keep {
     /// The current topic. What is older is in two further tiers, each with its share of the
     /// trigger's amount; a compaction starts when a tier is over its share.
     Tiers(Tiers),
+    /// As [`Keep::Messages`]; of a [small window](is_small) as many as half the target allows.
+    MessagesByWindow(u32),
+    /// As [`Keep::Tokens`]; of a [small window](is_small) half the target at least.
+    TokensByWindow {
+        /// The amount.
+        amount: Tokens,
+        /// How far into the kept part the start may move to reach a user message.
+        align: u32,
+    },
+}
+
+/// The largest window for which the fixed amounts of presets are too small.
+const SMALL_WINDOW: Tokens = Tokens(65_536);
+
+/// Whether a preset's fixed amounts would leave most of that window unused.
+pub fn is_small(window: Tokens) -> bool {
+    window <= SMALL_WINDOW
+}
+
+impl Keep {
+    /// What stays of that window, with that target: amounts that grow with the window are settled.
+    #[must_use]
+    pub fn settled(self, window: Tokens, target: Tokens) -> Keep {
+        match self {
+            // Half the target bounds it.
+            Keep::MessagesByWindow(_) if is_small(window) => Keep::Messages(u32::MAX),
+            Keep::MessagesByWindow(count) => Keep::Messages(count),
+            Keep::TokensByWindow { amount, align } => {
+                let amount = match is_small(window) {
+                    true => amount.max(target.half()),
+                    false => amount,
+                };
+                Keep::Tokens { amount, align }
+            }
+            keep => keep,
+        }
+    }
 }
 
 /// What becomes of the messages that do not stay.
@@ -176,7 +213,7 @@ impl Policy {
             trigger: Some(Trigger::Tokens(Tokens(80_000))),
             minimum: Tokens::ZERO,
             target: Ppm::percent(80),
-            keep: Keep::Messages(10),
+            keep: Keep::MessagesByWindow(10),
             method: Method::Summarise { cap: Tokens(2_048) },
             masking: Some(Masking {
                 over: Tokens(1_000),
@@ -205,7 +242,7 @@ impl Policy {
             Preset::Retention => Policy {
                 trigger: Some(Trigger::OfWindow(Ppm::percent(95))),
                 minimum: Tokens(2_000),
-                keep: Keep::Tokens {
+                keep: Keep::TokensByWindow {
                     amount: Tokens(1_000),
                     align: 4,
                 },

@@ -80,13 +80,13 @@ fn retention_near_the_window() {
     );
     insta::assert_snapshot!(shown, @r"
     round 1, 15070 tokens
-    summarise #1–#28 (14000 tokens), into at most 2048, by a model
+    summarise #1–#20 (10000 tokens), into at most 2048, by a model
     from 15070 towards 10560 tokens, 13200 usable of 16000 (o200k_base)
-    2094 tokens, verbatim #29–#33
-    round 2, 14214 tokens
-    summarise #29–#45 and the earlier block (14094 tokens), into at most 2048, by a model
-    from 14214 towards 10560 tokens, 13200 usable of 16000 (o200k_base)
-    1144 tokens, verbatim #46–#47
+    6094 tokens, verbatim #21–#33
+    round 2, 18214 tokens
+    summarise #21–#40 and the earlier block (12994 tokens), into at most 2048, by a model
+    from 18214 towards 10560 tokens, 13200 usable of 16000 (o200k_base)
+    6244 tokens, verbatim #41–#47
     ");
 }
 

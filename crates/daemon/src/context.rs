@@ -6,6 +6,7 @@ pub mod estimate;
 pub mod pins;
 pub mod told;
 pub mod topics;
+mod usable;
 
 use std::sync::Arc;
 
@@ -19,9 +20,10 @@ use unisono_model::Tokenizer;
 use unisono_runtime::mcp;
 use unisono_session::agent::ContextMode;
 use unisono_session::reserve::Needs;
-use unisono_session::{Definition, Event, Fact, State, turn};
+use unisono_session::{Definition, Event, Fact, State};
 
 use crate::ask::{self, Measure};
+use usable::{Share, Shares};
 
 /// Why it cannot be counted.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +41,10 @@ pub struct Measured {
     pub system: Count,
     /// What tools cost.
     pub tools: Count,
-    /// The lead's, and those of the agents that are given the context and can hold what of it must
-    /// stay.
+    /// What each agent leaves that counts: the lead, and those that are given the context and can
+    /// hold what of it must stay.
+    pub shares: Shares,
+    /// What the context has to keep to.
     pub budgets: Budgets,
     /// The lead's, or the tightest in its encoding.
     pub budget: Budget,
@@ -72,29 +76,32 @@ pub fn measure(state: &mut State, head: MessageId, by: &Measure) -> Result<Measu
             .get(encoding)
             .unwrap_or_default()
     };
-    let of = |agent: &Definition| {
-        let (digest, fixed) = (agent.digest(), fixed(agent.limits.encoding).at_most);
-        let role = state.assignment(&needs, digest).unwrap_or_default();
-        let mut budget = turn::budget(agent, by.safety, &by.calibrations, fixed + role);
-        let results = needs.results(digest, budget.usable);
-        budget.usable = budget.usable.minus(results);
-        budget
+    let share = |agent: &Arc<Definition>| {
+        let preamble = fixed(agent.limits.encoding).at_most;
+        Share::new(agent, state, (&needs, preamble), by)
     };
-    let first = of(&team.lead);
-    let each = members.iter().skip(1).map(|agent| of(agent));
+    let first = share(&team.lead);
+    let each = members.iter().skip(1).map(|agent| share(agent));
     let view = state.view(head, false);
-    let holds = |budget: &Budget| {
+    let holds = |share: &Share| {
+        let budget = &share.budget;
         let holds = |view| compaction::holds(view, budget, &by.policy, Mode::Check, Timestamp(0));
         view.as_ref().and_then(holds).unwrap_or(true)
     };
-    let budgets = Budgets::new(first, each.filter(holds));
-    let budget = budgets.iter().next().copied().unwrap_or(first);
+    let shares = Shares {
+        others: each.filter(holds).collect(),
+        lead: first,
+    };
+    let budgets = shares.budgets();
+    let budget = budgets.iter().next().copied();
+    let budget = budget.unwrap_or(shares.lead.budget);
     let whole = fixed(lead.encoding);
     let system = system_share(state, &preamble, whole, lead.encoding)?;
     Ok(Measured {
         system,
         tools: whole.minus(system),
         preamble,
+        shares,
         budgets,
         budget,
     })

@@ -1,5 +1,6 @@
 //! What is shown to people, made short: texts, ids, steps, numbers, what a cache was good for.
 
+use unisono_api::context::Usable;
 use unisono_context::Tokens;
 use unisono_context::call::missed;
 use unisono_context::compaction::Step;
@@ -26,6 +27,35 @@ pub fn line(text: &str, most: usize) -> String {
     let mut cut: String = whole.chars().take(most.saturating_sub(1)).collect();
     cut.push('…');
     cut
+}
+
+/// Why that much of an agent's window is usable, in two lines.
+pub fn usable(usable: &Usable) -> [String; 2] {
+    let whose = match usable.lead {
+        true => String::new(),
+        false => format!(" by agent {}, which leaves least", usable.agent),
+    };
+    let first = format!(
+        "{}{whose}: window {} − reply {} − safety {}",
+        number(usable.usable_tokens),
+        number(usable.window_tokens),
+        number(usable.reply_tokens),
+        number(usable.safety_tokens),
+    );
+    let more = [
+        ("system and tools", usable.preamble_tokens),
+        ("persona and task", usable.assignment_tokens),
+        ("delegates' results", usable.results_tokens),
+    ];
+    let more = more
+        .iter()
+        .map(|(what, tokens)| format!("− {what} {}", number(*tokens)));
+    let calibration = usable.calibration_tokens;
+    let sign = if calibration < 0 { '−' } else { '+' };
+    let calibration = (calibration != 0)
+        .then(|| format!("{sign} calibration {}", number(calibration.unsigned_abs())));
+    let second: Vec<String> = more.chain(calibration).collect();
+    [first, second.join(" ")]
 }
 
 /// A number with its thousands apart: `21,480`.

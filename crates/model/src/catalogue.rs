@@ -128,6 +128,8 @@ impl Catalogue {
             let own = file::Provider {
                 models_of: Some(known.models_of.clone().unwrap_or_else(|| like.to_owned())),
                 default_model: None,
+                // What is said there is not sent elsewhere: the model that leads is asked.
+                summariser: None,
                 ..known
             };
             self.providers.insert(name.to_owned(), own);

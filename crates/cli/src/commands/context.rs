@@ -29,17 +29,20 @@ use crate::problem::Result;
 use crate::topics;
 
 const HELP: &str = "\
-The bar is orange from 80 % and red from 95 % of what is usable. The snapshot id is the one a turn
-without new input would freeze: equal content has an equal id, on every machine.
+The bar is orange from 80 % and red from 95 % of what is usable. The line `usable` divides the
+window, and names the agent that leaves least, where that is not the lead. The snapshot id is the
+one a turn without new input would freeze: equal content has an equal id, on every machine.
 
-JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, used_tokens,
-occupancy_percent, approximate, exact_tokens (with --exact: by the provider, persona
-included), system {tokens, text}, tools [{name, description}], tools_tokens, summaries
-[{checkpoint, first, last, messages, tier (conversation, topic, bulk), tokens, tokens_before,
-compression_ratio, tightened, at, model, text}], topics [{first, last, messages, title, started_at,
-last_at, sealed_at, summary (the number of its checkpoint), ended_by (phrase, silence, share, person
-or null), standing (verbatim, summarised or in part)}], tiers [{name, tokens, share_tokens}] of the preset tiered,
-messages [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}].
+JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, usable [{agent, lead,
+model, encoding, window_tokens, reply_tokens, safety_tokens, preamble_tokens (system and tools),
+assignment_tokens (persona and task), results_tokens (of delegates), calibration_tokens,
+usable_tokens}] (by encoding, of the agent that leaves least), used_tokens, occupancy_percent,
+approximate, exact_tokens (with --exact: by the provider, persona included), system {tokens, text},
+tools [{name, description}], tools_tokens, summaries [{checkpoint, first, last, messages, tier
+(conversation, topic, bulk), tokens, tokens_before, compression_ratio, tightened, at, model, text}],
+topics [{first, last, messages, title, started_at, last_at, sealed_at, summary (the number of its
+checkpoint), ended_by (phrase, silence, share, person or null), standing (verbatim, summarised or in
+part)}], tiers [{name, tokens, share_tokens}] of the preset tiered, messages [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}].
 
 Examples:
   unisono context latest

@@ -72,3 +72,60 @@ fn a_request_has_the_input_once() {
         .call(&["replay", report["turn"].as_str().unwrap()])
         .expect(0);
 }
+
+#[test]
+fn presets_keep_a_third_of_a_small_window_at_least() {
+    for preset in ["checkpoint", "retention"] {
+        let place = Place::new();
+        window(&place, 16_384, 2_048);
+        let file = example();
+        let run = ["run", &file, "--agents", "", "--preset", preset];
+        let with = ["--set", "models.catalogue=m.toml", "-t", "What is open?"];
+        let report = place.json(&[&run[..], &with[..]].concat());
+        let tokens = |key: &str| report[key].as_u64().unwrap();
+        let (after, usable) = (tokens("tokens_after"), tokens("usable_tokens"));
+        assert!(after * 3 >= usable, "{preset}: {after} of {usable}");
+        assert!(after * 5 <= usable * 4, "{preset}: {after} of {usable}");
+    }
+}
+
+#[test]
+fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
+    let place = Place::new();
+    window(&place, 32_768, 2_048);
+    let persona = "You count every word that was ever said. ".repeat(400);
+    place.write(
+        "agents/wordy.md",
+        &format!("---\ndescription: counts words\nmodel: extractive\n---\n{persona}"),
+    );
+    let file = example();
+    let with = ["--set", "models.catalogue=m.toml", "--set"];
+    let context = |agents: &str, more: &[&str]| {
+        let agents = format!("run.agents={agents}");
+        let args = [&["context", "latest"], &with[..], &[&agents], more].concat();
+        place.call(&args).expect(0)
+    };
+    place.call(&["import", &file]).expect(0);
+    for (agents, named) in [("", None), ("wordy", Some("wordy"))] {
+        let told = context(agents, &["--json"]).json();
+        let shares = told["usable"].as_array().unwrap();
+        assert_eq!(shares.len(), 1, "{told}");
+        let tokens = |key: &str| shares[0][key].as_i64().unwrap();
+        let set_aside = [
+            "reply_tokens",
+            "safety_tokens",
+            "preamble_tokens",
+            "assignment_tokens",
+            "results_tokens",
+        ];
+        let set_aside: i64 = set_aside.into_iter().map(tokens).sum();
+        let left = 32_768 - set_aside + tokens("calibration_tokens");
+        assert_eq!(left, tokens("usable_tokens"), "{told}");
+        assert_eq!(shares[0]["usable_tokens"], told["usable_tokens"], "{told}");
+        assert_eq!(shares[0]["lead"], named.is_none(), "{told}");
+        let shown = context(agents, &[]).stdout;
+        assert!(shown.contains("window 32,768 − reply 2,048"), "{shown}");
+        let says = |name| shown.contains(&format!("by agent {name}, which leaves least"));
+        assert_eq!(says("wordy"), named.is_some(), "{shown}");
+    }
+}

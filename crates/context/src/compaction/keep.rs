@@ -1,4 +1,4 @@
-//! Which newest units stay verbatim under each [`Keep`].
+//! Which newest units stay verbatim under each [`Keep`], settled for the window.
 
 use crate::ids::Ordinal;
 use crate::policy::Keep;
@@ -13,7 +13,7 @@ use super::unit::{Unit, position};
 pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
     let half = |amount: u64| amount.checked_shr(halvings).unwrap_or(0);
     let start = match s.keep {
-        Keep::Messages(count) => {
+        Keep::Messages(count) | Keep::MessagesByWindow(count) => {
             let amount = if matches!(s.mode, Mode::Manual { .. }) {
                 s.budget.usable // a person's number is taken at its word
             } else {
@@ -22,7 +22,9 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
             let count = half(u64::from(count)).max(1);
             newest_messages(s, count, Tokens(half(amount.0)))
         }
-        Keep::Tokens { amount, align } => newest_tokens(s, Tokens(half(amount.0)), align),
+        Keep::Tokens { amount, align } | Keep::TokensByWindow { amount, align } => {
+            newest_tokens(s, Tokens(half(amount.0)), align)
+        }
         Keep::ShareOfHistory(share) => {
             share_of_history(s, Tokens(half(share.of(s.effective.tokens).0)))?
         }

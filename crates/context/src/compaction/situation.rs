@@ -19,6 +19,7 @@ pub(super) struct Situation<'a> {
     pub(super) budget: Budget,
     pub(super) effective: Count,
     pub(super) policy: &'a Policy,
+    /// Settled for the window.
     pub(super) keep: Keep,
     pub(super) target: Tokens,
     pub(super) mode: Mode,
@@ -52,18 +53,19 @@ impl<'a> Situation<'a> {
             }),
             Mode::Check | Mode::Rest | Mode::Continue | Mode::Part(_) => policy.keep,
         };
+        let target = policy.target_amount(&budget);
         let open_from = open_from(view, &items);
         let newest = units.len().saturating_sub(1);
         let open_unit = open_from.and_then(|call| position(&units, call));
         Situation {
             latest_start: open_unit.map_or(newest, |at| at.min(newest)),
             staying: staying(&units),
-            target: policy.target_amount(&budget),
+            target,
             view,
             budget,
             effective,
             policy,
-            keep,
+            keep: keep.settled(budget.window, target),
             mode,
             now,
             items,

@@ -282,7 +282,7 @@ impl Scopes<'_> {
             }
             preset => self.pick(keep).unwrap_or(preset),
         };
-        if let (Keep::Tokens { align, .. }, Some(messages)) =
+        if let (Keep::Tokens { align, .. } | Keep::TokensByWindow { align, .. }, Some(messages)) =
             (&mut policy.keep, self.pick(|n| n.align))
         {
             *align = messages;
@@ -319,7 +319,7 @@ fn of_model(mut policy: Policy, model: &Entry) -> Policy {
     {
         *share = model.trigger;
     }
-    if let Keep::Tokens { amount, .. } = &mut policy.keep {
+    if let Keep::TokensByWindow { amount, .. } = &mut policy.keep {
         *amount = model.retention;
     }
     policy

@@ -35,6 +35,7 @@ pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Cont
         encoding: shown.encoding.name().to_owned(),
         window_tokens: budget.window.0,
         usable_tokens: budget.usable.0,
+        usable: measured.shares.to_api(),
         used_tokens: shown.used.tokens.0,
         occupancy_percent: shown.percent(),
         approximate: shown.used.is_approximate(),

@@ -122,7 +122,14 @@ fn what_the_comments_say_is_what_the_presets_do() {
         let loaded = Sandbox::with_config(&text).setup().loaded;
         let model = loaded.catalogue.get(None, "extractive").unwrap();
         let preset = Preset::from_name(preset).unwrap();
-        assert_eq!(loaded.policy_for(&model), Policy::of(preset), "{text}");
+        // A number that is set counts for every window, that of a preset for large ones.
+        let preset = Policy::of(preset);
+        let large = preset.keep.settled(Tokens(200_000), Tokens::ZERO);
+        let preset = Policy {
+            keep: large,
+            ..preset
+        };
+        assert_eq!(loaded.policy_for(&model), preset, "{text}");
     }
 }
 

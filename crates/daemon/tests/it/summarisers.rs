@@ -97,6 +97,18 @@ fn the_catalogues_summariser_is_asked_where_its_provider_can_be() {
 }
 
 #[test]
+fn a_provider_of_ones_own_is_asked_for_summaries_by_the_model_that_leads() {
+    for like in ["openai-compatible", "openai", "anthropic", "gemini"] {
+        let config = format!(
+            "[providers.mine]\nlike = \"{like}\"\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+             api_key_env = \"OPENAI_API_KEY\"\n"
+        );
+        let sandbox = Sandbox::with_config(&config).keys(KEYS);
+        assert_eq!(asked(&sandbox, "mine/qwen"), ["mine/qwen"], "{like}");
+    }
+}
+
+#[test]
 fn those_that_are_named_are_asked_in_their_order() {
     let sandbox = Sandbox::with_config(
         "[compaction]\n\

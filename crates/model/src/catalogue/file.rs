@@ -197,6 +197,7 @@ impl Model {
             dialect: None,
             retires: None,
             successor: None,
+            summariser: None,
             ..self
         }
     }

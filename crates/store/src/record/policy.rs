@@ -50,6 +50,8 @@ pub(crate) enum Keep {
     ShareOfHistory { ppm: u32 },
     UpToTarget,
     Tiers(Tiers),
+    MessagesByWindow(u32),
+    TokensByWindow { amount: u64, align: u32 },
 }
 
 /// What becomes of the rest. The order of the variants is the format.
@@ -146,6 +148,11 @@ impl From<policy::Keep> for Keep {
             policy::Keep::ShareOfHistory(share) => Self::ShareOfHistory { ppm: share.0 },
             policy::Keep::UpToTarget => Self::UpToTarget,
             policy::Keep::Tiers(tiers) => Self::Tiers(tiers.into()),
+            policy::Keep::MessagesByWindow(messages) => Self::MessagesByWindow(messages),
+            policy::Keep::TokensByWindow { amount, align } => Self::TokensByWindow {
+                amount: amount.0,
+                align,
+            },
         }
     }
 }
@@ -161,6 +168,11 @@ impl From<Keep> for policy::Keep {
             Keep::ShareOfHistory { ppm } => Self::ShareOfHistory(Ppm(ppm)),
             Keep::UpToTarget => Self::UpToTarget,
             Keep::Tiers(tiers) => Self::Tiers(tiers.into()),
+            Keep::MessagesByWindow(messages) => Self::MessagesByWindow(messages),
+            Keep::TokensByWindow { amount, align } => Self::TokensByWindow {
+                amount: Tokens(amount),
+                align,
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ pub(super) fn json(shown: &Shown) -> Value {
         "snapshot": context.snapshot,
         "encoding": context.encoding,
         "window_tokens": context.window_tokens, "usable_tokens": context.usable_tokens,
+        "usable": context.usable,
         "used_tokens": context.used_tokens, "occupancy_percent": context.occupancy_percent,
         "approximate": context.approximate,
         "exact_tokens": shown.context.exact_tokens,

@@ -3,6 +3,7 @@
 use unisono_api::context::Entry;
 use unisono_context::checkpoint::Body;
 use unisono_context::{Ordinal, SnapshotId, Tokens};
+use unisono_daemon::short;
 use unisono_session::State;
 
 use super::Shown;
@@ -113,16 +114,20 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
     let rest = "░".repeat((BAR - filled) as usize);
     let approximate = if context.approximate { "about " } else { "" };
     let id = state.id().map(sessions::short).unwrap_or_default();
+    let label = |name| paint.bold(format_args!("{name:<9}"));
     let exact = shown.context.exact_tokens.map(|exact| {
-        let (name, tokens) = (format!("{:<9}", "provider"), show::tokens(Tokens(exact)));
-        format!(
-            "{} {tokens} tokens with the lead's persona\n",
-            paint.bold(name)
-        )
+        let tokens = show::tokens(Tokens(exact));
+        let label = label("provider");
+        format!("{label} {tokens} tokens with the lead's persona\n")
     });
+    let usable = context.usable.iter().map(|usable| {
+        let [first, second] = short::usable(usable);
+        format!("{} {first}\n          {second}\n", label("usable"))
+    });
+    let usable: String = usable.collect();
     format!(
-        "{} {}\n{} {} {approximate}{} of {} usable tokens (window {}, {})\n{}{} {}\n",
-        paint.bold(format_args!("{:<9}", "session")),
+        "{} {}\n{} {} {approximate}{} of {} usable tokens (window {}, {})\n{usable}{}{} {}\n",
+        label("session"),
         format_args!(
             "{id} {}, branch {}",
             show::line(state.title(), 60),
@@ -135,8 +140,8 @@ fn head(shown: &Shown, state: &State, paint: Paint) -> String {
         show::tokens(Tokens(context.window_tokens)),
         context.encoding,
         exact.unwrap_or_default(),
-        paint.bold(format_args!("{:<9}", "snapshot")),
-        paint.cyan(short(&context.snapshot)),
+        label("snapshot"),
+        paint.cyan(snapshot(&context.snapshot)),
     )
 }
 
@@ -199,7 +204,7 @@ fn line(entry: &Entry, paint: Paint, full: bool) -> String {
 }
 
 /// The start of a snapshot's id.
-fn short(snapshot: &str) -> String {
+fn snapshot(snapshot: &str) -> String {
     let id = snapshot.parse::<SnapshotId>();
     id.map_or_else(|_| snapshot.to_owned(), |id| id.short())
 }

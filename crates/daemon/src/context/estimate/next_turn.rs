@@ -109,18 +109,18 @@ fn keeps(policy: &Policy, budget: &Budget) -> String {
     if policy.preset == Preset::Off {
         return "everything".to_owned();
     }
-    match policy.keep {
-        Keep::Messages(messages) => format!("the newest {messages} messages"),
-        Keep::Tokens { amount, .. } => {
-            format!("the newest messages of up to {} tokens", number(amount))
+    let target = policy.target_amount(budget);
+    let newest = |most| format!("the newest messages of up to {} tokens", number(most));
+    match policy.keep.settled(budget.window, target) {
+        Keep::Messages(u32::MAX) => newest(target.half()),
+        Keep::Messages(messages) | Keep::MessagesByWindow(messages) => {
+            format!("the newest {messages} messages")
         }
+        Keep::Tokens { amount, .. } | Keep::TokensByWindow { amount, .. } => newest(amount),
         Keep::ShareOfHistory(share) => {
             format!("the newest {} % of the history", f64::from(share.0) / 1e4)
         }
-        Keep::UpToTarget => {
-            let target = policy.target_amount(budget);
-            format!("the newest messages of up to {} tokens", number(target))
-        }
+        Keep::UpToTarget => newest(target),
         Keep::Tiers(tiers) => {
             let amount = policy.trigger_amount(budget).unwrap_or(budget.usable);
             let [topic, topics, bulks] = tiers.shares(amount).map(number);

@@ -84,6 +84,7 @@ pub(super) fn bar(context: &Context) -> Markup {
             label for="bar" { (used) " of " (usable) " tokens, " (percent) " %"
                 @if context.approximate { " (estimated)" } (says) }
             progress id="bar" max="100" value=(percent.min(100)) { (percent) " %" }
+            @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
         }
     }
 }
@@ -155,6 +156,7 @@ mod tests {
             encoding: "o200k_base".to_owned(),
             window_tokens: 2_000,
             usable_tokens: 1_000,
+            usable: Vec::new(),
             used_tokens: occupancy_percent * 10,
             occupancy_percent,
             approximate: false,

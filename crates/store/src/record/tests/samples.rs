@@ -331,7 +331,15 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         ("turn_accepted_compact", accepted(compact, dropping)),
         (
             "turn_accepted_compact_plainly",
-            accepted(compact_plainly, shares),
+            accepted(compact_plainly.clone(), shares),
+        ),
+        (
+            "turn_accepted_messages_by_window",
+            accepted(compact_plainly.clone(), Policy::of(Preset::Checkpoint)),
+        ),
+        (
+            "turn_accepted_tokens_by_window",
+            accepted(compact_plainly, Policy::of(Preset::Retention)),
         ),
         (
             "turn_accepted_compact_by",

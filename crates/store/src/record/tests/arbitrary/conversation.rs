@@ -97,6 +97,8 @@ pub(super) fn keep() -> impl Strategy<Value = Keep> {
         ppm().prop_map(Keep::ShareOfHistory),
         Just(Keep::UpToTarget),
         tiers().prop_map(Keep::Tiers),
+        any::<u32>().prop_map(Keep::MessagesByWindow),
+        (tokens(), any::<u32>()).prop_map(|(amount, align)| Keep::TokensByWindow { amount, align }),
     ]
 }
 

@@ -1,0 +1,101 @@
+//! What presets keep of a small window, and of every other one.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking"
+)]
+
+#[path = "support/chat.rs"]
+mod chat;
+
+use chat::{Chat, GOOD};
+use unisono_context::budget::{Budget, Budgets, Limits};
+use unisono_context::compaction::Mode;
+use unisono_context::policy::{Keep, Policy, Preset};
+use unisono_context::{Encoding, Ppm, Tokens};
+
+const CHECKPOINT: Policy = Policy::of(Preset::Checkpoint);
+const RETENTION: Policy = Policy::of(Preset::Retention);
+
+fn model(window: u64) -> Budget {
+    let limits = Limits {
+        window: Tokens(window),
+        max_output: Tokens(window / 8),
+        encoding: Encoding::O200kBase,
+        per_message: Tokens::ZERO,
+    };
+    Budget::new(limits, Ppm::percent(5), Tokens(400))
+}
+
+/// Tokens of the messages that stand for themselves after a compaction of 99,000 tokens and more,
+/// how many they are, and all that the context has then.
+fn compacted(window: u64, policy: &Policy) -> (u64, usize, u64) {
+    let budget = model(window);
+    let messages = (99_000.max(budget.usable.0 * 5 / 4) / 90) as usize | 1;
+    let mut chat = Chat::long(messages, 90);
+    chat.compact(&Budgets::from(budget), policy, Mode::Check, GOOD)
+        .unwrap();
+    let all = chat.effective(&budget).tokens;
+    let kept = chat.verbatim().len();
+    (kept as u64 * 90, kept, all.0)
+}
+
+#[test]
+fn of_a_small_window_a_third_of_what_is_usable_stays_at_least() {
+    for window in [4_096, 8_192, 16_384, 32_768, 65_536] {
+        let usable = model(window).usable.0;
+        for policy in [CHECKPOINT, RETENTION] {
+            let (kept, _, all) = compacted(window, &policy);
+            let case = format!("{} of {window}: {kept} of {usable}, {all}", policy.preset);
+            assert!(kept * 3 >= usable, "{case}");
+            assert!(kept * 2 <= usable, "{case}");
+            assert!(all <= usable * 4 / 5, "{case}");
+        }
+    }
+}
+
+#[test]
+fn of_any_other_window_the_presets_own_amounts_stay() {
+    for window in [65_537, 128_000, 200_000, 1_000_000] {
+        let (_, messages, _) = compacted(window, &CHECKPOINT);
+        assert_eq!(messages, 10, "{window}");
+        // The pending input is not counted.
+        let (kept, ..) = compacted(window, &RETENTION);
+        assert!(kept <= 1_000 + 90, "{window}: {kept}");
+    }
+}
+
+#[test]
+fn a_persons_number_is_taken_at_its_word_in_every_window() {
+    for window in [8_192, 32_768, 200_000] {
+        let messages = Policy {
+            keep: Keep::Messages(4),
+            ..CHECKPOINT
+        };
+        assert_eq!(compacted(window, &messages).1, 4, "{window}");
+        let tokens = Policy {
+            keep: Keep::Tokens {
+                amount: Tokens(500),
+                align: 4,
+            },
+            ..RETENTION
+        };
+        assert!(compacted(window, &tokens).0 <= 500 + 90, "{window}");
+    }
+}
+
+#[test]
+fn less_is_never_kept_than_of_a_large_window() {
+    let budget = model(16_384);
+    let target = RETENTION.target_amount(&budget);
+    let wide = Keep::TokensByWindow {
+        amount: Tokens(9_000),
+        align: 4,
+    };
+    let expected = Keep::Tokens {
+        amount: Tokens(9_000),
+        align: 4,
+    };
+    assert_eq!(wide.settled(budget.window, target), expected);
+}

@@ -1,0 +1,113 @@
+//! What a team leaves for a conversation, and what the rest of its windows is for.
+
+use std::sync::Arc;
+
+use unisono_api::context::Usable;
+use unisono_context::Tokens;
+use unisono_context::budget::{Budget, Budgets};
+use unisono_session::reserve::Needs;
+use unisono_session::{Definition, State, turn};
+
+use crate::ask::Measure;
+
+/// One agent's window, divided.
+#[derive(Clone, Debug)]
+pub(super) struct Share {
+    agent: Arc<Definition>,
+    safety: Tokens,
+    /// System text and tools.
+    preamble: Tokens,
+    /// Persona and task.
+    assignment: Tokens,
+    /// What delegates bring.
+    results: Tokens,
+    /// What it leaves for the conversation.
+    pub(super) budget: Budget,
+}
+
+impl Share {
+    /// The share of an agent whose role is counted.
+    pub(super) fn new(
+        agent: &Arc<Definition>,
+        state: &State,
+        (needs, preamble): (&Needs<'_>, Tokens),
+        by: &Measure,
+    ) -> Share {
+        let digest = agent.digest();
+        let assignment = state.assignment(needs, digest).unwrap_or_default();
+        let fixed = preamble + assignment;
+        let mut budget = turn::budget(agent, by.safety, &by.calibrations, fixed);
+        let results = needs.results(digest, budget.usable);
+        budget.usable = budget.usable.minus(results);
+        Share {
+            agent: agent.clone(),
+            safety: by.safety.of(agent.limits.window),
+            preamble,
+            assignment,
+            results,
+            budget,
+        }
+    }
+
+    /// As clients are told.
+    pub(super) fn to_api(&self, is_lead: bool) -> Usable {
+        let limits = self.agent.limits;
+        let (reply, usable) = (limits.max_output, self.budget.usable);
+        let taken = [
+            reply,
+            self.safety,
+            self.preamble,
+            self.assignment,
+            self.results,
+        ];
+        let left = limits.window.minus(taken.into_iter().sum());
+        let (left, usable) = (left.0.cast_signed(), usable.0.cast_signed());
+        Usable {
+            agent: self.agent.id.to_string(),
+            lead: is_lead,
+            model: self.agent.model.to_string(),
+            encoding: limits.encoding.name().to_owned(),
+            window_tokens: limits.window.0,
+            reply_tokens: reply.0,
+            safety_tokens: self.safety.0,
+            preamble_tokens: self.preamble.0,
+            assignment_tokens: self.assignment.0,
+            results_tokens: self.results.0,
+            calibration_tokens: usable - left,
+            usable_tokens: self.budget.usable.0,
+        }
+    }
+}
+
+/// The shares of a lead and of the agents that count beside it.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    pub(super) lead: Share,
+    pub(super) others: Vec<Share>,
+}
+
+impl Shares {
+    /// What the context has to keep to.
+    pub(super) fn budgets(&self) -> Budgets {
+        let others = self.others.iter().map(|share| share.budget);
+        Budgets::new(self.lead.budget, others)
+    }
+
+    /// The agent that leaves least in each encoding, that of the lead first.
+    pub fn to_api(&self) -> Vec<Usable> {
+        let mut tightest = vec![(&self.lead, true)];
+        for share in &self.others {
+            let encoding = share.budget.encoding;
+            let known = |(known, _): &&mut (&Share, bool)| known.budget.encoding == encoding;
+            match tightest.iter_mut().find(known) {
+                Some(known) if share.budget.usable < known.0.budget.usable => {
+                    *known = (share, false);
+                }
+                Some(_) => {}
+                None => tightest.push((share, false)),
+            }
+        }
+        let told = tightest.into_iter();
+        told.map(|(share, is_lead)| share.to_api(is_lead)).collect()
+    }
+}
