@@ -72,7 +72,8 @@ pub struct Topic {
     pub span: Span,
     /// What ended it; none: it goes on.
     pub ended_by: Option<EndedBy>,
-    /// When that was decided; of one that was imported, when its end was said. None: it goes on.
+    /// When that was decided; where an import does not tell it, when its end was said. None: it
+    /// goes on.
     pub sealed_at: Option<Timestamp>,
 }
 
@@ -81,8 +82,8 @@ pub struct Topic {
 pub struct Topics {
     /// Where the topic of a message begins, for those that were decided about.
     starts: HashMap<MessageId, Ordinal>,
-    /// What ended the topic before a message that opened one, and when that was decided; no time
-    /// where it was imported.
+    /// What ended the topic before a message that opened one, and when that was decided, where that
+    /// is known.
     opened: HashMap<MessageId, (EndedBy, Option<Timestamp>)>,
     /// The messages that a person let topics end with, and when.
     sealed: BTreeMap<MessageId, Option<Timestamp>>,
@@ -120,6 +121,35 @@ impl Topics {
     /// Lets the topic of the branch that ends in `head` end there; `at`: when, where that is known.
     pub fn seal(&mut self, head: MessageId, at: Option<Timestamp>) {
         self.sealed.insert(head, at);
+    }
+
+    /// Notes when the ends were decided that came with an import: by the messages that opened the
+    /// next topic, and by those that a person let topics end with.
+    pub fn note_times(
+        &mut self,
+        opened: &[(MessageId, Timestamp)],
+        sealed: &[(MessageId, Timestamp)],
+    ) {
+        for (opener, at) in opened {
+            if let Some((_, known)) = self.opened.get_mut(opener) {
+                *known = Some(*at);
+            }
+        }
+        for (last, at) in sealed {
+            if let Some(known) = self.sealed.get_mut(last) {
+                *known = Some(*at);
+            }
+        }
+    }
+
+    /// When it was decided that a topic ended before that message, where that is known.
+    pub fn opened_at(&self, opener: MessageId) -> Option<Timestamp> {
+        self.opened.get(&opener)?.1
+    }
+
+    /// When a person let a topic end with that message, where that is known.
+    pub fn sealed_at(&self, last: MessageId) -> Option<Timestamp> {
+        *self.sealed.get(&last)?
     }
 
     /// Whether a person let a topic end with that message.

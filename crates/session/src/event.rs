@@ -298,6 +298,15 @@ pub enum Fact {
         /// The messages that a person let topics end with.
         sealed: Vec<MessageId>,
     },
+    /// What else was imported of topics and checkpoints.
+    ImportNoted {
+        /// When ends of topics were decided, by the message that opened the next topic.
+        opened: Vec<(MessageId, Timestamp)>,
+        /// When a person let topics end, by their last message.
+        sealed: Vec<(MessageId, Timestamp)>,
+        /// The checkpoints whose steps kept less than was asked for.
+        tightened: Vec<CheckpointId>,
+    },
     /// A provider was asked to count the context of a turn, because the error of the estimate
     /// decided something.
     Measured {

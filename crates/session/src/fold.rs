@@ -132,6 +132,17 @@ impl State {
                 }
                 sealed.iter().for_each(|last| topics.seal(*last, None));
             }
+            Fact::ImportNoted {
+                opened,
+                sealed,
+                tightened,
+            } => {
+                Arc::make_mut(&mut self.topics).note_times(opened, sealed);
+                let checkpoints = Arc::make_mut(&mut self.checkpoints);
+                for id in tightened {
+                    checkpoints.note_tightened(*id);
+                }
+            }
             Fact::TurnKeyed { turn, key } => {
                 let keyed = Arc::make_mut(&mut self.keyed);
                 keyed.insert(key.name.clone(), (key.request, Keyed::Turn(*turn)));

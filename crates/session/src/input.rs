@@ -11,7 +11,8 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{
-    AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Tokens, TurnId,
+    AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Timestamp,
+    Tokens, TurnId,
 };
 
 use crate::agent::Team;
@@ -265,6 +266,19 @@ pub struct Import {
     pub topics: Vec<DecidedTopics>,
     /// The messages that a person let topics end with.
     pub sealed: Vec<MessageId>,
+    /// What else is known of topics and checkpoints.
+    pub notes: ImportNotes,
+}
+
+/// What is known of imported topics and checkpoints beside what they are.
+#[derive(Clone, Debug, Default)]
+pub struct ImportNotes {
+    /// When ends of topics were decided, by the message that opened the next topic.
+    pub opened: Vec<(MessageId, Timestamp)>,
+    /// When a person let topics end, by their last message.
+    pub sealed: Vec<(MessageId, Timestamp)>,
+    /// The checkpoints whose steps kept less than was asked for.
+    pub tightened: Vec<CheckpointId>,
 }
 
 /// A message to be appended without a turn.

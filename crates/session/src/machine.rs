@@ -15,8 +15,8 @@ use crate::state::State;
 use crate::{fold, handle};
 
 pub use crate::input::{
-    Append, AttemptEnd, CallEnd, Counted, DelegateCall, Import, Input, MAX_BRANCH, NewCall,
-    NewTurn, PASSING, RESERVED_LABELS, StepResult, Written,
+    Append, AttemptEnd, CallEnd, Counted, DelegateCall, Import, ImportNotes, Input, MAX_BRANCH,
+    NewCall, NewTurn, PASSING, RESERVED_LABELS, StepResult, Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.

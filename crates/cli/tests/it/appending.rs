@@ -170,6 +170,18 @@ fn behind_an_open_turn_a_message_waits_also_across_a_crash() {
     let waiting = waiting.expect(0).json();
     assert_eq!(waiting["state"], "waiting");
     assert_eq!(waiting["ordinal"], Value::Null);
+    // An export has no open turns: the message waits for nothing where it is imported.
+    for args in [
+        &["export", "latest"][..],
+        &["export", "latest", "--branch", "main"],
+    ] {
+        let other = Place::new();
+        other.write("talk.jsonl", scene.place.call(args).expect(0).stdout);
+        other.json(&["import", "talk.jsonl"]);
+        let history = other.call(&["history", "latest"]).expect(0).stdout;
+        assert_eq!(history.matches("By the way.").count(), 1, "{history}");
+        assert!(history.trim_end().ends_with("By the way."), "{history}");
+    }
 
     scene.resume().expect(0);
     let daemon = Daemon::start(&scene.place);

@@ -76,8 +76,7 @@ impl Checkpoints {
         self.tightened.insert(id);
     }
 
-    /// Whether its step kept less than the preset, or a person, asks for. Not known of one that
-    /// was imported.
+    /// Whether its step kept less than the preset, or a person, asks for.
     pub fn is_tightened(&self, id: CheckpointId) -> bool {
         self.tightened.contains(&id)
     }

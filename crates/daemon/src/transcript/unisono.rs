@@ -9,8 +9,8 @@
 //! | `checkpoint` | see [`checkpoint`] |
 //! | `masked` | `message`, `tokens` it had, `counts` it has, `after` |
 //! | `cut`, `truncated` | `message`, `target_chars`, `counts`, `after` |
-//! | `topics` | `through`, the last message it was decided about, `ends`: `opener` and `by` of each |
-//! | `sealed` | `message`, the last of a topic that a person let end |
+//! | `topics` | `through`, the last message it was decided about, `ends`: `opener`, `by` and `at` of each |
+//! | `sealed` | `message`, the last of a topic that a person let end, `at` |
 //!
 //! `after` is the number of the checkpoint after which a message was shortened: it is whole again
 //! once that one is taken back. Without it, it stays shortened.

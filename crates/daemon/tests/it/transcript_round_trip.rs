@@ -15,7 +15,7 @@ use unisono_context::{
     Timestamp, Tokens, Tree,
 };
 use unisono_daemon::transcript::{self, Format, Options};
-use unisono_session::machine::{Import, Input, Machine};
+use unisono_session::machine::{Import, ImportNotes, Input, Machine};
 
 use crate::transcript::read;
 
@@ -136,13 +136,20 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
         let ends = ends(&tree, &topics, through);
         topics.decided(&tree, through, &ends, None);
     }
-    let sealed = messages.iter().step_by(5).map(|(_, m)| m.id).collect();
+    let sealed: Vec<MessageId> = messages.iter().step_by(5).map(|(_, m)| m.id).collect();
+    let timed = sealed.iter().step_by(2).map(|id| (*id, Timestamp(1_700)));
+    let notes = ImportNotes {
+        opened: Vec::new(),
+        sealed: timed.collect(),
+        tightened: checkpoints.iter().step_by(2).map(|c| c.id).collect(),
+    };
     let pinned = messages.iter().skip(1).step_by(3).map(|(_, m)| m.id);
     let pinned = pinned.collect();
     Import {
         alterations,
         topics: topics.decisions(&tree, tree.iter()),
         sealed,
+        notes,
         session: Some(SessionId::from_u128(77)),
         title: "T \u{7f}\n".into(),
         system,
@@ -275,6 +282,8 @@ proptest! {
         prop_assert_eq!(&again.retired, &import.retired);
         prop_assert_eq!(&again.topics, &import.topics);
         prop_assert_eq!(&again.sealed, &import.sealed);
+        prop_assert_eq!(&again.notes.sealed, &import.notes.sealed);
+        prop_assert_eq!(&again.notes.tightened, &import.notes.tightened);
         let back = session(&again);
         prop_assert_eq!(snapshots(&back), snapshots(&machine));
         prop_assert_eq!(back.state().topics(), machine.state().topics());

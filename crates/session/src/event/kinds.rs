@@ -71,6 +71,10 @@ impl Fact {
                 "topics_imported",
                 "topics came with an imported conversation",
             ),
+            Fact::ImportNoted { .. } => (
+                "import_noted",
+                "times of topics, and summaries that kept less, came with an imported conversation",
+            ),
             Fact::Measured { .. } => ("measured", "a provider counted the context"),
             Fact::TurnKeyed { .. } => (
                 "turn_keyed",

@@ -181,6 +181,14 @@ impl Display for Fact {
                 let ends = decided.iter().flat_map(|topics| &topics.ends).count();
                 write!(f, "{ends} ended, {} sealed", sealed.len())
             }
+            Fact::ImportNoted {
+                opened,
+                sealed,
+                tightened,
+            } => {
+                let (times, tightened) = (opened.len() + sealed.len(), tightened.len());
+                write!(f, "{times} times, {tightened} kept less")
+            }
             Fact::TurnKeyed { turn: id, key } => write!(f, "{}: {:?}", turn(*id), key.name),
             Fact::ToolRulesSet { rules } => {
                 let (tools, held) = (rules.contracts.len(), rules.approvals.len());

@@ -10,7 +10,7 @@ use unisono_context::{MessageId, Tokens, Tree, tree};
 
 use crate::event::Fact;
 use crate::input::{PASSING, RESERVED_LABELS};
-use crate::machine::{Import, Refusal};
+use crate::machine::{Import, ImportNotes, Refusal};
 use crate::state::{MAIN, State};
 
 use super::{Tx, completed, fork, step_done};
@@ -81,7 +81,28 @@ pub(super) fn handle(tx: &mut Tx<'_>, mut import: Import) -> Result<(), Refusal>
     if !knows_topics(tx.state, &decided, &sealed) {
         tx.record(Fact::TopicsImported { decided, sealed })?;
     }
+    if !knows_notes(tx.state, &import.notes) {
+        let ImportNotes {
+            opened,
+            sealed,
+            tightened,
+        } = import.notes;
+        tx.record(Fact::ImportNoted {
+            opened,
+            sealed,
+            tightened,
+        })?;
+    }
     Ok(())
+}
+
+fn knows_notes(state: &State, notes: &ImportNotes) -> bool {
+    let topics = &state.topics;
+    let (mut opened, mut sealed) = (notes.opened.iter(), notes.sealed.iter());
+    let mut tightened = notes.tightened.iter();
+    opened.all(|(opener, at)| topics.opened_at(*opener) == Some(*at))
+        && sealed.all(|(last, at)| topics.sealed_at(*last) == Some(*at))
+        && tightened.all(|id| state.checkpoints.is_tightened(*id))
 }
 
 /// Refuses labels that are not for whoever brings the conversation, and gives those that are.
@@ -151,6 +172,7 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
             .iter()
             .all(|(_, a)| was_altered(state, a))
         && knows_topics(state, &import.topics, &import.sealed)
+        && knows_notes(state, &import.notes)
         && import
             .retired
             .iter()
@@ -190,7 +212,10 @@ fn check(import: &Import, branches: &[(Arc<str>, MessageId)]) -> Result<(), Refu
     };
     let altered = import.alterations.iter().map(|(_, a)| a).find(unknown);
     let decided = import.topics.iter().map(|topics| &topics.through);
-    let mut named = import.pinned.iter().chain(&import.sealed).chain(decided);
+    let times = import.notes.opened.iter().chain(&import.notes.sealed);
+    let timed = times.map(|(message, _)| message);
+    let named = import.pinned.iter().chain(&import.sealed).chain(decided);
+    let mut named = named.chain(timed);
     let missing = named.find(|id| tree.get(**id).is_none());
     match altered.map(|a| a.message).or(missing.copied()) {
         Some(message) => Err(tree::Error::UnknownMessage(message).into()),

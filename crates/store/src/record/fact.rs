@@ -228,6 +228,11 @@ pub(super) enum Fact {
         turn: Box<AcceptedTurn>,
         results_ppm: u32,
     },
+    ImportNoted {
+        opened: Vec<(u128, i64)>,
+        sealed: Vec<(u128, i64)>,
+        tightened: Vec<u128>,
+    },
 }
 
 impl Fact {
@@ -246,7 +251,7 @@ impl Fact {
             Self::CappedWithin { .. } | Self::DefinedWith { .. } | Self::SettingsSet { .. } => 3,
             Self::Posted { .. } | Self::CallCapSet { .. } => 3,
             Self::Pinned { .. } | Self::Unpinned { .. } | Self::Restored { .. } => 3,
-            Self::TurnAcceptedSharing { .. } => 3,
+            Self::TurnAcceptedSharing { .. } | Self::ImportNoted { .. } => 3,
             Self::TurnAccepted { turn } => match turn.work {
                 Work::Restore { .. } | Work::Regenerate { .. } | Work::Edit { .. } => 3,
                 Work::CompactBy { .. }

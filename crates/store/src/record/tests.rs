@@ -75,6 +75,7 @@ facts![
     SettingsSet,
     Posted,
     CallCapSet,
+    ImportNoted,
 ];
 
 /// As the last event of an append, with two turns open.

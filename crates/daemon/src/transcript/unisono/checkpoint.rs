@@ -1,4 +1,5 @@
-//! The line of a checkpoint: every field of [`Checkpoint`], and `retired` where it was taken back.
+//! The line of a checkpoint: every field of [`Checkpoint`], `retired` where it was taken back, and
+//! `tightened` where less was kept than was asked for.
 //!
 //! `covers` is a list of `[first, last]` ordinals; `summary` is null for a tombstone; `counts`
 //! has `{"tokens", "at_most"}` per encoding.
@@ -25,7 +26,7 @@ pub(in crate::transcript) const WRITERS: [(&str, Writer); 2] = [
     ("deterministic", Writer::Deterministic),
 ];
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "type",
     "id",
     "number",
@@ -49,6 +50,7 @@ const KEYS: [&str; 23] = [
     "duration_ms",
     "degraded",
     "retired",
+    "tightened",
 ];
 
 pub(super) fn read<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
@@ -81,6 +83,10 @@ pub(super) fn read<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Re
         .unwrap_or_default()
     {
         draft.import.retired.push(checkpoint.id);
+    }
+    let tightened = object.get("tightened").map(Value::bool).transpose()?;
+    if tightened.unwrap_or_default() {
+        draft.import.notes.tightened.push(checkpoint.id);
     }
     draft.import.checkpoints.push(Arc::new(checkpoint));
     Ok(())

@@ -1,9 +1,9 @@
 //! The lines about topics: where it was decided that they end, and which a person sealed.
 
-use unisono_context::Ordinal;
 use unisono_context::topic::{DecidedTopics, EndedBy, TopicEnd};
+use unisono_context::{Ordinal, Timestamp};
 
-use super::{Draft, Object, Result, Value, named, warn_unknown, word};
+use super::{Draft, Object, Result, Value, named, time, warn_unknown, word};
 
 /// `topics`: what was decided about a path.
 pub(super) fn decided<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
@@ -12,15 +12,25 @@ pub(super) fn decided<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) ->
     let mut ends: Vec<TopicEnd> = Vec::new();
     for item in object.need("ends")?.array()? {
         let before = ends.last().map_or(Ordinal::FIRST, |end| end.opener);
-        ends.push(end(item, before, last)?);
+        let (end, at) = end(item, before, last)?;
+        let opener = draft.tree.at(through, end.opener);
+        if let Some((opener, at)) = opener.map(|node| node.message.id).zip(at) {
+            draft.import.notes.opened.push((opener, at));
+        }
+        ends.push(end);
     }
     draft.import.topics.push(DecidedTopics { through, ends });
     Ok(())
 }
 
-/// An end after `before`, no later than `last`.
-fn end(item: Value<'_>, before: Ordinal, last: Ordinal) -> Result<'_, TopicEnd> {
+/// An end after `before`, no later than `last`, and when it was decided.
+fn end(
+    item: Value<'_>,
+    before: Ordinal,
+    last: Ordinal,
+) -> Result<'_, (TopicEnd, Option<Timestamp>)> {
     let object = item.object()?;
+    let at = object.get("at").map(time).transpose()?;
     let opener = object.need("opener")?;
     let by = word(object.need("by")?, &EndedBy::ALL.map(|by| (by.name(), by)))?;
     let ordinal = Ordinal(opener.number()?);
@@ -29,13 +39,16 @@ fn end(item: Value<'_>, before: Ordinal, last: Ordinal) -> Result<'_, TopicEnd> 
         return Err(opener.wrong(reason));
     }
     let opener = ordinal;
-    Ok(TopicEnd { opener, by })
+    Ok((TopicEnd { opener, by }, at))
 }
 
 /// `sealed`: a topic that a person let end.
 pub(super) fn sealed<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
-    warn_unknown(object, &["type", "message"], draft);
+    warn_unknown(object, &["type", "message", "at"], draft);
     let (message, _) = named(object, "message", draft)?;
+    if let Some(at) = object.get("at").map(time).transpose()? {
+        draft.import.notes.sealed.push((message, at));
+    }
     draft.import.sealed.push(message);
     Ok(())
 }

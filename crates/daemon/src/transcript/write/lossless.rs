@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use unisono_context::message::Part;
+use unisono_context::message::{NewMessage, Part, ReportedUsage};
 use unisono_context::tree::Node;
 use unisono_context::{Message, MessageId, Ordinal, Timestamp};
 use unisono_session::State;
@@ -27,7 +27,12 @@ pub(super) fn session(state: &State) -> Result<String, WriteError> {
     for node in state.tree().iter() {
         line(&mut out, &MessageLine::of(&node.message, state))?;
     }
-    for (name, head) in state.tree().branches() {
+    let branches: Vec<_> = state.tree().branches().collect();
+    let mut heads = Vec::with_capacity(branches.len());
+    for (name, head) in branches {
+        heads.push((name, waiting(&mut out, state, name, head)?));
+    }
+    for (name, head) in heads {
         line(&mut out, &BranchLine::of(name, head))?;
     }
     for checkpoint in state.checkpoints().iter() {
@@ -41,15 +46,32 @@ pub(super) fn session(state: &State) -> Result<String, WriteError> {
     Ok(out)
 }
 
+/// The messages that wait on a branch until its open turn has ended, after its head: nothing waits
+/// where they are imported, because open turns are no part of an export. The branch's last message
+/// then.
+fn waiting(
+    out: &mut String,
+    state: &State,
+    branch: &str,
+    head: MessageId,
+) -> Result<MessageId, WriteError> {
+    let mut last = head;
+    for message in state.waiting_messages(branch) {
+        line(out, &MessageLine::waiting(message, last))?;
+        last = message.id;
+    }
+    Ok(last)
+}
+
 /// What was decided and sealed among these messages, parents first.
 fn topics(out: &mut String, state: &State, nodes: &[&Node]) -> Result<(), WriteError> {
     let known = state.topics();
     for decided in known.decisions(state.tree(), nodes.iter().copied()) {
-        line(out, &TopicsLine::of(&decided))?;
+        line(out, &TopicsLine::new(&decided, state))?;
     }
     let ids = nodes.iter().map(|node| node.message.id);
     for last in ids.filter(|id| known.is_sealed(*id)) {
-        line(out, &SealedLine::of(last))?;
+        line(out, &SealedLine::new(last, state))?;
     }
     Ok(())
 }
@@ -65,7 +87,8 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
     for node in &nodes {
         line(&mut out, &MessageLine::of(&node.message, state))?;
     }
-    line(&mut out, &BranchLine::of(name, head))?;
+    let last = waiting(&mut out, state, name, head)?;
+    line(&mut out, &BranchLine::of(name, last))?;
     let on_branch = |id: MessageId| {
         let ordinal = tree.get(id).map(|node| node.message.ordinal);
         ordinal
@@ -147,11 +170,23 @@ impl<'m> MessageLine<'m> {
             role: message.role.name(),
             author: message.author.as_ref().map(|author| author.as_str()),
             at: Time::of(message.at),
-            usage: message.usage.map(|usage| Usage {
-                input: usage.input.0,
-                output: usage.output.0,
-            }),
+            usage: message.usage.map(Usage::of),
             pinned: state.pinned().contains(&message.id),
+            parts: message.parts.iter().map(PartLine::of).collect(),
+        }
+    }
+
+    /// A message that will follow `parent`.
+    fn waiting(message: &'m NewMessage, parent: MessageId) -> MessageLine<'m> {
+        MessageLine {
+            r#type: "message",
+            id: message.id.to_string(),
+            parent: Some(parent.to_string()),
+            role: message.role.name(),
+            author: message.author.as_ref().map(|author| author.as_str()),
+            at: Time::of(message.at),
+            usage: message.usage.map(Usage::of),
+            pinned: false,
             parts: message.parts.iter().map(PartLine::of).collect(),
         }
     }
@@ -161,6 +196,15 @@ impl<'m> MessageLine<'m> {
 struct Usage {
     input: u64,
     output: u64,
+}
+
+impl Usage {
+    fn of(usage: ReportedUsage) -> Usage {
+        Usage {
+            input: usage.input.0,
+            output: usage.output.0,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -248,6 +248,15 @@ impl TryFrom<Fact> for event::Fact {
                 }),
             },
             Fact::CallCapSet { calls } => Self::CallCapSet { calls },
+            Fact::ImportNoted {
+                opened,
+                sealed,
+                tightened,
+            } => Self::ImportNoted {
+                opened: message_times(opened),
+                sealed: message_times(sealed),
+                tightened: tightened.into_iter().map(CheckpointId::from_u128).collect(),
+            },
             Fact::Pinned { messages } => Self::Pinned {
                 messages: message_ids(messages),
             },
@@ -269,6 +278,13 @@ impl TryFrom<Fact> for event::Fact {
 
 fn altered(alterations: Vec<Alteration>) -> Result<Vec<alteration::Alteration>, Invalid> {
     alterations.into_iter().map(TryInto::try_into).collect()
+}
+
+fn message_times(times: Vec<(u128, i64)>) -> Vec<(MessageId, Timestamp)> {
+    let times = times.into_iter();
+    times
+        .map(|(id, at)| (MessageId::from_u128(id), Timestamp(at)))
+        .collect()
 }
 
 fn message_ids(ids: Vec<u128>) -> Vec<MessageId> {

@@ -1,6 +1,6 @@
 //! What was decided, as it is written.
 
-use unisono_context::{MessageId, TurnId};
+use unisono_context::{MessageId, Timestamp, TurnId};
 use unisono_session::event::{self, DelegationLimits};
 
 use super::Fact;
@@ -233,6 +233,15 @@ impl TryFrom<&event::Fact> for Fact {
                 key: key.as_ref().map(|key| (key.name.clone(), key.request.0)),
             },
             Decided::CallCapSet { calls } => Self::CallCapSet { calls: *calls },
+            Decided::ImportNoted {
+                opened,
+                sealed,
+                tightened,
+            } => Self::ImportNoted {
+                opened: message_times(opened),
+                sealed: message_times(sealed),
+                tightened: tightened.iter().map(|id| id.as_u128()).collect(),
+            },
             Decided::Pinned { messages } => Self::Pinned {
                 messages: message_ids(messages),
             },
@@ -250,6 +259,10 @@ impl TryFrom<&event::Fact> for Fact {
             },
         })
     }
+}
+
+fn message_times(times: &[(MessageId, Timestamp)]) -> Vec<(u128, i64)> {
+    times.iter().map(|(id, at)| (id.as_u128(), at.0)).collect()
 }
 
 fn message_ids(ids: &[MessageId]) -> Vec<u128> {

@@ -293,6 +293,20 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
+            "ImportNoted",
+            (
+                list(message_time()),
+                list(message_time()),
+                list(checkpoint_id()),
+            )
+                .prop_map(|(opened, sealed, tightened)| Fact::ImportNoted {
+                    opened,
+                    sealed,
+                    tightened,
+                })
+                .boxed(),
+        ),
+        (
             "Capped",
             (turn_id(), turn_caps())
                 .prop_map(|(turn, caps)| Fact::Capped { turn, caps })
@@ -368,6 +382,10 @@ fn id<T: std::fmt::Debug>(make: fn(u128) -> T) -> impl Strategy<Value = T> {
 
 fn message_id() -> impl Strategy<Value = MessageId> {
     id(MessageId::from_u128)
+}
+
+fn message_time() -> impl Strategy<Value = (MessageId, Timestamp)> {
+    (message_id(), at())
 }
 
 fn checkpoint_id() -> impl Strategy<Value = CheckpointId> {

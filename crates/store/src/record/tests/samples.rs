@@ -193,6 +193,14 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         ("call_cap_set", Fact::CallCapSet { calls: 64 }),
+        (
+            "import_noted",
+            Fact::ImportNoted {
+                opened: vec![(MESSAGE, Timestamp(5))],
+                sealed: vec![(MESSAGE, Timestamp(6))],
+                tightened: vec![CHECKPOINT],
+            },
+        ),
         ("counted", counted),
         ("preamble_counted", preamble_counted),
         (

@@ -43,6 +43,7 @@ pub(super) fn knew(fact: &Fact) -> bool {
         | Fact::SettingsSet { .. }
         | Fact::Posted { .. }
         | Fact::CallCapSet { .. }
+        | Fact::ImportNoted { .. }
         | Fact::TurnEnded {
             outcome: Outcome::Restored { .. },
             ..

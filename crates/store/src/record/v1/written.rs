@@ -110,6 +110,7 @@ impl From<v2::Fact> for Fact {
             | v2::Fact::SettingsSet { .. }
             | v2::Fact::Posted { .. }
             | v2::Fact::CallCapSet { .. }
+            | v2::Fact::ImportNoted { .. }
             | v2::Fact::TurnAcceptedSharing { .. }
             | v2::Fact::Reserved { .. }
             | v2::Fact::CallSettled { .. }

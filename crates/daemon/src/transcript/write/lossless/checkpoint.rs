@@ -39,6 +39,8 @@ pub(super) struct CheckpointLine<'c> {
     degraded: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     retired: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    tightened: bool,
     at: Time,
 }
 
@@ -95,6 +97,7 @@ impl<'c> CheckpointLine<'c> {
             duration_ms: c.duration_ms,
             degraded: c.degraded,
             retired: state.checkpoints().is_retired(c.id),
+            tightened: state.checkpoints().is_tightened(c.id),
             at: Time::of(c.at),
         }
     }
