@@ -55,7 +55,7 @@ pub(crate) fn registration(shell: &str) -> Option<Vec<u8>> {
 
 /// The command line, with what each value may be.
 fn offering(command: Command, kinds: &Kinds) -> Command {
-    let offer = |arg: Arg| match Values::of(&arg) {
+    let offer = |arg: Arg| match Values::from_arg(&arg) {
         Some(values) => {
             let kinds = kinds.clone();
             arg.add(ArgValueCompleter::new(move |current: &OsStr| {
@@ -79,7 +79,7 @@ enum Values {
 
 impl Values {
     /// By what the help calls the value.
-    fn of(arg: &Arg) -> Option<Values> {
+    fn from_arg(arg: &Arg) -> Option<Values> {
         let names = arg.get_value_names().unwrap_or_default();
         match names.first()?.as_str() {
             "SESSION" => Some(Values::Sessions),

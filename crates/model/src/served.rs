@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    fn of(documents: &Documents) -> (Option<u64>, Option<u32>) {
+    fn read(documents: &Documents) -> (Option<u64>, Option<u32>) {
         let served = documents.read("mine");
         (served.window.map(|window| window.0), served.slots)
     }
@@ -148,7 +148,7 @@ mod tests {
             (models(json!("no list")), None),
         ];
         for (documents, window) in cases {
-            assert_eq!(of(&documents), (window, None), "{documents:?}");
+            assert_eq!(read(&documents), (window, None), "{documents:?}");
         }
     }
 
@@ -159,13 +159,13 @@ mod tests {
             props: Some(json!({"total_slots": 4, "default_generation_settings": {"n_ctx": 8_192}})),
             ..Documents::default()
         };
-        assert_eq!(of(&documents), (Some(8_192), Some(4)));
+        assert_eq!(read(&documents), (Some(8_192), Some(4)));
         // Of another server that has such a page.
         let other = Documents {
             props: Some(json!({"default_generation_settings": {"n_ctx": 8_192}})),
             ..Documents::default()
         };
-        assert_eq!(of(&other), (None, None));
+        assert_eq!(read(&other), (None, None));
     }
 
     #[test]
@@ -179,13 +179,13 @@ mod tests {
             loaded: Some(loaded.clone()),
             ..Documents::default()
         };
-        assert_eq!(of(&documents), (Some(16_384), None));
+        assert_eq!(read(&documents), (Some(16_384), None));
         let documents = Documents {
             show: Some(json!({"model_info": {"qwen3.context_length": 40_960}})),
             loaded: Some(loaded),
             ..Documents::default()
         };
         // What it could have is not what it is served with.
-        assert_eq!(of(&documents), (Some(4_096), None));
+        assert_eq!(read(&documents), (Some(4_096), None));
     }
 }

@@ -196,7 +196,7 @@ impl Tables {
         let damaged = || load("its built-in table of tokens is damaged".to_owned());
         Ok(Tables {
             splitter: Splitter::new(encoding).map_err(load)?,
-            vocabulary: Vocabulary::of(encoding).ok_or_else(damaged)?,
+            vocabulary: Vocabulary::load(encoding).ok_or_else(damaged)?,
             spare: Mutex::default(),
         })
     }

@@ -230,7 +230,7 @@ impl Group {
         };
         starting
             .env_clear()
-            .envs(inherited::of(std::env::vars_os(), &command.env_pass))
+            .envs(inherited::inherit(std::env::vars_os(), &command.env_pass))
             .args(command.args.iter().map(|arg| &**arg))
             .envs(command.env.iter().map(|(name, value)| (&**name, &**value)))
             .stdin(Stdio::piped())

@@ -345,7 +345,7 @@ impl State {
             return;
         };
         let residence = &self.args.residence;
-        residence.holds(live.weight.of(live.machine.state().tree()));
+        residence.holds(live.weight.update(live.machine.state().tree()));
         residence.works(live.machine.state().open_turns().next().is_some());
         let env = &self.args.env;
         if env.resident.bytes() > env.options.resident.bytes {

@@ -16,7 +16,7 @@ pub struct Appended {
 
 impl Appended {
     /// After [`crate::Input::Append`] of the message `new`, under that key.
-    pub fn of(state: &State, new: MessageId, key: Option<&RequestKey>) -> Appended {
+    pub fn find(state: &State, new: MessageId, key: Option<&RequestKey>) -> Appended {
         let keyed = key.and_then(|key| state.key(&key.name));
         let message = match keyed {
             Some((_, Keyed::Message(first))) => first,

@@ -91,7 +91,7 @@ impl<'t> Needs<'t> {
             }
             let agent = needs.agents.entry(*digest).or_insert_with(|| Agent {
                 definition,
-                role: around.of(*digest, is_lead),
+                role: around.role(*digest, is_lead),
                 tasks: Vec::new(),
                 is_lead,
                 is_available: false,
@@ -234,7 +234,7 @@ struct Around {
 }
 
 impl Around {
-    fn of(&self, definition: Digest, is_lead: bool) -> Digest {
+    fn role(&self, definition: Digest, is_lead: bool) -> Digest {
         let mut h = Hasher::new("unisono/role-of", 1);
         h.digest(&definition).digest(&self.team);
         if let Some(lent) = self.lent.filter(|_| is_lead) {

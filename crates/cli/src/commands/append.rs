@@ -131,7 +131,7 @@ impl Where {
         let asked = asked.map_err(Problem::usage)?;
         let (id, key) = (asked.message.id, asked.key.clone());
         settle(sessions.journal(), session, Input::Append(asked)).await?;
-        let place = Place::of(&sessions.state(session).await?, id, key.as_ref());
+        let place = Place::find(&sessions.state(session).await?, id, key.as_ref());
         let state = match place.ordinal {
             Some(_) => "appended",
             None => "waiting",

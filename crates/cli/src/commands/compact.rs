@@ -103,7 +103,7 @@ fn large(text: &str) -> std::result::Result<u64, String> {
 }
 
 impl Part {
-    const fn asked(&self) -> Option<ContextPart> {
+    const fn requested(&self) -> Option<ContextPart> {
         match (self.topic, self.attention, self.large) {
             (Some(message), ..) => Some(ContextPart::Topic {
                 message: Ordinal(message),
@@ -131,7 +131,7 @@ impl Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.compaction.overrides())?;
     let compaction = |writing| {
-        let ask = match args.part.asked() {
+        let ask = match args.part.requested() {
             Some(part) => Ask::compaction_of(part, writing),
             None => Ask::compaction(args.keep(), writing),
         };

@@ -76,7 +76,7 @@ fn range(text: &str) -> std::result::Result<Range, String> {
 
 impl Range {
     /// The first and last of so many messages.
-    fn of(self, length: u32) -> (u32, u32) {
+    fn bounds(self, length: u32) -> (u32, u32) {
         match self {
             Range::Between(first, last) => (first, last.unwrap_or(length).min(length)),
             Range::Last(many) => (length.saturating_sub(many) + 1, length),
@@ -129,7 +129,7 @@ fn view<'s>(state: &'s State, args: &Args) -> Result<Option<(View<'s>, Vec<&'s N
     };
     let length = view.len().0;
     let all = Range::Between(1, None);
-    let (first, last) = args.messages.unwrap_or(all).of(length);
+    let (first, last) = args.messages.unwrap_or(all).bounds(length);
     if first > length {
         let problem = format!("there is no message #{first} on branch `{}`", args.branch);
         return Err(Problem::usage(problem).hint(format!("its last one is #{length}")));
@@ -241,13 +241,13 @@ mod tests {
 
     #[test]
     fn ranges_are_read_as_people_write_them() {
-        let of = |text: &str| range(text).map(|range| range.of(30));
-        assert_eq!(of("12"), Ok((12, 12)));
-        assert_eq!(of("#12-#20"), Ok((12, 20)));
-        assert_eq!(of("12-99"), Ok((12, 30)));
-        assert_eq!(of("28-"), Ok((28, 30)));
-        assert_eq!(of("-5"), Ok((26, 30)));
-        assert_eq!(of("-50"), Ok((1, 30)));
+        let bounds = |text: &str| range(text).map(|range| range.bounds(30));
+        assert_eq!(bounds("12"), Ok((12, 12)));
+        assert_eq!(bounds("#12-#20"), Ok((12, 20)));
+        assert_eq!(bounds("12-99"), Ok((12, 30)));
+        assert_eq!(bounds("28-"), Ok((28, 30)));
+        assert_eq!(bounds("-5"), Ok((26, 30)));
+        assert_eq!(bounds("-50"), Ok((1, 30)));
         for wrong in ["", "0", "a", "20-12", "1-2-3", "#"] {
             assert!(range(wrong).is_err(), "{wrong:?}");
         }

@@ -85,7 +85,7 @@ impl Estimate {
         let by = ask.measured_by(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
         let measured = measure(state, head, &by)?;
-        let next_turn = NextTurn::of((setup, learnt), ask, state)?;
+        let next_turn = NextTurn::foresee((setup, learnt), ask, state)?;
         let mut state = state.clone();
         if let Mode::Part(_) = ask.mode() {
             decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
@@ -154,7 +154,7 @@ impl Estimate {
             estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
             nothing: steps.is_empty().then(|| self.nothing.clone()),
             step: (!steps.is_empty()).then(|| steps.join("; ")),
-            next_turn: self.next_turn.told(),
+            next_turn: self.next_turn.to_api(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
 }
 
 /// The topics of a branch as clients see them, oldest first; none where the branch is not there.
-pub fn told(state: &State, branch: &str) -> Option<Vec<told::Topic>> {
+pub fn to_api(state: &State, branch: &str) -> Option<Vec<told::Topic>> {
     let head = state.tree().head(branch)?;
     let view = state.view(head, false)?;
     let said = |at: Ordinal| {

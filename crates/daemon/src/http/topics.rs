@@ -39,7 +39,7 @@ async fn list(
     let (after, limit) = (part.after::<u32>()?, part.limit());
     let on = branch.clone();
     let look = move |state: &SessionState| {
-        let left = topics::told(state, &on)?.into_iter();
+        let left = topics::to_api(state, &on)?.into_iter();
         let left = left.filter(|topic| after.is_none_or(|after| topic.first > after));
         Some(Page::first(left, limit, |last| last.first.to_string()))
     };
@@ -61,7 +61,7 @@ async fn seal(
 ) -> Result<Json<Topic>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     session.seal(&new.branch).await?;
-    let look = move |state: &SessionState| topics::told(state, &new.branch)?.pop();
+    let look = move |state: &SessionState| topics::to_api(state, &new.branch)?.pop();
     let sealed = session.inspect(look).await?;
     let gone = || Fault::new(Code::Conflict, "the branch was set elsewhere meanwhile");
     Ok(Json(sealed.ok_or_else(gone)?))

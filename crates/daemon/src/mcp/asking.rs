@@ -40,7 +40,7 @@ pub(super) async fn ask(
     };
     let session = session(daemon, asked.session.as_deref(), task, &ask).await?;
     let followed = begin(server, daemon, &session, &ask, context).await?;
-    told(ASK, followed)
+    to_answer(ASK, followed)
 }
 
 /// Goes on with a turn about one of whose calls the client has asked a person.
@@ -56,7 +56,7 @@ pub(super) async fn go_on(
     let Some(decision) = decision else {
         let waiting = waiting::waiting(&session, turn).await?;
         let turn = read(daemon, &session, turn).await?;
-        return told(tool, Followed::waits(&session, turn, waiting));
+        return to_answer(tool, Followed::waits(&session, turn, waiting));
     };
     match session.decide(call, decision).await {
         // Somebody else was faster.
@@ -64,7 +64,7 @@ pub(super) async fn go_on(
         Err(error) => return Err(error.to_string()),
     }
     let followed = follow(server, daemon, &session, (turn, None), context).await?;
-    told(tool, followed)
+    to_answer(tool, followed)
 }
 
 /// Waits for the end of a turn that was begun before.
@@ -79,7 +79,7 @@ pub(super) async fn wait(
     // One that never was is told before it is waited for.
     read(daemon, &session, turn).await?;
     let followed = follow(server, daemon, &session, (turn, None), context).await?;
-    told(ASK, followed)
+    to_answer(ASK, followed)
 }
 
 fn turn_id(text: &str) -> Result<TurnId, String> {
@@ -121,7 +121,7 @@ pub(super) async fn delegate(
     let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
     let session = session(daemon, delegated.session.as_deref(), &task, &ask).await?;
     let followed = begin(server, daemon, &session, &ask, context).await?;
-    told(DELEGATE, followed)
+    to_answer(DELEGATE, followed)
 }
 
 /// What each agent came back with, and what was made of it.
@@ -153,7 +153,7 @@ pub(super) async fn compact(
     let ask = Ask::compaction(None, writing).branch(compacted.branch.as_str());
     let session = opened(daemon, &compacted.session).await?;
     let followed = begin(server, daemon, &session, &ask, context).await?;
-    told(COMPACT, followed)
+    to_answer(COMPACT, followed)
 }
 
 fn compaction(turn: &Turn) -> String {
@@ -209,13 +209,13 @@ impl Followed {
         let Some(first) = waiting.first() else {
             return Followed::Ended(turn);
         };
-        let text = waiting::told(session.id(), first.turn, &waiting);
+        let text = waiting::describe(session.id(), first.turn, &waiting);
         Followed::Waits(turn, text, waiting::structured(&waiting))
     }
 }
 
 /// What the client of a tool is told.
-fn told(tool: &str, followed: Followed) -> Done {
+fn to_answer(tool: &str, followed: Followed) -> Done {
     let (text, turn, waiting) = match followed {
         Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
         Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
@@ -369,7 +369,7 @@ async fn held(
             return Ok(None);
         }
         if let Some(call) = waiting::askable(&waiting) {
-            match Way::of(server, context) {
+            match Way::open_to(server, context) {
                 Way::Answer => {
                     let asks = waiting::ask_by_answer(session.id(), call);
                     return Ok(Some(Followed::Asks(asks)));

@@ -32,7 +32,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) fn of(server: &Server, context: &RequestContext<RoleServer>) -> Way {
+    pub(super) fn open_to(server: &Server, context: &RequestContext<RoleServer>) -> Way {
         // Requests of the current revision say it themselves, those before it said it at first.
         if let Some(able) = context.meta.client_capabilities() {
             return if able.elicitation.is_some() {
@@ -157,7 +157,7 @@ pub(super) fn answered(
 }
 
 /// How a turn goes on that waits, for whoever reads the answer.
-pub(super) fn told(session: SessionId, turn: TurnId, waiting: &[Waiting]) -> String {
+pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[Waiting]) -> String {
     let mut text = format!("turn {turn} of session {session} waits for a person:\n");
     for one in waiting {
         let (call, agent) = (one.id, &one.agent);

@@ -75,7 +75,7 @@ pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -
     if !names.is_empty() {
         names.extend(others(&setup.loaded, &team.lead.model));
     }
-    of(&setup.loaded, names, learnt, today)
+    collect_notices(&setup.loaded, names, learnt, today)
 }
 
 /// The same of all models that this configuration can ask.
@@ -87,7 +87,7 @@ pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice
     for lead in names.clone() {
         names.extend(others(&setup.loaded, &lead));
     }
-    of(&setup.loaded, names, learnt, today)
+    collect_notices(&setup.loaded, names, learnt, today)
 }
 
 /// The models besides its own that a turn with such a lead may ask.
@@ -99,7 +99,12 @@ fn others(loaded: &Loaded, lead: &str) -> Vec<String> {
         .collect()
 }
 
-fn of(loaded: &Loaded, names: BTreeSet<String>, learnt: &Calibrations, today: Date) -> Vec<Notice> {
+fn collect_notices(
+    loaded: &Loaded,
+    names: BTreeSet<String>,
+    learnt: &Calibrations,
+    today: Date,
+) -> Vec<Notice> {
     let entries = names
         .iter()
         .filter_map(|name| loaded.catalogue.get(None, name).ok())

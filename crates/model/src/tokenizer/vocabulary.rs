@@ -31,7 +31,7 @@ struct Place {
 
 impl Vocabulary {
     /// The tokens of an encoding; none if what was built in is no such table.
-    pub(super) fn of(encoding: Encoding) -> Option<Vocabulary> {
+    pub(super) fn load(encoding: Encoding) -> Option<Vocabulary> {
         let built_in = match encoding {
             Encoding::O200kBase => O200K_BASE,
             Encoding::Cl100kBase => CL100K_BASE,

@@ -50,7 +50,7 @@ pub fn is_inherited(name: &str) -> bool {
 }
 
 /// Of these variables those that a program inherits, with those that are passed on by name.
-pub(super) fn of(
+pub(super) fn inherit(
     variables: impl Iterator<Item = (OsString, OsString)>,
     passed: &[Arc<str>],
 ) -> impl Iterator<Item = (OsString, OsString)> {
@@ -95,8 +95,8 @@ mod tests {
             "HTTPS_PROXY",
             "SSL_CERT_FILE",
         ];
-        assert_eq!(of(&[]), all);
-        let with = of(&["GITHUB_TOKEN", "NOT_SET"]);
+        assert_eq!(inherit(&[]), all);
+        let with = inherit(&["GITHUB_TOKEN", "NOT_SET"]);
         assert_eq!(with[..5], all);
         assert_eq!(with[5..], ["GITHUB_TOKEN"]);
     }

@@ -164,7 +164,7 @@ impl Handle {
     pub async fn append(&self, new: Append) -> Result<Appended, Error> {
         let (id, key) = (new.message.id, new.key.clone());
         self.request(Input::Append(new)).await?;
-        self.inspect(move |state| Appended::of(state, id, key.as_ref()))
+        self.inspect(move |state| Appended::find(state, id, key.as_ref()))
             .await
     }
 

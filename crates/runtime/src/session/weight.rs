@@ -17,7 +17,7 @@ pub(super) struct Weight {
 
 impl Weight {
     /// Bytes of a session with that tree, which only grows.
-    pub(super) fn of(&mut self, tree: &Tree) -> u64 {
+    pub(super) fn update(&mut self, tree: &Tree) -> u64 {
         for node in tree.iter().skip(self.messages) {
             let texts = node.message.parts.iter().map(text_bytes).sum::<usize>();
             self.bytes += texts as u64 + MESSAGE_BYTES;

@@ -19,7 +19,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    pub(super) fn of(root: &Path) -> Self {
+    pub(super) fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
             read_only: OnceLock::new(),

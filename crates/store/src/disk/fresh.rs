@@ -30,7 +30,7 @@ impl Fresh {
         Ok(Self {
             log: Some(log),
             batch: Batch::new(Numbers::from(0)),
-            room: Room::of(&path)?,
+            room: Room::open(&path)?,
             path,
         })
     }

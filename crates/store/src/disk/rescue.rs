@@ -32,7 +32,7 @@ pub(super) struct Rescue {
 impl Rescue {
     /// Of the log of a store that is open, which knows what it acknowledged.
     pub(super) fn new(root: &Path) -> Result<Self> {
-        Self::of(&files::data(root), None, Extents::new())
+        Self::index(&files::data(root), None, Extents::new())
     }
 
     /// Of a store that cannot be opened, with what its ledger says was acknowledged.
@@ -42,10 +42,10 @@ impl Rescue {
             data if data.exists() => data,
             _ => files::data_new(root),
         };
-        Self::of(&data, Some(&tail::path(root)), extents)
+        Self::index(&data, Some(&tail::path(root)), extents)
     }
 
-    fn of(data: &Path, tail: Option<&Path>, extents: Extents) -> Result<Self> {
+    fn index(data: &Path, tail: Option<&Path>, extents: Extents) -> Result<Self> {
         let mut index = Index::default();
         index.add(&data.join("db"))?;
         tail.map_or(Ok(()), |tail| index.add(tail))?;

@@ -40,7 +40,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Of the log in this directory of sled's.
-    pub(super) fn of(data: &Path) -> Result<Self> {
+    pub(super) fn open(data: &Path) -> Result<Self> {
         let path = data.join("db");
         let file = OpenOptions::new().write(true).open(&path);
         Ok(Self {

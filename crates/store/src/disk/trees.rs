@@ -59,7 +59,7 @@ impl Trees {
     pub(super) fn new(log: Log, replay: Replay, root: PathBuf, lock: Lock) -> Self {
         Self {
             log: Some(log),
-            condition: Arc::new(Condition::of(&root)),
+            condition: Arc::new(Condition::new(&root)),
             root,
             numbers: replay.numbers,
             mark: replay.mark,

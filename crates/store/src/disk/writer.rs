@@ -56,7 +56,7 @@ impl Writer {
         let path = files::data(&trees.root).join("db");
         let log_file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
         let ledger = Ledger::open(&trees.root)?;
-        let room = Room::of(&files::data(&trees.root))?;
+        let room = Room::open(&files::data(&trees.root))?;
         let root = trees.root.clone();
         let (batch, mark) = (Batch::new(trees.numbers), trees.mark);
         let writer = Self {

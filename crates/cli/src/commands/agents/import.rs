@@ -98,7 +98,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let read = |file: &Path, known| import::read(file, format, known);
     let each = files.iter().flat_map(|file| read(&file.path, known));
     let ids = each.flatten().flatten().map(|agent| agent.id);
-    let there: BTreeSet<String> = there(&to).chain(ids).collect();
+    let there: BTreeSet<String> = names_in_use(&to).chain(ids).collect();
     known.agents = &there;
     let mut problems: Vec<(PathBuf, String)> = Vec::new();
     let mut skipped: Vec<(PathBuf, String)> = Vec::new();
@@ -162,7 +162,7 @@ struct Candidate {
 }
 
 /// The agents that there are: built in, and in the directory that is written to.
-fn there(to: &Path) -> impl Iterator<Item = String> {
+fn names_in_use(to: &Path) -> impl Iterator<Item = String> {
     let built_in = agents::EMBEDDED.iter().map(|(file, _)| PathBuf::from(file));
     let files = fs::read_dir(to).into_iter().flatten().flatten();
     let files = built_in.chain(files.map(|file| file.path()));

@@ -30,7 +30,7 @@ pub(super) struct Entry<'s> {
 }
 
 impl Entry<'_> {
-    const fn at(start: Ordinal) -> Self {
+    const fn starting_at(start: Ordinal) -> Self {
         Entry {
             start,
             units: Vec::new(),
@@ -55,7 +55,9 @@ pub(super) fn entries<'s>(s: &'s Situation<'_>, topic: Ordinal, first: usize) ->
         let start = s.view.topic_of(last.span.last);
         let own = older.partition_point(|unit| unit.span.last < start);
         let (before, units) = older.split_at(own);
-        let entry = entries.entry(start).or_insert_with(|| Entry::at(start));
+        let entry = entries
+            .entry(start)
+            .or_insert_with(|| Entry::starting_at(start));
         entry.units = units.iter().filter(|unit| !unit.pinned).collect();
         entry.tokens = entry.units.iter().map(|unit| unit.count.tokens).sum();
         older = before;
@@ -63,7 +65,9 @@ pub(super) fn entries<'s>(s: &'s Situation<'_>, topic: Ordinal, first: usize) ->
     let topics = s.view.active().iter().map(|c| &**c);
     for block in topics.filter(|c| c.tier == Tier::Topic && c.first() < topic) {
         let start = s.view.topic_of(block.cutoff);
-        let entry = entries.entry(start).or_insert_with(|| Entry::at(start));
+        let entry = entries
+            .entry(start)
+            .or_insert_with(|| Entry::starting_at(start));
         entry.tokens += s.block(block).tokens;
         entry.blocks.push(block);
     }

@@ -31,7 +31,7 @@ pub struct NextTurn {
 
 impl NextTurn {
     /// For the branch and the settings of `ask`. What is not counted yet is counted in `state`.
-    pub(super) fn of(
+    pub(super) fn foresee(
         (setup, learnt): (&Setup, &Calibrations),
         ask: &Ask,
         state: &mut State,
@@ -67,7 +67,7 @@ impl NextTurn {
     }
 
     /// As clients are told.
-    pub(super) fn told(&self) -> told::NextTurn {
+    pub(super) fn to_api(&self) -> told::NextTurn {
         let steps = self.plans.iter().map(|plan| short::step(&plan.step));
         let starts = self.policy.trigger_amount(&self.budget);
         told::NextTurn {

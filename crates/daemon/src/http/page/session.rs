@@ -132,7 +132,7 @@ pub(super) async fn show(
     let look = move |state: &SessionState| {
         let said = messages::read(state, &branch, first, MESSAGES).map(|page| page.items);
         let stored = checkpoints::checkpoints(state, &branch);
-        let about = topics::told(state, &branch).unwrap_or_default();
+        let about = topics::to_api(state, &branch).unwrap_or_default();
         let pins = history::pinned(state, &branch);
         (said.unwrap_or_default(), stored, about, pins)
     };

@@ -87,11 +87,11 @@ where
 
 /// What a model is told of a result, as it is counted.
 pub(super) fn whole(delegated: &Delegated) -> String {
-    let (text, end) = told(delegated);
+    let (text, end) = describe(delegated);
     format!("{text}{end}")
 }
 
-fn told(delegated: &Delegated) -> (Arc<str>, String) {
+fn describe(delegated: &Delegated) -> (Arc<str>, String) {
     let mut end = format!("\n{}\n", delegated.agent);
     for more in delegated.task.iter().chain(&delegated.rest) {
         let _ = writeln!(end, "{more}");
@@ -107,7 +107,7 @@ fn told(delegated: &Delegated) -> (Arc<str>, String) {
 }
 
 fn piece(delegated: &Delegated, name: &Arc<str>, brief: &Brief) -> Piece {
-    let (text, end) = told(delegated);
+    let (text, end) = describe(delegated);
     Piece {
         text,
         end: end.into(),
