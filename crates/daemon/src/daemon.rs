@@ -8,6 +8,7 @@
 //! daemon.shutdown()         ─► open turns stay open and go on at the next start
 //! ```
 
+mod builder;
 mod models_asked;
 mod opened;
 mod reload;
@@ -23,7 +24,7 @@ use unisono_context::{SessionId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::warm::Warmth;
 use unisono_runtime::mcp::{Fault, Offer};
-use unisono_runtime::{Agent, Deadline, Handle, Kinds, Options, Runtime};
+use unisono_runtime::{Deadline, Handle, Kinds, Options, Runtime};
 use unisono_session::event::Work;
 use unisono_session::machine::{Import, NewTurn};
 use unisono_store::{Loss, Salvage};
@@ -31,7 +32,6 @@ use uuid::Uuid;
 
 use crate::agents;
 use crate::ask::{self, Ask, Finished};
-use crate::config::{Override, Sources};
 use crate::diagnostic::Diagnostics;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
@@ -39,6 +39,7 @@ use crate::models::{self, Learnt, Servers};
 use crate::setup::{Current, Setup};
 use crate::summarisers::{self, Unaskable};
 
+pub use builder::Builder;
 pub use opened::{Opened, open_degraded, open_read_only, open_store};
 pub use reload::Reload;
 pub use settings::{NotChanged, change, own_changes};
@@ -86,95 +87,6 @@ pub enum Error {
 
 /// How long one compaction may take where no file says so.
 const DEADLINE_SECONDS: u64 = 30;
-
-/// What a daemon is made of. Every part has a default.
-#[derive(Debug, Default)]
-pub struct Builder {
-    setup: Option<Setup>,
-    sources: Option<Sources>,
-    directory: Option<PathBuf>,
-    overrides: Vec<Override>,
-    kinds: Kinds,
-    in_memory: bool,
-}
-
-impl Builder {
-    /// Registers an agent implemented in Rust, for definitions of that `kind`.
-    #[must_use]
-    pub fn agent(mut self, kind: &str, agent: impl Agent) -> Builder {
-        self.kinds = self.kinds.with(kind, agent);
-        self
-    }
-
-    /// Takes the place of the kinds registered so far.
-    #[must_use]
-    pub fn kinds(mut self, kinds: Kinds) -> Builder {
-        self.kinds = kinds;
-        self
-    }
-
-    /// Looks for the project from this directory upwards, instead of from the working directory.
-    #[must_use]
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
-        self.directory = Some(directory.into());
-        self
-    }
-
-    /// Sets one key of the configuration: `set("compaction.trigger_tokens", "12000")`.
-    #[must_use]
-    pub fn set(mut self, key: &str, value: impl Into<String>) -> Builder {
-        self.overrides.push(Override::new("set", key, value));
-        self
-    }
-
-    /// Reads settings from these places only.
-    #[must_use]
-    pub fn sources(mut self, sources: Sources) -> Builder {
-        self.sources = Some(sources);
-        self
-    }
-
-    /// Takes a configuration that was already read, with the same kinds.
-    #[must_use]
-    pub fn setup(mut self, setup: Setup) -> Builder {
-        self.setup = Some(setup);
-        self
-    }
-
-    /// Keeps sessions in memory: nothing is written, nothing survives.
-    #[must_use]
-    pub fn in_memory(mut self) -> Builder {
-        self.in_memory = true;
-        self
-    }
-
-    /// Reads configuration and agents, opens the store, and starts the runtime.
-    ///
-    /// # Errors
-    /// Configuration or agents are wrong, or the store cannot be opened.
-    pub async fn start(self) -> Result<Daemon, Error> {
-        let setup = match self.setup {
-            Some(setup) => setup,
-            None => {
-                let mut sources = match (self.sources, self.directory) {
-                    (Some(sources), _) => sources,
-                    (None, Some(directory)) => Sources::of_process(directory),
-                    (None, None) => {
-                        Sources::of_process(std::env::current_dir().map_err(Error::Directory)?)
-                    }
-                };
-                sources.overrides.extend(self.overrides);
-                Setup::load(sources, self.kinds.names())?
-            }
-        };
-        let opened = if self.in_memory {
-            Opened::nothing()
-        } else {
-            open_store(&setup.loaded.config.store.path).await?
-        };
-        Daemon::on(opened, setup, self.kinds).await
-    }
-}
 
 /// A running runtime with its configuration and agents.
 #[derive(Debug)]

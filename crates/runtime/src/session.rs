@@ -14,6 +14,7 @@ mod effects;
 mod events;
 mod feed;
 mod handle;
+mod idle;
 mod purse;
 pub(crate) mod render;
 mod rounds;
@@ -324,36 +325,6 @@ impl State {
         }
     }
 
-    fn leave(&mut self, myself: &ActorRef<Msg>) {
-        tracing::debug!(session = %self.args.id, "a session leaves memory");
-        self.give_back();
-        myself.stop(None);
-    }
-
-    fn is_idle(&self, limit: Duration) -> bool {
-        match &self.phase {
-            Phase::Live(live) => live.is_idle(limit),
-            Phase::Shown(shown) => !shown.is_kept(),
-            Phase::Broken(_) => true,
-            Phase::Loading => false,
-        }
-    }
-
-    /// Says what it holds; where that is too much together with others, some have to leave.
-    fn weigh(&mut self) {
-        let Phase::Live(live) = &mut self.phase else {
-            return;
-        };
-        let residence = &self.args.residence;
-        residence.holds(live.weight.update(live.machine.state().tree()));
-        residence.works(live.machine.state().open_turns().next().is_some());
-        let env = &self.args.env;
-        if env.resident.bytes() > env.options.resident.bytes {
-            // A tree that is stopping has no more room to make.
-            let _ = self.args.supervisor.send_message(supervisor::Msg::MakeRoom);
-        }
-    }
-
     fn decide(&mut self, input: Input) -> Result<Reaction, Error> {
         match &mut self.phase {
             Phase::Live(live) => {
@@ -406,15 +377,6 @@ impl State {
         for effect in effects {
             effects::carry_out(&self.args, live, myself, effect);
         }
-    }
-
-    fn schedule_idle_check(&self, myself: &ActorRef<Msg>) {
-        let (myself, after) = (myself.clone(), self.args.env.options.passivate_after);
-        tokio::spawn(async move {
-            tokio::time::sleep(after).await;
-            // Gone already: nothing to check.
-            let _ = myself.send_message(Msg::CheckIdle);
-        });
     }
 }
 

@@ -1,0 +1,98 @@
+//! What a daemon is made of, before it is started.
+
+use std::path::PathBuf;
+
+use unisono_runtime::{Agent, Kinds};
+
+use super::{Daemon, Error, Opened, open_store};
+use crate::config::{Override, Sources};
+use crate::setup::Setup;
+
+/// What a daemon is made of. Every part has a default.
+#[derive(Debug, Default)]
+pub struct Builder {
+    setup: Option<Setup>,
+    sources: Option<Sources>,
+    directory: Option<PathBuf>,
+    overrides: Vec<Override>,
+    kinds: Kinds,
+    in_memory: bool,
+}
+
+impl Builder {
+    /// Registers an agent implemented in Rust, for definitions of that `kind`.
+    #[must_use]
+    pub fn agent(mut self, kind: &str, agent: impl Agent) -> Builder {
+        self.kinds = self.kinds.with(kind, agent);
+        self
+    }
+
+    /// Takes the place of the kinds registered so far.
+    #[must_use]
+    pub fn kinds(mut self, kinds: Kinds) -> Builder {
+        self.kinds = kinds;
+        self
+    }
+
+    /// Looks for the project from this directory upwards, instead of from the working directory.
+    #[must_use]
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Sets one key of the configuration: `set("compaction.trigger_tokens", "12000")`.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: impl Into<String>) -> Builder {
+        self.overrides.push(Override::new("set", key, value));
+        self
+    }
+
+    /// Reads settings from these places only.
+    #[must_use]
+    pub fn sources(mut self, sources: Sources) -> Builder {
+        self.sources = Some(sources);
+        self
+    }
+
+    /// Takes a configuration that was already read, with the same kinds.
+    #[must_use]
+    pub fn setup(mut self, setup: Setup) -> Builder {
+        self.setup = Some(setup);
+        self
+    }
+
+    /// Keeps sessions in memory: nothing is written, nothing survives.
+    #[must_use]
+    pub fn in_memory(mut self) -> Builder {
+        self.in_memory = true;
+        self
+    }
+
+    /// Reads configuration and agents, opens the store, and starts the runtime.
+    ///
+    /// # Errors
+    /// Configuration or agents are wrong, or the store cannot be opened.
+    pub async fn start(self) -> Result<Daemon, Error> {
+        let setup = match self.setup {
+            Some(setup) => setup,
+            None => {
+                let mut sources = match (self.sources, self.directory) {
+                    (Some(sources), _) => sources,
+                    (None, Some(directory)) => Sources::of_process(directory),
+                    (None, None) => {
+                        Sources::of_process(std::env::current_dir().map_err(Error::Directory)?)
+                    }
+                };
+                sources.overrides.extend(self.overrides);
+                Setup::load(sources, self.kinds.names())?
+            }
+        };
+        let opened = if self.in_memory {
+            Opened::nothing()
+        } else {
+            open_store(&setup.loaded.config.store.path).await?
+        };
+        Daemon::on(opened, setup, self.kinds).await
+    }
+}

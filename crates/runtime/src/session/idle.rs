@@ -1,0 +1,49 @@
+//! When a session leaves memory: it has no work for some time, or others need the room.
+
+use std::time::Duration;
+
+use ractor::ActorRef;
+
+use super::{Msg, Phase, State};
+use crate::supervisor;
+
+impl State {
+    pub(super) fn leave(&mut self, myself: &ActorRef<Msg>) {
+        tracing::debug!(session = %self.args.id, "a session leaves memory");
+        self.give_back();
+        myself.stop(None);
+    }
+
+    pub(super) fn is_idle(&self, limit: Duration) -> bool {
+        match &self.phase {
+            Phase::Live(live) => live.is_idle(limit),
+            Phase::Shown(shown) => !shown.is_kept(),
+            Phase::Broken(_) => true,
+            Phase::Loading => false,
+        }
+    }
+
+    /// Says what it holds; where that is too much together with others, some have to leave.
+    pub(super) fn weigh(&mut self) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        let residence = &self.args.residence;
+        residence.holds(live.weight.update(live.machine.state().tree()));
+        residence.works(live.machine.state().open_turns().next().is_some());
+        let env = &self.args.env;
+        if env.resident.bytes() > env.options.resident.bytes {
+            // A tree that is stopping has no more room to make.
+            let _ = self.args.supervisor.send_message(supervisor::Msg::MakeRoom);
+        }
+    }
+
+    pub(super) fn schedule_idle_check(&self, myself: &ActorRef<Msg>) {
+        let (myself, after) = (myself.clone(), self.args.env.options.passivate_after);
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            // Gone already: nothing to check.
+            let _ = myself.send_message(Msg::CheckIdle);
+        });
+    }
+}
