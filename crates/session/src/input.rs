@@ -267,7 +267,7 @@ pub struct Import {
     /// The messages that a person let topics end with.
     pub sealed: Vec<MessageId>,
     /// What else is known of topics and checkpoints.
-    pub notes: ImportNotes,
+    pub notes: Box<ImportNotes>,
 }
 
 /// What is known of imported topics and checkpoints beside what they are.

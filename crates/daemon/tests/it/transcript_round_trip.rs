@@ -149,7 +149,7 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
         alterations,
         topics: topics.decisions(&tree, tree.iter()),
         sealed,
-        notes,
+        notes: notes.into(),
         session: Some(SessionId::from_u128(77)),
         title: "T \u{7f}\n".into(),
         system,

@@ -86,7 +86,7 @@ pub(super) fn handle(tx: &mut Tx<'_>, mut import: Import) -> Result<(), Refusal>
             opened,
             sealed,
             tightened,
-        } = import.notes;
+        } = *import.notes;
         tx.record(Fact::ImportNoted {
             opened,
             sealed,
