@@ -7,14 +7,15 @@
 mod read;
 mod write;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use tokio::sync::mpsc;
 
-use crate::engine::{Append, Deletion, Engine, REMAINS, SessionId};
+use crate::engine::{Append, Engine, REMAINS, SessionId, SessionInfo};
 use crate::error::{Error, Result};
-use crate::leases;
 use crate::row::{self, Head};
+use crate::{imports, leases};
 
 use read::Item;
 use write::Section;
@@ -52,11 +53,15 @@ pub async fn export(engine: &dyn Engine, path: &Path) -> Result<Moved> {
 async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Result<Moved> {
     let mut moved = Moved::default();
     let mut after = None;
+    // An import that was cut short is no session.
+    let mut left_out = imports::unfinished(engine).await?;
+    left_out.insert(imports::ID);
     loop {
         let page = engine.sessions(after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.session);
-        for info in page {
+        let known = |info: &SessionInfo| left_out.contains(&info.session);
+        for info in page.into_iter().filter(|info| !known(info)) {
             send_session(engine, &sections, info.session, &mut moved).await?;
         }
     }
@@ -111,7 +116,8 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 }
 
 /// Stores all sessions of an archive. Nothing is stored if any part of it is damaged, or if any of its
-/// sessions exists already; if the engine fails on the way, the sessions begun are deleted again.
+/// sessions exists already; if the engine fails on the way, or the process ends, the sessions begun are
+/// deleted again.
 ///
 /// What is left of deleted sessions is added to what is left of those here. What a daemon lent to
 /// sessions is taken where no daemon has lent anything here: another daemon's bounds are its own.
@@ -133,14 +139,23 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
             kept.push(session);
         }
     }
-    let stored = store_all(engine, path, &kept).await;
-    if stored.is_err() {
-        for &session in sessions.iter().filter(|session| !kept.contains(session)) {
-            // The cause is told; what cannot be taken back stays visible in the list of sessions.
-            if let Err(error) = engine.delete_session(Deletion::of(session)).await {
-                tracing::warn!(%session, %error, "cannot take an unfinished import back");
-            }
-        }
+    // A process that ends on the way leaves it to the next one to take them back.
+    let made: BTreeSet<SessionId> = sessions
+        .into_iter()
+        .filter(|session| !kept.contains(session))
+        .collect();
+    imports::begin(engine, &made).await?;
+    let mut stored = store_all(engine, path, &kept).await;
+    if stored.is_ok()
+        && let Err(error) = imports::end(engine, &made).await
+    {
+        stored = Err(error);
+    }
+    // The cause is told; what cannot be taken back now is taken back at the next opening.
+    if stored.is_err()
+        && let Err(error) = imports::take_back(engine, &made).await
+    {
+        tracing::warn!(%error, "an unfinished import is taken back later");
     }
     stored
 }

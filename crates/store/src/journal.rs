@@ -11,11 +11,14 @@ use uuid::Uuid;
 
 use crate::engine::{self, Append, Claim, Engine, Health, REMAINS, SessionInfo, Space, Vacuumed};
 use crate::error::{Error, Record, Result};
+use crate::imports::{self, Imports};
 use crate::record::{self, OpenTurns};
 use crate::{leases, remains};
 
 /// Sessions that are listed at a time.
 const SESSIONS_PAGE: usize = 1_024;
+/// The first events of a session that are more than this are stored in parts of about this size.
+const PART_BYTES: usize = 2 << 20;
 
 /// The events of all sessions, durable as the engine below makes them.
 ///
@@ -25,6 +28,7 @@ pub struct Journal {
     engine: Arc<dyn Engine>,
     /// Held by who sums up what is left of deleted sessions.
     summing: Arc<Mutex<()>>,
+    imports: Arc<Imports>,
 }
 
 impl fmt::Debug for Journal {
@@ -41,6 +45,7 @@ impl Journal {
         Journal {
             engine,
             summing: Arc::default(),
+            imports: Arc::default(),
         }
     }
 
@@ -59,11 +64,26 @@ impl Journal {
     /// # Errors
     /// The store takes no writes, or failed.
     pub async fn claim(&self, session: SessionId) -> Result<Claim> {
-        self.engine.claim(session.into()).await
+        let session = session.into();
+        self.imports.settled(&self.engine, session).await?;
+        self.engine.claim(session).await
+    }
+
+    /// Takes back what imports left that were cut short, by a crash or by a failure. What cannot be
+    /// taken back now is hidden. Answers how many sessions there were; to be called once, before
+    /// anything else.
+    ///
+    /// # Errors
+    /// The store failed, or what was noted of them cannot be read.
+    pub async fn sweep(&self) -> Result<usize> {
+        self.imports.sweep(&self.engine).await
     }
 
     /// Appends events, all or none, and answers with the number of the last of them once they are
     /// on disk. After them so many turns of the session are open: see [`Journal::has_open_turns`].
+    ///
+    /// The first events of a session may be a whole conversation: more than some 2 MiB are encoded
+    /// and stored a part at a time, and nobody sees the session before its last part is there.
     ///
     /// # Errors
     /// [`Error::Fenced`] if `epoch` is not the session's latest, [`Error::Conflict`] if
@@ -78,30 +98,36 @@ impl Journal {
         events: &[Event],
         open_turns: usize,
     ) -> Result<u64> {
-        let mut payloads = Vec::with_capacity(events.len());
-        for (event, seq) in events.iter().zip(expected_seq.saturating_add(1)..) {
-            // What is said holds after all of them: where a repair left only some, nothing is said.
-            let open = if payloads.len() + 1 == events.len() {
-                OpenTurns::of(open_turns)
-            } else {
-                OpenTurns::Unknown
-            };
-            let payload = record::encode(event, open).map_err(|reason| Error::Encode {
-                record: Record::Event {
-                    session: session.into(),
-                    seq,
-                },
-                reason,
-            })?;
-            payloads.push(payload);
-        }
-        let append = Append {
+        let at_once = if expected_seq == 0 {
+            PART_BYTES
+        } else {
+            usize::MAX
+        };
+        let mut parts = Parts {
             session: session.into(),
             epoch,
-            expected_seq,
-            payloads,
+            events,
+            open: OpenTurns::of(open_turns),
         };
-        self.engine.append(append).await
+        let first = parts.next(expected_seq, at_once)?;
+        if parts.events.is_empty() {
+            return self.engine.append(first).await;
+        }
+        let import = self
+            .imports
+            .begin(&self.engine, session.into(), epoch)
+            .await?;
+        let stored = self.append_parts(first, parts).await;
+        import.end(&self.engine, stored).await
+    }
+
+    async fn append_parts(&self, first: Append, mut parts: Parts<'_>) -> Result<u64> {
+        let mut last = self.engine.append(first).await?;
+        while !parts.events.is_empty() {
+            let next = parts.next(last, PART_BYTES)?;
+            last = self.engine.append(next).await?;
+        }
+        Ok(last)
     }
 
     /// Reads at most `limit` events with their numbers, from number `from` on. Fewer come back at
@@ -142,7 +168,7 @@ impl Journal {
     pub async fn exists(&self, session: SessionId) -> Result<bool> {
         let id = engine::SessionId::from(session);
         let info = self.engine.session(id).await?;
-        let info = info.filter(|_| is_of_a_session(id));
+        let info = info.filter(|_| self.is_seen(id));
         Ok(info.is_some_and(|info| info.last_seq > 0))
     }
 
@@ -156,10 +182,22 @@ impl Journal {
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        let mut sessions = self.engine.sessions(after.map(Into::into), limit).await?;
-        // The others are the last ones, so that a page that was not at the end is never empty.
-        sessions.retain(|known| is_of_a_session(known.session));
+        let mut after = after.map(Into::into);
+        let mut sessions = Vec::new();
+        // What is not seen leaves room on its page.
+        while sessions.len() < limit {
+            let page = self.engine.sessions(after, limit - sessions.len()).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.session);
+            let seen = page.into_iter().filter(|known| self.is_seen(known.session));
+            sessions.extend(seen);
+        }
         Ok(sessions)
+    }
+
+    /// Whether a journal is a session's, and all of it there.
+    fn is_seen(&self, journal: engine::SessionId) -> bool {
+        is_of_a_session(journal) && !self.imports.hides(journal)
     }
 
     /// Whether turns of a session are open, by its last event alone; none where that does not tell,
@@ -270,7 +308,50 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is a session's, and not the store's own.
 fn is_of_a_session(journal: engine::SessionId) -> bool {
-    journal != leases::ID && journal != REMAINS
+    journal != leases::ID && journal != REMAINS && journal != imports::ID
+}
+
+/// Events that are to be stored.
+struct Parts<'e> {
+    session: engine::SessionId,
+    epoch: u64,
+    /// Those that are left.
+    events: &'e [Event],
+    /// The open turns after the last of them.
+    open: OpenTurns,
+}
+
+impl Parts<'_> {
+    /// The next of them, up to about so many bytes.
+    fn next(&mut self, expected_seq: u64, bytes: usize) -> Result<Append> {
+        let (mut payloads, mut so_far) = (Vec::new(), 0);
+        while let Some((event, rest)) = self.events.split_first() {
+            if so_far >= bytes {
+                break;
+            }
+            // What is said holds after all of them: where a repair left only some, nothing is said.
+            let open = match rest {
+                [] => self.open,
+                _ => OpenTurns::Unknown,
+            };
+            let payload = record::encode(event, open).map_err(|reason| Error::Encode {
+                record: Record::Event {
+                    session: self.session,
+                    seq: expected_seq + payloads.len() as u64 + 1,
+                },
+                reason,
+            })?;
+            so_far += payload.len();
+            payloads.push(payload);
+            self.events = rest;
+        }
+        Ok(Append {
+            session: self.session,
+            epoch: self.epoch,
+            expected_seq,
+            payloads,
+        })
+    }
 }
 
 /// An event with its number.

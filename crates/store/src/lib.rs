@@ -20,6 +20,7 @@ mod disk;
 mod engine;
 mod envelope;
 mod error;
+mod imports;
 mod journal;
 mod leases;
 mod memory;

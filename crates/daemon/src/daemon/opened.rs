@@ -72,8 +72,16 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
     let directory = path.to_owned();
     let path = directory.clone();
     let opened = settings::off_thread(move || Disk::open(path)).await?;
+    let journal = Journal::new(Arc::new(opened.disk));
+    let unfinished = journal.sweep().await?;
+    if unfinished > 0 {
+        tracing::warn!(
+            sessions = unfinished,
+            "an import was cut short: nothing of it is kept"
+        );
+    }
     Ok(Opened {
-        journal: Journal::new(Arc::new(opened.disk)),
+        journal,
         directory: Some(directory),
         salvage: opened.salvage,
         narrowed: opened.narrowed,
@@ -110,8 +118,11 @@ pub async fn open_degraded(
 pub async fn open_read_only(path: &Path, reason: String) -> Result<Opened, unisono_store::Error> {
     let path = path.to_owned();
     let disk = settings::off_thread(move || ReadOnlyDisk::open(path, reason)).await?;
+    let journal = Journal::new(Arc::new(disk));
+    // What an import left that was cut short is hidden.
+    journal.sweep().await?;
     Ok(Opened {
-        journal: Journal::new(Arc::new(disk)),
+        journal,
         ..Opened::nothing()
     })
 }

@@ -58,6 +58,9 @@ on_both![
     an_unreadable_event_is_named,
     an_event_that_cannot_be_written_is_named,
     a_closed_journal_says_so,
+    a_long_import_is_stored_in_parts_and_seen_when_it_is_whole,
+    an_import_that_was_cut_short_is_taken_back,
+    a_session_with_events_is_no_import,
 ];
 
 fn created(session: SessionId) -> Event {
@@ -299,4 +302,96 @@ fn its_futures_can_move_between_threads() {
         format!("{:?}", journal.clone()),
         "Journal { health: Ok, .. }"
     );
+}
+
+/// What begins a session: more than one part of it.
+fn long() -> Vec<Event> {
+    let phrases = (0..8).map(|n| format!("{n}").repeat(1 << 20));
+    let phrases = phrases.map(|phrase| Fact::PhrasesSet {
+        phrases: vec![phrase.as_str().into()],
+    });
+    let created = Fact::Created {
+        session: A,
+        title: "long".into(),
+        system: "".into(),
+        labels: Default::default(),
+    };
+    let facts = std::iter::once(created).chain(phrases);
+    facts
+        .map(|fact| Event {
+            at: Timestamp(1),
+            fact,
+        })
+        .collect()
+}
+
+async fn a_long_import_is_stored_in_parts_and_seen_when_it_is_whole(journal: Subject) {
+    let (claim, events) = (journal.claim(A).await.unwrap(), long());
+    let last = journal.append(A, claim.epoch, 0, &events, 0).await.unwrap();
+    assert_eq!(last, events.len() as u64);
+    let read = journal.read(A, 1, 100).await.unwrap();
+    assert!(read.into_iter().map(|(_, event)| event).eq(events));
+    let listed = journal.sessions(None, 1).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(
+        journal.has_open_turns(&listed[0]).await.unwrap(),
+        Some(false)
+    );
+    let noted = imports::unfinished(journal.engine().as_ref())
+        .await
+        .unwrap();
+    assert!(noted.is_empty());
+    assert_eq!(journal.sweep().await.unwrap(), 0);
+    assert!(journal.exists(A).await.unwrap());
+}
+
+async fn an_import_that_was_cut_short_is_taken_back(journal: Subject) {
+    let other = journal.claim(B).await.unwrap();
+    let event = [long().swap_remove(0)];
+    journal.append(B, other.epoch, 0, &event, 0).await.unwrap();
+    let claim = journal.claim(A).await.unwrap();
+    let import = journal
+        .imports
+        .begin(&journal.engine, A.into(), claim.epoch)
+        .await
+        .unwrap();
+    let mut parts = Parts {
+        session: A.into(),
+        epoch: claim.epoch,
+        events: &long(),
+        open: OpenTurns::of(0),
+    };
+    let first = parts.next(0, PART_BYTES).unwrap();
+    assert!(!parts.events.is_empty() && first.payloads.len() > 1);
+    journal.engine.append(first).await.unwrap();
+    // Nobody sees it here, and who opens the store next takes it back.
+    assert!(!journal.exists(A).await.unwrap());
+    assert_eq!(journal.sessions(None, 1).await.unwrap().len(), 1);
+    let next = Journal::new(journal.engine.clone());
+    assert!(next.exists(A).await.unwrap());
+    assert_eq!(next.sweep().await.unwrap(), 1);
+    assert!(!next.exists(A).await.unwrap() && next.exists(B).await.unwrap());
+    assert_eq!(next.sweep().await.unwrap(), 0);
+    // Given up in this process, it is taken back before it is claimed again.
+    drop(import);
+    assert!(!journal.exists(A).await.unwrap());
+    let claim = journal.claim(A).await.unwrap();
+    assert_eq!(claim.last_seq, 0);
+    journal.append(A, claim.epoch, 0, &long(), 0).await.unwrap();
+    assert!(journal.exists(A).await.unwrap());
+}
+
+async fn a_session_with_events_is_no_import(journal: Subject) {
+    let (claim, event) = (journal.claim(A).await.unwrap(), [long().swap_remove(0)]);
+    journal.append(A, claim.epoch, 0, &event, 0).await.unwrap();
+    let refused = journal.append(A, claim.epoch, 0, &long(), 0).await;
+    assert!(
+        matches!(refused, Err(Error::Conflict { .. })),
+        "{refused:?}"
+    );
+    let fenced = journal.append(A, claim.epoch + 1, 0, &long(), 0).await;
+    assert!(matches!(fenced, Err(Error::Fenced { .. })), "{fenced:?}");
+    assert!(journal.exists(A).await.unwrap());
+    assert_eq!(journal.sweep().await.unwrap(), 0);
+    assert_eq!(journal.claim(A).await.unwrap().last_seq, 1);
 }

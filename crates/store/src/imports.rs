@@ -1,0 +1,259 @@
+//! Imports that are stored in several appends are all or nothing: a journal of the store's own says
+//! which sessions are being made, from before their first event until after their last. Whoever opens
+//! the store takes back those that are still in it.
+//!
+//! Each entry is the whole list; the journal goes when the list is empty. In the process that stores
+//! them they are hidden: nobody sees, claims or indexes half a conversation.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::codec;
+use crate::engine::{Append, Deletion, Engine, SessionId};
+use crate::error::{Error, Fault, Record, Result};
+
+/// The journal's id.
+pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX - 2);
+/// The version of its entries; they begin with it.
+const VERSION: u16 = 1;
+
+/// The sessions that are not whole.
+///
+/// # Errors
+/// The engine's, or the list cannot be read.
+pub(crate) async fn unfinished(engine: &dyn Engine) -> Result<BTreeSet<SessionId>> {
+    let Some(info) = engine.session(ID).await? else {
+        return Ok(BTreeSet::new());
+    };
+    let newest = engine.read(ID, info.last_seq, 1).await?.pop();
+    newest.map_or(Ok(BTreeSet::new()), |event| {
+        let of = Record::Event {
+            session: ID,
+            seq: event.seq,
+        };
+        decode(&event.payload).map_err(|fault| Error::unreadable(of, fault))
+    })
+}
+
+/// Writes down that these sessions are being made.
+///
+/// # Errors
+/// The engine's.
+pub(crate) async fn begin(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
+    let list = &unfinished(engine).await? | sessions;
+    write(engine, &list).await
+}
+
+/// Writes down that these sessions are whole, or gone.
+///
+/// # Errors
+/// The engine's.
+pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
+    let list = &unfinished(engine).await? - sessions;
+    if list.is_empty() {
+        return engine.delete_session(Deletion::of(ID)).await.map(drop);
+    }
+    write(engine, &list).await
+}
+
+/// Removes what there is of these sessions. Their names stay in the list unless all of it is gone.
+///
+/// # Errors
+/// The engine's.
+pub(crate) async fn take_back(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
+    for &session in sessions {
+        engine.delete_session(Deletion::of(session)).await?;
+    }
+    end(engine, sessions).await
+}
+
+async fn write(engine: &dyn Engine, list: &BTreeSet<SessionId>) -> Result<()> {
+    let claim = engine.claim(ID).await?;
+    let payload = encode(list, claim.last_seq + 1)?;
+    engine.append(Append::to(ID, claim, payload)).await?;
+    Ok(())
+}
+
+fn encode(list: &BTreeSet<SessionId>, seq: u64) -> Result<Vec<u8>> {
+    let records: Vec<[u8; 16]> = list.iter().map(|id| *id.0.as_bytes()).collect();
+    let mut bytes = VERSION.to_be_bytes().to_vec();
+    codec::encode_onto(&mut bytes, &records).map_err(|reason| Error::Encode {
+        record: Record::Event { session: ID, seq },
+        reason,
+    })?;
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> std::result::Result<BTreeSet<SessionId>, Fault> {
+    let (version, body) = bytes.split_first_chunk().ok_or(Fault::Truncated)?;
+    match u16::from_be_bytes(*version) {
+        VERSION => {
+            let records: Vec<[u8; 16]> =
+                codec::decode(body).map_err(|reason| Fault::Undecodable { reason })?;
+            let ids = records.into_iter();
+            Ok(ids
+                .map(|id| SessionId::from_u128(u128::from_be_bytes(id)))
+                .collect())
+        }
+        found => Err(Fault::Newer {
+            found,
+            supported: VERSION,
+        }),
+    }
+}
+
+/// The imports of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Imports {
+    /// Held by who changes the list on disk.
+    writing: tokio::sync::Mutex<()>,
+    hidden: Mutex<Hidden>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Hidden {
+    under_way: BTreeSet<SessionId>,
+    /// Those that were given up, and could not be taken back yet.
+    left: BTreeSet<SessionId>,
+}
+
+/// An import under way; given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Import<'i> {
+    imports: &'i Imports,
+    session: SessionId,
+    /// Whether all that there is of the session is of this import.
+    is_ours: bool,
+}
+
+impl Imports {
+    fn hidden(&self) -> MutexGuard<'_, Hidden> {
+        // Every change is one insert or removal, so a poisoned lock is fine.
+        self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody may see a session.
+    pub(crate) fn hides(&self, session: SessionId) -> bool {
+        let hidden = self.hidden();
+        hidden.under_way.contains(&session) || hidden.left.contains(&session)
+    }
+
+    /// Begins the import of a session that has no events, for who has claimed it. Nobody else can
+    /// write to it until the import has ended.
+    ///
+    /// # Errors
+    /// It was claimed again, or has events; or the engine's.
+    pub(crate) async fn begin<'i>(
+        &'i self,
+        engine: &Arc<dyn Engine>,
+        session: SessionId,
+        epoch: u64,
+    ) -> Result<Import<'i>> {
+        let _writing = self.writing.lock().await;
+        self.hidden().under_way.insert(session);
+        let mut import = Import {
+            imports: self,
+            session,
+            is_ours: false,
+        };
+        let known = engine.session(session).await?;
+        let current = known.map_or(0, |known| known.epoch);
+        if current != epoch {
+            return Err(Error::Fenced {
+                session,
+                epoch,
+                current,
+            });
+        }
+        if let Some(last_seq) = known.map(|known| known.last_seq).filter(|last| *last > 0) {
+            return Err(Error::Conflict {
+                session,
+                expected_seq: 0,
+                last_seq,
+            });
+        }
+        import.is_ours = true;
+        begin(engine.as_ref(), &BTreeSet::from([session])).await?;
+        Ok(import)
+    }
+
+    /// Waits while a session is being made; takes back one that was given up.
+    ///
+    /// # Errors
+    /// It cannot be taken back.
+    pub(crate) async fn settled(&self, engine: &Arc<dyn Engine>, session: SessionId) -> Result<()> {
+        let mut changed = self.changed.subscribe();
+        while self.hidden().under_way.contains(&session) {
+            // The sender is here.
+            let _ = changed.changed().await;
+        }
+        if !self.hidden().left.contains(&session) {
+            return Ok(());
+        }
+        let _writing = self.writing.lock().await;
+        self.remove(engine, session).await
+    }
+
+    /// Takes back what the list on disk has, as far as that is possible now; the rest is hidden.
+    /// Answers how many sessions it had.
+    pub(crate) async fn sweep(&self, engine: &Arc<dyn Engine>) -> Result<usize> {
+        let _writing = self.writing.lock().await;
+        let found = unfinished(engine.as_ref()).await?;
+        self.hidden().left.extend(&found);
+        if !found.is_empty() && take_back(engine.as_ref(), &found).await.is_ok() {
+            self.hidden().left.clear();
+        }
+        Ok(found.len())
+    }
+
+    fn ended(&self, session: SessionId, whole: bool) {
+        let mut hidden = self.hidden();
+        hidden.under_way.remove(&session);
+        if !whole {
+            hidden.left.insert(session);
+        }
+    }
+
+    async fn remove(&self, engine: &Arc<dyn Engine>, session: SessionId) -> Result<()> {
+        take_back(engine.as_ref(), &BTreeSet::from([session])).await?;
+        self.hidden().left.remove(&session);
+        Ok(())
+    }
+}
+
+impl Import<'_> {
+    /// What came of it: all of it is on disk, or nothing of it is to be left.
+    ///
+    /// # Errors
+    /// It failed, or could not be ended.
+    pub(crate) async fn end<T>(self, engine: &Arc<dyn Engine>, stored: Result<T>) -> Result<T> {
+        let _writing = self.imports.writing.lock().await;
+        let sessions = BTreeSet::from([self.session]);
+        let ended = match stored {
+            Ok(stored) => end(engine.as_ref(), &sessions).await.map(|()| stored),
+            Err(error) => Err(error),
+        };
+        self.imports.ended(self.session, ended.is_ok());
+        if ended.is_err()
+            && let Err(error) = self.imports.remove(engine, self.session).await
+        {
+            let session = self.session;
+            tracing::warn!(%session, %error, "an unfinished import is taken back later");
+        }
+        ended
+    }
+}
+
+impl Drop for Import<'_> {
+    fn drop(&mut self) {
+        let mut hidden = self.imports.hidden();
+        if hidden.under_way.remove(&self.session) && self.is_ours {
+            hidden.left.insert(self.session);
+        }
+        drop(hidden);
+        self.imports.changed.send_replace(());
+    }
+}
