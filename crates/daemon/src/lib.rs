@@ -50,6 +50,7 @@ pub mod retention;
 mod schema;
 pub mod setup;
 pub mod short;
+pub mod spool;
 pub mod summarisers;
 pub mod telemetry;
 mod thresholds;

@@ -1,6 +1,7 @@
 //! Conversations in and out of files: unisono JSONL (lossless), OpenAI chat messages, ShareGPT.
 //!
-//! Reading checks the whole file before anything of it counts: each bad line is reported with
+//! A file is read a piece at a time (`pieces`): only what becomes of it is held. Reading checks the
+//! whole of it before anything of it counts: each bad line is reported with
 //! its number, column and reason. Tool arguments keep the text they were written with, so that
 //! digests do not depend on a parser's order of keys or on large numbers. Results are paired
 //! with calls by position, because real transcripts reuse call ids.
@@ -9,14 +10,16 @@ mod detect;
 mod draft;
 mod json;
 mod openai;
+mod pieces;
 mod sharegpt;
 mod source;
 mod unisono;
 mod write;
 
 use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
 
-use unisono_context::Timestamp;
+use unisono_context::{Digest, Timestamp};
 use unisono_session::machine::Import;
 
 pub use write::{WriteError, write};
@@ -124,6 +127,14 @@ impl fmt::Display for LineError {
 /// Why nothing was read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// It cannot be read.
+    #[error("cannot read {name}: {reason}")]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// There is nothing in it.
     #[error("{name}: the file is empty; a conversation has at least one message")]
     Empty {
@@ -185,50 +196,98 @@ fn left_out(skipped: &[LineError]) -> String {
     }
 }
 
-/// Reads a conversation.
+/// Reads a conversation that is in memory.
 ///
 /// # Errors
 /// The file is empty, of no known format, or has bad lines and they are not to be skipped.
-pub fn read(bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parsed, Error> {
-    let mut problems = source::Problems::default();
-    let text = source::decode(bytes, &mut problems);
-    if text.trim().is_empty() && problems.is_empty() {
-        return Err(Error::Empty {
-            name: options.name.clone(),
-        });
-    }
-    let found = detect::detect(&text, options.format, &mut problems).map_err(|reason| {
-        Error::Unrecognised {
-            name: options.name.clone(),
-            reason,
-        }
+pub fn read(mut bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<Parsed, Error> {
+    read_from(&mut bytes, options, stamps)
+}
+
+/// Reads a conversation as [`read_from`] does, and makes the digest of its bytes.
+///
+/// # Errors
+/// As [`read_from`].
+pub fn read_digested(
+    input: impl Read,
+    options: &Options,
+    stamps: Stamps<'_>,
+) -> Result<(Parsed, Digest), Error> {
+    let digesting = Digesting {
+        input,
+        hasher: blake3::Hasher::new(),
+    };
+    let mut input = BufReader::with_capacity(READ_BYTES, digesting);
+    let parsed = read_from(&mut input, options, stamps)?;
+    let rest = io::copy(&mut input, &mut io::sink());
+    rest.map_err(|error| Error::Unreadable {
+        name: options.name.clone(),
+        reason: error.to_string(),
     })?;
-    let mut draft = draft::Draft::new(&text, stamps, &mut problems);
-    match found.format {
-        Format::Unisono => unisono::read(&found.items, &mut draft),
-        Format::OpenAi => openai::read(&found, &mut draft),
-        Format::ShareGpt => sharegpt::read(&found, &mut draft),
+    let digest = input.get_ref().hasher.finalize();
+    Ok((parsed, Digest(*digest.as_bytes())))
+}
+
+/// A file that is read at so much a time.
+const READ_BYTES: usize = 64 * 1024;
+
+struct Digesting<R> {
+    input: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for Digesting<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(into)?;
+        self.hasher.update(into.get(..read).unwrap_or_default());
+        Ok(read)
     }
-    let import = draft.finish(&options.name);
-    let skipped_parts = problems.parts();
-    let (bad, warnings) = problems.placed(&text);
+}
+
+/// Reads a conversation, of which only what becomes of it is held.
+///
+/// # Errors
+/// As [`read`], or the file cannot be read.
+pub fn read_from(
+    input: &mut dyn BufRead,
+    options: &Options,
+    stamps: Stamps<'_>,
+) -> Result<Parsed, Error> {
+    let name = || options.name.clone();
+    let mut reader = detect::Reader::new(draft::Kept::new(stamps), options.format);
+    pieces::read(input, &mut reader).map_err(|error| Error::Unreadable {
+        name: name(),
+        reason: error.to_string(),
+    })?;
+    let found = reader.finish().map_err(|reason| Error::Unrecognised {
+        name: name(),
+        reason,
+    })?;
+    let detect::Found {
+        kept,
+        format,
+        bad,
+        skipped_parts,
+        warnings,
+    } = found.ok_or_else(|| Error::Empty { name: name() })?;
     if !bad.is_empty() && !options.skip_bad {
         return Err(Error::Bad {
-            name: options.name.clone(),
+            name: name(),
             lines: bad,
         });
     }
+    let import = kept.finish(&options.name);
     // A session that was exported before anything was said in it is one as well.
-    let says_nothing = found.format == Format::Unisono && bad.is_empty();
+    let says_nothing = format == Format::Unisono && bad.is_empty();
     if import.messages.is_empty() && !says_nothing {
         return Err(Error::NoMessage {
-            name: options.name.clone(),
+            name: name(),
             skipped: bad,
         });
     }
     Ok(Parsed {
         import,
-        format: found.format,
+        format,
         skipped: bad,
         skipped_parts,
         warnings,

@@ -1,18 +1,9 @@
-//! Which format a file is in, by its first object.
+//! Which format a file is in, by its first object; and what is made of its pieces.
 
-use super::Format;
+use super::draft::{Draft, Kept};
 use super::json::{Object, Value};
-use super::source::{Problem, Problems};
-
-/// What a file holds.
-#[derive(Debug)]
-pub(super) struct Found<'t> {
-    pub(super) format: Format,
-    /// Messages, or lines.
-    pub(super) items: Vec<Value<'t>>,
-    /// The object around the messages, if there is one.
-    pub(super) outer: Option<Object<'t>>,
-}
+use super::source::{Place, Problem, Problems};
+use super::{Format, LineError, openai, sharegpt, unisono};
 
 /// What an object tells of the file it is in.
 enum Shape<'t> {
@@ -22,57 +13,249 @@ enum Shape<'t> {
     Whole(Format, Value<'t>),
 }
 
-/// Finds format and items. `Err` says what the file is instead.
-pub(super) fn detect<'t>(
-    text: &'t str,
+/// Takes the pieces of a file, one after the other.
+pub(super) struct Reader<'i> {
+    pub(super) kept: Kept<'i>,
     wanted: Option<Format>,
-    problems: &mut Problems,
-) -> Result<Found<'t>, String> {
-    let items = match text.trim_start().chars().next() {
-        Some('[') => array(text, problems),
-        Some('{') => objects(text, problems),
-        // Only lines that are not UTF-8, and those are reported.
-        None => Vec::new(),
-        Some(other) => return Err(format!("it starts with {other:?}, not with `{{` or `[`")),
-    };
-    let first = items.iter().find_map(|item| item.object().ok());
-    match (first.as_ref().and_then(shape), wanted) {
-        (Some(Shape::Item(format) | Shape::Whole(format, _)), Some(wanted)) if format != wanted => {
-            Err(format!("it looks like {format}, not like {wanted}"))
+    pub(super) format: Option<Format>,
+    /// Whether there was an object; the first of them says which format it is.
+    pub(super) has_object: bool,
+    /// Whether there is anything but space.
+    pub(super) seen: bool,
+    /// Objects around a conversation, and what stands beside them.
+    pub(super) conversations: usize,
+    /// Whether the pieces are the messages of such an object.
+    inside: bool,
+    /// Pieces so far.
+    items: usize,
+    /// What the file is instead of a conversation.
+    refused: Option<String>,
+    bad: Vec<LineError>,
+    /// How many of these are parts of messages that can be taken without them.
+    bad_parts: usize,
+    undecoded: Vec<LineError>,
+    /// What is wrong with pieces before the first object, if there is one.
+    strange: Vec<LineError>,
+    warnings: Vec<LineError>,
+}
+
+/// What came of a file.
+pub(super) struct Found<'i> {
+    pub(super) kept: Kept<'i>,
+    pub(super) format: Format,
+    pub(super) bad: Vec<LineError>,
+    pub(super) skipped_parts: usize,
+    pub(super) warnings: Vec<LineError>,
+}
+
+impl<'i> Reader<'i> {
+    pub(super) fn new(kept: Kept<'i>, wanted: Option<Format>) -> Reader<'i> {
+        Reader {
+            kept,
+            wanted,
+            format: None,
+            has_object: false,
+            seen: false,
+            conversations: 0,
+            inside: false,
+            items: 0,
+            refused: None,
+            bad: Vec::new(),
+            bad_parts: 0,
+            undecoded: Vec::new(),
+            strange: Vec::new(),
+            warnings: Vec::new(),
         }
-        (Some(Shape::Item(format)), _) => Ok(found(format, items, None)),
-        (Some(Shape::Whole(..)), _) if items.len() > 1 => Err(format!(
-            "it holds {} conversations; put each into a file of its own",
-            items.len()
-        )),
-        (Some(Shape::Whole(format, messages)), _) => match messages.array() {
-            Ok(items) => Ok(found(format, items, first)),
-            Err(problem) => {
-                problems.bad(text, problem);
-                Ok(found(format, Vec::new(), None))
+    }
+
+    /// Takes a line, or an element of a list.
+    pub(super) fn item(&mut self, text: &str, begin: Place) {
+        let value = match Value::parse(text) {
+            Ok(value) => value,
+            Err(problem) => return self.bad.extend(placed(problem, text, begin)),
+        };
+        if self.refused.is_some() {
+            return;
+        }
+        if self.conversations > 0 && !self.inside {
+            self.conversations += 1;
+        } else if self.has_object {
+            self.message(value, text, begin);
+        } else {
+            match value.object() {
+                Ok(object) => self.first(&object, value, text, begin),
+                Err(problem) => {
+                    self.items += 1;
+                    self.strange.extend(placed(problem, text, begin));
+                }
             }
-        },
-        (None, Some(format)) => Ok(found(format, items, None)),
-        (None, None) if !problems.is_empty() => Ok(found(Format::OpenAi, Vec::new(), None)),
-        (None, None) => Err(unknown(first.as_ref())),
-    }
-}
-
-fn found<'t>(format: Format, items: Vec<Value<'t>>, outer: Option<Object<'t>>) -> Found<'t> {
-    Found {
-        format,
-        items,
-        outer,
-    }
-}
-
-fn unknown(first: Option<&Object<'_>>) -> String {
-    match first {
-        Some(object) => {
-            let keys: Vec<&str> = object.fields().map(|(key, _)| key).take(8).collect();
-            format!("its first object has the keys {}", keys.join(", "))
         }
-        None => "it holds no object".to_owned(),
+    }
+
+    fn first(&mut self, object: &Object<'_>, value: Value<'_>, text: &str, begin: Place) {
+        self.has_object = true;
+        match shape(object) {
+            Some(Shape::Item(format)) => {
+                self.recognised(format);
+                self.message(value, text, begin);
+            }
+            Some(Shape::Whole(format, messages)) => {
+                self.begin_whole(format);
+                match messages.array() {
+                    Ok(items) => items
+                        .into_iter()
+                        .for_each(|item| self.message(item, text, begin)),
+                    Err(problem) => self.bad.extend(placed(problem, text, begin)),
+                }
+                self.end_whole();
+            }
+            None if self.wanted.is_some() => {
+                self.format = self.wanted;
+                self.message(value, text, begin);
+            }
+            None => self.refuse(unknown(object)),
+        }
+    }
+
+    fn recognised(&mut self, format: Format) {
+        match self.wanted {
+            Some(wanted) if wanted != format => {
+                self.refuse(format!("it looks like {format}, not like {wanted}"));
+            }
+            _ => self.format = Some(format),
+        }
+    }
+
+    /// The messages of an object around a conversation follow. Of two lists the last one counts.
+    pub(super) fn begin_whole(&mut self, format: Format) {
+        self.kept.forget();
+        self.has_object = true;
+        self.conversations = 1;
+        self.inside = true;
+        self.recognised(format);
+    }
+
+    /// That were all of its messages.
+    pub(super) fn end_whole(&mut self) {
+        self.inside = false;
+    }
+
+    /// The system text beside the messages.
+    pub(super) fn outer_system(&mut self, text: &str, begin: Place) {
+        let value = Value::parse(text);
+        match value.and_then(|value| match value.is_null() {
+            true => Ok("".into()),
+            false => value.text(),
+        }) {
+            Ok(system) if system.is_empty() => {}
+            Ok(system) => self.kept.add_first_system(&system),
+            Err(problem) => self.bad.extend(placed(problem, text, begin)),
+        }
+    }
+
+    fn message(&mut self, value: Value<'_>, text: &str, begin: Place) {
+        let (Some(format), None) = (self.format, &self.refused) else {
+            return;
+        };
+        let (index, has_bad) = (self.items, self.has_bad());
+        self.items += 1;
+        let mut draft = Draft::new(text, &mut self.kept);
+        match format {
+            Format::Unisono => unisono::read(value, (index, has_bad), &mut draft),
+            Format::OpenAi => openai::read(value, &mut draft),
+            Format::ShareGpt => sharegpt::read(value, &mut draft),
+        }
+        let (bad, parts, warnings) = draft.into_problems();
+        self.bad_parts += parts;
+        self.bad.extend(bad.placed(text, begin));
+        self.warnings.extend(warnings.placed(text, begin));
+    }
+
+    /// Whether something of it cannot be read as text.
+    pub(super) fn has_undecoded(&self) -> bool {
+        !self.undecoded.is_empty()
+    }
+
+    fn has_bad(&self) -> bool {
+        !self.bad.is_empty() || !self.undecoded.is_empty()
+    }
+
+    /// It is no conversation.
+    pub(super) fn refuse(&mut self, reason: String) {
+        self.refused.get_or_insert(reason);
+    }
+
+    /// A part of it is no text.
+    pub(super) fn undecoded(&mut self, at: Place, reason: impl Into<String>) {
+        self.undecoded.push(at.error(reason));
+    }
+
+    /// It is one value, and that is no JSON: nothing of it counts.
+    pub(super) fn broken(&mut self, at: Place, reason: String) {
+        self.kept.forget();
+        self.refused = None;
+        self.conversations = 0;
+        self.warnings.clear();
+        self.strange.clear();
+        self.bad_parts = 0;
+        self.bad = vec![at.error(reason)];
+    }
+
+    /// What came of all of it; none if there was nothing in it. `Err` says what the file is instead.
+    pub(super) fn finish(mut self) -> Result<Option<Found<'i>>, String> {
+        if self.conversations > 1 {
+            let many = self.conversations;
+            let reason = format!("it holds {many} conversations; put each into a file of its own");
+            return Err(reason);
+        }
+        let broken = self.has_bad();
+        if let Some(reason) = self.refused.take() {
+            // What is broken may be what would have told.
+            if !(broken && self.format.is_none() && reason.starts_with(UNKNOWN)) {
+                return Err(reason);
+            }
+        }
+        if self.has_object || self.wanted.is_some() {
+            self.bad.append(&mut self.strange);
+        }
+        self.bad.append(&mut self.undecoded);
+        self.bad.sort_by_key(|error| (error.line, error.column));
+        let format = self.format.or(self.wanted);
+        if !self.seen && !broken {
+            return Ok(None);
+        }
+        if format.is_none() && !broken {
+            return Err("it holds no object".to_owned());
+        }
+        Ok(Some(Found {
+            kept: self.kept,
+            format: format.unwrap_or(Format::OpenAi),
+            bad: self.bad,
+            skipped_parts: self.bad_parts,
+            warnings: self.warnings,
+        }))
+    }
+}
+
+fn placed(problem: Problem<'_>, text: &str, begin: Place) -> impl Iterator<Item = LineError> {
+    let mut problems = Problems::default();
+    problems.add(text, problem);
+    problems.placed(text, begin)
+}
+
+const UNKNOWN: &str = "its first object has the keys";
+
+fn unknown(object: &Object<'_>) -> String {
+    let keys: Vec<&str> = object.fields().map(|(key, _)| key).take(8).collect();
+    format!("{UNKNOWN} {}", keys.join(", "))
+}
+
+/// The format of an object around a conversation, by the key that its messages are under.
+pub(super) fn whole(key: &str) -> Option<Format> {
+    match key {
+        "messages" => Some(Format::OpenAi),
+        "conversations" | "conversation" => Some(Format::ShareGpt),
+        _ => None,
     }
 }
 
@@ -86,51 +269,12 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
     if is_line || object.has("unisono") {
         return Some(Shape::Item(Format::Unisono));
     }
-    let whole = [
-        ("messages", Format::OpenAi),
-        ("conversations", Format::ShareGpt),
-        ("conversation", Format::ShareGpt),
-    ];
-    for (key, format) in whole {
-        if let Some(messages) = object.get(key) {
+    for key in ["messages", "conversations", "conversation"] {
+        if let (Some(format), Some(messages)) = (whole(key), object.get(key)) {
             return Some(Shape::Whole(format, messages));
         }
     }
     let item = [("role", Format::OpenAi), ("from", Format::ShareGpt)];
     let item = item.into_iter().find(|(key, _)| object.has(key));
     item.map(|(_, format)| Shape::Item(format))
-}
-
-fn array<'t>(text: &'t str, problems: &mut Problems) -> Vec<Value<'t>> {
-    match Value::parse(text).and_then(Value::array) {
-        Ok(items) => items,
-        Err(problem) => {
-            problems.bad(text, problem);
-            Vec::new()
-        }
-    }
-}
-
-/// One object, or one a line.
-fn objects<'t>(text: &'t str, problems: &mut Problems) -> Vec<Value<'t>> {
-    let whole = match Value::parse(text) {
-        Ok(whole) => return vec![whole],
-        Err(problem) => problem,
-    };
-    let mut items = Vec::new();
-    let mut bad: Vec<Problem<'t>> = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        match Value::parse(line) {
-            Ok(item) => items.push(item),
-            Err(problem) => bad.push(problem),
-        }
-    }
-    if !items.iter().any(|item| item.is_object()) {
-        // One object over several lines, and a broken one.
-        bad = vec![whole];
-        items.clear();
-    }
-    bad.into_iter()
-        .for_each(|problem| problems.bad(text, problem));
-    items
 }

@@ -1,6 +1,7 @@
 //! A conversation while it is read: each message is placed on a real tree, so that what a
 //! session would refuse is refused here, with its line.
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,38 +54,55 @@ impl Drafted {
 }
 
 /// The conversation so far.
-pub(super) struct Draft<'t, 'i, 'p> {
-    text: &'t str,
+pub(super) struct Kept<'i> {
     stamps: Stamps<'i>,
-    problems: &'p mut Problems,
     pub(super) tree: Tree,
     pub(super) import: Import,
+    /// Calls without ids, which are numbered.
+    pub(super) calls: u32,
     system: Vec<String>,
     untimed: Vec<usize>,
     last: Option<MessageId>,
 }
 
-impl<'t, 'i, 'p> Draft<'t, 'i, 'p> {
-    pub(super) fn new(
-        text: &'t str,
-        stamps: Stamps<'i>,
-        problems: &'p mut Problems,
-    ) -> Draft<'t, 'i, 'p> {
+/// The same while a piece of the file is read.
+pub(super) struct Draft<'t, 'k, 'i> {
+    text: &'t str,
+    kept: &'k mut Kept<'i>,
+    bad: Problems,
+    /// How many of these are parts of messages that can be taken without them.
+    bad_parts: usize,
+    warnings: Problems,
+}
+
+impl<'i> Deref for Draft<'_, '_, 'i> {
+    type Target = Kept<'i>;
+
+    fn deref(&self) -> &Kept<'i> {
+        self.kept
+    }
+}
+
+impl DerefMut for Draft<'_, '_, '_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.kept
+    }
+}
+
+impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
+    pub(super) fn new(text: &'t str, kept: &'k mut Kept<'i>) -> Draft<'t, 'k, 'i> {
         Draft {
             text,
-            stamps,
-            problems,
-            tree: Tree::default(),
-            import: Import::default(),
-            system: Vec::new(),
-            untimed: Vec::new(),
-            last: None,
+            kept,
+            bad: Problems::default(),
+            bad_parts: 0,
+            warnings: Problems::default(),
         }
     }
 
     /// A line that cannot be taken.
     pub(super) fn bad(&mut self, problem: Problem<'t>) {
-        self.problems.bad(self.text, problem);
+        self.bad.add(self.text, problem);
     }
 
     /// The parts that can be taken of a message; the others are bad. A message none of whose parts
@@ -104,24 +122,20 @@ impl<'t, 'i, 'p> Draft<'t, 'i, 'p> {
             return Err(bad.swap_remove(0));
         }
         for problem in bad {
-            self.problems.bad_part(self.text, problem);
+            self.bad_parts += 1;
+            self.bad.add(self.text, problem);
         }
         Ok(good)
     }
 
     /// Something that may not be meant.
     pub(super) fn warn(&mut self, problem: Problem<'t>) {
-        self.problems.warn(self.text, problem);
+        self.warnings.add(self.text, problem);
     }
 
-    /// Whether a line before was bad.
-    pub(super) fn has_bad(&self) -> bool {
-        self.problems.has_bad()
-    }
-
-    /// A system text from before the first message.
-    pub(super) fn add_system(&mut self, text: &str) {
-        self.system.push(text.to_owned());
+    /// What is bad of the piece, how many of that are parts of messages, and what may not be meant.
+    pub(super) fn into_problems(self) -> (Problems, usize, Problems) {
+        (self.bad, self.bad_parts, self.warnings)
     }
 
     /// Adds a message, or reports why not; a leading system message becomes system text.
@@ -149,7 +163,7 @@ impl<'t, 'i, 'p> Draft<'t, 'i, 'p> {
             Parent::Root => None,
             Parent::Message(id) => Some(id),
         };
-        let ids = &mut self.stamps.ids;
+        let ids = &mut self.kept.stamps.ids;
         let id = message.id.unwrap_or_else(|| MessageId::from_u128(ids()));
         let new = NewMessage {
             id,
@@ -167,20 +181,52 @@ impl<'t, 'i, 'p> Draft<'t, 'i, 'p> {
             self.bad(Problem::new(at, error.to_string()));
             return;
         }
+        let kept = &mut *self.kept;
         if message.at.is_none() {
-            self.untimed.push(self.import.messages.len());
+            kept.untimed.push(kept.import.messages.len());
         }
         if message.pinned {
-            self.import.pinned.push(id);
+            kept.import.pinned.push(id);
         }
-        self.last = Some(id);
-        self.import.messages.push((parent, new));
+        kept.last = Some(id);
+        kept.import.messages.push((parent, new));
+    }
+}
+
+impl<'i> Kept<'i> {
+    pub(super) fn new(stamps: Stamps<'i>) -> Kept<'i> {
+        Kept {
+            stamps,
+            tree: Tree::default(),
+            import: Import::default(),
+            calls: 0,
+            system: Vec::new(),
+            untimed: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Forgets all of it.
+    pub(super) fn forget(&mut self) {
+        self.tree = Tree::default();
+        self.import = Import::default();
+        self.calls = 0;
+        self.last = None;
+        self.system.clear();
+        self.untimed.clear();
+    }
+
+    /// A system text that stands before those of messages.
+    pub(super) fn add_first_system(&mut self, text: &str) {
+        self.system.insert(0, text.to_owned());
     }
 
     /// The conversation; `name` is the file's.
     pub(super) fn finish(mut self, name: &str) -> Import {
         self.fill_times();
         let mut import = self.import;
+        drop(self.tree);
+        import.messages.shrink_to_fit();
         if !self.system.is_empty() {
             let own = (!import.system.is_empty()).then(|| import.system.to_string());
             let all: Vec<String> = own.into_iter().chain(self.system).collect();

@@ -198,12 +198,22 @@ fn problem<'t>(text: &'t str, error: &serde_json::Error) -> Problem<'t> {
     while !text.is_char_boundary(offset) {
         offset -= 1;
     }
+    Problem::new(&text[offset..], reason(error))
+}
+
+/// What the parser has against a text.
+pub(super) fn reason(error: &serde_json::Error) -> String {
+    if error.is_data() {
+        return "a list was expected".to_owned();
+    }
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
-    let reason = if error.is_eof() {
-        format!("this is not complete JSON, was it cut off? {message}")
-    } else {
-        format!("this is not JSON: {message}")
-    };
-    Problem::new(&text[offset..], reason)
+    match error.is_eof() {
+        true => format!("this is not complete JSON, was it cut off? {message}"),
+        false => reason_of(message),
+    }
+}
+
+pub(super) fn reason_of(message: &str) -> String {
+    format!("this is not JSON: {message}")
 }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use unisono_context::message::Part;
 use unisono_context::{AgentId, Role};
 
-use super::detect::Found;
 use super::draft::{Draft, Drafted};
 use super::json::{Object, Value};
 use super::source::Problem;
@@ -22,13 +21,11 @@ const ROLES: [&str; 6] = [
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads every message.
-pub(super) fn read<'t>(found: &Found<'t>, draft: &mut Draft<'t, '_, '_>) {
-    for item in &found.items {
-        match message(*item, draft) {
-            Ok(message) => draft.push_or_system(item.raw(), message),
-            Err(problem) => draft.bad(problem),
-        }
+/// Reads a message.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    match message(item, draft) {
+        Ok(message) => draft.push_or_system(item.raw(), message),
+        Err(problem) => draft.bad(problem),
     }
 }
 

@@ -3,7 +3,6 @@
 use unisono_context::Role;
 use unisono_context::message::Part;
 
-use super::detect::Found;
 use super::draft::{Draft, Drafted};
 use super::json::Value;
 use super::source::Problem;
@@ -21,21 +20,11 @@ const SPEAKERS: [&str; 7] = [
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads every turn.
-pub(super) fn read<'t>(found: &Found<'t>, draft: &mut Draft<'t, '_, '_>) {
-    if let Some(outer) = &found.outer {
-        match outer.opt_text("system") {
-            Ok(Some(system)) if !system.is_empty() => draft.add_system(&system),
-            Ok(_) => {}
-            Err(problem) => draft.bad(problem),
-        }
-    }
-    let mut calls = 0;
-    for item in &found.items {
-        match turn(*item, &mut calls) {
-            Ok(message) => draft.push_or_system(item.raw(), message),
-            Err(problem) => draft.bad(problem),
-        }
+/// Reads a turn.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    match turn(item, &mut draft.calls) {
+        Ok(message) => draft.push_or_system(item.raw(), message),
+        Err(problem) => draft.bad(problem),
     }
 }
 

@@ -1,9 +1,57 @@
-//! The text of a file, and what is wrong with it by line.
-
-use std::borrow::Cow;
+//! Places in a file, and what is wrong there.
 
 use super::LineError;
-/// Something wrong at the start of a piece of the file's text.
+
+/// A place in a file's text: line and column from 1, the column in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: u32,
+    pub(super) column: u32,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place::FIRST
+    }
+}
+
+impl Place {
+    pub(super) const FIRST: Place = Place { line: 1, column: 1 };
+
+    /// The place behind this byte.
+    pub(super) fn after_byte(self, byte: u8) -> Place {
+        match byte {
+            b'\n' => self.next_line(),
+            // A character is counted once, by its first byte.
+            byte if byte & 0xc0 == 0x80 => self,
+            _ => Place {
+                column: self.column.saturating_add(1),
+                ..self
+            },
+        }
+    }
+
+    pub(super) fn after_bytes(self, bytes: &[u8]) -> Place {
+        bytes.iter().fold(self, |at, byte| at.after_byte(*byte))
+    }
+
+    pub(super) fn next_line(self) -> Place {
+        Place {
+            line: self.line.saturating_add(1),
+            column: 1,
+        }
+    }
+
+    pub(super) fn error(self, reason: impl Into<String>) -> LineError {
+        LineError {
+            line: self.line,
+            column: self.column,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Something wrong at the start of a part of a piece's text.
 #[derive(Clone, Debug)]
 pub(super) struct Problem<'t> {
     pub(super) at: &'t str,
@@ -18,127 +66,38 @@ impl<'t> Problem<'t> {
         }
     }
 
-    /// Where it is in the file's `text`, of which it must be a piece.
+    /// Where it is in the piece's `text`, of which it must be a part.
     fn offset(&self, text: &str) -> usize {
         (self.at.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
     }
 }
 
-/// What is wrong with a file. Lines and columns are found once for all of it, in one pass: a
-/// large file may be bad in every line.
+/// What is wrong with a piece of a file. Lines and columns are found once for all of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Problems {
-    /// Lines that are no text at all.
-    undecoded: Vec<LineError>,
-    /// Lines that cannot be taken, by their offset.
-    bad: Vec<(usize, String)>,
-    /// How many of these are parts of messages that can be taken without them.
-    parts: usize,
-    /// What may not be meant, by its offset.
-    warnings: Vec<(usize, String)>,
-}
+pub(super) struct Problems(Vec<(usize, String)>);
 
 impl Problems {
-    pub(super) fn is_empty(&self) -> bool {
-        self.undecoded.is_empty() && self.bad.is_empty() && self.warnings.is_empty()
+    pub(super) fn add(&mut self, text: &str, problem: Problem<'_>) {
+        self.0.push((problem.offset(text), problem.reason));
     }
 
-    pub(super) fn has_bad(&self) -> bool {
-        !self.undecoded.is_empty() || !self.bad.is_empty()
-    }
-
-    /// A line of `text` cannot be taken.
-    pub(super) fn bad(&mut self, text: &str, problem: Problem<'_>) {
-        self.bad.push((problem.offset(text), problem.reason));
-    }
-
-    /// A part of a message cannot be taken; the rest of the message can.
-    pub(super) fn bad_part(&mut self, text: &str, problem: Problem<'_>) {
-        self.parts += 1;
-        self.bad(text, problem);
-    }
-
-    /// How many parts of messages cannot be taken.
-    pub(super) fn parts(&self) -> usize {
-        self.parts
-    }
-
-    /// Something of `text` may not be meant.
-    pub(super) fn warn(&mut self, text: &str, problem: Problem<'_>) {
-        self.warnings.push((problem.offset(text), problem.reason));
-    }
-
-    /// Bad lines and warnings of `text`, in order.
-    pub(super) fn placed(self, text: &str) -> (Vec<LineError>, Vec<LineError>) {
-        let mut bad = place(text, self.bad);
-        bad.extend(self.undecoded);
-        bad.sort_by_key(|error| (error.line, error.column));
-        (bad, place(text, self.warnings))
+    /// What is wrong with a piece that begins there, in order.
+    pub(super) fn placed(mut self, text: &str, begin: Place) -> impl Iterator<Item = LineError> {
+        self.0.sort_by_key(|(offset, _)| *offset);
+        let (mut place, mut at) = (begin, 0);
+        self.0.into_iter().map(move |(offset, reason)| {
+            let between = text.as_bytes().get(at..offset).unwrap_or_default();
+            place = place.after_bytes(between);
+            at = at.max(offset);
+            place.error(reason)
+        })
     }
 }
 
-/// Lines and columns of offsets, in one pass over the text.
-fn place(text: &str, mut found: Vec<(usize, String)>) -> Vec<LineError> {
-    found.sort_by_key(|(offset, _)| *offset);
-    let (mut line, mut column, mut at) = (1, 1, 0);
-    let placed = found.into_iter().map(|(offset, reason)| {
-        for character in text.get(at..offset).unwrap_or_default().chars() {
-            (line, column) = if character == '\n' {
-                (line + 1, 1)
-            } else {
-                (line, column + 1)
-            };
-        }
-        at = at.max(offset);
-        LineError {
-            line,
-            column,
-            reason,
-        }
-    });
-    placed.collect()
-}
-
-/// The text of a file without a byte order mark. Lines that are not UTF-8 are reported and left
-/// empty, so that all others keep their numbers.
-pub(super) fn decode<'b>(bytes: &'b [u8], problems: &mut Problems) -> Cow<'b, str> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Cow::Borrowed(text);
-    }
-    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        problems.undecoded.push(LineError {
-            line: 1,
-            column: 1,
-            reason: "the file is UTF-16; convert it to UTF-8".to_owned(),
-        });
-        return Cow::Borrowed("");
-    }
-    let mut text = String::with_capacity(bytes.len());
-    let mut offset = 0;
-    for (number, line) in (1u32..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-        match std::str::from_utf8(line) {
-            Ok(line) => text.push_str(line),
-            Err(error) => {
-                problems
-                    .undecoded
-                    .push(not_utf8(number, line, offset, &error));
-                text.push('\n');
-            }
-        }
-        offset += line.len();
-    }
-    Cow::Owned(text)
-}
-
-fn not_utf8(number: u32, line: &[u8], offset: usize, error: &std::str::Utf8Error) -> LineError {
-    let valid = &line[..error.valid_up_to()];
-    let column = String::from_utf8_lossy(valid).chars().count() + 1;
-    let byte = line.get(valid.len()).copied().unwrap_or_default();
-    let position = offset + valid.len();
-    LineError {
-        line: number,
-        column: u32::try_from(column).unwrap_or(u32::MAX),
-        reason: format!("this is not UTF-8: byte 0x{byte:02x} at offset {position} of the file"),
-    }
+/// Why a line that begins at that byte of the file is no text.
+pub(super) fn not_utf8(line: &[u8], offset: u64, error: &std::str::Utf8Error) -> String {
+    let valid = error.valid_up_to();
+    let byte = line.get(valid).copied().unwrap_or_default();
+    let position = offset + valid as u64;
+    format!("this is not UTF-8: byte 0x{byte:02x} at offset {position} of the file")
 }

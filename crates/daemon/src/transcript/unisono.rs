@@ -50,25 +50,21 @@ const PARTS: [&str; 4] = ["text", "tool_call", "tool_result", "attachment"];
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads every line.
-pub(super) fn read<'t>(items: &[Value<'t>], draft: &mut Draft<'t, '_, '_>) {
-    let first_is_session = items
-        .first()
-        .is_some_and(|item| kind(*item) == Some("session".into()));
-    if let Some(first) = items
-        .first()
-        .filter(|_| !first_is_session && !draft.has_bad())
-    {
+/// Reads a line, of which so many come before; and whether some of those were bad.
+pub(super) fn read<'t>(
+    item: Value<'t>,
+    (index, has_bad): (usize, bool),
+    draft: &mut Draft<'t, '_, '_>,
+) {
+    if index == 0 && !has_bad && kind(item).as_deref() != Some("session") {
         draft.bad(
-            first.wrong(
+            item.wrong(
                 "the first line must be the session: {\"type\":\"session\",\"unisono\":1,…}",
             ),
         );
     }
-    for (index, item) in items.iter().enumerate() {
-        if let Err(problem) = line(*item, index, draft) {
-            draft.bad(problem);
-        }
+    if let Err(problem) = line(item, index, draft) {
+        draft.bad(problem);
     }
 }
 

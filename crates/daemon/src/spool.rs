@@ -1,0 +1,135 @@
+//! Bytes that come once and are read several times: a few in memory, more in a file without a name in
+//! the store's directory, which is its owner's alone and gone with the process.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use unisono_store::private;
+
+/// So much is held in memory.
+const MEMORY_BYTES: usize = 1 << 20;
+
+/// Bytes that are coming.
+#[derive(Debug, Default)]
+pub struct Spool {
+    memory: Vec<u8>,
+    file: Option<File>,
+    directory: Option<PathBuf>,
+    bytes: u64,
+}
+
+impl Spool {
+    /// Into a file in that directory, where they are many; without one they stay in memory.
+    pub fn new(directory: Option<&Path>) -> Spool {
+        Spool {
+            directory: directory.map(Path::to_owned),
+            ..Spool::default()
+        }
+    }
+
+    /// How many there are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// That were all.
+    ///
+    /// # Errors
+    /// The file cannot be read from its start.
+    pub fn finish(self) -> io::Result<Spooled> {
+        match self.file {
+            Some(file) => Spooled::file(file),
+            None => Ok(Spooled::Memory(Cursor::new(self.memory))),
+        }
+    }
+}
+
+impl Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let (None, Some(directory)) = (&self.file, &self.directory)
+            && self.memory.len() + bytes.len() > MEMORY_BYTES
+        {
+            private::create_dir_all(directory)?;
+            let mut file = tempfile::tempfile_in(directory)?;
+            file.write_all(&std::mem::take(&mut self.memory))?;
+            self.file = Some(file);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(bytes)?,
+            None => self.memory.extend_from_slice(bytes),
+        }
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Bytes that are there.
+#[derive(Debug)]
+pub enum Spooled {
+    /// In memory.
+    Memory(Cursor<Vec<u8>>),
+    /// In a file.
+    File(File),
+}
+
+impl Spooled {
+    /// A file, from its start.
+    ///
+    /// # Errors
+    /// There is no going back in it.
+    pub fn file(mut file: File) -> io::Result<Spooled> {
+        file.rewind()?;
+        Ok(Spooled::File(file))
+    }
+}
+
+impl Read for Spooled {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Spooled::Memory(memory) => memory.read(into),
+            Spooled::File(file) => file.read(into),
+        }
+    }
+}
+
+impl Seek for Spooled {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Spooled::Memory(memory) => memory.seek(to),
+            Spooled::File(file) => file.seek(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_much_is_in_a_file_that_has_no_name() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("store");
+        for (many, is_file) in [(1_000, false), (3_000_000, true)] {
+            let mut spool = Spool::new(Some(&directory));
+            let part = vec![b'x'; many / 2];
+            spool.write_all(&part).unwrap();
+            spool.write_all(&part).unwrap();
+            assert_eq!(spool.bytes(), many as u64);
+            let mut spooled = spool.finish().unwrap();
+            assert_eq!(matches!(spooled, Spooled::File(_)), is_file);
+            for _ in 0..2 {
+                spooled.rewind().unwrap();
+                let mut read = Vec::new();
+                spooled.read_to_end(&mut read).unwrap();
+                assert!(read.len() == many && read.iter().all(|byte| *byte == b'x'));
+            }
+            assert_eq!(directory.exists(), is_file);
+        }
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    }
+}
