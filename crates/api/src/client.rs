@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Problem;
 
-pub use calls::File;
+pub use calls::{Content, File};
 pub use events::{Events, Told};
 pub use mcp::Messages;
 
@@ -30,6 +30,14 @@ pub enum Error {
         /// Where.
         url: String,
         /// What happened.
+        reason: String,
+    },
+    /// A file that was to be sent cannot be read.
+    #[error("cannot read {name}: {reason}")]
+    Unreadable {
+        /// What it is called.
+        name: String,
+        /// Why not.
         reason: String,
     },
     /// It answers that it did not do it.

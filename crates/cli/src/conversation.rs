@@ -1,9 +1,11 @@
 //! Conversations in files: reading one, and recognising one that was imported before.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::Path;
 
 use unisono_context::Digest;
+use unisono_daemon::spool::{Spool, Spooled};
 use unisono_daemon::transcript::{self, Format, Options, Parsed, Stamps};
 use unisono_runtime::clock;
 use unisono_session::machine::Import;
@@ -40,20 +42,24 @@ impl std::error::Error for ReadError {}
 /// # Errors
 /// The file cannot be read, or holds no conversation, or has bad lines.
 pub fn read_conversation(path: &Path) -> std::result::Result<Parsed, ReadError> {
-    let bytes = std::fs::read(path).map_err(|error| ReadError::File(path.to_owned(), error))?;
+    let file = File::open(path).map_err(|error| ReadError::File(path.to_owned(), error))?;
     let options = Options {
         name: path.display().to_string(),
         ..Options::default()
     };
-    parse(&bytes, &options).map_err(ReadError::Content)
+    let (parsed, _) = parse(file, &options).map_err(ReadError::Content)?;
+    Ok(parsed)
 }
 
-fn parse(bytes: &[u8], options: &Options) -> std::result::Result<Parsed, transcript::Error> {
+fn parse(
+    input: impl Read,
+    options: &Options,
+) -> std::result::Result<(Parsed, Digest), transcript::Error> {
     let stamps = Stamps {
         ids: &mut clock::new_id,
         now: clock::now(),
     };
-    transcript::read(bytes, options, stamps)
+    transcript::read_digested(input, options, stamps)
 }
 
 /// What was left out of a conversation because it is bad.
@@ -87,48 +93,87 @@ impl LeftOut {
     }
 }
 
-/// A file's bytes, and what it is called.
+/// A file, and what it is called.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) held: Spooled,
+    digest: String,
 }
 
-/// Reads a conversation's file, or standard input where it is `-`.
-pub(crate) fn open(file: &str) -> Result<Source> {
-    open_as(file, "a conversation's file")
-}
-
-/// Reads a file that is to be of that kind, or standard input where it is `-`.
-pub(crate) fn open_as(file: &str, kind: &str) -> Result<Source> {
-    let (name, read) = if file == "-" {
-        let mut bytes = Vec::new();
-        let read = std::io::stdin()
-            .lock()
-            .read_to_end(&mut bytes)
-            .map(|_| bytes);
-        ("standard input".to_owned(), read)
-    } else {
-        (file.to_owned(), std::fs::read(file))
+/// Opens a conversation's file, or standard input where it is `-`. What can be read only once is kept
+/// in the store's directory where it is large.
+pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
+    let name = called(file);
+    let held = match file {
+        "-" => spooled(std::io::stdin().lock(), store),
+        path => File::open(path).and_then(|file| {
+            let kind = file.metadata()?.file_type();
+            match kind.is_file() {
+                true => Spooled::file(file),
+                false => spooled(file, store),
+            }
+        }),
     };
-    match read {
-        Ok(bytes) => Ok(Source { name, bytes }),
-        Err(error) => {
-            let what = match error.kind() {
-                std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-                std::io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
-                _ => error.to_string(),
-            };
-            let problem = Problem::usage(format!("cannot read {name}: {what}"));
-            Err(problem.hint(format!("name {kind}, or `-` for standard input")))
-        }
+    match held {
+        Ok(held) => Ok(Source {
+            name,
+            held,
+            digest: String::new(),
+        }),
+        Err(error) => Err(unreadable(&name, "a conversation's file", &error)),
     }
 }
 
+/// Reads a file that is to be of that kind, or standard input where it is `-`.
+pub(crate) fn bytes_of(file: &str, kind: &str) -> Result<Vec<u8>> {
+    let read = if file == "-" {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        read.map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    read.map_err(|error| unreadable(&called(file), kind, &error))
+}
+
+fn called(file: &str) -> String {
+    match file {
+        "-" => "standard input".to_owned(),
+        file => file.to_owned(),
+    }
+}
+
+fn spooled(mut input: impl Read, store: &Path) -> std::io::Result<Spooled> {
+    let mut spool = Spool::new(Some(store));
+    std::io::copy(&mut input, &mut spool)?;
+    spool.finish()
+}
+
+fn unreadable(name: &str, kind: &str, error: &std::io::Error) -> Problem {
+    let what = match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        _ => error.to_string(),
+    };
+    let problem = Problem::usage(format!("cannot read {name}: {what}"));
+    problem.hint(format!("name {kind}, or `-` for standard input"))
+}
+
 impl Source {
-    /// What a session made of it is labelled with.
-    pub(crate) fn digest(&self) -> String {
-        Digest::of_bytes(&self.bytes).to_string()
+    /// What a session made of it is labelled with; known once its conversation was read.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Whether it begins so.
+    pub(crate) fn begins_with(&mut self, begin: &[u8]) -> Result<bool> {
+        let mut first = Vec::with_capacity(begin.len());
+        let limit = begin.len() as u64;
+        let read = (&mut self.held).take(limit).read_to_end(&mut first);
+        let read = read.and_then(|_| self.held.rewind());
+        read.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
+        Ok(first == begin)
     }
 
     /// The last part of its name.
@@ -140,7 +185,7 @@ impl Source {
     /// The conversation, labelled, and what was left out of it; tells what that is, and what may
     /// not be meant.
     pub(crate) fn conversation(
-        &self,
+        &mut self,
         format: Option<Format>,
         skip_bad: bool,
         out: &Out,
@@ -150,7 +195,8 @@ impl Source {
             format,
             skip_bad,
         };
-        let parsed = parse(&self.bytes, &options).map_err(refused)?;
+        let (parsed, digest) = parse(&mut self.held, &options).map_err(refused)?;
+        self.digest = digest.to_string();
         for warning in &parsed.warnings {
             out.warn(format_args!("{}:{warning}", self.name));
         }
@@ -163,7 +209,9 @@ impl Source {
         };
         left_out.say(out);
         let mut import = parsed.import;
-        import.labels.insert(DIGEST.into(), self.digest().into());
+        import
+            .labels
+            .insert(DIGEST.into(), self.digest.as_str().into());
         import.labels.insert(NAME.into(), self.file_name().into());
         Ok((import, left_out))
     }

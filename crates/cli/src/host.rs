@@ -1,6 +1,8 @@
 //! Who works on sessions: this process, or the daemon that has the store open. Verbs say what is to
 //! be done; here it is given to whoever does it.
 
+mod taken;
+
 use std::time::Duration;
 
 use unisono_api::agent::{Agent, Whom};
@@ -28,11 +30,13 @@ use unisono_session::{Input, State};
 use crate::app::App;
 use crate::commands::context;
 use crate::commands::sessions::branch::unknown_branch;
-use crate::conversation::Source;
 use crate::live::{End, Feed, Watch};
 use crate::problem::{Problem, Result};
 use crate::remote;
 use crate::sessions::Sessions;
+
+use taken::content;
+pub(crate) use taken::{Imported, Taken};
 
 /// Where a store is open.
 #[derive(Debug)]
@@ -167,17 +171,6 @@ pub(crate) enum Cancel {
     Run(RunId),
 }
 
-/// A conversation in a file, and how it is taken.
-#[derive(Debug)]
-pub(crate) struct Taken<'t> {
-    pub(crate) import: Import,
-    pub(crate) source: Source,
-    pub(crate) format: Option<&'t str>,
-    pub(crate) skip_bad: bool,
-    /// Whether it becomes another session where it says which one it is.
-    pub(crate) copy: bool,
-}
-
 /// Who works on sessions.
 #[derive(Debug)]
 pub(crate) enum Host {
@@ -282,24 +275,41 @@ impl Host {
     }
 
     /// Makes a session of a conversation.
-    pub(crate) async fn import(&self, taken: Taken<'_>) -> Result<SessionId> {
+    pub(crate) async fn import(&self, taken: Taken<'_>) -> Result<Imported> {
         match self {
             Host::Here(daemon) => {
                 let mut import = taken.import;
                 if taken.copy {
                     import.session = None;
                 }
-                Ok(daemon.import(import).await?.id())
+                let session = daemon.import(import).await?;
+                let id = session.id();
+                Ok(session
+                    .inspect(move |state| Imported::of(id, state))
+                    .await?)
             }
             Host::There { client, .. } => {
+                // The daemon makes its own of the file.
+                drop(taken.import);
                 let file = File {
                     name: &taken.source.file_name(),
                     format: taken.format,
                     skip_bad: taken.skip_bad,
                     copy: taken.copy,
-                    bytes: taken.source.bytes,
+                    content: content(taken.source.held)?,
                 };
-                id("session", &client.import(file).await?.session)
+                let made = client.import(file).await?;
+                let session = id("session", &made.session)?;
+                if made.branches.has_more {
+                    return Ok(Imported::of(session, &self.state(session).await?));
+                }
+                let branches = made.branches.items.into_iter();
+                Ok(Imported {
+                    session,
+                    title: made.title,
+                    messages: made.messages,
+                    branches: branches.map(|branch| branch.name).collect(),
+                })
             }
         }
     }

@@ -130,7 +130,7 @@ impl From<ClientError> for Problem {
                 };
                 Problem::with_hint_of(exit, &what).code(problem.code)
             }
-            ClientError::Answer { .. } => Problem::failed(what),
+            ClientError::Answer { .. } | ClientError::Unreadable { .. } => Problem::failed(what),
         }
     }
 }

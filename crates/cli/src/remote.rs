@@ -29,7 +29,9 @@ impl Remote {
     fn failed(error: &ClientError) -> Error {
         let doing = match error {
             ClientError::Unreachable { .. } => REACH,
-            ClientError::Problem(_) | ClientError::Answer { .. } => "read the store",
+            ClientError::Problem(_)
+            | ClientError::Answer { .. }
+            | ClientError::Unreadable { .. } => "read the store",
         };
         Error::Engine {
             doing,

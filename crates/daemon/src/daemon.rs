@@ -14,7 +14,7 @@ mod opened;
 mod reload;
 mod settings;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -214,6 +214,11 @@ impl Daemon {
     /// The runtime.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// The directory of its store; none where that is in memory.
+    pub fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
     }
 
     /// What had to be repaired to open the store. To be shown to the user.

@@ -18,8 +18,30 @@ use crate::store::{Acknowledged, Vacuumed};
 use crate::topic::{Seal, Topic};
 use crate::turn::{Asked, Turn};
 
+/// What is in a file.
+#[derive(Debug)]
+pub enum Content {
+    /// Bytes in memory.
+    Bytes(Vec<u8>),
+    /// A file, from where it stands; it is sent as it is read.
+    File(std::fs::File),
+}
+
+impl Content {
+    /// The same as a body, with its length.
+    fn body(self) -> std::io::Result<(u64, reqwest::Body)> {
+        Ok(match self {
+            Content::Bytes(bytes) => (bytes.len() as u64, bytes.into()),
+            Content::File(file) => (
+                file.metadata()?.len(),
+                tokio::fs::File::from_std(file).into(),
+            ),
+        })
+    }
+}
+
 /// A conversation as it stands in a file.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct File<'f> {
     /// What it is called.
     pub name: &'f str,
@@ -30,14 +52,14 @@ pub struct File<'f> {
     /// Whether it becomes another session where it says which one it is.
     pub copy: bool,
     /// What is in it.
-    pub bytes: Vec<u8>,
+    pub content: Content,
 }
 
 impl Client {
     /// Makes a session of a conversation as it stands in a file.
     ///
     /// # Errors
-    /// The conversation is refused, or the daemon cannot be reached.
+    /// The conversation is refused, the file cannot be read, or the daemon cannot be reached.
     pub async fn import(&self, file: File<'_>) -> Result<Session, Error> {
         let mut query = vec![
             ("name", file.name.to_owned()),
@@ -47,7 +69,12 @@ impl Client {
         query.extend(file.format.map(|format| ("format", format.to_owned())));
         let request = self.request(Method::POST, "/v1/imports").query(&query);
         let request = request.header(header::CONTENT_TYPE, "application/octet-stream");
-        self.json(request.body(file.bytes)).await
+        let (length, body) = file.content.body().map_err(|error| Error::Unreadable {
+            name: file.name.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let request = request.header(header::CONTENT_LENGTH, length);
+        self.json(request.body(body)).await
     }
 
     /// Makes a session.

@@ -79,8 +79,8 @@ fn text(text: &str) -> Result<String> {
     if text != "-" {
         return Ok(text.to_owned());
     }
-    let source = conversation::open_as("-", "a message")?;
-    let text = String::from_utf8(source.bytes);
+    let bytes = conversation::bytes_of("-", "a message")?;
+    let text = String::from_utf8(bytes);
     let text = text.map_err(|_| Problem::usage("standard input is not UTF-8"))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

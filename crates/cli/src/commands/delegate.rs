@@ -52,7 +52,7 @@ pub(crate) struct Args {
 impl Args {
     fn ask(&self) -> Result<Ask> {
         let task = match self.task.as_str() {
-            "-" => String::from_utf8(conversation::open("-")?.bytes)
+            "-" => String::from_utf8(conversation::bytes_of("-", "a task")?)
                 .map_err(|_| Problem::usage("standard input is not UTF-8 text"))?,
             task => task.to_owned(),
         };

@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use serde_json::json;
-use unisono_context::SessionId;
 use unisono_daemon::transcript::Format;
 use unisono_store::archive;
 
 use crate::app::App;
 use crate::conversation::{self, DIGEST, LeftOut};
-use crate::host::{Taken, Where};
+use crate::host::{Imported, Taken, Where};
 use crate::live::End;
 use crate::problem::{Problem, Result, alone};
 use crate::sessions::{self, Sessions};
@@ -53,8 +52,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let source = conversation::open(&args.file)?;
-    if source.bytes.starts_with(ARCHIVE) && args.format.is_none() {
+    let mut source = conversation::open(&args.file, &setup.loaded.config.store.path)?;
+    if source.begins_with(ARCHIVE)? && args.format.is_none() {
         let sessions = match app.store_or_daemon(&setup).await? {
             Where::Here(opened) => Sessions::new(opened.journal),
             Where::There(client) => return Err(alone("an archive is read into", client.url())),
@@ -67,12 +66,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let sessions = store.sessions();
     if args.copy {
         // Nothing that is known of it matters.
-    } else if let Some(known) = sessions.labelled(DIGEST, &source.digest()).await? {
+    } else if let Some(known) = sessions.labelled(DIGEST, source.digest()).await? {
         app.out.say(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
         ));
-        tell(app, known, &sessions, (true, left_out)).await?;
+        let known = Imported::of(known, &sessions.state(known).await?);
+        tell(app, &known, (true, left_out));
         sessions.close().await?;
         return left_out.ending();
     } else if let Some(id) = import.session
@@ -89,39 +89,30 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         skip_bad: args.skip_bad,
         copy: args.copy,
     };
-    let session = host.import(taken).await?;
-    tell(app, session, &sessions, (false, left_out)).await?;
+    let made = host.import(taken).await?;
+    tell(app, &made, (false, left_out));
     host.stop(End::Ended).await;
     left_out.ending()
 }
 
-async fn tell(
-    app: &App,
-    id: SessionId,
-    sessions: &Sessions,
-    (known, left_out): (bool, LeftOut),
-) -> Result<()> {
-    let state = sessions.state(id).await?;
-    let messages = state.tree().len();
-    let branches: Vec<&str> = state.tree().branches().map(|(name, _)| name).collect();
+fn tell(app: &App, made: &Imported, (known, left_out): (bool, LeftOut)) {
+    let (id, messages) = (made.session, made.messages);
     if app.out.json {
-        let title = state.title();
         app.out.json(&json!({
-            "session": id.to_string(), "title": title, "messages": messages,
-            "branches": branches, "known": known, "left_out": left_out.messages,
+            "session": id.to_string(), "title": made.title, "messages": messages,
+            "branches": made.branches, "known": known, "left_out": left_out.messages,
             "left_out_parts": left_out.parts,
         }));
-        return Ok(());
+        return;
     }
     if !known {
-        let messages = show::many(messages as u64, "message");
+        let messages = show::many(messages, "message");
         let short = sessions::short(id);
         app.out.say(format_args!(
             "imported {messages}: `unisono context {short}` shows them"
         ));
     }
     app.out.data(id);
-    Ok(())
 }
 
 async fn import_archive(app: &App, sessions: Sessions, file: &str) -> Result<()> {

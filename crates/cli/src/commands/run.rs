@@ -101,7 +101,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if task.is_some_and(|task| task.trim().is_empty()) {
         return Err(Problem::usage("--task is empty").hint("say what is to be done"));
     }
-    let source = args.file.as_deref().map(conversation::open).transpose()?;
+    let store = &setup.loaded.config.store.path;
+    let opened = args.file.as_deref();
+    let opened = opened.map(|file| conversation::open(file, store));
+    let source = opened.transpose()?;
     let taken = source.map(|source| taken(app, &args, source)).transpose()?;
     let left_out = taken
         .as_ref()
@@ -178,7 +181,7 @@ pub(super) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
 }
 
 /// The conversation of a file, and what was left out of it.
-fn taken<'a>(app: &App, args: &'a Args, source: Source) -> Result<(Taken<'a>, LeftOut)> {
+fn taken<'a>(app: &App, args: &'a Args, mut source: Source) -> Result<(Taken<'a>, LeftOut)> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
     let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
@@ -195,7 +198,7 @@ fn taken<'a>(app: &App, args: &'a Args, source: Source) -> Result<(Taken<'a>, Le
 /// The same bytes again continue the session they became.
 async fn from_file<'t>(sessions: &Sessions, taken: Taken<'t>) -> Result<From<'t>> {
     let source = &taken.source;
-    if let Some(known) = sessions.labelled(DIGEST, &source.digest()).await? {
+    if let Some(known) = sessions.labelled(DIGEST, source.digest()).await? {
         return Ok(From::Session(known));
     }
     if let Some(id) = taken.import.session
@@ -252,7 +255,7 @@ async fn open(host: &Host, from: From<'_>, screen: &Screen<'_>, branch: &str) ->
         From::File(taken) => {
             let messages = show::many(taken.import.messages.len() as u64, "message");
             let name = taken.source.name.clone();
-            let id = host.import(*taken).await?;
+            let id = host.import(*taken).await?.session;
             let short = sessions::short(id);
             screen.headline(
                 "imported",

@@ -32,6 +32,7 @@ mod http;
 mod http_agents;
 mod ids;
 mod import_agents;
+mod importing;
 mod interrupted;
 mod keeping;
 mod lending;

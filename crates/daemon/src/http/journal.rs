@@ -1,19 +1,20 @@
 //! `/v1/journal`: the store as it is on disk, to be looked at by programs of the same kind while
 //! the daemon holds it; and `/v1/imports`, which keeps a conversation as it stands in a file.
 
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderName, StatusCode, header};
+use futures_util::StreamExt;
 use serde::Deserialize;
 use unisono_api::journal::{EventBlock, Info};
 use unisono_api::session::Session;
 use unisono_api::{Code, Page};
-use unisono_context::{Digest, SessionId};
+use unisono_context::SessionId;
 use unisono_runtime::clock;
 use unisono_store::SessionInfo;
 use utoipa_axum::router::OpenApiRouter;
@@ -23,10 +24,13 @@ use super::extract::{self, Path, Query};
 use super::part::{self, after};
 use super::problem::Fault;
 use super::{Shared, sessions};
+use crate::spool::{Spool, Spooled};
 use crate::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
 
 /// Sessions and events of an answer at most.
 const MOST: usize = 4_096;
+/// Bytes of a body that are written at a time.
+const PART_BYTES: usize = 256 * 1024;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -165,15 +169,8 @@ struct File {
 async fn import(
     State(shared): State<Arc<Shared>>,
     Query(file): Query<File>,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<(StatusCode, Json<Session>), Fault> {
-    let bytes = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Fault::new(
-            Code::TooLarge,
-            "the body is larger than `server.body_limit_bytes`",
-        ),
-        _ => Fault::new(Code::InvalidRequest, rejection.body_text()),
-    })?;
     let format = match &file.format {
         Some(name) => Some(Format::from_name(name).ok_or_else(|| {
             Fault::new(Code::InvalidRequest, format!("there is no format {name:?}"))
@@ -185,19 +182,20 @@ async fn import(
         format,
         skip_bad: file.skip_bad,
     };
-    let digest = Digest::of_bytes(&bytes).to_string();
+    let spooled = spooled(&shared, body).await?;
     // A large file takes a while to read.
     let reading = tokio::task::spawn_blocking(move || {
         let stamps = Stamps {
             ids: &mut clock::new_id,
             now: clock::now(),
         };
-        transcript::read(&bytes, &options, stamps)
+        transcript::read_digested(spooled, &options, stamps)
     });
     let read = reading
         .await
         .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
-    let parsed = read.map_err(|error| Fault::new(Code::Refused, error.to_string()))?;
+    let (parsed, digest) = read.map_err(|error| Fault::new(Code::Refused, error.to_string()))?;
+    let digest = digest.to_string();
     let mut import = parsed.import;
     if file.copy {
         import.session = None;
@@ -210,4 +208,48 @@ async fn import(
         .inspect(move |state| sessions::describe(&id, state))
         .await?;
     Ok((StatusCode::CREATED, Json(described)))
+}
+
+/// A body, which is not held in memory where it is large.
+async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, Fault> {
+    let limit = u64::from(shared.daemon.setup().loaded.config.server.body_limit_bytes);
+    let mut spool = Spool::new(shared.daemon.directory());
+    let (mut parts, mut part) = (body.into_data_stream(), Vec::new());
+    while let Some(more) = parts.next().await {
+        let more = more.map_err(|error| Fault::new(Code::InvalidRequest, error.to_string()))?;
+        part.extend_from_slice(&more);
+        if spool.bytes() + part.len() as u64 > limit {
+            let detail = "the body is larger than `server.body_limit_bytes`";
+            return Err(Fault::new(Code::TooLarge, detail));
+        }
+        if part.len() >= PART_BYTES {
+            (spool, part) = kept(spool, part).await?;
+        }
+    }
+    let (spool, _) = kept(spool, part).await?;
+    spool.finish().map_err(|error| not_kept(&error))
+}
+
+/// Puts a part of a body where the others are, off the async threads.
+async fn kept(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), Fault> {
+    let writing = tokio::task::spawn_blocking(move || {
+        spool.write_all(&part)?;
+        part.clear();
+        Ok((spool, part))
+    });
+    let written = writing
+        .await
+        .map_err(|error| Fault::new(Code::Failed, error.to_string()))?;
+    written.map_err(|error| not_kept(&error))
+}
+
+fn not_kept(error: &io::Error) -> Fault {
+    let code = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
+        _ => Code::Failed,
+    };
+    Fault::new(
+        code,
+        format!("the body cannot be kept in the store's directory: {error}"),
+    )
 }

@@ -58,7 +58,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Body::Tombstone => "",
     };
     let text = match &args.text {
-        Some(file) => String::from_utf8(conversation::open_as(file, "a file with its text")?.bytes)
+        Some(file) => String::from_utf8(conversation::bytes_of(file, "a file with its text")?)
             .map_err(|_| Problem::usage(format!("{file} is not UTF-8 text")))?,
         None => written(app, old)?,
     };

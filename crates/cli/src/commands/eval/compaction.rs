@@ -108,7 +108,7 @@ impl Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let source = conversation::open(&args.transcript)?;
+    let mut source = conversation::open(&args.transcript, &setup.loaded.config.store.path)?;
     let (import, _) = source.conversation(None, false, &app.out)?;
     let asked = Subject::read(&args, &setup, import)?;
     let report = asked.report(app, &args, &setup).await?;

@@ -162,7 +162,7 @@ async fn passed(
             }
             match error {
                 Error::Unreachable { .. } => Err(error),
-                Error::Problem(_) | Error::Answer { .. } => Ok(None),
+                Error::Problem(_) | Error::Answer { .. } | Error::Unreadable { .. } => Ok(None),
             }
         }
     }
