@@ -64,6 +64,7 @@ const PROVIDER: &[Key] = &[
     key("tokens_per_minute", Kind::Whole(1, i64::MAX)),
     key("max_concurrent", SOME),
     key("queue_timeout", Kind::Duration),
+    key("slots", SOME),
 ];
 
 /// The providers that are built in and can be called.

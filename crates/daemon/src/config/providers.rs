@@ -48,6 +48,8 @@ pub struct Provider {
     pub max_concurrent: Option<u32>,
     /// How long a request waits for these limits.
     pub queue_timeout: Option<TimeText>,
+    /// The slots of its server, each of which has a cache of its own: for one that does not tell.
+    pub slots: Option<u32>,
 }
 
 /// OpenAI's two interfaces.

@@ -38,6 +38,11 @@ impl Servers {
     ) {
         let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
         let names: BTreeSet<&Arc<str>> = asks.map(|agent| &agent.model).collect();
+        for name in &names {
+            if let Some(slots) = slots_of(setup, name) {
+                warmth.set_apart(name, slots > 1);
+            }
+        }
         let unknown = names.into_iter().filter_map(|name| {
             let (entry, settings) = server_of(setup, name)?;
             self.is_due(name).then_some((name, entry, settings))
@@ -52,7 +57,8 @@ impl Servers {
             if let Some(window) = served.window {
                 learnt.stated(name, entry.window, window);
             }
-            warmth.set_apart(name, served.slots.is_some_and(|slots| slots > 1));
+            let slots = slots_of(setup, name).or(served.slots);
+            warmth.set_apart(name, slots.is_some_and(|slots| slots > 1));
             tracing::debug!(model = %name, ?served, "a server was asked about its model");
         });
         join_all(asked).await;
@@ -77,6 +83,12 @@ impl Servers {
     }
 }
 
+/// How many slots the settings say the server of a model has, if they say it.
+fn slots_of(setup: &Setup, name: &str) -> Option<u32> {
+    let (provider, _) = name.split_once('/')?;
+    setup.loaded.config.providers.get(provider)?.slots
+}
+
 /// How the server of a model that is in no catalogue is asked, where it can be.
 fn server_of(setup: &Setup, name: &str) -> Option<(Entry, provider::Settings)> {
     let loaded = &setup.loaded;
@@ -92,6 +104,32 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::config::{Override, Sources};
+    use crate::paths::Home;
+
+    #[test]
+    fn the_settings_say_how_many_slots_a_server_has_that_does_not_tell() {
+        let nowhere = || Some("/nowhere".into());
+        let own = [
+            ("like", "openai-compatible"),
+            ("base_url", "http://127.0.0.1:9/v1"),
+            ("slots", "4"),
+        ];
+        let set = |(key, value)| Override::new("set", format!("providers.own.{key}"), value);
+        let sources = Sources {
+            directory: "/nowhere".into(),
+            home: Home {
+                home: nowhere(),
+                config: nowhere(),
+                data: nowhere(),
+            },
+            overrides: own.map(set).into(),
+            ..Sources::default()
+        };
+        let setup = Setup::load(sources, []).unwrap();
+        assert_eq!(slots_of(&setup, "own/a-model"), Some(4));
+        assert_eq!(slots_of(&setup, "openai/a-model"), None);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_told_nothing_is_asked_again_after_a_minute() {
