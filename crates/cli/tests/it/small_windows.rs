@@ -96,7 +96,7 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
     let persona = "You count every word that was ever said. ".repeat(400);
     place.write(
         "agents/wordy.md",
-        &format!("---\ndescription: counts words\nmodel: extractive\n---\n{persona}"),
+        format!("---\ndescription: counts words\nmodel: extractive\n---\n{persona}"),
     );
     let file = example();
     let with = ["--set", "models.catalogue=m.toml", "--set"];

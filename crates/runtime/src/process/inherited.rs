@@ -82,10 +82,10 @@ mod tests {
             "PATHS",
             "path",
         ];
-        let of = |passed: &[&str]| {
+        let inherited = |passed: &[&str]| {
             let passed: Vec<Arc<str>> = passed.iter().map(|name| Arc::from(*name)).collect();
             let set = variables.iter().map(|name| (name.into(), "x".into()));
-            let kept = super::of(set, &passed).map(|(name, _)| name.into_string().unwrap());
+            let kept = super::inherit(set, &passed).map(|(name, _)| name.into_string().unwrap());
             kept.collect::<Vec<_>>()
         };
         let all = [
@@ -95,8 +95,8 @@ mod tests {
             "HTTPS_PROXY",
             "SSL_CERT_FILE",
         ];
-        assert_eq!(inherit(&[]), all);
-        let with = inherit(&["GITHUB_TOKEN", "NOT_SET"]);
+        assert_eq!(inherited(&[]), all);
+        let with = inherited(&["GITHUB_TOKEN", "NOT_SET"]);
         assert_eq!(with[..5], all);
         assert_eq!(with[5..], ["GITHUB_TOKEN"]);
     }
