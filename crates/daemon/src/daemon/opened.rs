@@ -102,8 +102,11 @@ pub async fn open_degraded(
     tracing::error!(%error, "the store takes no writes for now, it is only read");
     let path = directory.clone();
     let disk = settings::off_thread(move || DegradedDisk::open(path, &error)).await?;
+    let journal = Journal::new(Arc::new(disk));
+    // What an import left that was cut short is hidden, and taken back by the next opening.
+    journal.sweep().await?;
     Ok(Opened {
-        journal: Journal::new(Arc::new(disk)),
+        journal,
         directory: Some(directory),
         degraded: true,
         ..Opened::nothing()
