@@ -6,7 +6,7 @@
 //! "rate limit"               these words in this order, required
 //! +kestrel -draft            required, excluded
 //! role:user agent:risks      who said it
-//! since:2026-03-01 until:7d  when; a date, an instant, or how long ago
+//! since:2026-03-01 until:7d  when; a date, an instant, or how long ago (after:, before: as well)
 //! session:0192ab             in which conversation
 //! ```
 //!
@@ -130,11 +130,15 @@ impl Query {
             _ => (None, text),
         };
         if need.is_none()
-            && let Some((key, value)) = text.split_once(':')
-            && let Some(key) = Key::of(key)
+            && let Some((name, value)) = text.split_once(':')
+            && let Some(key) = Key::of(name)
         {
             let (value, _, rest) = piece(value);
-            self.filter(key, value, now);
+            if let Err(why) = self.filter(key, value, now) {
+                let name = name.to_lowercase();
+                self.notes
+                    .push(format!("{name}:{value} is left out: {why}"));
+            }
             return rest;
         }
         let (clause, quoted, rest) = piece(text);
@@ -159,9 +163,9 @@ impl Query {
         });
     }
 
-    fn filter(&mut self, key: Key, value: &str, now: Timestamp) {
+    fn filter(&mut self, key: Key, value: &str, now: Timestamp) -> Result<(), String> {
         let filters = &mut self.filters;
-        let done = match key {
+        match key {
             Key::Role => role(value).map(|role| filters.roles.push(role)),
             Key::Agent if value.is_empty() => Err("an agent is named, as in agent:risks".into()),
             Key::Agent => {
@@ -175,11 +179,6 @@ impl Query {
                 self.session = Some(value.to_owned());
                 Ok(())
             }
-        };
-        if let Err(why) = done {
-            let why: String = why;
-            self.notes
-                .push(format!("{}:{value} is left out: {why}", key.name()));
         }
     }
 }
@@ -195,22 +194,20 @@ enum Key {
 }
 
 impl Key {
-    const ALL: [Key; 5] = [Key::Role, Key::Agent, Key::Since, Key::Until, Key::Session];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Key::Role => "role",
-            Key::Agent => "agent",
-            Key::Since => "since",
-            Key::Until => "until",
-            Key::Session => "session",
-        }
-    }
+    /// As people write them: two have the names that other programs give them, too.
+    const NAMES: [(&'static str, Key); 7] = [
+        ("role", Key::Role),
+        ("agent", Key::Agent),
+        ("since", Key::Since),
+        ("after", Key::Since),
+        ("until", Key::Until),
+        ("before", Key::Until),
+        ("session", Key::Session),
+    ];
 
     fn of(name: &str) -> Option<Key> {
-        Key::ALL
-            .into_iter()
-            .find(|key| key.name().eq_ignore_ascii_case(name))
+        let mut names = Key::NAMES.into_iter();
+        names.find_map(|(own, key)| own.eq_ignore_ascii_case(name).then_some(key))
     }
 }
 

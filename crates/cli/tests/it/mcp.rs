@@ -24,7 +24,7 @@ pub(crate) struct Spoken {
 }
 
 impl Spoken {
-    fn start(place: &Place) -> Spoken {
+    pub(crate) fn start(place: &Place) -> Spoken {
         Spoken::started(place.command(&["mcp"]))
     }
 

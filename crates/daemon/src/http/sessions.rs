@@ -60,7 +60,7 @@ pub(crate) async fn page(
 
 /// At most `limit` sessions of the store, the newest first, that were made before that one; those
 /// without an event are none. Costs a row for each session of the store.
-async fn newest(
+pub(crate) async fn newest(
     daemon: &Daemon,
     before: Option<SessionId>,
     limit: usize,

@@ -1,6 +1,7 @@
 //! Tools that look: messages of a session, a search over all, the list of sessions.
 
 use serde_json::{Value, json};
+use unisono_api::Page;
 use unisono_context::{Message, Ordinal, SessionId};
 use unisono_runtime::clock;
 use unisono_search::{Branch, Query, excerpt};
@@ -168,22 +169,20 @@ pub(super) async fn search(daemon: &Daemon, wanted: Searched) -> Done {
 }
 
 pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
-    let after = wanted.cursor.as_deref().map(|id| {
+    let before = wanted.cursor.as_deref().map(|id| {
         id.parse::<SessionId>()
             .map_err(|_| format!("{id:?} is no cursor"))
     });
     let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_LISTED);
-    let found = listing::page(daemon, after.transpose()?, limit)
+    // One more tells whether there are more.
+    let found = listing::newest(daemon, before.transpose()?, limit + 1)
         .await
         .map_err(|e| e.to_string())?;
-    let next = found
-        .last()
-        .filter(|_| found.len() == limit)
-        .map(|last| last.id.to_string());
+    let found = Page::first(found, limit, |last| last.id.to_string());
     let mut text = String::new();
     let mut all = Vec::new();
-    let found = listing::listed(daemon, found).await;
-    for listed in found.map_err(|fault| fault.to_string())? {
+    let listed = listing::listed(daemon, found.items).await;
+    for listed in listed.map_err(|fault| fault.to_string())? {
         text += &format!("{}  {}  {}\n", listed.session, listed.updated, listed.title);
         all.push(value(&listed)?);
     }
@@ -192,7 +191,7 @@ pub(super) async fn sessions(daemon: &Daemon, wanted: Listed) -> Done {
     }
     Ok(Answer::Told(Outcome {
         text: text.trim_end().to_owned(),
-        structured: json!({"sessions": all, "next": next}),
+        structured: json!({"sessions": all, "next": found.next}),
         is_error: false,
     }))
 }

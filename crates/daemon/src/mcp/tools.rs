@@ -186,7 +186,7 @@ pub(super) fn specs() -> Vec<Tool> {
         ),
         tool(
             SEARCH,
-            "Full-text search over all sessions: words, \"phrases\", -without, role:user, agent:risks, session:ID, since:2026-01-31, until:7d.",
+            "Full-text search over all sessions: words, \"phrases\", -without, role:user, agent:risks, session:ID, after:2026-01-31, before:7d.",
             json!({
                 "query": {"type": "string", "description": "What to look for"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10, "description": "Messages at most"},
@@ -196,7 +196,7 @@ pub(super) fn specs() -> Vec<Tool> {
         ),
         tool(
             SESSIONS,
-            "The sessions there are, the oldest first.",
+            "The sessions there are, the newest first.",
             json!({
                 "cursor": {"type": "string", "description": "`next` of the part before"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50, "description": "Sessions at most"},

@@ -1,0 +1,126 @@
+//! The tools of MCP that look: the list of sessions, filters of `search`, who said it and when.
+
+use serde_json::{Value, json};
+
+use crate::mcp::Spoken;
+use crate::support::Place;
+
+/// Imports a conversation of two messages, said that day in 2026.
+fn imported(place: &Place, name: &str, month: u32) -> String {
+    let at = |minute: u32| format!("2026-{month:02}-02T09:{minute:02}:00Z");
+    let lines = [
+        json!({"type": "session", "unisono": 1, "title": name}),
+        json!({"type": "message", "role": "user", "author": "zoe", "at": at(14),
+               "parts": [{"type": "text", "text": format!("The heron of {name} is purple.")}]}),
+        json!({"type": "message", "role": "assistant", "author": "clerk", "at": at(15),
+               "parts": [{"type": "text", "text": format!("Noted: a heron of {name}.")}]}),
+    ];
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let file = format!("{name}.jsonl");
+    place.write(&file, lines.join("\n"));
+    place.call(&["import", &file]).expect(0);
+    let sessions = place.json(&["sessions", "list"]);
+    sessions[0]["session"].as_str().unwrap().to_owned()
+}
+
+fn called(server: &mut Spoken, name: &str, arguments: Value) -> Value {
+    let call = json!({"name": name, "arguments": arguments});
+    let (answer, _) = server.ask(7, "tools/call", call);
+    assert_ne!(answer["result"]["isError"], true, "{answer}");
+    answer["result"].clone()
+}
+
+#[test]
+fn sessions_are_listed_from_the_newest_on() {
+    let place = Place::new();
+    let all: Vec<String> = (1..=3)
+        .rev()
+        .map(|n| imported(&place, &format!("shop{n}"), n))
+        .collect();
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    let (mut listed, mut cursor) = (Vec::new(), json!({"limit": 2}));
+    for left in [1, 0] {
+        let told = called(&mut server, "sessions", cursor.clone())["structuredContent"].clone();
+        let sessions = told["sessions"].as_array().unwrap().iter();
+        let ids = sessions.map(|one| one["session"].as_str().unwrap().to_owned());
+        listed.extend(ids);
+        assert_eq!(told["next"].is_null(), left == 0, "{told}");
+        cursor["cursor"] = told["next"].clone();
+    }
+    let newest: Vec<String> = all.into_iter().rev().collect();
+    assert_eq!(listed, newest);
+    server.end();
+}
+
+#[test]
+fn a_search_keeps_to_a_session_and_to_dates() {
+    let place = Place::new();
+    let old = imported(&place, "lake", 2);
+    let new = imported(&place, "sea", 9);
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    let mut found = |query: String| {
+        let told = called(&mut server, "search", json!({"query": query}));
+        let told = told["structuredContent"].clone();
+        assert_eq!(told["notes"], json!([]), "{query}: {told}");
+        let mut ids: Vec<String> = told["found"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["session"].as_str().unwrap().to_owned())
+            .collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    };
+    let (old, new) = (old.as_str(), new.as_str());
+    assert_eq!(found("heron".into()), [old, new]);
+    for session in [old, new] {
+        assert_eq!(found(format!("heron session:{session}")), [session]);
+    }
+    for key in ["after", "since"] {
+        assert_eq!(found(format!("heron {key}:2026-06-01")), [new]);
+        assert_eq!(found(format!("heron {key}:2026-09-02")), [new]);
+        assert_eq!(found(format!("heron {key}:2026-09-03")), [""; 0]);
+    }
+    for key in ["before", "until"] {
+        assert_eq!(found(format!("heron {key}:2026-06-01")), [old]);
+    }
+    let both = format!("heron session:{old} after:2026-06-01");
+    assert_eq!(found(both), [""; 0]);
+    let wrong = called(&mut server, "search", json!({"query": "heron after:soon"}));
+    let text = wrong["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("after:soon is left out"), "{text}");
+    server.end();
+}
+
+#[test]
+fn what_is_found_says_who_said_it_and_when() {
+    let place = Place::new();
+    let session = imported(&place, "lake", 2);
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    for (tool, arguments, list) in [
+        (
+            "search",
+            json!({"query": "heron purple role:user"}),
+            "found",
+        ),
+        (
+            "recall",
+            json!({"session": session, "query": "heron purple", "limit": 1}),
+            "messages",
+        ),
+        ("recall", json!({"session": session, "from": 1}), "messages"),
+    ] {
+        let told = called(&mut server, tool, arguments);
+        let one = &told["structuredContent"][list][0];
+        assert_eq!(one["author"], "zoe", "{told}");
+        assert_eq!(one["at"], "2026-02-02T09:14:00.000Z", "{told}");
+        assert_eq!((&one["ordinal"], &one["role"]), (&json!(1), &json!("user")));
+        let text = told["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("1 user zoe 2026-02-02"), "{tool}: {text}");
+    }
+    server.end();
+}
