@@ -46,4 +46,4 @@ pub use load::{Gauge, Load, Observer};
 pub use residence::Bounds;
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
-pub use session::{Events, Handle, Progress, settle};
+pub use session::{Events, Handle, Progress, SharedEvent, settle};

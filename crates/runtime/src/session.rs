@@ -52,6 +52,7 @@ use commit::Loaded;
 use shown::Shown;
 
 pub use events::Events;
+pub use feed::SharedEvent;
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 

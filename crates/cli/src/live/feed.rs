@@ -11,7 +11,7 @@ use unisono_api::client::{self, Client};
 use unisono_api::event::Progress as Said;
 use unisono_context::SessionId;
 use unisono_daemon::Daemon;
-use unisono_runtime::{Error, Events, Handle, Progress};
+use unisono_runtime::{Error, Events, Handle, Progress, SharedEvent};
 use unisono_session::Event;
 use unisono_session::state::EndedTurn;
 use unisono_store::Journal;
@@ -26,7 +26,7 @@ const PAGE: usize = 1_024;
 /// What comes next.
 pub(super) enum Next {
     /// An event that is on disk.
-    Event(Arc<Event>),
+    Event(Arc<SharedEvent>),
     /// What is being done.
     Said(Progress),
     /// Some of what was being done was missed.
@@ -145,7 +145,7 @@ impl There<'_> {
     async fn next(&mut self, known: u64) -> Result<Next> {
         loop {
             if let Some(event) = self.read.pop_front() {
-                return Ok(Next::Event(Arc::new(event)));
+                return Ok(Next::Event(Arc::new(event.into())));
             }
             if self.last > known {
                 // No more than was told of: what was said before the next one comes before it.

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 use unisono_api::Code;
 use unisono_api::event::{Event, Progress};
 use unisono_context::{RunId, TurnId};
-use unisono_runtime::{Events, Handle, Progress as Said};
+use unisono_runtime::{Events, Handle, Progress as Said, SharedEvent};
 use unisono_session::event::OpenedRun;
 use unisono_session::{Event as Recorded, Fact};
 use utoipa_axum::router::OpenApiRouter;
@@ -113,7 +113,7 @@ pub(super) struct Stream {
 /// What a stream gives next.
 pub(super) enum Next {
     /// An event of the journal.
-    Recorded(u64, Arc<Recorded>),
+    Recorded(u64, Arc<SharedEvent>),
     /// What is being done.
     Said(Said),
     /// Some of what was being done was missed.
@@ -200,7 +200,9 @@ impl Stream {
             Next::Recorded(seq, event) => {
                 let ends = matches!(&event.fact, Fact::TurnEnded { turn, .. } if Some(*turn) == self.until);
                 self.ended = ends;
-                named(event.fact.name(), &told(seq, &event)).id(seq.to_string())
+                let data = event.text(|event| json(&told(seq, event)));
+                let named = sse::Event::default().event(event.fact.name());
+                named.data(data).id(seq.to_string())
             }
             Next::Said(said @ Said::Piece { .. }) => named("piece", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
@@ -228,9 +230,12 @@ impl IntoResponse for Stream {
 }
 
 fn named(name: &str, data: &impl Serialize) -> sse::Event {
+    sse::Event::default().event(name).data(json(data))
+}
+
+fn json(data: &impl Serialize) -> String {
     // Serialising these types does not fail.
-    let data = serde_json::to_string(data).unwrap_or_default();
-    sse::Event::default().event(name).data(data)
+    serde_json::to_string(data).unwrap_or_default()
 }
 
 fn progress(said: &Said) -> Progress {

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use unisono_context::SessionId;
-use unisono_session::Event;
 
-use super::feed::Recent;
+use super::feed::{Recent, SharedEvent};
 use crate::runtime::{Env, Error};
 
 /// Events read at a time by one that has fallen behind.
@@ -20,7 +19,7 @@ pub struct Events {
     env: Arc<Env>,
     session: SessionId,
     next: u64,
-    read: VecDeque<(u64, Arc<Event>)>,
+    read: VecDeque<(u64, Arc<SharedEvent>)>,
     durable: watch::Receiver<u64>,
     recent: Recent,
 }
@@ -48,7 +47,7 @@ impl Events {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub async fn next(&mut self) -> Result<Option<(u64, Arc<Event>)>, Error> {
+    pub async fn next(&mut self) -> Result<Option<(u64, Arc<SharedEvent>)>, Error> {
         loop {
             if let Some((seq, event)) = self.read.pop_front() {
                 self.next = seq + 1;
@@ -74,7 +73,7 @@ impl Events {
         let read = self.env.journal.read(self.session, self.next, PAGE).await?;
         let read = read.into_iter();
         self.read
-            .extend(read.map(|(seq, event)| (seq, Arc::new(event))));
+            .extend(read.map(|(seq, event)| (seq, Arc::new(SharedEvent::from(event)))));
         Ok(!self.read.is_empty())
     }
 }

@@ -5,6 +5,7 @@
 //! all of them: only a follower that has fallen behind reads the journal.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{broadcast, watch};
@@ -91,8 +92,39 @@ impl Feed {
     }
 }
 
+/// An event that all followers share, with its text once one of them has written it.
+#[derive(Debug)]
+pub struct SharedEvent {
+    event: Event,
+    text: OnceLock<Box<str>>,
+}
+
+impl SharedEvent {
+    /// Its text. All followers write the same one.
+    pub fn text(&self, write: impl FnOnce(&Event) -> String) -> &str {
+        self.text.get_or_init(|| write(&self.event).into())
+    }
+}
+
+impl From<Event> for SharedEvent {
+    fn from(event: Event) -> SharedEvent {
+        SharedEvent {
+            event,
+            text: OnceLock::new(),
+        }
+    }
+}
+
+impl Deref for SharedEvent {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.event
+    }
+}
+
 /// Events with their numbers.
-type Numbered = VecDeque<(u64, Arc<Event>)>;
+type Numbered = VecDeque<(u64, Arc<SharedEvent>)>;
 
 /// The newest events without a gap.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +132,7 @@ pub(super) struct Recent(Arc<Mutex<Numbered>>);
 
 impl Recent {
     /// The event of that number, if it is kept.
-    pub(super) fn get(&self, seq: u64) -> Option<Arc<Event>> {
+    pub(super) fn get(&self, seq: u64) -> Option<Arc<SharedEvent>> {
         let kept = self.kept();
         let (first, _) = kept.front()?;
         let place = usize::try_from(seq.checked_sub(*first)?).ok()?;
@@ -114,7 +146,8 @@ impl Recent {
         if kept.back().is_some_and(|(seq, _)| *seq + 1 != first) {
             kept.clear();
         }
-        kept.extend((first..).zip(events.iter().cloned().map(Arc::new)));
+        let shared = events.iter().cloned().map(SharedEvent::from).map(Arc::new);
+        kept.extend((first..).zip(shared));
         let over = kept.len().saturating_sub(EVENTS_KEPT);
         kept.drain(..over);
     }
@@ -176,6 +209,17 @@ mod tests {
         drop(following);
         feed.committed(301, &events(301..=301));
         assert_eq!(numbers(&feed.recent), [0; 0]);
+    }
+
+    #[test]
+    fn all_followers_share_an_event_and_its_text_is_written_once() {
+        let feed = Feed::new();
+        let following = [feed.follow(), feed.follow()];
+        feed.committed(1, &events(1..=1));
+        let [first, second] = following.map(|one| one.recent.get(1).unwrap());
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(first.text(|event| event.at.0.to_string()), "1");
+        assert_eq!(second.text(|_| unreachable!("it is written")), "1");
     }
 
     #[test]
