@@ -134,13 +134,17 @@ pub struct RunTrace {
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// What came of it after it was cancelled.
     pub late: Vec<(Moment, Late)>,
+    /// Runs that it gave tasks to and that have not ended.
+    waits_for: u32,
 }
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// It is to be worked on.
-    Open,
+    /// It is worked on, or will be as soon as the session is.
+    Running,
+    /// For those it gave tasks to.
+    Waiting,
     /// It has an answer.
     Done,
     /// It has a part of one.
@@ -153,8 +157,9 @@ pub enum Status {
 
 impl Status {
     /// All of them.
-    pub const ALL: [Status; 5] = [
-        Status::Open,
+    pub const ALL: [Status; 6] = [
+        Status::Running,
+        Status::Waiting,
         Status::Done,
         Status::Partial,
         Status::Failed,
@@ -164,12 +169,23 @@ impl Status {
     /// The stable word.
     pub const fn name(self) -> &'static str {
         match self {
-            Status::Open => "open",
+            Status::Running => "running",
+            Status::Waiting => "waiting",
             Status::Done => "done",
             Status::Partial => "partial",
             Status::Failed => "failed",
             Status::Cancelled => "cancelled",
         }
+    }
+
+    /// The status of that name.
+    pub fn named(name: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| status.name() == name)
+    }
+
+    /// Whether such a run has not ended.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Status::Running | Status::Waiting)
     }
 }
 
@@ -177,7 +193,8 @@ impl RunTrace {
     /// How far it has come.
     pub fn status(&self) -> Status {
         match self.ended.as_ref().map(|(_, ending)| &**ending) {
-            None => Status::Open,
+            None if self.waits_for > 0 => Status::Waiting,
+            None => Status::Running,
             Some(Ending::Finished { partial: None, .. }) => Status::Done,
             Some(Ending::Finished { .. }) => Status::Partial,
             Some(Ending::Failed { .. }) => Status::Failed,
@@ -319,8 +336,12 @@ impl Trace {
                     retries: Vec::new(),
                     ended: None,
                     late: Vec::new(),
+                    waits_for: 0,
                 };
                 self.runs.insert(run.id, opened);
+                if let Some(parent) = self.parent_of(run.id) {
+                    parent.waits_for += 1;
+                }
             }
             Fact::RunStepped { run, step } => {
                 if let Some(run) = self.runs.get_mut(run) {
@@ -341,6 +362,9 @@ impl Trace {
                 if let Some(run) = self.runs.get_mut(run) {
                     run.ended = Some((now, ending.clone()));
                 }
+                if let Some(parent) = self.parent_of(*run) {
+                    parent.waits_for = parent.waits_for.saturating_sub(1);
+                }
             }
             Fact::CameLate { run, late, .. } => {
                 if let Some(run) = self.runs.get_mut(run) {
@@ -348,6 +372,14 @@ impl Trace {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The run that gave that one its task.
+    fn parent_of(&mut self, run: RunId) -> Option<&mut RunTrace> {
+        match self.runs.get(&run)?.opened.1.role {
+            RunRole::Child { parent, .. } => self.runs.get_mut(&parent),
+            RunRole::Lead | RunRole::Delegate { .. } => None,
         }
     }
 

@@ -217,7 +217,7 @@ fn an_open_run_is_cancelled_without_anything_being_started() {
     going.signal("INT");
     let turn = going.finish().expect(130).json()["turn"].clone();
 
-    let open = place.json(&["runs", "list", "--state", "open"]);
+    let open = place.json(&["runs", "list", "--state", "running"]);
     let [run] = &open.as_array().unwrap()[..] else {
         panic!("one is open: {open:#}");
     };

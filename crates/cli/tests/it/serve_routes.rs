@@ -425,8 +425,9 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
         (&running[0]["agent"], &running[0]["session"]),
         (&json!("waits"), &json!(sessions[1]))
     );
-    let mine = scene.place.json(&["runs", "list", "--state", "open"]);
+    let mine = scene.place.json(&["runs", "list", "--state", "running"]);
     assert_eq!(mine[0]["run"], running[0]["run"]);
+    assert_eq!(mine[0]["state"], running[0]["state"]);
     let run = running[0]["run"].as_str().unwrap();
     scene.place.json(&["runs", "cancel", run]);
 

@@ -1,7 +1,5 @@
 //! The turns of a session as clients see them, also those that ended long ago.
 
-use std::collections::BTreeSet;
-
 use unisono_api::Page;
 use unisono_api::turn::{Compacted, Fault as Failed, LeftCall, Run, Turn};
 use unisono_context::{RunId, SessionId, TurnId};
@@ -9,7 +7,7 @@ use unisono_runtime::Handle;
 use unisono_session::Trace;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
-use unisono_session::trace::{self, RunTrace, Status, TurnTrace};
+use unisono_session::trace::{self, RunTrace, TurnTrace};
 use unisono_store::Journal;
 
 use super::words;
@@ -74,15 +72,7 @@ fn told(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Turn
     let (accepted, what) = &turn.accepted;
     let traced = |run: &RunId| Some((*run, trace.run(*run)?));
     let runs: Vec<(RunId, &RunTrace)> = turn.runs.iter().filter_map(traced).collect();
-    let waited_for: BTreeSet<RunId> = runs
-        .iter()
-        .filter(|(_, run)| run.status() == Status::Open)
-        .filter_map(|(_, run)| parent(run))
-        .collect();
-    let ran: Vec<Run> = runs
-        .iter()
-        .map(|(id, run)| ran(trace, *id, run, waited_for.contains(id)))
-        .collect();
+    let ran: Vec<Run> = runs.iter().map(|(id, run)| ran(trace, *id, run)).collect();
     let outcome = turn.ended.as_ref().map(|(_, outcome)| outcome);
     let lead = ran.iter().find(|run| run.role == "lead");
     let answered = matches!(outcome, Some(Outcome::Answered));
@@ -160,7 +150,7 @@ fn parent(run: &RunTrace) -> Option<RunId> {
     }
 }
 
-fn ran(trace: &Trace, id: RunId, run: &RunTrace, waits: bool) -> Run {
+fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
     let (at, opened) = &run.opened;
     let ending = run.ended.as_ref().map(|(_, ending)| &**ending);
     let model = run.definition.as_ref().map(|agent| agent.model.to_string());
@@ -177,12 +167,7 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace, waits: bool) -> Run {
         stage: run.stage,
         parent: parent(run).map(|parent| parent.to_string()),
         task: trace.own_task(id).map(|task| task.to_string()),
-        state: match run.status() {
-            Status::Open if waits => "waiting",
-            Status::Open => "running",
-            ended => ended.name(),
-        }
-        .to_owned(),
+        state: run.status().name().to_owned(),
         attempt: run.attempt(),
         snapshot: opened.snapshot.map(|snapshot| snapshot.to_string()),
         prefix: opened.prefix.to_string(),

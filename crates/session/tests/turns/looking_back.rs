@@ -58,6 +58,11 @@ fn with_a_run_its_children_stop_and_with_the_lead_its_turn() {
         shell.state().turn(turn_id(0)).is_some(),
         "the lead waits for the other one"
     );
+    let waiting = trace(&shell);
+    let status = |run| waiting.run(run).unwrap().status();
+    let statuses = [lead.run, children[0].run, children[1].run].map(status);
+    let expected = [Status::Waiting, Status::Cancelled, Status::Running];
+    assert_eq!(statuses, expected);
     shell.feed(Input::CancelRun { run: lead.run }).unwrap();
     let mut cancelled = shell.cancelled();
     cancelled.sort();
@@ -75,7 +80,10 @@ fn a_trace_keeps_what_the_state_forgets() {
     shell.finish(&delegates[0], "the facts");
     shell.fail(&delegates[1], Cause::BadInput);
     let lead = shell.dispatched().remove(0);
-    assert_eq!(trace(&shell).run(lead.run).unwrap().status(), Status::Open);
+    assert_eq!(
+        trace(&shell).run(lead.run).unwrap().status(),
+        Status::Running
+    );
     shell.finish(&lead, "the answer");
 
     let trace = trace(&shell);

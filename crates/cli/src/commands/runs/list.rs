@@ -19,12 +19,13 @@ RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, whi
 newest are first; where there are more than --limit, how to go on is said.
 
 Examples:
-  unisono runs list --state open
+  unisono runs list --state running
   unisono runs list --session latest --agent risks --json
 
-JSON: a list of {run, turn, session, agent, model, role (lead, delegate, child), state (open,
-done, partial, failed, cancelled), attempt, steps, input_tokens, output_tokens,
-cache_read_tokens, cost_usd, opened, ended (null: open), duration_ms, error}.";
+JSON: a list of {run, turn, session, agent, model, role (lead, delegate, child), state
+(running, waiting for those it gave tasks to, done, partial, failed, cancelled), attempt, steps,
+input_tokens, output_tokens, cache_read_tokens, cost_usd, opened, ended (null: it has not),
+duration_ms, error}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -53,9 +54,10 @@ fn at_least_one(text: &str) -> std::result::Result<usize, String> {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let sessions = app.sessions(&setup).await?;
+    let state = args.state.as_deref().and_then(Status::named);
     let among = Among {
         session: args.within.only(&sessions).await?,
-        open: args.state.as_deref() == Some(Status::Open.name()),
+        open: state.is_some_and(Status::is_open),
     };
     let (mut listed, mut next) = (Vec::new(), args.cursor);
     loop {

@@ -1,10 +1,10 @@
 //! What parameters may be, by their names: a name means the same at every route.
 
+use unisono_session::trace::Status;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Content, Object, ObjectBuilder, RefOr, Schema};
 
-use crate::http::runs::list::STATES;
 use crate::transcript::Format;
 
 /// A number from 1, or a UUID.
@@ -35,7 +35,8 @@ pub(super) fn describe(parameter: &mut Parameter) {
         "number" | "message" => schema.pattern = Some(NUMBER_OR_ID.to_owned()),
         "snapshot" => schema.pattern = Some(DIGEST.to_owned()),
         "state" => {
-            schema.enum_values = Some(STATES.iter().map(|state| (*state).into()).collect());
+            let names = Status::ALL.map(|status| status.name().into());
+            schema.enum_values = Some(names.to_vec());
         }
         "format" => {
             let names = Format::ALL.iter().map(|format| format.name().into());

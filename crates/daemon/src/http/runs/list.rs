@@ -12,6 +12,7 @@ use unisono_api::{Code, Page};
 use unisono_context::RunId;
 use unisono_runtime::Handle;
 use unisono_session::State as SessionState;
+use unisono_session::trace::Status;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -21,18 +22,6 @@ use super::super::problem::Fault;
 use super::super::{Shared, record, sessions};
 use crate::past;
 use crate::past::runs::{Among, Place, Spot, of_session as of};
-
-/// The states of runs.
-pub(in crate::http) const STATES: [&str; 6] = [
-    "running",
-    "waiting",
-    "done",
-    "partial",
-    "failed",
-    "cancelled",
-];
-/// Those of runs that have not ended.
-const OPEN: [&str; 2] = ["running", "waiting"];
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -79,32 +68,34 @@ struct WhichOfAll {
 /// What runs have in common that are wanted.
 struct Wanted {
     agent: Option<String>,
-    state: Option<String>,
+    state: Option<Status>,
 }
 
 impl Wanted {
     fn new(agent: Option<String>, state: Option<String>) -> Result<Wanted, Fault> {
-        if let Some(state) = state.as_deref()
-            && !STATES.contains(&state)
-        {
-            let all = STATES.join(", ");
-            let detail = format!("{state:?} is no state of a run: they are {all}");
-            return Err(Fault::new(Code::InvalidRequest, detail));
-        }
+        let named = |name: String| {
+            Status::named(&name).ok_or_else(|| {
+                let all = Status::ALL.map(Status::name).join(", ");
+                let detail = format!("{name:?} is no state of a run: they are {all}");
+                Fault::new(Code::InvalidRequest, detail)
+            })
+        };
+        let state = state.map(named).transpose()?;
         Ok(Wanted { agent, state })
     }
 
     /// Whether that one is.
     fn has(&self, listed: &ListedRun) -> bool {
-        let (agent, state) = (self.agent.as_ref(), self.state.as_ref());
+        let agent = self.agent.as_ref();
         agent.is_none_or(|agent| *agent == listed.run.agent)
-            && state.is_none_or(|state| *state == listed.run.state)
+            && self
+                .state
+                .is_none_or(|state| state.name() == listed.run.state)
     }
 
     /// Whether only those of open turns can be wanted.
     fn is_open(&self) -> bool {
-        let state = self.state.as_deref();
-        state.is_some_and(|state| OPEN.contains(&state))
+        self.state.is_some_and(Status::is_open)
     }
 
     /// Those of turns that are.
