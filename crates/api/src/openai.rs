@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 pub struct ChatRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
-    /// The conversation; its last message is the task.
+    /// The conversation; its last message is the task. In a session, what is new of it is appended.
     #[schema(value_type = Vec<Object>)]
     pub messages: Vec<Value>,
     /// Whether the answer is sent piece by piece.
@@ -36,7 +36,7 @@ pub struct ChatRequest {
     /// Whether one answer may leave several calls to the client.
     #[serde(default)]
     pub parallel_tool_calls: Option<bool>,
-    /// `session`: the session that is continued, whose own conversation counts.
+    /// `session`: the session that is continued, as the header `X-Unisono-Session` says it.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
     /// How many answers: 1 is the most.
@@ -256,7 +256,8 @@ pub struct Reason {
 pub struct ResponseRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
-    /// What is asked: a text, or the conversation as items, the last of which is the task.
+    /// What is asked: a text, or the conversation as items, the last of which is the task. In a
+    /// session, what is new of them is appended.
     #[schema(value_type = Object)]
     pub input: Value,
     /// The system text, in place of that of the items.
@@ -265,7 +266,7 @@ pub struct ResponseRequest {
     /// Whether the answer is sent piece by piece.
     #[serde(default)]
     pub stream: bool,
-    /// `session`: the session that is continued, whose own conversation counts.
+    /// `session`: the session that is continued, as the header `X-Unisono-Session` says it.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
     /// Functions that the client lends the agent: it makes the calls of them itself, and asks again

@@ -23,7 +23,7 @@ use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegationLimits, Outcome, RequestKey, Work, Writing,
 };
-use unisono_session::machine::NewTurn;
+use unisono_session::machine::{NewTurn, Preceding};
 use unisono_session::state::{CallCap, MAIN};
 use uuid::Uuid;
 
@@ -51,6 +51,8 @@ pub struct Ask {
     lent: Lent,
     /// What tools came back with before the task.
     brought: Vec<Part>,
+    /// What is appended before it.
+    preceding: Option<Preceding>,
     bounds: Bounds,
 }
 
@@ -84,6 +86,15 @@ impl Ask {
     pub fn after(self, results: Vec<Part>) -> Ask {
         Ask {
             brought: results,
+            ..self
+        }
+    }
+
+    /// Behind messages that are appended with it; where it is refused, they are not.
+    #[must_use]
+    pub fn behind(self, preceding: Preceding) -> Ask {
+        Ask {
+            preceding: Some(preceding),
             ..self
         }
     }
@@ -179,6 +190,7 @@ impl Ask {
             tools: Vec::new(),
             lent: Lent::default(),
             brought: Vec::new(),
+            preceding: None,
             bounds: Bounds::default(),
         }
     }
@@ -225,6 +237,11 @@ impl Ask {
     /// The key it is asked under.
     pub(crate) fn key(&self) -> Option<&RequestKey> {
         self.key.as_ref()
+    }
+
+    /// What is appended before it.
+    pub(crate) fn preceding(&self) -> Option<&Preceding> {
+        self.preceding.as_ref()
     }
 
     /// The branch it is asked of.

@@ -289,6 +289,10 @@ impl Daemon {
             self.log_notices_of(&setup, &turn.team);
         }
         let id = turn.id;
+        if let Some(preceding) = ask.preceding() {
+            let (preceding, key) = (preceding.clone(), ask.key().cloned());
+            return Ok(session.accept_after(preceding, key, turn).await?);
+        }
         if let Some(key) = ask.key() {
             return Ok(session.accept_keyed(key.clone(), turn).await?);
         }

@@ -50,6 +50,11 @@ pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
         Input::Import(import) => import::handle(tx, import),
         Input::Accept(turn) => accept::handle(tx, *turn),
         Input::AcceptKeyed { key, turn } => accept::keyed(tx, key, *turn),
+        Input::AcceptAfter {
+            preceding,
+            key,
+            turn,
+        } => accept::after(tx, preceding, key, *turn),
         Input::Append(new) => append::handle(tx, new),
         Input::Fork { branch, at } => fork::handle(tx, branch, at),
         Input::Pin {

@@ -39,6 +39,17 @@ pub enum Input {
         /// The turn.
         turn: Box<NewTurn>,
     },
+    /// Append messages and accept a turn behind them; where either is refused, neither is done. The
+    /// same again completes what a crash cut short and changes nothing else, nor does another turn
+    /// under the same key with the same request.
+    AcceptAfter {
+        /// The messages.
+        preceding: Preceding,
+        /// The key, if there is one.
+        key: Option<RequestKey>,
+        /// The turn.
+        turn: Box<NewTurn>,
+    },
     /// Append a message without a turn. While turns are open on its branch it waits until the one
     /// at work has ended. The same message again, or another under the same key with the same
     /// request, changes nothing.
@@ -290,6 +301,15 @@ pub struct Append {
     pub message: NewMessage,
     /// The key it is given under: [`crate::State::key`] says which message it stands for.
     pub key: Option<RequestKey>,
+}
+
+/// Messages that are appended right before the input of a turn, on its branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preceding {
+    /// The newest message of the branch before them; none: the branch is empty.
+    pub head: Option<MessageId>,
+    /// The messages, oldest first.
+    pub messages: Vec<NewMessage>,
 }
 
 /// A turn to be accepted.

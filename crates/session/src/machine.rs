@@ -16,7 +16,7 @@ use crate::{fold, handle};
 
 pub use crate::input::{
     Append, AttemptEnd, CallEnd, Counted, DelegateCall, Import, ImportNotes, Input, MAX_BRANCH,
-    NewCall, NewTurn, PASSING, RESERVED_LABELS, StepResult, Written,
+    NewCall, NewTurn, PASSING, Preceding, RESERVED_LABELS, StepResult, Written,
 };
 
 /// What the machine decided: first make the events durable, then carry out the effects.
@@ -81,6 +81,9 @@ pub enum Refusal {
     /// A turn works on the branch.
     #[error("branch {0:?} is busy: a turn works on it")]
     BranchBusy(Arc<str>),
+    /// Messages that were to follow the newest one of a branch do not follow it any more.
+    #[error("branch {0:?} has other messages than before: read it again, and ask again")]
+    BranchMoved(Arc<str>),
     /// The message is one of another branch.
     #[error("message {message} is not on branch {branch:?}")]
     NotOnBranch {

@@ -1,35 +1,32 @@
 //! `/openai/v1`: agents for clients of OpenAI. An agent is a model.
 //!
 //! Without a session the request's messages are the conversation: it is kept as long as it is
-//! being answered ([`passing`]). With one, in the header `X-Unisono-Session` or in `metadata.session`, the last
-//! message is what is asked, with what tools came back with before it, and the session's own
-//! conversation is what it is asked of.
+//! being answered ([`passing`]). With one, in the header `X-Unisono-Session` or in `metadata.session`,
+//! what the session does not have of them is appended, and the last one is asked ([`continued`]).
 
 mod answer;
 mod chat;
+mod continued;
 mod form;
 pub(super) mod passing;
 mod responses;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use unisono_api::Code;
 use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, Reason};
-use unisono_api::session::NewSession;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
-use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::message::Part;
 use unisono_runtime::{Handle, clock};
-use unisono_session::State as SessionState;
 use unisono_session::machine::Import;
-use unisono_session::state::MAIN;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -39,6 +36,7 @@ use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use crate::ask::Ask;
 use crate::config::Attachments;
+use continued::List;
 use form::Form;
 use passing::Passing;
 
@@ -164,9 +162,12 @@ async fn model(
 /// Asks an agent, or the team.
 #[utoipa::path(
     post, path = "/openai/v1/chat/completions", tag = "openai",
-    params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue")),
+    params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "In a session: asked again under the same key, the first answer is given, also after a crash")),
     request_body = ChatRequest,
     responses((status = 200, description = "The answer; with `stream`, its pieces as server-sent events",
+               headers(("X-Unisono-Session" = String, description = "The session that was continued, where there is one")),
                content((ChatCompletion = "application/json"), (String = "text/event-stream"))))
 )]
 async fn complete(
@@ -200,6 +201,7 @@ async fn complete(
         },
     };
     let asked = asked(&shared, &headers, conversation).await?;
+    let session = asked.continued();
     if request.stream {
         let shape = |id| chat::Chunks {
             id,
@@ -207,11 +209,21 @@ async fn complete(
             created: now(),
             usage: request.stream_options.unwrap_or_default().include_usage,
         };
-        return answer::stream(shared, asked, shape).await;
+        return Ok(named(answer::stream(shared, asked, shape).await, session));
     }
-    let (turn, told, text) = answer_of(&shared, asked).await?;
-    let completion = chat::completion(turn, request.model, text, &told);
-    Ok(Json(completion).into_response())
+    let answer = answer_of(&shared, asked).await.map(|(turn, told, text)| {
+        Json(chat::completion(turn, request.model, text, &told)).into_response()
+    });
+    Ok(named(answer, session))
+}
+
+/// The answer, with a header that names the session that was continued.
+fn named(answer: Result<Response, Refused>, session: Option<HeaderValue>) -> Response {
+    let mut response = answer.into_response();
+    if let Some(session) = session {
+        response.headers_mut().insert(SESSION, session);
+    }
+    response
 }
 
 /// What is said, and to whom.
@@ -232,6 +244,18 @@ struct Conversation {
     tools: Wanted,
 }
 
+impl Conversation {
+    /// All that is asked for, however it is to be told: a key stands for that.
+    fn keyed(&self) -> impl Serialize {
+        let (form, tools) = (&self.form, &self.tools);
+        (
+            (&self.model, &self.messages),
+            (form.answers, &form.format, form.most, &form.stop),
+            (&tools.tools, &tools.choice, tools.parallel),
+        )
+    }
+}
+
 /// The answer, once it is there, with its turn.
 async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
     let turn = begin(shared, &mut asked).await?;
@@ -248,6 +272,8 @@ async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, S
 struct Asked {
     session: Handle,
     ask: Ask,
+    /// The turn that it was before, under the same key.
+    known: Option<TurnId>,
     /// Keeps a session that is there for this request only.
     passing: Option<Passing>,
     /// The place of its stream, where it is to be one.
@@ -255,6 +281,13 @@ struct Asked {
 }
 
 impl Asked {
+    /// The session that is continued, for a header; none: it is there for this request only.
+    fn continued(&self) -> Option<HeaderValue> {
+        let id = self.session.id().to_string();
+        let id = self.passing.is_none().then_some(id)?;
+        HeaderValue::from_str(&id).ok()
+    }
+
     /// Removes a session that was there for this request only.
     async fn leave(&mut self) {
         if let Some(passing) = self.passing.take() {
@@ -264,28 +297,30 @@ impl Asked {
 }
 
 async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Result<Asked, Refused> {
-    let field = said.field;
     let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
     let named = match header.or(said.session.as_deref()) {
         Some(id) => Some(sessions::open(shared, id).await?),
         None => None,
     };
-    let mut import = sessions::import(NewSession {
-        messages: match &named {
-            Some(session) => newest(said.messages, &session.inspect(brought).await?),
-            None => said.messages,
-        },
-        title: Some("chat completion".to_owned()),
-        ..NewSession::default()
-    })
-    .map_err(|fault| Refused(fault, Some(field)))?;
-    check_attachments(shared, &import, field)?;
+    let key = match &named {
+        Some(_) => turns::key(headers, &said.keyed())?,
+        None => None,
+    };
+    if let (Some(session), Some(key)) = (&named, &key)
+        && let Some(known) = session.keyed(key).await?
+    {
+        return again(shared, session, known, &said);
+    }
+    let list = List {
+        messages: said.messages,
+        field: said.field,
+    };
+    let (mut import, ask) = match &named {
+        Some(session) => (Import::default(), list.new_in(shared, session).await?),
+        None => list.whole(shared)?,
+    };
     shared.passings.mark(&mut import);
-    let ask = last(&mut import, named.is_some()).ok_or_else(|| {
-        let detail = "the last message must be a user's, which is what is asked, or what a tool \
-                      came back with";
-        Refused::field(field, Code::InvalidRequest, detail)
-    })?;
+    let ask = ask.keyed(key);
     let wanted = said.form.read()?;
     let ask = if said.model == TEAM {
         if said.tools.any() {
@@ -323,7 +358,24 @@ async fn asked(shared: &Shared, headers: &HeaderMap, said: Conversation) -> Resu
         passing: passes.then(|| shared.passings.guard(&shared.daemon, &session)),
         session,
         ask,
+        known: None,
         place,
+    })
+}
+
+/// What was asked before under the same key.
+fn again(
+    shared: &Shared,
+    session: &Handle,
+    known: TurnId,
+    said: &Conversation,
+) -> Result<Asked, Refused> {
+    Ok(Asked {
+        session: session.clone(),
+        ask: Ask::new(""),
+        known: Some(known),
+        passing: None,
+        place: said.stream.then(|| events::place(shared)).transpose()?,
     })
 }
 
@@ -349,72 +401,10 @@ fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> R
     })
 }
 
-/// The calls whose results a session ends with: clients tell them again with all the rest.
-fn brought(state: &SessionState) -> BTreeSet<String> {
-    let head = state.tree().head(MAIN);
-    let path = head.into_iter().flat_map(|head| state.tree().path(head));
-    let results = path.take_while(|node| node.role() == Role::Tool);
-    let parts = results.flat_map(|node| &node.message.parts);
-    let ids = parts.filter_map(|part| match part {
-        Part::ToolResult { call_id, .. } => Some(call_id.to_string()),
-        _ => None,
-    });
-    ids.collect()
-}
-
-/// What is said anew in a session: the results at the end, or the last message and those right
-/// before it, but those that are `known`; behind calls that they answer.
-fn newest(mut messages: Vec<Value>, known: &BTreeSet<String>) -> Vec<Value> {
-    let is_result = |message: &Value| message["role"] == "tool";
-    let said = messages.pop_if(|last| !is_result(last));
-    let before = messages.iter().rposition(|message| !is_result(message));
-    let mut newest = messages.split_off(before.map_or(0, |at| at + 1));
-    if said.is_some() {
-        let is_known = |id: &Value| id.as_str().is_some_and(|id| known.contains(id));
-        newest.retain(|result| !is_known(&result["tool_call_id"]));
-    }
-    newest.extend(said);
-    let results = newest.iter().filter(|message| is_result(message));
-    let calls = results.map(|result| {
-        json!({"id": result["tool_call_id"], "type": "function",
-               "function": {"name": "called", "arguments": "{}"}})
-    });
-    let calls: Vec<Value> = calls.collect();
-    let called = json!({"role": "assistant", "content": null, "tool_calls": calls});
-    let called = (!calls.is_empty()).then_some(called);
-    called.into_iter().chain(newest).collect()
-}
-
-/// What is asked: the last message, which is taken out of the conversation, or all the results it
-/// ends with. In a session, the results before the last message are new there too.
-fn last(import: &mut Import, in_session: bool) -> Option<Ask> {
-    let last = &import.messages.last()?.1;
-    match last.role {
-        Role::User => {
-            let texts = last.parts.iter().map(|part| part.countable_text());
-            let ask = Ask::new(texts.collect::<Vec<_>>().join("\n"));
-            import.messages.pop();
-            Some(match in_session {
-                true => ask.after(results(import)),
-                false => ask,
-            })
-        }
-        Role::Tool => Some(Ask::go_on(results(import))),
-        Role::System | Role::Assistant => None,
-    }
-}
-
-/// The results that a conversation ends with, taken out of it.
-fn results(import: &mut Import) -> Vec<Part> {
-    let mut results = Vec::new();
-    let is_result = |last: &mut (_, NewMessage)| last.1.role == Role::Tool;
-    while let Some((_, result)) = import.messages.pop_if(is_result) {
-        results.push(result.parts);
-    }
-    results.into_iter().rev().flatten().collect()
-}
-
 async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {
+    if let Some(known) = asked.known {
+        return Ok(known);
+    }
     match shared.daemon.begin(&asked.session, &asked.ask).await {
         Ok(turn) => Ok(turn),
         Err(error) => {
@@ -468,7 +458,10 @@ async fn follow(
         Some(place) => place,
         None => events::place(shared)?,
     };
-    let after = asked.session.inspect(|state| state.events()).await?;
+    let after = match asked.known {
+        Some(turn) => turns::accepted(shared, &asked.session, turn).await?,
+        None => asked.session.inspect(|state| state.events()).await?,
+    };
     let turn = begin(shared, asked).await?;
     let stream = events::Stream::new(shared.clone(), asked.session.clone(), after, place).await?;
     Ok((stream.until(turn), turn))

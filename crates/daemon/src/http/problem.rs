@@ -111,6 +111,7 @@ impl From<RuntimeError> for Fault {
             RuntimeError::Refused(refusal) => match refusal {
                 Refusal::AlreadyCreated
                 | Refusal::BranchBusy(_)
+                | Refusal::BranchMoved(_)
                 | Refusal::NothingToSeal { .. }
                 | Refusal::Decided(_)
                 | Refusal::WrongDecision { .. } => Code::Conflict,

@@ -188,7 +188,11 @@ fn asked(new: &NewTurn) -> Result<Ask, Fault> {
 }
 
 /// The number of the event before a turn was accepted.
-async fn accepted(shared: &Shared, session: &Handle, turn: TurnId) -> Result<u64, Fault> {
+pub(super) async fn accepted(
+    shared: &Shared,
+    session: &Handle,
+    turn: TurnId,
+) -> Result<u64, Fault> {
     let journal = shared.daemon.runtime().journal();
     let trace = past::turn(journal, session, Sought::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, broadcast, oneshot};
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
 use unisono_session::append::Appended;
 use unisono_session::event::{RequestKey, Work};
-use unisono_session::machine::{Append, Import, NewTurn};
+use unisono_session::machine::{Append, Import, NewTurn, Preceding};
 use unisono_session::run::calls::Decision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
@@ -121,6 +121,38 @@ impl Handle {
         let (id, name) = (turn.id, key.name.clone());
         let turn = Box::new(turn);
         self.request(Input::AcceptKeyed { key, turn }).await?;
+        self.kept(id, name).await
+    }
+
+    /// Hands in a turn behind messages that are appended with it, under a key or without. All of it
+    /// is on disk when it returns; where it is refused, nothing. Gives the turn that is kept.
+    ///
+    /// # Errors
+    /// The branch does not end where the messages begin or is busy, or as
+    /// [`Handle::accept_keyed`].
+    pub async fn accept_after(
+        &self,
+        preceding: Preceding,
+        key: Option<RequestKey>,
+        turn: NewTurn,
+    ) -> Result<TurnId, Error> {
+        self.has_room(&turn)?;
+        let (id, name) = (turn.id, key.as_ref().map(|key| key.name.clone()));
+        let turn = Box::new(turn);
+        self.request(Input::AcceptAfter {
+            preceding,
+            key,
+            turn,
+        })
+        .await?;
+        match name {
+            Some(name) => self.kept(id, name).await,
+            None => Ok(id),
+        }
+    }
+
+    /// The turn that a key stands for, else the one of that id.
+    async fn kept(&self, id: TurnId, name: Arc<str>) -> Result<TurnId, Error> {
         let look = move |state: &State| state.keyed(&name).map(|(_, turn)| turn);
         Ok(self.inspect(look).await?.unwrap_or(id))
     }

@@ -8,17 +8,17 @@ use unisono_context::{Digest, MessageId, TurnId, tree};
 use crate::agent::Definition;
 use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
-use crate::machine::{NewTurn, Refusal};
-use crate::state::{Keyed, MAIN};
+use crate::machine::{NewTurn, Preceding, Refusal};
+use crate::state::{Keyed, MAIN, State};
 
-use super::{Tx, restore};
+use super::{Tx, append, restore};
 
 /// Idempotent: a turn that is known already changes nothing.
 pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
     if is_known(tx, new.id) {
         return Ok(());
     }
-    check(tx, &new)?;
+    check(tx, &new, None)?;
     let lead = define(tx, &new.team.lead)?;
     let mut delegates = Vec::with_capacity(new.team.delegates.len());
     for delegate in &new.team.delegates {
@@ -66,22 +66,64 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
 
 /// Under a key that is known already nothing changes, as long as the same is asked for.
 pub(super) fn keyed(tx: &mut Tx<'_>, key: RequestKey, new: NewTurn) -> Result<(), Refusal> {
-    match tx.state.key(&key.name) {
-        Some((request, Keyed::Turn(_))) if request == key.request => return Ok(()),
-        Some(_) => return Err(Refusal::KeyReused(key.name)),
-        None => {}
+    if is_given(tx.state, &key)? {
+        return Ok(());
     }
     let turn = new.id;
     handle(tx, new)?;
     Ok(tx.record(Fact::TurnKeyed { turn, key })?)
 }
 
+/// Messages come before the turn. Whatever could refuse either is looked at before anything is
+/// recorded.
+pub(super) fn after(
+    tx: &mut Tx<'_>,
+    preceding: Preceding,
+    key: Option<RequestKey>,
+    new: NewTurn,
+) -> Result<(), Refusal> {
+    let given = key
+        .as_ref()
+        .map(|key| is_given(tx.state, key))
+        .transpose()?;
+    if given == Some(true) || is_known(tx, new.id) {
+        return Ok(());
+    }
+    let input = match &new.work {
+        Work::Answer { input, .. } => Some(input.id),
+        _ => None,
+    };
+    let (done, open) = append::check_preceding(tx.state, &new.branch, &preceding, input)?;
+    check(tx, &new, Some(open))?;
+    for message in preceding.messages.into_iter().skip(done) {
+        tx.record(Fact::Posted {
+            branch: new.branch.clone(),
+            message,
+            key: None,
+        })?;
+    }
+    match key {
+        Some(key) => keyed(tx, key, new),
+        None => handle(tx, new),
+    }
+}
+
+/// Whether a turn was given under the key before, for the same request.
+fn is_given(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
+    match state.key(&key.name) {
+        Some((request, Keyed::Turn(_))) if request == key.request => Ok(true),
+        Some(_) => Err(Refusal::KeyReused(key.name.clone())),
+        None => Ok(false),
+    }
+}
+
 fn is_known(tx: &Tx<'_>, turn: TurnId) -> bool {
     tx.state.turns.contains_key(&turn) || tx.state.ended.contains_key(&turn)
 }
 
-/// Everything that could keep the turn from starting later is refused now.
-fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
+/// Everything that could keep the turn from starting later is refused now. `open` are the calls
+/// that its branch will end with before it; none: those that it ends with now.
+fn check(tx: &Tx<'_>, new: &NewTurn, open: Option<Vec<Arc<str>>>) -> Result<(), Refusal> {
     let exists = tx.state.tree.head(&new.branch).is_some();
     let first_of_session = tx.state.tree.is_empty() && &*new.branch == MAIN;
     match &new.work {
@@ -90,7 +132,8 @@ fn check(tx: &Tx<'_>, new: &NewTurn) -> Result<(), Refusal> {
             check_input(input)?;
             check_ids(tx, new.id, input.id)?;
             if input.parts.iter().any(brought) {
-                return check_results(tx, new, input);
+                let open = open.map_or_else(|| open_calls(tx, new), Ok)?;
+                return check_results(open, new, input);
             }
             if exists || first_of_session {
                 return Ok(());
@@ -132,21 +175,35 @@ fn is_said(part: &Part) -> bool {
     matches!(part, Part::Text(_) | Part::Attachment { .. })
 }
 
-/// Results answer the calls that the branch ends with, each one of them at most once. Nothing may
-/// come in between, so they do not wait behind another turn.
-fn check_results(tx: &Tx<'_>, new: &NewTurn, input: &NewMessage) -> Result<(), Refusal> {
+/// The calls that the turn's branch ends with. Nothing may come in between, so their results do
+/// not wait behind another turn.
+fn open_calls(tx: &Tx<'_>, new: &NewTurn) -> Result<Vec<Arc<str>>, Refusal> {
     let Some(head) = tx.state.tree.head(&new.branch) else {
         return Err(Refusal::UnknownBranch(new.branch.clone()));
     };
     if tx.state.queues.contains_key(&new.branch) {
         return Err(Refusal::BranchBusy(new.branch.clone()));
     }
-    let mut waiting = tx.state.tree.unanswered(head);
+    Ok(tx
+        .state
+        .tree
+        .unanswered(head)
+        .into_iter()
+        .cloned()
+        .collect())
+}
+
+/// Results answer calls that wait for one, each of them at most once.
+fn check_results(
+    mut waiting: Vec<Arc<str>>,
+    new: &NewTurn,
+    input: &NewMessage,
+) -> Result<(), Refusal> {
     for part in &input.parts {
         let Part::ToolResult { call_id, .. } = part else {
             continue;
         };
-        let at = waiting.iter().position(|id| *id == call_id);
+        let at = waiting.iter().position(|id| id == call_id);
         let at = at.ok_or_else(|| Refusal::NotCalled {
             call_id: call_id.clone(),
             branch: new.branch.clone(),

@@ -1,12 +1,14 @@
 //! A message is appended without a turn: what another system said, kept here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use unisono_context::MessageId;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::tree;
 
 use crate::event::{Fact, Work};
-use crate::machine::{Append, Refusal};
+use crate::machine::{Append, Preceding, Refusal};
 use crate::state::{Keyed, MAIN, State};
 
 use super::Tx;
@@ -37,6 +39,59 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: Append) -> Result<(), Refusal> {
         message,
         key,
     })?)
+}
+
+/// How many of those messages are appended already, because a crash cut the same input short; and
+/// the calls that the branch ends with once all are, which nothing hinders: it is at rest and ends
+/// where they are to begin. `input` is the id of what follows.
+pub(super) fn check_preceding(
+    state: &State,
+    branch: &Arc<str>,
+    preceding: &Preceding,
+    input: Option<MessageId>,
+) -> Result<(usize, Vec<Arc<str>>), Refusal> {
+    check_branch(state, branch)?;
+    if state.queues.contains_key(branch) {
+        return Err(Refusal::BranchBusy(branch.clone()));
+    }
+    let head = state.tree.head(branch);
+    let mut messages = preceding.messages.iter();
+    let done = messages.position(|message| Some(message.id) == head);
+    let done = done.map_or(0, |last| last + 1);
+    if done == 0 && head != preceding.head {
+        return Err(Refusal::BranchMoved(branch.clone()));
+    }
+    let (known, new) = preceding.messages.split_at(done);
+    for message in known {
+        is_known(state, message)?;
+    }
+    let mut ids: BTreeSet<MessageId> = input.into_iter().collect();
+    let mut open: Vec<Arc<str>> = head.map_or_else(Vec::new, |head| {
+        state.tree.unanswered(head).into_iter().cloned().collect()
+    });
+    for message in new {
+        if is_known(state, message)? || !ids.insert(message.id) {
+            return Err(tree::Error::DuplicateId(message.id).into());
+        }
+        check_parts(message)?;
+        for id in message.parts.iter().filter_map(answered) {
+            let call = open.iter().position(|call| &**call == id);
+            let call = call.ok_or_else(|| Refusal::NotCalled {
+                call_id: id.into(),
+                branch: branch.clone(),
+            })?;
+            open.remove(call);
+        }
+        if message.role != Role::Tool {
+            open = message
+                .parts
+                .iter()
+                .filter_map(called)
+                .map(Arc::from)
+                .collect();
+        }
+    }
+    Ok((done, open))
 }
 
 /// Whether the message is there already; an id may not stand for another one.

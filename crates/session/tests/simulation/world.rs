@@ -5,11 +5,12 @@ mod effects;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use unisono_context::{Digest, RunId, Timestamp, Tokens, TurnId};
+use unisono_context::message::{NewMessage, Role};
+use unisono_context::{Digest, MessageId, RunId, Timestamp, Tokens, TurnId};
 use unisono_session::brief::ToolJob;
 use unisono_session::budget::{Ask, Verdict};
 use unisono_session::event::{Event, RequestKey};
-use unisono_session::machine::{AttemptEnd, Reaction};
+use unisono_session::machine::{AttemptEnd, NewTurn, Preceding, Reaction};
 use unisono_session::run::calls::{Calling, Decision, Output, Status};
 use unisono_session::run::{Cause, Delegation, ToolResult};
 use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
@@ -389,6 +390,14 @@ impl World {
                 },
                 turn,
             },
+            // Others behind what was said elsewhere, where the branch is at rest.
+            Call::Accept(turn) if turn.id.as_u128() % 3 == 0 && self.rests(&turn.branch) => {
+                Input::AcceptAfter {
+                    preceding: self.preceding(&turn),
+                    key: None,
+                    turn,
+                }
+            }
             Call::Accept(turn) => Input::Accept(turn),
             Call::Cancel(turn) => Input::Cancel { turn },
             Call::Fork { branch, at } => Input::Fork { branch, at },
@@ -425,6 +434,22 @@ impl World {
                 | Refusal::NothingToSeal { .. },
             ) => {}
             Err(refusal) => panic!("refused: {refusal}"),
+        }
+    }
+
+    fn rests(&self, branch: &str) -> bool {
+        let mut open = self.machine.state().open_turns();
+        !open.any(|turn| &*turn.accepted.branch == branch)
+    }
+
+    fn preceding(&self, turn: &NewTurn) -> Preceding {
+        // Who asks again after a crash compares again, and makes new ids.
+        let asked = (self.journal.len() as u128) << 16;
+        let id = MessageId::from_u128(turn.id.as_u128() ^ 0xfeed_0000_0000 ^ asked);
+        let text = "what was said elsewhere";
+        Preceding {
+            head: self.machine.state().tree().head(&turn.branch),
+            messages: vec![NewMessage::text(id, Role::User, text, Timestamp(0))],
         }
     }
 

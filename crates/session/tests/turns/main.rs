@@ -6,6 +6,7 @@
 mod accepting;
 mod appending;
 mod arrivals;
+mod behind;
 mod calling;
 mod compacting;
 mod delegating;

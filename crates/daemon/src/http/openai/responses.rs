@@ -24,7 +24,7 @@ use super::answer::{self, Used, is_cut_off};
 use super::form::Form;
 use steps::Steps;
 
-use super::{Conversation, Refused, answer_of, asked, now};
+use super::{Conversation, Refused, answer_of, asked, named, now};
 use crate::http::lent::Wanted;
 use crate::http::problem::Fault;
 use crate::http::{Shared, extract};
@@ -40,9 +40,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// response.
 #[utoipa::path(
     post, path = "/openai/v1/responses", tag = "openai",
-    params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue")),
+    params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue"),
+           ("Idempotency-Key" = Option<String>, Header,
+            description = "In a session: asked again under the same key, the first answer is given, also after a crash")),
     request_body = ResponseRequest,
     responses((status = 200, description = "The answer; with `stream`, as server-sent events",
+               headers(("X-Unisono-Session" = String, description = "The session that was continued, where there is one")),
                content((Response = "application/json"), (String = "text/event-stream"))))
 )]
 async fn respond(
@@ -52,6 +55,7 @@ async fn respond(
 ) -> Result<HttpResponse, Refused> {
     let extract::Json(request) = request?;
     let asked = asked(&shared, &headers, conversation(&request)?).await?;
+    let session = asked.continued();
     let started = Draft {
         created: now(),
         model: request.model,
@@ -68,12 +72,13 @@ async fn respond(
             sequence: 0,
             begun: false,
         };
-        return answer::stream(shared, asked, shape).await;
+        return Ok(named(answer::stream(shared, asked, shape).await, session));
     }
-    let (turn, told, text) = answer_of(&shared, asked).await?;
-    let output = output(turn, text, &told);
-    let status = status(&told);
-    Ok(Json(started.response(turn, status, output, Some(&told))).into_response())
+    let answer = answer_of(&shared, asked).await.map(|(turn, told, text)| {
+        let output = output(turn, text, &told);
+        Json(started.response(turn, status(&told), output, Some(&told))).into_response()
+    });
+    Ok(named(answer, session))
 }
 
 /// What is said, as chat messages.
@@ -127,12 +132,16 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
     })
 }
 
-/// Calls that follow one another are those of one reply: their results come after all of them.
+/// Calls that follow one another, or what the assistant says, are those of one reply: their results
+/// come after all of them.
 fn joined(mut messages: Vec<Value>, next: Value) -> Vec<Value> {
     let last = messages.last_mut();
-    let calls = last.and_then(|last| last["tool_calls"].as_array_mut());
-    match (calls, next["tool_calls"].as_array()) {
-        (Some(calls), Some(more)) => calls.extend(more.iter().cloned()),
+    let last = last.filter(|last| last["role"] == "assistant");
+    match (last, next["tool_calls"].as_array()) {
+        (Some(last), Some(more)) => match last["tool_calls"].as_array_mut() {
+            Some(calls) => calls.extend(more.iter().cloned()),
+            None => last["tool_calls"] = more.clone().into(),
+        },
         _ => messages.push(next),
     }
     messages
