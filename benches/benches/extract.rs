@@ -14,7 +14,7 @@ use unisono_benches::{Samples, Table, bytes, measure, samples, team, time};
 use unisono_context::message::NewMessage;
 use unisono_context::policy::{Keep, Policy, Preset};
 use unisono_context::{Encoding, MessageId, Ordinal, Part, SessionId, Timestamp, Tokens};
-use unisono_daemon::transcript::{self, Stamps};
+use unisono_interchange::transcript::{self, Stamps};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{Passage, Style, SummaryInput, summarise};
 use unisono_model::language::Models;

@@ -17,7 +17,9 @@ use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::Outcome;
 use unisono_store::{Engine, Journal, Memory};
 
-use crate::{Conversation, stub, team};
+use crate::Conversation;
+use crate::stub;
+use crate::team;
 
 /// A model that the catalogue does not know, at a server of the machine's own.
 const MODEL: &str = "openai-compatible/bench";

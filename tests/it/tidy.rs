@@ -26,9 +26,30 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("unisono-api", &[]),
     (
+        "unisono-config",
+        &[
+            "unisono-context",
+            "unisono-session",
+            "unisono-model",
+            "unisono-runtime",
+        ],
+    ),
+    (
+        "unisono-interchange",
+        &[
+            "unisono-api",
+            "unisono-config",
+            "unisono-context",
+            "unisono-model",
+            "unisono-session",
+        ],
+    ),
+    (
         "unisono-daemon",
         &[
             "unisono-api",
+            "unisono-config",
+            "unisono-interchange",
             "unisono-context",
             "unisono-session",
             "unisono-model",
@@ -46,6 +67,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "unisono-store",
             "unisono-search",
             "unisono-runtime",
+            "unisono-config",
+            "unisono-interchange",
             "unisono-daemon",
             "unisono-api",
         ],
@@ -59,7 +82,7 @@ const CONFINED: &[(&str, &str)] = &[
     ("bincode", "unisono-store"),
     ("tantivy", "unisono-search"),
     ("tiktoken-rs", "unisono-model"),
-    ("figment", "unisono-daemon"),
+    ("figment", "unisono-config"),
     ("clap", "unisono"),
     ("reqwest", "unisono-model"),
     ("rmcp", "unisono-runtime"),

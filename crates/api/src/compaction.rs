@@ -290,3 +290,19 @@ pub struct TakeBack {
     #[serde(default = "yes")]
     pub wait: bool,
 }
+
+/// How many tokens became one, to two decimals; none where nothing is left.
+pub fn ratio(before: u64, after: u64) -> Option<f64> {
+    (after > 0).then(|| (before as f64 / after as f64 * 100.0).round() / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ratio;
+
+    #[test]
+    fn a_ratio_has_two_decimals_and_none_of_nothing() {
+        assert_eq!(ratio(16_696, 2_045), Some(8.16));
+        assert_eq!(ratio(7, 0), None);
+    }
+}

@@ -17,6 +17,7 @@ pub mod compaction;
 pub mod context;
 pub mod delegation;
 pub mod event;
+pub mod harmless;
 pub mod journal;
 pub mod message;
 pub mod openai;

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono_api::client::Client;
+use unisono_config::diagnostic::Origin;
+use unisono_config::settings::{Override, Own, Sources};
+use unisono_config::setup::Setup;
 use unisono_daemon::Daemon;
-use unisono_daemon::config::{Override, Own, Sources};
 use unisono_daemon::daemon::{self, Opened};
-use unisono_daemon::diagnostic::Origin;
 use unisono_daemon::http::Running;
-use unisono_daemon::setup::Setup;
 use unisono_daemon::telemetry;
 use unisono_runtime::Kinds;
 use unisono_store::{Error, Health, Salvage};

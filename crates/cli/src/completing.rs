@@ -9,14 +9,16 @@ use std::time::Duration;
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
-use unisono_daemon::setup::Setup;
+use unisono_config::setup::Setup;
 use unisono_runtime::Kinds;
 use unisono_session::Fact;
 
 use crate::app::App;
 use crate::args::Global;
+use crate::help;
+use crate::output;
 use crate::problem::{Problem, Result};
-use crate::{help, output, show};
+use crate::show;
 
 /// The variable by which a shell asks: its value is the shell's name.
 const VARIABLE: &str = "COMPLETE";

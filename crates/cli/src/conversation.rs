@@ -6,7 +6,7 @@ use std::path::Path;
 
 use unisono_context::Digest;
 use unisono_daemon::spool::{Spool, Spooled};
-use unisono_daemon::transcript::{self, Format, Options, Parsed, Stamps};
+use unisono_interchange::transcript::{self, Format, Options, Parsed, Stamps};
 use unisono_runtime::clock;
 use unisono_session::machine::Import;
 
@@ -14,8 +14,8 @@ use crate::output::Out;
 use crate::problem::{Exit, Problem, Result};
 use crate::show;
 
-pub(crate) use unisono_daemon::transcript::SOURCE_DIGEST as DIGEST;
-use unisono_daemon::transcript::SOURCE_NAME as NAME;
+pub(crate) use unisono_interchange::transcript::SOURCE_DIGEST as DIGEST;
+use unisono_interchange::transcript::SOURCE_NAME as NAME;
 
 /// Why a conversation was not read.
 #[derive(Debug)]

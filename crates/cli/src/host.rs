@@ -11,15 +11,15 @@ use unisono_api::client::{Client, File};
 use unisono_api::compaction::{Estimate, Restoring};
 use unisono_api::context::Context;
 use unisono_api::session::{NewBranch, NewSession};
+use unisono_config::settings::{Override, own};
+use unisono_config::setup::Setup;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
+use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::{Override, own};
 use unisono_daemon::context::estimate::{self, Without};
 use unisono_daemon::daemon::Opened;
 use unisono_daemon::models;
-use unisono_daemon::setup::Setup;
-use unisono_daemon::{Daemon, agents};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::settle;
 use unisono_session::machine::Import;
@@ -222,7 +222,7 @@ impl Host {
         match self {
             Host::Here(daemon) => {
                 let setup = daemon.setup_with(own(state), &[]).await?;
-                Ok(agents::told(&setup, ask)?)
+                Ok(unisono_daemon::agents::told(&setup, ask)?)
             }
             Host::There { client, flags } => {
                 let ask = ask.clone().with_settings(flags.clone());

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde_json::json;
 use unisono_api::Code;
-use unisono_daemon::harmless;
+use unisono_api::harmless;
 
 use crate::args::{Colour, Global};
 use crate::markdown::{self, page::Page};

@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use unisono_api::Code;
 use unisono_api::client::Error as ClientError;
+use unisono_config::diagnostic::{Diagnostic, Diagnostics};
 use unisono_daemon::daemon::{self, NotChanged};
-use unisono_daemon::diagnostic::{Diagnostic, Diagnostics};
 use unisono_store::Error as StoreError;
 
 use crate::remote;
@@ -137,7 +137,7 @@ impl From<ClientError> for Problem {
 
 impl From<Diagnostics> for Problem {
     fn from(found: Diagnostics) -> Problem {
-        use unisono_daemon::diagnostic::Severity;
+        use unisono_config::diagnostic::Severity;
         // That it is an error is said in front of the first line.
         let line = |one: &Diagnostic| match one.severity {
             Severity::Error => format!("{}: {}", one.place, one.problem),
@@ -203,8 +203,8 @@ impl From<unisono_runtime::Error> for Problem {
     }
 }
 
-impl From<unisono_daemon::agents::Error> for Problem {
-    fn from(error: unisono_daemon::agents::Error) -> Problem {
+impl From<unisono_config::agents::Error> for Problem {
+    fn from(error: unisono_config::agents::Error) -> Problem {
         let problem = Problem::with_hint_of(Exit::Usage, &error.to_string()).code(Code::Refused);
         match &problem.hint {
             Some(_) => problem,

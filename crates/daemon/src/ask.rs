@@ -27,12 +27,12 @@ use unisono_session::machine::{NewTurn, Preceding};
 use unisono_session::state::{CallCap, MAIN};
 use uuid::Uuid;
 
-use crate::agents::Error;
-use crate::config::{Override, Resolved};
 use crate::context;
 use crate::models;
-use crate::setup::Setup;
-use crate::summarisers::{self, Unaskable};
+use unisono_config::agents::Error;
+use unisono_config::settings::{Override, Resolved};
+use unisono_config::setup::Setup;
+use unisono_config::summarisers::{self, Unaskable};
 
 pub use bounds::{Bounds, Shape};
 pub(crate) use tools::lend;

@@ -30,14 +30,15 @@ use unisono_session::machine::{Import, NewTurn};
 use unisono_store::{Loss, Salvage};
 use uuid::Uuid;
 
-use crate::agents;
 use crate::ask::{self, Ask, Finished};
-use crate::diagnostic::Diagnostics;
+use crate::current::{self, Current};
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, Learnt, Servers};
-use crate::setup::{Current, Setup};
-use crate::summarisers::{self, Unaskable};
+use unisono_config::agents;
+use unisono_config::diagnostic::Diagnostics;
+use unisono_config::setup::Setup;
+use unisono_config::summarisers::Unaskable;
 
 pub use builder::Builder;
 pub use opened::{Opened, open_degraded, open_read_only, open_store};
@@ -396,7 +397,7 @@ fn options(current: &Current, calibrations: &Calibrations) -> Options {
             bytes: bounds.session_bytes_in_memory,
         },
         compaction_deadline: compaction_deadline(setup).into(),
-        summarisers: summarisers::chains(current, calibrations),
+        summarisers: current::chains(current, calibrations),
         servers: setup.loaded.tools.servers.clone(),
         budget: config.budget.daemon.rules(),
         lease: Duration::from_secs(bounds.stuck_after_seconds),

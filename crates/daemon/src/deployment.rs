@@ -10,9 +10,9 @@ use tokio::net::TcpStream;
 use unisono_runtime::mcp::{Reach, Server};
 use unisono_store::private;
 
-use crate::config;
 use crate::http::{self, token};
-use crate::setup::Setup;
+use unisono_config::settings;
+use unisono_config::setup::Setup;
 
 /// How long a server may take to be reached.
 const REACHED_WITHIN: Duration = Duration::from_secs(3);
@@ -75,7 +75,7 @@ fn token(path: &Path) -> Result<String, String> {
     }
 }
 
-async fn address(server: &config::Server, runs: bool) -> Result<String, String> {
+async fn address(server: &settings::Server, runs: bool) -> Result<String, String> {
     let at = server.bind;
     if !at.ip().is_loopback() && !server.allow_remote {
         return Err(http::Error::Remote(at).to_string());

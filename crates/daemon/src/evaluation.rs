@@ -26,10 +26,10 @@ use unisono_session::state::MAIN;
 use uuid::Uuid;
 
 use crate::ask::{self, Ask};
-use crate::config::{Compaction, Numbers};
 use crate::daemon::{self, Daemon, Opened};
 use crate::models;
-use crate::setup::Setup;
+use unisono_config::settings::{Compaction, Numbers};
+use unisono_config::setup::Setup;
 
 /// The kind of the agent whose turn a compaction is made for.
 const SILENT: &str = "silent";

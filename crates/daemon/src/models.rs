@@ -21,10 +21,10 @@ use unisono_runtime::measure;
 use unisono_session::agent::{Definition, Kind, Team};
 use unisono_session::event::Calibration;
 
-use crate::config::Loaded;
-use crate::diagnostic::Origin;
-use crate::providers::Providers;
-use crate::setup::Setup;
+use unisono_config::diagnostic::Origin;
+use unisono_config::providers::Providers;
+use unisono_config::settings::Loaded;
+use unisono_config::setup::Setup;
 use unusable::Unusable;
 
 pub(crate) use learnt::Learnt;

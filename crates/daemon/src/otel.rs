@@ -16,14 +16,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use unisono_context::SessionId;
 use unisono_model::client::Post;
-use unisono_model::provider::{Address, Header, Settings};
 use unisono_runtime::{Observer, clock};
 use unisono_store::Journal;
 
 use self::span::Span;
 use self::spans::Spans;
 use crate::past;
-use crate::setup::Setup;
+use unisono_config::setup::Setup;
 
 /// Spans that wait to be sent; more are dropped.
 const WAITING: usize = 8_192;
@@ -34,11 +33,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Attempts to send spans, and the pause after the first that failed; it doubles.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long the receiver may take, and how long the end of the program waits for it.
-const WITHIN: Duration = Duration::from_secs(10);
+/// How long the end of the program waits for the receiver.
 const LAST_WITHIN: Duration = Duration::from_secs(3);
-/// The variable with headers for the receiver: `name=value,name=value`.
-const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 /// Sends spans while it lives.
 #[derive(Debug)]
@@ -51,14 +47,6 @@ pub(crate) struct Exporter {
     sending: JoinHandle<()>,
 }
 
-/// Whether spans can be sent there.
-///
-/// # Errors
-/// The address or a header cannot be used.
-pub(crate) fn check(endpoint: &str) -> Result<(), String> {
-    post(endpoint, std::env::var(HEADERS).ok().as_deref()).map(|_| ())
-}
-
 impl Exporter {
     /// To the receiver that is configured, `/v1/traces` below its address; none where none is.
     pub(crate) fn of(setup: &Setup) -> Option<Exporter> {
@@ -67,7 +55,7 @@ impl Exporter {
             return None;
         }
         // What is wrong with it keeps a setup from being read.
-        let post = post(endpoint, std::env::var(HEADERS).ok().as_deref());
+        let post = unisono_config::telemetry::receiver(endpoint);
         let post = post.inspect_err(|error| tracing::error!(%error, "no traces are sent"));
         let (spans, waiting) = mpsc::channel(WAITING);
         let (stop, stopping) = oneshot::channel();
@@ -148,25 +136,6 @@ impl Exporter {
     }
 }
 
-fn post(endpoint: &str, headers: Option<&str>) -> Result<Post, String> {
-    let address = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
-    let address = Address::endpoint(&address).map_err(|error| error.to_string())?;
-    let mut settings = Settings::of_endpoint("telemetry.otlp_endpoint", address);
-    let pairs = headers.unwrap_or_default().split(',');
-    for pair in pairs.filter(|pair| !pair.trim().is_empty()) {
-        let wrong = || format!("{HEADERS}: write name=value, separated by commas");
-        let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
-        let header = Header::new(name.trim(), value.trim());
-        settings
-            .headers
-            .push(header.map_err(|error| format!("{HEADERS}: {error}"))?);
-    }
-    settings.timeouts.first_byte = WITHIN;
-    settings.timeouts.idle = WITHIN;
-    settings.timeouts.total = WITHIN;
-    Post::new(settings, &[]).map_err(|error| error.to_string())
-}
-
 /// Sends spans together until the program stops and none are left.
 async fn send(post: Post, mut waiting: mpsc::Receiver<Span>, mut stop: oneshot::Receiver<()>) {
     let mut together = Vec::with_capacity(TOGETHER);
@@ -216,29 +185,5 @@ async fn give(post: &Post, spans: &[Span]) {
         }
         tokio::time::sleep(pause).await;
         pause *= 2;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_receiver_that_cannot_be_one_is_refused_with_the_reason() {
-        post("http://localhost:4318", None).unwrap();
-        post(
-            "http://localhost:4318/",
-            Some("authorization=Bearer x, x-team = a"),
-        )
-        .unwrap();
-        for (endpoint, headers, why) in [
-            ("localhost:4318", None, "localhost:4318"),
-            ("ftp://localhost", None, "ftp"),
-            ("http://localhost", Some("authorization"), "name=value"),
-            ("http://localhost", Some("a b=c"), HEADERS),
-        ] {
-            let error = post(endpoint, headers).unwrap_err();
-            assert!(error.contains(why), "{error}");
-        }
     }
 }

@@ -13,9 +13,9 @@ use unisono_session::budget::Left;
 use unisono_session::{Event, Fact, Replay, State, Trace};
 use unisono_store::{Journal, Leases};
 
-use crate::config::Budget;
 use crate::models;
-use crate::setup::Setup;
+use unisono_config::settings::Budget;
+use unisono_config::setup::Setup;
 
 /// Events read at a time.
 const PAGE: usize = 1_024;

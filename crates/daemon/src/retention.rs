@@ -154,8 +154,8 @@ mod tests {
     use unisono_session::machine::Import;
 
     use super::*;
-    use crate::config::{Override, Sources};
-    use crate::paths::Home;
+    use unisono_config::paths::Home;
+    use unisono_config::settings::{Override, Sources};
 
     const OLD: SessionId = SessionId::from_u128(1);
 

@@ -7,7 +7,8 @@ use unisono_context::compaction::Step;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
 
-use crate::harmless::is_harmful;
+use unisono_api::compaction::ratio;
+use unisono_api::harmless::is_harmful;
 
 /// As many last hex digits of an id as are shown: the first ones are the time, which the runs of a
 /// turn share.
@@ -71,12 +72,7 @@ pub fn number(n: u64) -> String {
     out
 }
 
-/// How many tokens became one, to two decimals; none where nothing is left.
-pub fn ratio(before: u64, after: u64) -> Option<f64> {
-    (after > 0).then(|| (before as f64 / after as f64 * 100.0).round() / 100.0)
-}
-
-/// The same for people, such as `8.2 : 1`; nothing where nothing was saved.
+/// How many tokens became one, for people, such as `8.2 : 1`; nothing where nothing was saved.
 pub fn compression(before: u64, after: u64) -> Option<String> {
     let ratio = ratio(before, after).filter(|_| before > after)?;
     Some(match ratio {
@@ -152,8 +148,6 @@ mod tests {
 
     #[test]
     fn a_ratio_says_how_many_tokens_became_one() {
-        assert_eq!(ratio(16_696, 2_045), Some(8.16));
-        assert_eq!(ratio(7, 0), None);
         let rows = [
             ((16_696, 2_045), Some("8.2 : 1")),
             ((20_144, 31), Some("650 : 1")),

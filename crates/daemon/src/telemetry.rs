@@ -1,12 +1,10 @@
-//! The log: messages on stderr, as text or JSON; and whether traces can be sent.
+//! The log: messages on stderr, as text or JSON.
 
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Log, LogFormat};
-use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::setup::Setup;
+use unisono_config::settings::{Log, LogFormat};
 
 /// The variable that has precedence over `log.level`.
 pub const VARIABLE: &str = "UNISONO_LOG";
@@ -47,25 +45,6 @@ pub fn init(log: &Log, variable: Option<&str>) -> Result<(), Error> {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     done.map_err(|_| Error::Twice)
-}
-
-/// Reports a receiver of traces that cannot be one, or that this program cannot send to.
-pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
-    const PATH: [&str; 2] = ["telemetry", "otlp_endpoint"];
-    let endpoint = &setup.loaded.config.telemetry.otlp_endpoint;
-    if endpoint.is_empty() {
-        return;
-    }
-    let place = setup.loaded.place(&PATH);
-    #[cfg(feature = "otel")]
-    let diagnostic = match crate::otel::check(endpoint) {
-        Ok(()) => return,
-        Err(wrong) => Diagnostic::error(place, format!("no traces can be sent: {wrong}")),
-    };
-    #[cfg(not(feature = "otel"))]
-    let diagnostic = Diagnostic::warning(place, "no traces are sent: this program cannot do it")
-        .help("build it with the feature: cargo install --path crates/cli --features otel");
-    found.push(diagnostic.on(PATH.join(".")));
 }
 
 fn filter(log: &Log, variable: Option<&str>) -> Result<EnvFilter, Error> {

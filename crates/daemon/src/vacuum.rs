@@ -6,7 +6,7 @@ use std::time::Duration;
 use unisono_store::Space;
 
 use crate::Daemon;
-use crate::config::Vacuum;
+use unisono_config::settings::Vacuum;
 
 const MIB: u64 = 1 << 20;
 

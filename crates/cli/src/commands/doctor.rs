@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use unisono_daemon::config::SearchIndex;
+use unisono_config::providers::Access;
+use unisono_config::settings::SearchIndex;
+use unisono_config::setup::Setup;
 use unisono_daemon::deployment::Check;
 use unisono_daemon::http::Running;
 use unisono_daemon::models::notices;
-use unisono_daemon::providers::Access;
-use unisono_daemon::setup::Setup;
 use unisono_search::Condition;
 use unisono_store::{Checkup, Disk, Error as StoreError, Loss, ReadOnlyDisk, Salvage};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use unisono_daemon::transcript::{self, Format};
+use unisono_interchange::transcript::{self, Format};
 use unisono_store::{archive, private};
 
 use crate::app::App;

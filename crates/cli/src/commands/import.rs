@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use unisono_daemon::transcript::Format;
+use unisono_interchange::transcript::Format;
 use unisono_store::archive;
 
 use crate::app::App;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use unisono_daemon::{config, init};
+use unisono_config::init;
+use unisono_config::settings;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -79,7 +80,7 @@ fn store_of(app: &App, args: &Args) -> PathBuf {
         }
         sources
     });
-    let loaded = sources.and_then(|sources| config::load(sources).ok());
+    let loaded = sources.and_then(|sources| settings::load(sources).ok());
     loaded
         .map(|loaded| loaded.config.store.path)
         .unwrap_or_default()

@@ -1,9 +1,9 @@
 //! `unisono models`: the catalogue, and which of its models can be asked.
 
 use serde_json::{Value, json};
+use unisono_config::setup::Setup;
 use unisono_context::Tokens;
 use unisono_daemon::models::notices;
-use unisono_daemon::setup::Setup;
 use unisono_model::calibration::Calibration;
 use unisono_model::catalogue::{Entry, Price};
 

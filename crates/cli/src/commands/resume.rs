@@ -1,8 +1,8 @@
 //! `unisono resume`: open turns go on from their last recorded step.
 
+use unisono_config::settings::own;
+use unisono_config::setup::Setup;
 use unisono_context::{SessionId, TurnId};
-use unisono_daemon::config::own;
-use unisono_daemon::setup::Setup;
 
 use crate::app::App;
 use crate::host::Host;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgGroup;
+use unisono_config::settings::{AUTO, Override, own};
+use unisono_config::setup::Setup;
 use unisono_context::SessionId;
 use unisono_daemon::Daemon;
 use unisono_daemon::ask::Ask;
-use unisono_daemon::config::{AUTO, Override, own};
 use unisono_daemon::models::{self, notices};
-use unisono_daemon::setup::Setup;
-use unisono_daemon::transcript::Format;
+use unisono_interchange::transcript::Format;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::agent::Team;
 use unisono_session::state::MAIN;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use unisono_api::Code;
-use unisono_daemon::config::Override;
+use unisono_config::settings::Override;
 use unisono_daemon::http::{self, Announced, Running, Server};
 
 use crate::app::App;

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
+use unisono_api::harmless::for_terminal;
 use unisono_context::RunId;
-use unisono_daemon::harmless::for_terminal;
 use unisono_runtime::Progress;
 use unisono_session::event::RunRole;
 use unisono_session::run::calls::Waiting;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use unisono_api::harmless::for_terminal;
 use unisono_context::{Cost, SessionId, Tokens};
-use unisono_daemon::harmless::for_terminal;
 use unisono_session::budget::EXCEEDED;
 use unisono_session::event::Outcome;
 
@@ -12,7 +12,8 @@ use super::member::{Status, Watched};
 use super::watch::Watch;
 use crate::output::Out;
 use crate::problem::{Exit, Problem, Result};
-use crate::{sessions, show};
+use crate::sessions;
+use crate::show;
 
 /// A turn, as `run --json` and `resume --json` print it.
 #[derive(Debug, Serialize)]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
+use unisono_config::agents::{Change, answers_alone};
+use unisono_config::settings::Compaction;
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::Step;
 use unisono_context::policy::ModelQuota;
 use unisono_context::{AgentId, Message, RunId, SnapshotId, Tokens, TurnId};
-use unisono_daemon::agents::{Change, answers_alone};
-use unisono_daemon::config::Compaction;
 use unisono_runtime::{Events, Progress};
 use unisono_session::budget::{EXCEEDED, Left};
 use unisono_session::event::{Outcome, RunRole};

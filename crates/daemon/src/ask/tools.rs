@@ -14,7 +14,7 @@ use unisono_session::machine::NewTurn;
 use unisono_session::tool::{Rules, allows};
 
 use super::Ask;
-use crate::setup::Setup;
+use unisono_config::setup::Setup;
 
 /// The servers whose tools somebody of a team may call, sorted.
 pub fn servers_of(team: &Team) -> BTreeSet<&str> {

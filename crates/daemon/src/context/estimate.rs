@@ -20,14 +20,14 @@ use unisono_runtime::clock;
 use unisono_session::State;
 
 use super::{measure, tokenizer};
-use crate::agents;
 use crate::ask::{Ask, Measure, check_chosen};
-use crate::setup::Setup;
 use crate::short;
-use crate::summarisers::{self, Unaskable};
 use foreseen::Outlook;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
+use unisono_config::agents;
+use unisono_config::setup::Setup;
+use unisono_config::summarisers::{self, Unaskable};
 
 /// Why it cannot be told.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +150,10 @@ impl Estimate {
             messages_to_shorten: shortened.len() as u64,
             tokens_before: self.before.0,
             estimated_tokens_after: self.after.0,
-            estimated_compression_ratio: short::ratio(self.before.0, self.after.0),
+            estimated_compression_ratio: unisono_api::compaction::ratio(
+                self.before.0,
+                self.after.0,
+            ),
             estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
             nothing: steps.is_empty().then(|| self.nothing.clone()),
             step: (!steps.is_empty()).then(|| steps.join("; ")),

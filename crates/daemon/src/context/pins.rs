@@ -9,7 +9,7 @@ use unisono_session::State;
 use super::estimate::Error;
 use super::measure;
 use crate::ask::Ask;
-use crate::setup::Setup;
+use unisono_config::setup::Setup;
 
 /// What is pinned on a branch.
 #[derive(Clone, Debug)]

@@ -10,7 +10,6 @@ use unisono_session::State;
 use super::topics::loads;
 use super::{Shown, entry_count, entry_text};
 use crate::http::words::instant;
-use crate::short;
 
 /// What is seen of a branch, by section. `state` is the one it was made of.
 pub fn told(shown: &Shown, state: &State, branch: &str, policy: &Policy) -> Context {
@@ -82,7 +81,7 @@ pub(crate) fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary
             tier: checkpoint.tier.name().to_owned(),
             tokens: takes,
             tokens_before: checkpoint.original.0,
-            compression_ratio: short::ratio(checkpoint.original.0, takes),
+            compression_ratio: unisono_api::compaction::ratio(checkpoint.original.0, takes),
             tightened: tokens.state.checkpoints().is_tightened(checkpoint.id),
             at: instant(checkpoint.at),
             model: checkpoint.model.to_string(),

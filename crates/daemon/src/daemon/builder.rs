@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use unisono_runtime::{Agent, Kinds};
 
 use super::{Daemon, Error, Opened, open_store};
-use crate::config::{Override, Sources};
-use crate::setup::Setup;
+use unisono_config::settings::{Override, Sources};
+use unisono_config::setup::Setup;
 
 /// What a daemon is made of. Every part has a default.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use unisono_session::agent::Team;
 
 use super::Daemon;
 use crate::models::notices;
-use crate::setup::Setup;
+use unisono_config::setup::Setup;
 
 impl Daemon {
     /// Asks servers of one's own for the windows of a team's models that no catalogue has, where

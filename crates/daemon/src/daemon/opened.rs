@@ -7,8 +7,8 @@ use unisono_search::Search;
 use unisono_store::{DegradedDisk, Disk, Journal, Memory, ReadOnlyDisk, Salvage};
 
 use super::settings;
-use crate::config::SearchIndex;
-use crate::setup::Setup;
+use unisono_config::settings::SearchIndex;
+use unisono_config::setup::Setup;
 
 /// A journal on disk, and what had to be repaired to open it.
 #[derive(Debug)]

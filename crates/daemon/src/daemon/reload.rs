@@ -13,10 +13,10 @@ use unisono_session::State;
 
 use super::settings::off_thread;
 use super::{Daemon, Error};
-use crate::agents::{Change, Difference, Seen};
-use crate::config;
-use crate::diagnostic::Diagnostics;
-use crate::setup::Setup;
+use unisono_config::agents::{Change, Difference, Seen};
+use unisono_config::diagnostic::Diagnostics;
+use unisono_config::settings;
+use unisono_config::setup::Setup;
 
 /// What came of reading the agents again: how they differ and what is odd about them, or why
 /// those of before stay.
@@ -61,7 +61,7 @@ impl Daemon {
     pub(super) async fn note_changed_agents(&self, handle: &Handle) -> Result<(), Error> {
         let own = |state: &State| {
             let is_at_work = state.open_turns().next().is_some();
-            is_at_work.then(|| config::own(state))
+            is_at_work.then(|| settings::own(state))
         };
         let Some(own) = handle.inspect(own).await? else {
             return Ok(());

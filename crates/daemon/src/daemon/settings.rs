@@ -10,10 +10,12 @@ use super::{Daemon, Error};
 use unisono_runtime::{Handle, Kinds};
 
 use crate::ask::Ask;
-use crate::config::{self, NotOwn, Override, Own, OwnChanges, STORED, Unchangeable, changed, own};
-use crate::diagnostic::Diagnostics;
 use crate::replace::replace;
-use crate::setup::Setup;
+use unisono_config::diagnostic::Diagnostics;
+use unisono_config::settings::{
+    self, NotOwn, Override, Own, OwnChanges, STORED, Unchangeable, changed, own,
+};
+use unisono_config::setup::Setup;
 
 /// Why settings stay as they were.
 #[derive(Debug, thiserror::Error)]
@@ -129,15 +131,15 @@ pub fn own_changes(
     wanted: BTreeMap<String, Option<String>>,
 ) -> Result<OwnChanges, NotChanged> {
     let sets = wanted.values().any(Option::is_some);
-    let changes = config::own::changes(wanted)?;
+    let changes = settings::own::changes(wanted)?;
     if sets {
-        check_own(setup, kinds, &config::own::changed(before, &changes))?;
+        check_own(setup, kinds, &settings::own::changed(before, &changes))?;
     }
     Ok(changes)
 }
 
 fn check_own(setup: &Setup, kinds: &Kinds, own: &Own) -> Result<(), NotChanged> {
-    config::own::check(own)?;
+    settings::own::check(own)?;
     let checked = setup.with(own, &[], kinds.names());
     checked.map_err(NotChanged::Wrong)?;
     Ok(())

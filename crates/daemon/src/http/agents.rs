@@ -18,7 +18,7 @@ use super::extract::Query;
 use super::problem::Fault;
 use super::{Shared, sessions, settings};
 use crate::ask::Ask;
-use crate::{agents, daemon};
+use crate::daemon;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -47,7 +47,7 @@ async fn agents(
         }
         None => daemon.setup_with(Arc::default(), ask.settings()).await?,
     };
-    let told = agents::told(&setup, &ask);
+    let told = crate::agents::told(&setup, &ask);
     Ok(Json(told.map_err(daemon::Error::from)?))
 }
 

@@ -17,7 +17,8 @@ use super::messages::unknown_branch;
 use super::part::{Part, no_cursor};
 use super::problem::Fault;
 use super::{Shared, sessions};
-use crate::{outline, short};
+use crate::outline;
+use crate::short;
 
 /// Characters of a stretch's first message that are told.
 const TEXT_CHARS: usize = 80;

@@ -30,7 +30,6 @@ use super::turns::{self, How};
 use super::{Shared, sessions, settings, words};
 use crate::ask::Ask;
 use crate::context::estimate::Without;
-use crate::short;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -117,7 +116,7 @@ fn described(
         model: of.model.to_string(),
         degraded: of.degraded,
         tightened: state.checkpoints().is_tightened(of.id),
-        compression_ratio: short::ratio(of.original.0, tokens_after),
+        compression_ratio: unisono_api::compaction::ratio(of.original.0, tokens_after),
         at: words::instant(of.at),
         text: match &of.body {
             Body::Summary(text) => Some(text.to_string()),

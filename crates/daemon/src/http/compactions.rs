@@ -165,7 +165,8 @@ pub(super) async fn told(
         tokens_before: amounts.map(|(before, _)| before.0),
         tokens_after: amounts.map(|(_, after)| after.0),
         tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
-        compression_ratio: amounts.and_then(|(before, after)| short::ratio(before.0, after.0)),
+        compression_ratio: amounts
+            .and_then(|(before, after)| unisono_api::compaction::ratio(before.0, after.0)),
         preview,
         offers,
     })

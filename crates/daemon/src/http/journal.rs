@@ -25,7 +25,7 @@ use super::part::{self, after};
 use super::problem::Fault;
 use super::{Shared, sessions};
 use crate::spool::{Spool, Spooled};
-use crate::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
+use unisono_interchange::transcript::{self, Format, SOURCE_DIGEST, SOURCE_NAME, Stamps};
 
 /// Sessions and events of an answer at most.
 const MOST: usize = 4_096;

@@ -35,10 +35,10 @@ use super::lent::Wanted;
 use super::problem::Fault;
 use super::{Shared, events, extract, sessions, turns};
 use crate::ask::Ask;
-use crate::config::Attachments;
 use continued::List;
 use form::Form;
 use passing::Passing;
+use unisono_config::settings::Attachments;
 
 /// Where all of it is.
 pub(super) const BASE: &str = "/openai/";

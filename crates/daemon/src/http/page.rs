@@ -27,7 +27,7 @@ use unisono_api::Code;
 
 use super::Shared;
 use super::problem::Fault;
-use crate::harmless::for_html;
+use unisono_api::harmless::for_html;
 
 /// What the page may load: its own style and script, and events of its own daemon.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \

@@ -13,7 +13,8 @@ use super::extract::Path;
 use super::openai::{self, Refused};
 use super::page;
 use crate::context::{self, estimate};
-use crate::{daemon, past};
+use crate::daemon;
+use crate::past;
 
 /// Seconds after which it is worth asking again.
 const RETRY_AFTER_SECONDS: u64 = 1;

@@ -12,7 +12,6 @@ use unisono_store::Journal;
 
 use super::words;
 use crate::past::{self, Sought};
-use crate::short;
 
 /// A turn, found in its session's journal; none where it is not there.
 pub(crate) async fn turn(
@@ -115,7 +114,8 @@ fn compacted(made: trace::Compacted) -> Compacted {
     Compacted {
         tokens_before: made.before.0,
         tokens_after: after,
-        compression_ratio: after.and_then(|after| short::ratio(made.before.0, after)),
+        compression_ratio: after
+            .and_then(|after| unisono_api::compaction::ratio(made.before.0, after)),
         tightened: made.tightened,
     }
 }

@@ -27,7 +27,7 @@ use super::problem::Fault;
 use super::{Shared, settings, words};
 use crate::Daemon;
 use crate::labels::Label;
-use crate::transcript::{self, Format, Stamps};
+use unisono_interchange::transcript::{self, Format, Stamps};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()

@@ -17,10 +17,10 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::Fault;
 use super::{Shared, extract, sessions};
-use crate::config::own::{DEFAULT_MODEL, is_of_request};
-use crate::config::{self, Override, Own};
 use crate::daemon::NotChanged;
-use crate::setup::Setup;
+use unisono_config::settings::own::{DEFAULT_MODEL, is_of_request};
+use unisono_config::settings::{self, Override, Own};
+use unisono_config::setup::Setup;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -39,13 +39,13 @@ async fn list(State(shared): State<Arc<Shared>>) -> Json<Vec<Setting>> {
 
 /// Every setting.
 pub(super) fn all(shared: &Shared) -> Vec<Setting> {
-    told(&shared.daemon.setup(), config::is_changeable)
+    told(&shared.daemon.setup(), settings::is_changeable)
 }
 
 /// Every setting as it counts for a session.
 pub(super) async fn of_session(shared: &Shared, session: &Handle) -> Result<Vec<Setting>, Fault> {
     let setup = shared.daemon.setup_of(session).await?;
-    Ok(told(&setup, config::is_settable))
+    Ok(told(&setup, settings::is_settable))
 }
 
 fn told(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {

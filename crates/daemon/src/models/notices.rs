@@ -9,9 +9,9 @@ use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_session::agent::{Kind, Team};
 
-use crate::config::Loaded;
-use crate::setup::Setup;
-use crate::summarisers;
+use unisono_config::settings::Loaded;
+use unisono_config::setup::Setup;
+use unisono_config::summarisers;
 
 /// One thing to know of one model, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use unisono_model::provider;
 use unisono_model::warm::Warmth;
 use unisono_session::agent::{Kind, Team};
 
-use crate::setup::Setup;
+use unisono_config::setup::Setup;
 
 /// How long what a server said is not asked for again.
 const FRESH: Duration = Duration::from_secs(600);
@@ -104,8 +104,8 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::config::{Override, Sources};
-    use crate::paths::Home;
+    use unisono_config::paths::Home;
+    use unisono_config::settings::{Override, Sources};
 
     #[test]
     fn the_settings_say_how_many_slots_a_server_has_that_does_not_tell() {

@@ -19,8 +19,8 @@ use unisono_store::{
 use super::*;
 use crate::Daemon;
 use crate::ask::Ask;
-use crate::config::Sources;
 use crate::http::record;
+use unisono_config::settings::Sources;
 
 /// Messages of the conversation before the first turn.
 const MESSAGES: u32 = 2_500;

@@ -1,8 +1,8 @@
 //! Agent files, tables and teams.
 
+use unisono_config::agents::{DEFAULT_TOOLS, TOOLS};
 use unisono_context::Tokens;
 use unisono_context::call::CacheWarm;
-use unisono_daemon::agents::{DEFAULT_TOOLS, TOOLS};
 use unisono_daemon::ask::Ask;
 use unisono_model::calibration::Calibrations;
 use unisono_session::agent::{ContextMode, Kind, OnFailure, PrefixMode};

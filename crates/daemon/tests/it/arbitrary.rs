@@ -1,7 +1,7 @@
 //! Whatever bytes come in, what comes out is a conversation or an error.
 
 use proptest::prelude::*;
-use unisono_daemon::transcript::{Format, Options};
+use unisono_interchange::transcript::{Format, Options};
 
 use crate::sandbox::Sandbox;
 use crate::transcript::read;

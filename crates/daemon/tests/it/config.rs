@@ -1,8 +1,8 @@
 //! Layers, origins, diagnostics and policies.
 
+use unisono_config::settings::DEFAULTS;
 use unisono_context::policy::{Keep, Policy, Preset, Trigger};
 use unisono_context::{Ppm, Tokens};
-use unisono_daemon::config::DEFAULTS;
 
 use crate::sandbox::Sandbox;
 

@@ -1,10 +1,10 @@
 //! The layer of a session: above files and what is stored, below variables and flags.
 
+use unisono_config::diagnostic::Diagnostics;
+use unisono_config::settings::{Override, Own};
+use unisono_config::setup::Setup;
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{Ppm, Tokens};
-use unisono_daemon::config::{Override, Own};
-use unisono_daemon::diagnostic::Diagnostics;
-use unisono_daemon::setup::Setup;
 
 use crate::sandbox::Sandbox;
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use unisono_daemon::config::{Override, Sources, Variables};
-use unisono_daemon::diagnostic::Diagnostics;
-use unisono_daemon::paths::Home;
-use unisono_daemon::setup::{self, Setup};
+use unisono_config::diagnostic::Diagnostics;
+use unisono_config::paths::Home;
+use unisono_config::settings::{Override, Sources, Variables};
+use unisono_config::setup::{self, Setup};
 
 pub(crate) struct Sandbox {
     root: tempfile::TempDir,

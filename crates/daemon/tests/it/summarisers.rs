@@ -1,6 +1,6 @@
 //! Who writes summaries, and what they are told: what is found, and what is wrong.
 
-use unisono_daemon::summarisers;
+use unisono_config::summarisers;
 
 use crate::sandbox::Sandbox;
 

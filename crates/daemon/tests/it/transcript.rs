@@ -2,7 +2,7 @@
 
 use unisono_context::message::Part;
 use unisono_context::{Role, Timestamp};
-use unisono_daemon::transcript::{self, Error, Format, Options, Parsed, Stamps};
+use unisono_interchange::transcript::{self, Error, Format, Options, Parsed, Stamps};
 
 pub(crate) fn read(bytes: &[u8], options: &Options) -> Result<Parsed, Error> {
     let mut next = 0;

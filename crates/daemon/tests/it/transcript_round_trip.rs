@@ -14,7 +14,7 @@ use unisono_context::{
     AgentId, CheckpointId, Encoding, MessageId, Ordinal, Role, SessionId, Snapshot, SnapshotId,
     Timestamp, Tokens, Tree,
 };
-use unisono_daemon::transcript::{self, Format, Options};
+use unisono_interchange::transcript::{self, Format, Options};
 use unisono_session::machine::{Import, ImportNotes, Input, Machine};
 
 use crate::transcript::read;

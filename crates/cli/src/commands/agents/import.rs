@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
-use unisono_daemon::agents;
-use unisono_daemon::agents::import::{self, Format, Imported, Lost};
-use unisono_daemon::config;
+use unisono_config::agents;
+use unisono_config::settings;
+use unisono_interchange::agents::{self as interchange, Format, Imported, Lost};
 
 use crate::app::App;
 use crate::problem::{Exit, Problem, Result};
@@ -85,17 +85,17 @@ struct Done {
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let sources = app.sources(Vec::new())?;
     let working = sources.directory.clone();
-    let loaded = config::load(sources)?;
+    let loaded = settings::load(sources)?;
     let project = loaded.project.as_deref().unwrap_or(&working);
     let to = args.to.clone().unwrap_or_else(|| project.join("agents"));
     let format = args.from.as_deref().and_then(Format::from_name);
-    let mut known = import::Known {
+    let mut known = interchange::Known {
         catalogue: &loaded.catalogue,
         servers: &loaded.tools.names,
         agents: &BTreeSet::new(),
     };
     let files = files(&args.paths)?;
-    let read = |file: &Path, known| import::read(file, format, known);
+    let read = |file: &Path, known| interchange::read(file, format, known);
     let each = files.iter().flat_map(|file| read(&file.path, known));
     let ids = each.flatten().flatten().map(|agent| agent.id);
     let there: BTreeSet<String> = names_in_use(&to).chain(ids).collect();
@@ -177,7 +177,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
     for path in paths {
         let unreadable = |error: io::Error| Problem::usage(format!("{}: {error}", path.display()));
         if fs::metadata(path).map_err(unreadable)?.is_dir() {
-            let found = import::find(path).map_err(unreadable)?;
+            let found = interchange::find(path).map_err(unreadable)?;
             let found = found.into_iter();
             all.extend(found.map(|path| Candidate { path, named: false }));
         } else {

@@ -1,7 +1,7 @@
 //! `unisono agents list`.
 
 use serde_json::{Value, json};
-use unisono_daemon::agents::Agent;
+use unisono_config::agents::Agent;
 
 use crate::app::App;
 use crate::problem::Result;

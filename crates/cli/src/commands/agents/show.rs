@@ -1,8 +1,8 @@
 //! `unisono agents show`.
 
 use serde_json::json;
+use unisono_config::agents::Agent;
 use unisono_context::Tokens;
-use unisono_daemon::agents::Agent;
 use unisono_daemon::models;
 use unisono_session::agent::{Command, ContextMode, Http, Kind, OnFailure, Stage};
 

@@ -1,8 +1,8 @@
 //! `unisono config check`.
 
 use serde_json::json;
-use unisono_daemon::diagnostic::{Diagnostic, Severity};
-use unisono_daemon::setup;
+use unisono_config::diagnostic::{Diagnostic, Severity};
+use unisono_config::setup;
 
 use crate::app::App;
 use crate::problem::{Exit, Problem, Result};

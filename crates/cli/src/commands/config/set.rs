@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use clap::ArgGroup;
 use serde_json::json;
 use unisono_api::settings::Changes;
-use unisono_daemon::config::{Setting, canonical, own, typed};
+use unisono_config::settings::{Setting, canonical, own, typed};
+use unisono_config::setup::Setup;
 use unisono_daemon::daemon;
-use unisono_daemon::setup::Setup;
 use unisono_runtime::settle;
 use unisono_session::Input;
 

@@ -1,9 +1,9 @@
 //! `unisono config show`.
 
 use serde_json::json;
-use unisono_daemon::config::{Setting, own};
-use unisono_daemon::diagnostic::Origin;
-use unisono_daemon::setup::Setup;
+use unisono_config::diagnostic::Origin;
+use unisono_config::settings::{Setting, own};
+use unisono_config::setup::Setup;
 
 use crate::app::App;
 use crate::host::Where;

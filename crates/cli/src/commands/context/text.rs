@@ -8,7 +8,8 @@ use unisono_session::State;
 
 use super::Shown;
 use crate::output::Paint;
-use crate::{sessions, show};
+use crate::sessions;
+use crate::show;
 
 /// Cells of the occupancy bar.
 const BAR: u64 = 30;

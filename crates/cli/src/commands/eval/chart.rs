@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use unisono_daemon::harmless::is_harmful;
+use unisono_api::harmless::is_harmful;
 use unisono_model::retention::Category;
 
 use super::report::{Report, Row, Size, Way};

@@ -1,8 +1,8 @@
 //! `unisono sessions delete`.
 
 use serde_json::json;
+use unisono_config::setup::Setup;
 use unisono_context::SessionId;
-use unisono_daemon::setup::Setup;
 use unisono_search::Search;
 
 use crate::app::App;

@@ -11,7 +11,8 @@ use crate::app::App;
 use crate::ask::confirmed;
 use crate::host::Where;
 use crate::problem::{Problem, Result};
-use crate::{sessions, show};
+use crate::sessions;
+use crate::show;
 
 const HELP: &str = "\
 A session is as old as its last change. Those with open turns are never deleted. The daemon does the

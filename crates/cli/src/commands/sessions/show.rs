@@ -8,7 +8,8 @@ use unisono_session::budget::Left;
 use crate::app::App;
 use crate::live::open;
 use crate::problem::Result;
-use crate::{show, topics};
+use crate::show;
+use crate::topics;
 
 const HELP: &str = "\
 JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],

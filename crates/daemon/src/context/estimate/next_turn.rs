@@ -14,8 +14,8 @@ use super::super::{measure, note};
 use super::Error;
 use super::foreseen::Outlook;
 use crate::ask::{self, Ask, Measure};
-use crate::setup::Setup;
 use crate::short;
+use unisono_config::setup::Setup;
 
 /// What a turn of the configured agents would do before its context is frozen, were it to begin
 /// now. What is said in it is not known yet.

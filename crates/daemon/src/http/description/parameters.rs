@@ -5,7 +5,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Content, Object, ObjectBuilder, RefOr, Schema};
 
-use crate::transcript::Format;
+use unisono_interchange::transcript::Format;
 
 /// A number from 1, or a UUID.
 const NUMBER_OR_ID: &str = "^([1-9][0-9]{0,8}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$";

@@ -25,7 +25,7 @@ use crate::http::extract::{self, Form, Path, Query};
 use crate::http::messages::{self, unknown_branch};
 use crate::http::problem::Fault;
 use crate::http::{Shared, checkpoints, context, pins as pinning, record, sessions};
-use crate::setup::Setup;
+use unisono_config::setup::Setup;
 
 /// Messages that are shown: the newest.
 const MESSAGES: u32 = 20;

@@ -12,9 +12,9 @@ use unisono_api::settings::Setting;
 
 use super::session::{On, Place};
 use super::{Trouble, layout};
-use crate::config::{STORED, changeable, own, scoped, settable};
 use crate::http::extract::{Form, Path, Query};
 use crate::http::{Shared, sessions, settings};
+use unisono_config::settings::{STORED, changeable, own, scoped, settable};
 
 /// Where settings are changed, and what it takes to leave one again.
 struct Forms<'f> {

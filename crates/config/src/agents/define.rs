@@ -1,0 +1,262 @@
+//! One agent's keys become its definition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unisono_context::budget::Limits;
+use unisono_context::call::CacheWarm;
+use unisono_context::{AgentId, Cost};
+use unisono_model::catalogue::{EXTRACTIVE, Entry};
+use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
+
+use super::files::Source;
+use super::{http, output_schema, pipeline, tools};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::document::Value;
+use crate::schema::duration_ms;
+use crate::settings::{Loaded, dollars, models};
+
+const BUILT_IN_KINDS: [&str; 5] = ["llm", EXTRACTIVE, "command", "http", pipeline::KIND];
+
+/// What definitions are made against.
+pub(super) struct Setting<'l> {
+    pub(super) loaded: &'l Loaded,
+    pub(super) kinds: &'l [&'l str],
+}
+
+impl Setting<'_> {
+    /// The definition, if nothing keeps the agent from working.
+    pub(super) fn define(&self, source: &Source, found: &mut Diagnostics) -> Option<Definition> {
+        let description = self.description(source, found);
+        let kind = self.kind(source, found)?;
+        let model = self.model(source, &kind, found)?;
+        let defaults = &self.loaded.config.agent_defaults;
+        let whole = |key, default| whole(source, key).unwrap_or(default);
+        Some(Definition {
+            id: source.id.clone(),
+            description: description?,
+            instructions: source.text("instructions").unwrap_or_default().into(),
+            tools: tools::allowed(source, &kind, &self.loaded.tools, found),
+            kind,
+            limits: limits(&model),
+            model: model.model.to_string().into(),
+            max_turns: whole("max_turns", defaults.max_turns),
+            timeout_ms: time_ms(source).unwrap_or_else(|| defaults.timeout.ms()),
+            retries: whole("retries", defaults.retries),
+            max_concurrent: whole("max_concurrent", defaults.max_concurrent),
+            context: match source.text("context") {
+                Some("task_only") => ContextMode::TaskOnly,
+                _ => ContextMode::Snapshot,
+            },
+            prefix: match source.text("prefix") {
+                Some("own") => PrefixMode::Own,
+                _ => PrefixMode::Shared,
+            },
+            output_schema: output_schema::of(source, found),
+            temperature_milli: temperature_milli(source),
+            cache_warm: match source.text("cache_warm") {
+                Some("prewarm") => CacheWarm::Prewarm,
+                Some("off") => CacheWarm::Off,
+                _ => CacheWarm::Leader,
+            },
+            on_failure: match source.text("on_failure") {
+                Some("fail") => OnFailure::Fail,
+                _ => OnFailure::Continue,
+            },
+            delegates: source
+                .texts("delegates")
+                .map(|item| AgentId::from(item.text))
+                .collect(),
+            pipeline: pipeline::stages(source),
+            tags: source.texts("tags").map(|item| item.text.into()).collect(),
+        })
+    }
+
+    fn description(&self, source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
+        let missing = source.table.entry("description").is_none();
+        if missing && !found.has(&source.place.origin, "description") {
+            let problem = format!("agent `{}` has no `description`", source.id);
+            let help = "add a line that says what it is for; the lead chooses by it";
+            found.push(Diagnostic::error(source.place.clone(), problem).help(help));
+        }
+        source.text("description").map(Arc::from)
+    }
+
+    fn kind(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+        let name = source
+            .text("kind")
+            .unwrap_or(match pipeline::alone(source) {
+                true => pipeline::KIND,
+                false => "llm",
+            });
+        let kind = match name {
+            "llm" | EXTRACTIVE => Kind::Llm,
+            pipeline::KIND => Kind::Pipeline,
+            "command" => return self.command(source, found),
+            "http" => return http::of(source, &self.loaded.sources().variables, found),
+            registered if self.kinds.contains(&registered) => Kind::Custom(registered.into()),
+            unknown => {
+                let problem = format!("agent `{}` has an unknown kind `{unknown}`", source.id);
+                let known = BUILT_IN_KINDS.iter().chain(self.kinds).copied();
+                let diagnostic = Diagnostic::error(source.at("kind"), problem).on("kind");
+                found.push(diagnostic.suggest(unknown, known));
+                return None;
+            }
+        };
+        no_program_keys(source, name, found);
+        no_server_keys(source, name, found);
+        if name != "llm" {
+            no_model_keys(source, name, found);
+        }
+        Some(kind)
+    }
+
+    fn command(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+        no_model_keys(source, "command", found);
+        no_server_keys(source, "command", found);
+        let Some(program) = source.text("command") else {
+            if !found.has(&source.place.origin, "command") {
+                let problem = format!("agent `{}` of kind `command` has no `command`", source.id);
+                found.push(Diagnostic::error(source.at("kind"), problem).help("name its program"));
+            }
+            return None;
+        };
+        Some(Kind::Command(Command {
+            program: program.into(),
+            args: source.texts("args").map(|item| item.text.into()).collect(),
+            env: texts_by_name(source, "env"),
+            cwd: source.text("cwd").map(Arc::from),
+            env_pass: source
+                .texts("env_pass")
+                .map(|item| item.text.into())
+                .collect(),
+        }))
+    }
+
+    /// The model's entry. An agent that names none has the configured default; one that asks a model
+    /// has the one that is set for all of them.
+    fn model(&self, source: &Source, kind: &Kind, found: &mut Diagnostics) -> Option<Entry> {
+        let extractive = source.text("kind") == Some(EXTRACTIVE);
+        let overridden = self.loaded.config.models.instead.is_some()
+            && matches!(kind, Kind::Llm | Kind::Custom(_));
+        let own = source.text("model");
+        if let (true, Some(name)) = (extractive && own != Some(EXTRACTIVE), own) {
+            let problem = format!("model `{name}` contradicts kind `{EXTRACTIVE}`");
+            let help = "leave one of the two out";
+            found.push(
+                Diagnostic::error(source.at("model"), problem)
+                    .on("model")
+                    .help(help),
+            );
+            return None;
+        }
+        let own = own.filter(|_| !overridden);
+        let default = &self.loaded.default_model;
+        let name = if extractive {
+            EXTRACTIVE
+        } else {
+            own.unwrap_or(default)
+        };
+        let entry = match self.loaded.catalogue.get(None, name) {
+            Ok(entry) => entry,
+            // A default that cannot be looked up is told once, where it is set.
+            Err(_) if own.is_none() => return None,
+            Err(error) => {
+                let problem = format!("agent `{}`: {error}", source.id);
+                found.push(Diagnostic::error(source.at("model"), problem).on("model"));
+                return None;
+            }
+        };
+        if own.is_some() && *kind == Kind::Llm {
+            models::warn(&entry, &source.at("model"), "model", found);
+        }
+        Some(entry)
+    }
+}
+
+/// Warns of keys that say how a program is started.
+pub(super) fn no_program_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "set kind = \"command\" to run a program";
+    let keys = ["command", "args", "env", "env_pass", "cwd"];
+    without_effect(source, &keys, kind, help, found);
+}
+
+/// Warns of keys that say how a server is asked.
+fn no_server_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "set kind = \"http\" to ask a server";
+    without_effect(source, &["url", "headers"], kind, help, found);
+}
+
+/// Warns of keys that say how a model is asked.
+pub(super) fn no_model_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
+    let help = "it is for agents of kind `llm`";
+    let keys = ["temperature", "output_schema", "cache_warm"];
+    without_effect(source, &keys, kind, help, found);
+}
+
+fn without_effect(source: &Source, keys: &[&str], kind: &str, help: &str, found: &mut Diagnostics) {
+    for key in keys.iter().filter(|key| source.table.entry(key).is_some()) {
+        let problem = format!("`{key}` has no effect: the agent's kind is `{kind}`");
+        let diagnostic = Diagnostic::warning(source.at(key), problem).on(*key);
+        found.push(diagnostic.help(help));
+    }
+}
+
+/// The limits of a model, as the catalogue has them.
+pub fn limits(model: &Entry) -> Limits {
+    Limits {
+        window: model.window,
+        max_output: model.max_output,
+        encoding: model.encoding,
+        per_message: model.message_overhead,
+    }
+}
+
+/// A table of texts.
+pub(super) fn texts_by_name(source: &Source, key: &str) -> BTreeMap<Arc<str>, Arc<str>> {
+    let table = source.table.table(key).into_iter();
+    let entries = table.flat_map(|table| table.iter());
+    entries
+        .filter_map(|entry| {
+            Some((
+                entry.key.as_str().into(),
+                entry.node.value.as_text()?.into(),
+            ))
+        })
+        .collect()
+}
+
+fn whole(source: &Source, key: &str) -> Option<u32> {
+    match source.table.get(key)?.value {
+        Value::Integer(n) => u32::try_from(n).ok(),
+        _ => None,
+    }
+}
+
+/// Thousandths, rounded to the nearest.
+fn temperature_milli(source: &Source) -> Option<u32> {
+    let degrees = number(source, "temperature")?;
+    // The schema keeps it between 0 and 2.
+    Some((degrees * 1_000.0).round() as u32)
+}
+
+/// The most that one of its runs may cost.
+pub(super) fn max_cost(source: &Source) -> Option<Cost> {
+    number(source, "max_cost_usd").map(dollars)
+}
+
+fn number(source: &Source, key: &str) -> Option<f64> {
+    match source.table.get(key)?.value {
+        Value::Integer(n) => Some(n as f64),
+        Value::Float(x) => Some(x),
+        _ => None,
+    }
+}
+
+fn time_ms(source: &Source) -> Option<u64> {
+    match &source.table.get("timeout")?.value {
+        Value::Integer(seconds) => u64::try_from(*seconds).ok()?.checked_mul(1_000),
+        Value::Text(text) => duration_ms(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,273 @@
+//! Where agents are defined, and which definition of an id counts.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use unisono_context::AgentId;
+
+use super::keys::KEYS;
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::document::{self, Entry, Node, Table, Value};
+use crate::paths;
+use crate::schema;
+use crate::settings::Loaded;
+
+/// The agents built into the program: file names and texts.
+pub const EMBEDDED: [(&str, &str); 6] = [
+    ("lead.md", include_str!("../../../../agents/lead.md")),
+    (
+        "decisions.md",
+        include_str!("../../../../agents/decisions.md"),
+    ),
+    ("risks.md", include_str!("../../../../agents/risks.md")),
+    ("facts.md", include_str!("../../../../agents/facts.md")),
+    ("actions.md", include_str!("../../../../agents/actions.md")),
+    (
+        "coordinator.md",
+        include_str!("../../../../agents/coordinator.md"),
+    ),
+];
+
+/// One agent as it was written, checked against the keys there are.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) id: AgentId,
+    pub(super) place: Place,
+    pub(super) table: Table,
+}
+
+/// An item of a list of texts.
+pub(super) struct Item<'s> {
+    pub(super) text: &'s str,
+    pub(super) place: &'s Place,
+}
+
+impl Source {
+    /// The place of a key, or of the whole definition.
+    pub(super) fn at(&self, key: &str) -> Place {
+        let entry = self.table.get(key);
+        entry.map_or_else(|| self.place.clone(), |node| node.place.clone())
+    }
+
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        self.table.get(key)?.value.as_text()
+    }
+
+    /// The items of a list of texts; nothing where there is none.
+    pub(super) fn texts(&self, key: &str) -> impl Iterator<Item = Item<'_>> {
+        let items = match self.table.get(key).map(|node| &node.value) {
+            Some(Value::List(items)) => items.as_slice(),
+            _ => &[],
+        };
+        items.iter().filter_map(|node| {
+            Some(Item {
+                text: node.value.as_text()?,
+                place: &node.place,
+            })
+        })
+    }
+}
+
+/// Every agent that is defined anywhere, by id.
+pub(super) fn collect(loaded: &Loaded, found: &mut Diagnostics) -> Vec<Source> {
+    let mut all: BTreeMap<AgentId, Source> = BTreeMap::new();
+    for (name, text) in EMBEDDED {
+        let path = Path::new("built-in").join("agents").join(name);
+        let origin = Origin::File(path.clone());
+        if let Some(source) = read(loaded, &path, origin, Path::new(""), text, found) {
+            all.insert(source.id.clone(), source);
+        }
+    }
+    let person = loaded.sources().home.settings();
+    let from_person = directory(loaded, person.as_deref(), found);
+    let from_project = directory(loaded, loaded.project.as_deref(), found);
+    for (id, source) in &from_project {
+        if let Some(hidden) = from_person.get(id) {
+            let problem = format!("agent `{id}` is not used: {} has the same id", source.place);
+            found.push(Diagnostic::warning(hidden.place.clone(), problem));
+        }
+    }
+    all.extend(from_person);
+    all.extend(from_project);
+    overlay(loaded, &mut all, found);
+    all.into_values().collect()
+}
+
+/// Applies the configuration's tables.
+fn overlay(loaded: &Loaded, all: &mut BTreeMap<AgentId, Source>, found: &mut Diagnostics) {
+    for Entry { key, place, node } in loaded.agent_tables().iter() {
+        let Value::Table(table) = &node.value else {
+            continue;
+        };
+        let Some(id) = valid_id(key, place, found) else {
+            continue;
+        };
+        match all.get_mut(&id) {
+            Some(source) => {
+                for key in ["description", "instructions"] {
+                    if let (Some(over), Some(under)) = (table.entry(key), source.table.entry(key)) {
+                        let problem = format!(
+                            "agent `{id}`: this `{key}` takes the place of the one at {}",
+                            under.place
+                        );
+                        found.push(Diagnostic::warning(over.place.clone(), problem).on(key));
+                    }
+                }
+                source.table.overlay(table);
+            }
+            None => {
+                let source = Source {
+                    id: id.clone(),
+                    place: place.clone(),
+                    table: table.clone(),
+                };
+                all.insert(id, source);
+            }
+        }
+    }
+}
+
+/// The agents of a directory's `agents/`.
+fn directory(
+    loaded: &Loaded,
+    base: Option<&Path>,
+    found: &mut Diagnostics,
+) -> BTreeMap<AgentId, Source> {
+    let mut all: BTreeMap<AgentId, Source> = BTreeMap::new();
+    let Some(base) = base else {
+        return all;
+    };
+    let working = &loaded.sources().directory;
+    for path in definition_files(&base.join("agents"), working, found) {
+        let shown = paths::shown(&path, working);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => {
+                let problem = format!("the agent's file cannot be read: {error}");
+                found.push(Diagnostic::error(Place::file(&shown), problem));
+                continue;
+            }
+        };
+        let origin = Origin::File(shown);
+        let Some(source) = read(loaded, &path, origin, base, &text, found) else {
+            continue;
+        };
+        if let Some(other) = all.get(&source.id) {
+            let problem = format!("agent `{}` is also defined in {}", source.id, other.place);
+            let help = "keep one of the two files";
+            found.push(Diagnostic::error(source.place, problem).help(help));
+            continue;
+        }
+        all.insert(source.id.clone(), source);
+    }
+    all
+}
+
+/// The files that define agents, a person's own first.
+pub(super) fn of_agents(loaded: &Loaded) -> Vec<PathBuf> {
+    let sources = loaded.sources();
+    // What cannot be read is told when it is read.
+    let mut untold = Diagnostics::default();
+    let bases = [sources.home.settings(), sources.project()];
+    let files = bases
+        .into_iter()
+        .flatten()
+        .flat_map(|base| definition_files(&base.join("agents"), &sources.directory, &mut untold));
+    files.collect()
+}
+
+/// The `.md` and `.toml` files of a directory, by name. No directory, no files.
+fn definition_files(directory: &Path, working: &Path, found: &mut Diagnostics) -> Vec<PathBuf> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            let place = Place::file(&paths::shown(directory, working));
+            let problem = format!("the directory of agents cannot be read: {error}");
+            found.push(Diagnostic::error(place, problem));
+            return Vec::new();
+        }
+    };
+    let is_definition = |path: &PathBuf| {
+        let hidden = path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        let readme = path
+            .file_stem()
+            .is_some_and(|s| s.eq_ignore_ascii_case("readme"));
+        let known = path.extension().is_some_and(|e| e == "md" || e == "toml");
+        known && !hidden && !readme && path.is_file()
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = paths.filter(is_definition).collect();
+    paths.sort();
+    paths
+}
+
+fn read(
+    loaded: &Loaded,
+    path: &Path,
+    origin: Origin,
+    base: &Path,
+    text: &str,
+    found: &mut Diagnostics,
+) -> Option<Source> {
+    let whole = Place::whole(origin.clone());
+    let stem = path.file_stem()?.to_string_lossy();
+    let id = valid_id(&stem, &whole, found)?;
+    let is_toml = path
+        .extension()
+        .is_some_and(|extension| extension == "toml");
+    let parsed = if is_toml {
+        document::from_toml(origin, text.trim_start_matches('\u{feff}')).map(|table| (table, ""))
+    } else {
+        document::from_markdown(origin, text)
+    };
+    let (mut table, body) = match parsed {
+        Ok(parsed) => parsed,
+        Err(diagnostic) => {
+            found.push(*diagnostic);
+            return None;
+        }
+    };
+    schema::check(&mut table, KEYS, "", found);
+    loaded
+        .sources()
+        .home
+        .expand_all(&mut table, KEYS, base, found);
+    if !body.trim().is_empty() {
+        if let Some(entry) = table.entry("instructions") {
+            let problem = "`instructions` is set, but the text below the front matter is used";
+            found.push(Diagnostic::warning(entry.place.clone(), problem).on("instructions"));
+        }
+        table.set(instructions(body, &whole));
+    }
+    Some(Source {
+        id,
+        place: whole,
+        table,
+    })
+}
+
+fn instructions(body: &str, place: &Place) -> Entry {
+    Entry {
+        key: "instructions".to_owned(),
+        place: place.clone(),
+        node: Node {
+            value: Value::Text(body.trim().to_owned()),
+            place: place.clone(),
+        },
+    }
+}
+
+/// `[a-z0-9][a-z0-9_-]*`.
+fn valid_id(name: &str, place: &Place, found: &mut Diagnostics) -> Option<AgentId> {
+    if super::is_id(name) {
+        return Some(AgentId::from(name));
+    }
+    let problem = format!("`{name}` cannot be the name of an agent");
+    let help = "use a-z, 0-9, `_` and `-`, starting with a letter or digit";
+    found.push(Diagnostic::error(place.clone(), problem).help(help));
+    None
+}

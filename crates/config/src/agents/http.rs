@@ -1,0 +1,98 @@
+//! The keys of an agent behind an address.
+
+use std::sync::Arc;
+
+use unisono_model::provider::{Address, Header};
+use unisono_runtime::agent::template::Template;
+use unisono_session::agent::{Http, Kind};
+
+use super::define::{no_model_keys, no_program_keys, texts_by_name};
+use super::files::Source;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::settings::Variables;
+
+/// Parts of a header's name that say that its value is a secret.
+const SECRET: [&str; 6] = ["auth", "cookie", "key", "password", "secret", "token"];
+/// Headers that every request has already.
+const SET: [&str; 2] = ["accept", "idempotency-key"];
+const WRITE: &str = "write its value as ${VARIABLE}, and set that variable";
+
+/// The kind, if its address and headers can be used.
+pub(super) fn of(source: &Source, set: &Variables, found: &mut Diagnostics) -> Option<Kind> {
+    no_model_keys(source, "http", found);
+    no_program_keys(source, "http", found);
+    let Some(url) = source.text("url") else {
+        if !found.has(&source.place.origin, "url") {
+            let problem = format!("agent `{}` of kind `http` has no `url`", source.id);
+            found.push(Diagnostic::error(source.at("kind"), problem).help("name its address"));
+        }
+        return None;
+    };
+    let address = match Address::endpoint(url) {
+        Ok(address) => address,
+        Err(error) => {
+            let problem = format!("agent `{}`: {error}", source.id);
+            found.push(Diagnostic::error(source.at("url"), problem).on("url"));
+            return None;
+        }
+    };
+    let headers = texts_by_name(source, "headers");
+    let mut usable = true;
+    let mut secret = false;
+    for (name, value) in &headers {
+        match variables(name, value) {
+            Ok(variables) => {
+                secret |= !variables.is_empty();
+                for variable in variables.iter().filter(|name| !set.has(name)) {
+                    unset(source, name, variable, found);
+                }
+            }
+            Err((problem, help)) => {
+                let problem = format!("agent `{}`: {problem}", source.id);
+                let diagnostic = Diagnostic::error(source.at("headers"), problem).on("headers");
+                found.push(diagnostic.help(help));
+                usable = false;
+            }
+        }
+    }
+    if secret && !address.is_encrypted() && !address.is_loopback() {
+        let (id, origin) = (&source.id, address.origin());
+        let problem = format!("agent `{id}` sends a secret unencrypted to {origin}");
+        let diagnostic = Diagnostic::warning(source.at("url"), problem).on("url");
+        found.push(diagnostic.help("use https"));
+    }
+    let url = url.trim().into();
+    usable.then_some(Kind::Http(Http { url, headers }))
+}
+
+/// The variables that a header takes its value from, or what is wrong with it and what to do.
+/// Definitions are recorded and exported: a secret must not stand in one.
+fn variables(name: &str, value: &str) -> Result<Vec<Arc<str>>, (String, &'static str)> {
+    let template =
+        Template::parse(value).map_err(|wrong| (format!("header `{name}`: {wrong}"), WRITE))?;
+    let variables: Vec<Arc<str>> = template.variables().map(Arc::from).collect();
+    let lower = name.to_ascii_lowercase();
+    if SET.contains(&&*lower) {
+        let problem = format!("header `{name}` cannot be set; every request has it");
+        return Err((problem, "leave it out"));
+    }
+    if variables.is_empty() && SECRET.iter().any(|part| lower.contains(part)) {
+        let problem = format!("header `{name}` holds a secret, which would be recorded");
+        return Err((problem, WRITE));
+    }
+    // Any value will do to see whether the name and the rest of the text can be sent.
+    let sample = template.fill(|_| Some("x".to_owned())).unwrap_or_default();
+    Header::new(name, &sample).map_err(|error| (error.to_string(), "change or remove it"))?;
+    Ok(variables)
+}
+
+/// Warns of a variable that this process does not have.
+fn unset(source: &Source, header: &str, variable: &str, found: &mut Diagnostics) {
+    let problem = format!(
+        "agent `{}`: header `{header}` takes its value from the variable {variable}, which is not \
+         set",
+        source.id
+    );
+    let diagnostic = Diagnostic::warning(source.at("headers"), problem).on("headers");
+    found.push(diagnostic.help("set it, or its runs will fail"));
+}

@@ -1,0 +1,74 @@
+//! How the files that define agents look from outside: enough to notice that one was written.
+//!
+//! They are looked at now and then instead of being watched by the system: that needs no handle
+//! for each directory, works on shared and on mounted directories, and does not mind editors that
+//! put a new file in the place of the old one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::files;
+use crate::settings::Loaded;
+
+/// The files there are, each with its size in bytes and the time it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
+
+impl Seen {
+    /// The files of agents and of settings, as they look now. Reads directories: not for an async
+    /// thread.
+    pub fn now(loaded: &Loaded) -> Seen {
+        let all = files::of_agents(loaded).into_iter();
+        let all = all.chain(loaded.sources().files());
+        let seen = all.filter_map(|path| {
+            let about = std::fs::metadata(&path).ok()?;
+            Some((path, (about.len(), about.modified().ok())))
+        });
+        Seen(seen.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is noticed.
+
+    use super::*;
+    use crate::paths::Home;
+    use crate::settings::{self, Sources};
+
+    #[test]
+    fn what_is_written_is_noticed_and_what_is_none_of_it_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::create_dir_all(at("agents")).unwrap();
+        std::fs::create_dir_all(at("config")).unwrap();
+        std::fs::write(at("config/unisono.toml"), "").unwrap();
+        let home = directory.path().join("home");
+        let sources = Sources {
+            directory: directory.path().to_owned(),
+            home: Home::from_variables(move |_| Some(home.clone())),
+            ..Sources::default()
+        };
+        let loaded = settings::load(sources).unwrap();
+        let mut last = Seen::now(&loaded);
+        let mut is_noticed = || {
+            let now = Seen::now(&loaded);
+            std::mem::replace(&mut last, now.clone()) != now
+        };
+        assert!(!is_noticed());
+        std::fs::write(at("agents/a.md"), "one").unwrap();
+        assert!(is_noticed());
+        assert!(!is_noticed());
+        std::fs::write(at("agents/a.md"), "three").unwrap();
+        assert!(is_noticed());
+        std::fs::write(at("config/unisono.toml"), "[agents]\n").unwrap();
+        assert!(is_noticed());
+        for other in ["agents/.a.md.swp", "agents/README.md", "agents/notes.txt"] {
+            std::fs::write(at(other), "x").unwrap();
+            assert!(!is_noticed(), "{other}");
+        }
+        std::fs::remove_file(at("agents/a.md")).unwrap();
+        assert!(is_noticed());
+    }
+}

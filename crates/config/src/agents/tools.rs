@@ -1,0 +1,90 @@
+//! The tools an agent may call, and which of its calls wait for a person.
+
+use std::sync::Arc;
+
+use unisono_context::AgentId;
+use unisono_runtime::mcp::server_of;
+use unisono_session::agent::Kind;
+use unisono_session::tool::ApprovalRule;
+
+use super::files::Source;
+use super::{DEFAULT_TOOLS, TOOLS};
+use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::settings::{Tools, mcp};
+
+/// The tools it may call, sorted, as patterns: those it names, else for a model those that only
+/// read; all of the servers it names; those denied with a `!` before them.
+pub(super) fn allowed(
+    source: &Source,
+    kind: &Kind,
+    known: &Tools,
+    found: &mut Diagnostics,
+) -> Vec<Arc<str>> {
+    for key in ["tools", "deny_tools"] {
+        for item in source.texts(key).filter(|item| !is_known(item.text, known)) {
+            let name = item.text;
+            let problem = format!("agent `{}` names an unknown tool `{name}`", source.id);
+            let mut diagnostic = Diagnostic::error(item.place.clone(), problem).on(key);
+            diagnostic.help = match server_of(name) {
+                Some(server) => unknown_server(server, known),
+                None => suggestion(name, TOOLS.into_iter()),
+            };
+            found.push(diagnostic);
+        }
+    }
+    for item in source
+        .texts("mcp_servers")
+        .filter(|item| !known.has(item.text))
+    {
+        let name = item.text;
+        let problem = format!(
+            "agent `{}` names an unknown tool server `{name}`",
+            source.id
+        );
+        let mut diagnostic = Diagnostic::error(item.place.clone(), problem).on("mcp_servers");
+        diagnostic.help = unknown_server(name, known);
+        found.push(diagnostic);
+    }
+    let named: Vec<&str> = match (source.table.entry("tools"), kind) {
+        (Some(_), _) => source.texts("tools").map(|item| item.text).collect(),
+        (None, Kind::Llm) => DEFAULT_TOOLS.to_vec(),
+        (None, _) => Vec::new(),
+    };
+    let denied: Vec<&str> = source.texts("deny_tools").map(|item| item.text).collect();
+    let named = named.into_iter().filter(|name| !denied.contains(name));
+    let servers = source.texts("mcp_servers");
+    let servers = servers.map(|item| Arc::from(format!("{}__*", item.text)));
+    let outside = denied.iter().filter(|name| server_of(name).is_some());
+    let outside = outside.map(|name| Arc::from(format!("!{name}")));
+    let mut tools: Vec<Arc<str>> = named.map(Arc::from).chain(servers).chain(outside).collect();
+    tools.sort();
+    tools.dedup();
+    tools
+}
+
+/// A built-in tool, or one of a server that is configured: which it has is known when it is asked.
+fn is_known(name: &str, known: &Tools) -> bool {
+    TOOLS.contains(&name) || server_of(name).is_some_and(|server| known.has(server))
+}
+
+fn unknown_server(name: &str, known: &Tools) -> Option<String> {
+    let names = known.names.iter().map(String::as_str);
+    suggestion(name, names).or_else(|| Some(format!("configure it as [mcp.{name}]")))
+}
+
+/// Which of its calls wait for a person.
+pub(super) fn approvals(source: &Source, found: &mut Diagnostics) -> Vec<ApprovalRule> {
+    let mut rules = Vec::new();
+    for item in source.texts("approve") {
+        match mcp::rule(item.text) {
+            Ok(rule) => rules.push(ApprovalRule {
+                agent: Some(AgentId::from(source.id.as_str())),
+                ..rule
+            }),
+            Err(wrong) => {
+                found.push(Diagnostic::error(item.place.clone(), wrong).on("approve"));
+            }
+        }
+    }
+    rules
+}

@@ -1,0 +1,297 @@
+//! What is wrong with a configuration or an agent's file: what, where, and what to do.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// Built into the program.
+    Defaults,
+    /// A file. Kept as it is shown: relative to the working directory where it lies below it.
+    File(PathBuf),
+    /// The settings of a session.
+    Session,
+    /// An environment variable.
+    Env(String),
+    /// A command-line flag, as the person wrote it, or what else was asked for but this once.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Defaults => f.write_str("defaults"),
+            Origin::File(path) => fmt::Display::fmt(&path.display(), f),
+            Origin::Session => f.write_str("session"),
+            Origin::Env(name) => write!(f, "env {name}"),
+            Origin::Flag(flag) if flag.starts_with('-') => write!(f, "flag {flag}"),
+            Origin::Flag(asked) => f.write_str(asked),
+        }
+    }
+}
+
+/// A position in an origin.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The file, variable or flag.
+    pub origin: Arc<Origin>,
+    /// Line and column, from 1, the column in characters; none outside of files.
+    pub at: Option<(u32, u32)>,
+}
+
+impl Place {
+    /// A whole origin.
+    pub fn whole(origin: Origin) -> Place {
+        Place {
+            origin: Arc::new(origin),
+            at: None,
+        }
+    }
+
+    /// The file at that path as a whole.
+    pub fn file(path: &Path) -> Place {
+        Place::whole(Origin::File(path.to_owned()))
+    }
+
+    /// The position of the byte `offset` of `text`, which is the origin's.
+    pub fn in_text(origin: &Arc<Origin>, text: &str, offset: usize) -> Place {
+        Place {
+            origin: origin.clone(),
+            at: Some(line_and_column(text, offset)),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some((line, column)) => write!(f, "{}:{line}:{column}", self.origin),
+            None => fmt::Display::fmt(&self.origin, f),
+        }
+    }
+}
+
+/// Line and column of a byte, from 1, the column in characters.
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
+    let mut end = offset.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let before = &text[..end];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
+    let column = before[line_start..].chars().count() + 1;
+    (number(line), number(column))
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The program works, perhaps not as meant.
+    Warning,
+    /// The program refuses to start.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        })
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where.
+    pub place: Place,
+    /// The key it is about, dotted.
+    pub key: Option<String>,
+    /// What happened.
+    pub problem: String,
+    /// What to do, "did you mean" included.
+    pub help: Option<String>,
+    /// True for a key nobody reads: a warning when running, an error in a check.
+    pub unknown_key: bool,
+    /// True for what is said of a model: where it is asked, and in a check, not by every verb.
+    pub of_model: bool,
+}
+
+impl Diagnostic {
+    /// Something that keeps the program from starting.
+    pub fn error(place: Place, problem: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            place,
+            key: None,
+            problem: problem.into(),
+            help: None,
+            unknown_key: false,
+            of_model: false,
+        }
+    }
+
+    /// Something that may not be meant.
+    pub fn warning(place: Place, problem: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Warning,
+            ..Diagnostic::error(place, problem)
+        }
+    }
+
+    /// Names the key it is about.
+    #[must_use]
+    pub fn on(mut self, key: impl Into<String>) -> Diagnostic {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Suggests the known name most like `name`; without one, lists them all.
+    #[must_use]
+    pub fn suggest<'a>(self, name: &str, known: impl Iterator<Item = &'a str>) -> Diagnostic {
+        match suggestion(name, known) {
+            Some(help) => self.help(help),
+            None => self,
+        }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.severity, self.problem)?;
+        match &self.help {
+            Some(help) => write!(f, "; {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All that is wrong, by place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// Adds one, unless it is there.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        if !self.0.contains(&diagnostic) {
+            self.0.push(diagnostic);
+        }
+    }
+
+    /// Adds all of another list.
+    pub fn extend(&mut self, other: Diagnostics) {
+        other.0.into_iter().for_each(|d| self.push(d));
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
+        self.0.iter()
+    }
+
+    /// Whether a key of that origin is wrong.
+    pub(crate) fn has(&self, origin: &Origin, key: &str) -> bool {
+        let of_key = |d: &&Diagnostic| d.key.as_deref() == Some(key);
+        self.0
+            .iter()
+            .filter(of_key)
+            .any(|d| *d.place.origin == *origin)
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether anything keeps the program from starting.
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|d| d.severity == Severity::Error)
+    }
+
+    /// The same list with unknown keys as errors.
+    #[must_use]
+    pub fn strict(mut self) -> Diagnostics {
+        for diagnostic in self.0.iter_mut().filter(|d| d.unknown_key) {
+            diagnostic.severity = Severity::Error;
+        }
+        self
+    }
+
+    /// Itself as an error if it has any, else the warnings.
+    ///
+    /// # Errors
+    /// Something keeps the program from starting; the list holds the warnings as well.
+    pub fn into_result(self) -> Result<Diagnostics, Diagnostics> {
+        if self.has_errors() {
+            Err(self)
+        } else {
+            Ok(self)
+        }
+    }
+
+    /// In order of place.
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_by(|a, b| a.place.cmp(&b.place));
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, diagnostic) in self.0.iter().enumerate() {
+            let line_break = if index == 0 { "" } else { "\n" };
+            write!(f, "{line_break}{diagnostic}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(diagnostic: Diagnostic) -> Diagnostics {
+        Diagnostics(vec![diagnostic])
+    }
+}
+
+impl FromIterator<Diagnostic> for Diagnostics {
+    fn from_iter<I: IntoIterator<Item = Diagnostic>>(iter: I) -> Diagnostics {
+        let mut all = Diagnostics::default();
+        iter.into_iter().for_each(|d| all.push(d));
+        all
+    }
+}
+
+/// The known name most like `name`, if one is like it at all.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// "did you mean" with the nearest known name, else the list of all of them.
+pub fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let known: Vec<&str> = known.collect();
+    match nearest(name, known.iter().copied()) {
+        Some(similar) => Some(format!("did you mean `{similar}`?")),
+        None if known.is_empty() => None,
+        None => Some(format!("known are: {}", known.join(", "))),
+    }
+}

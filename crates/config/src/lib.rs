@@ -1,0 +1,23 @@
+//! Settings of all layers, agent definitions, and what is wrong with them.
+//!
+//! - [`settings`] reads the settings of all layers and says where each came from.
+//! - [`providers`] says of whom models can be asked.
+//! - [`agents`] reads agent definitions into a roster.
+//! - [`setup`] does both at once: what a program starts from.
+//! - [`summarisers`] says which models write summaries.
+//! - [`init`] writes a starter project.
+//!
+//! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
+
+pub mod agents;
+pub mod diagnostic;
+pub mod document;
+pub mod init;
+pub mod paths;
+pub mod providers;
+mod schema;
+pub mod settings;
+pub mod setup;
+pub mod summarisers;
+pub mod telemetry;
+mod thresholds;

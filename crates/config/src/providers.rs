@@ -1,0 +1,368 @@
+//! The providers that models can be asked of: built in or configured, each with its address,
+//! its key and its limits, or with what it lacks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
+use unisono_model::dialect::Dialect;
+use unisono_model::provider::{Key, KeyError, Kind, Settings};
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+use crate::settings::{Api, Provider, TimeText, Variables, header};
+
+/// The order in which a default model is looked for.
+const PREFERRED: [&str; 3] = ["anthropic", "openai", "gemini"];
+
+/// Every provider by its name.
+#[derive(Clone, Debug, Default)]
+pub struct Providers(BTreeMap<String, Access>);
+
+/// A provider, and whether it can be asked.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// What it is like.
+    pub kind: Kind,
+    /// What its requests look like, whether or not it can be asked.
+    pub dialect: Dialect,
+    /// How it is asked, or what it lacks.
+    pub settings: Result<Settings, Lacks>,
+    /// The model of agents that name none, when this provider is chosen.
+    pub default_model: Option<String>,
+}
+
+/// What a provider lacks, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lacks {
+    /// It has no address of its own.
+    #[error("no address is set; set providers.{0}.base_url")]
+    Address(String),
+    /// No key was found.
+    #[error("no key: set {variables} or providers.{provider}.api_key_file")]
+    Key {
+        /// The provider.
+        provider: String,
+        /// Where a key was looked for.
+        variables: String,
+    },
+    /// Its settings are wrong; the diagnostics say how.
+    #[error("its settings are wrong")]
+    Settings,
+}
+
+/// Where settings are told to be wrong.
+struct Reader<'r> {
+    place: &'r dyn Fn(&[&str]) -> Place,
+    found: &'r mut Diagnostics,
+}
+
+impl Providers {
+    /// Makes settings of what is configured; looks keys up in files and `variables`.
+    pub(crate) fn read(
+        configured: &BTreeMap<String, Provider>,
+        catalogue: &Catalogue,
+        variables: &Variables,
+        place: &dyn Fn(&[&str]) -> Place,
+        found: &mut Diagnostics,
+    ) -> Providers {
+        let mut reader = Reader { place, found };
+        let built_in = Kind::ALL.map(|kind| (kind.name(), Provider::default()));
+        let mut all: BTreeMap<&str, &Provider> = built_in.iter().map(|(n, p)| (*n, p)).collect();
+        all.extend(configured.iter().map(|(name, own)| (name.as_str(), own)));
+        let access = |(name, own): (&str, &Provider)| {
+            let kind = reader.kind(name, own)?;
+            let default = own.default_model.as_deref();
+            let default = default.or_else(|| catalogue.default_model(name));
+            let access = Access {
+                kind,
+                dialect: spoken(kind, own),
+                settings: reader.settings(name, kind, own, variables),
+                default_model: default.map(|model| qualified(name, model)),
+            };
+            Some((name.to_owned(), access))
+        };
+        Providers(all.into_iter().filter_map(access).collect())
+    }
+
+    /// The provider of that name.
+    pub fn get(&self, name: &str) -> Option<&Access> {
+        self.0.get(name)
+    }
+
+    /// What keeps that provider from being asked, for people; none: nothing.
+    pub fn lacks(&self, name: &str) -> Option<String> {
+        if name == EXTRACTIVE {
+            return None;
+        }
+        match self.get(name).map(|access| &access.settings) {
+            Some(Ok(_)) => None,
+            Some(Err(lacks)) => Some(lacks.to_string()),
+            None => Some(format!("provider `{name}` is not configured")),
+        }
+    }
+
+    /// Where the key of that provider came from: ` (key from the variable OPENAI_API_KEY)`.
+    pub fn key_of(&self, name: &str) -> Option<String> {
+        let settings = self.get(name)?.settings.as_ref().ok()?;
+        let key = settings.auth.key()?;
+        Some(format!(" (key from {})", key.source()))
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Access)> {
+        self.0.iter().map(|(name, access)| (name.as_str(), access))
+    }
+
+    /// The model of agents that name none: that of the first provider that can be asked, else
+    /// the offline one. A provider without a key of its own counts only where its address was
+    /// set by a person.
+    pub fn default_model(&self) -> &str {
+        let preferred = PREFERRED
+            .into_iter()
+            .filter_map(|name| self.0.get_key_value(name));
+        let others = self
+            .0
+            .iter()
+            .filter(|(name, _)| !PREFERRED.contains(&name.as_str()));
+        let mut all = preferred.chain(others);
+        let usable = all.find_map(|(_, access)| {
+            access.settings.as_ref().ok()?;
+            access.default_model.as_deref()
+        });
+        usable.unwrap_or(EXTRACTIVE)
+    }
+}
+
+impl Providers {
+    /// Warns of providers that a person gave an address, and that nothing is asked of: agents that
+    /// name no model ask the offline one, for no provider has a model for them.
+    pub(crate) fn warn_of_unused(
+        &self,
+        configured: &BTreeMap<String, Provider>,
+        place: &dyn Fn(&[&str]) -> Place,
+        found: &mut Diagnostics,
+    ) {
+        let unused = configured.iter().filter(|(name, own)| {
+            let access = self.get(name);
+            let usable = access.is_some_and(|access| access.settings.is_ok());
+            usable && own.base_url.is_some()
+        });
+        for (name, _) in unused {
+            let problem = format!(
+                "provider `{name}` has an address and no `default_model`: agents that name no \
+                 model ask `{EXTRACTIVE}`"
+            );
+            let key = format!("providers.{name}.default_model");
+            let help = format!("set {key} to the name of a model there");
+            let diagnostic = Diagnostic::warning(place(&["providers", name, "base_url"]), problem);
+            found.push(diagnostic.on(key).help(help));
+        }
+    }
+}
+
+/// `provider/model`, for a model that may be written with or without its provider.
+fn qualified(provider: &str, model: &str) -> String {
+    match model.strip_prefix(provider) {
+        Some(rest) if rest.starts_with('/') => model.to_owned(),
+        _ => format!("{provider}/{model}"),
+    }
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, name: &str, key: &str, problem: impl ToString) {
+        let place = (self.place)(&["providers", name, key]);
+        let on = format!("providers.{name}.{key}");
+        self.found
+            .push(Diagnostic::error(place, problem.to_string()).on(on));
+    }
+
+    fn warn(&mut self, name: &str, key: &str, problem: impl ToString) {
+        let place = (self.place)(&["providers", name, key]);
+        let on = format!("providers.{name}.{key}");
+        self.found
+            .push(Diagnostic::warning(place, problem.to_string()).on(on));
+    }
+
+    /// What it is like: what it says, else its own name.
+    fn kind(&mut self, name: &str, own: &Provider) -> Option<Kind> {
+        let own_kind = Kind::from_name(name);
+        match (own.like.as_deref().and_then(Kind::from_name), own_kind) {
+            (Some(like), Some(own_kind)) if like != own_kind => {
+                let problem = format!("provider `{name}` cannot be like `{like}`");
+                self.fault(name, "like", problem);
+                None
+            }
+            (Some(kind), _) | (None, Some(kind)) => Some(kind),
+            (None, None) => {
+                let known = Kind::ALL.map(Kind::name).join(", ");
+                let place = (self.place)(&["providers", name]);
+                let problem = format!("provider `{name}` is not built in and not `like` one");
+                let help = format!("add like = \"openai-compatible\", or one of {known}");
+                self.found.push(
+                    Diagnostic::error(place, problem)
+                        .on(format!("providers.{name}"))
+                        .help(help),
+                );
+                None
+            }
+        }
+    }
+
+    fn settings(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        own: &Provider,
+        variables: &Variables,
+    ) -> Result<Settings, Lacks> {
+        let key = self.key(name, kind, own, variables);
+        if kind.address().is_none() && own.base_url.is_none() {
+            return Err(Lacks::Address(name.to_owned()));
+        }
+        let made = Settings::new(name, kind, own.base_url.as_deref(), key?);
+        let mut settings = made.map_err(|error| {
+            self.fault(name, "base_url", error);
+            Lacks::Settings
+        })?;
+        self.dialect(name, own, &mut settings)?;
+        self.headers(name, own, &mut settings, variables)?;
+        patience(own, &mut settings);
+        if let Some(key) = settings.auth.key()
+            && !settings.address.is_encrypted()
+            && !settings.address.is_loopback()
+        {
+            let source = key.source();
+            let problem = format!(
+                "the key from {source} is sent unencrypted to {}",
+                settings.address.origin()
+            );
+            self.warn(name, "base_url", problem);
+        }
+        settings.check().map_err(|error| {
+            self.fault(name, "total_timeout", error);
+            Lacks::Settings
+        })?;
+        Ok(settings)
+    }
+
+    /// The key: from the file, else from the variable. None for a provider that needs none.
+    fn key(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        own: &Provider,
+        variables: &Variables,
+    ) -> Result<Option<Key>, Lacks> {
+        let (setting, found) = match (&own.api_key_file, &own.api_key_env) {
+            (Some(path), _) => ("api_key_file", from_file(path)),
+            (None, Some(variable)) => ("api_key_env", variables.key(&[variable])),
+            (None, None) if Kind::from_name(name).is_some() => {
+                ("api_key_env", variables.key(kind.key_variables()))
+            }
+            // The key of a built-in provider is not for another one that is like it.
+            (None, None) => ("api_key_env", Ok(None)),
+        };
+        let key = found.map_err(|error| {
+            self.fault(name, setting, error);
+            Lacks::Settings
+        })?;
+        if let Some(warning) = key.as_ref().and_then(Key::warning) {
+            let warning = warning.clone();
+            self.warn(name, setting, warning);
+        }
+        let own_address = own.base_url.is_some() && Kind::from_name(name).is_none();
+        if key.is_some() || !kind.needs_key() || own_address {
+            return Ok(key);
+        }
+        let variables = match &own.api_key_env {
+            Some(variable) => variable.clone(),
+            None => kind.key_variables().join(" or "),
+        };
+        Err(Lacks::Key {
+            provider: name.to_owned(),
+            variables,
+        })
+    }
+
+    fn dialect(
+        &mut self,
+        name: &str,
+        own: &Provider,
+        settings: &mut Settings,
+    ) -> Result<(), Lacks> {
+        let speaks_openai = settings.dialect == Dialect::OpenAiChat;
+        match own.api {
+            Some(_) if !speaks_openai => {
+                let kind = settings.kind;
+                let problem =
+                    format!("provider `{name}` is like `{kind}`, which has one interface");
+                self.fault(name, "api", problem);
+                return Err(Lacks::Settings);
+            }
+            Some(_) | None => settings.dialect = spoken(settings.kind, own),
+        }
+        if let Some(version) = &own.api_version {
+            settings.address.api_version = Some(version.clone());
+            settings.address.deployments = settings.kind == Kind::Azure;
+        }
+        Ok(())
+    }
+
+    fn headers(
+        &mut self,
+        name: &str,
+        own: &Provider,
+        settings: &mut Settings,
+        variables: &Variables,
+    ) -> Result<(), Lacks> {
+        for (header, value) in &own.headers {
+            match header::read(header, value, variables) {
+                Ok(header) => settings.headers.push(header),
+                Err(problem) => {
+                    self.fault(name, "headers", problem);
+                    return Err(Lacks::Settings);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The dialect of a provider of that kind.
+fn spoken(kind: Kind, own: &Provider) -> Dialect {
+    match (kind.dialect(), own.api) {
+        (Dialect::OpenAiChat, Some(Api::Responses)) => Dialect::OpenAiResponses,
+        (dialect, _) => dialect,
+    }
+}
+
+fn from_file(path: &Path) -> Result<Option<Key>, KeyError> {
+    Key::from_file(path).map(Some)
+}
+
+/// Times and limits, where they are set.
+fn patience(own: &Provider, settings: &mut Settings) {
+    let set = |to: &mut Duration, from: &Option<TimeText>| {
+        if let Some(time) = from {
+            *to = Duration::from_millis(time.ms());
+        }
+    };
+    let timeouts = &mut settings.timeouts;
+    set(&mut timeouts.connect, &own.connect_timeout);
+    set(&mut timeouts.first_byte, &own.first_byte_timeout);
+    set(&mut timeouts.idle, &own.idle_timeout);
+    set(&mut timeouts.total, &own.total_timeout);
+    set(&mut settings.limits.queue, &own.queue_timeout);
+    if let Some(attempts) = own.attempts {
+        settings.retry.attempts = attempts;
+    }
+    if let Some(bytes) = own.reply_cap_bytes {
+        settings.caps.response = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    let limits = &mut settings.limits;
+    limits.requests_per_minute = own.requests_per_minute.or(limits.requests_per_minute);
+    limits.tokens_per_minute = own.tokens_per_minute.or(limits.tokens_per_minute);
+    let concurrent = own.max_concurrent.and_then(|n| usize::try_from(n).ok());
+    limits.concurrent = concurrent.or(limits.concurrent);
+}

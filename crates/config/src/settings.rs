@@ -1,0 +1,268 @@
+//! The configuration: what can be set, where it comes from, and what is wrong with it.
+//!
+//! `config/unisono.toml` holds every default and is built in as the lowest layer, so there is
+//! one truth. Values are merged and read by figment; keys, types and places are checked before,
+//! so that each fault is told with its file, line and column.
+
+mod budget;
+mod compaction;
+mod contradictions;
+pub(crate) mod header;
+pub(crate) mod keys;
+mod layers;
+pub(crate) mod mcp;
+pub(crate) mod models;
+pub mod own;
+mod prompts;
+mod providers;
+mod sections;
+mod show;
+mod sources;
+mod stored;
+mod tiers;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use unisono_context::policy::Policy;
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
+use unisono_model::summariser::Prompts;
+
+pub use budget::{Budget, dollars};
+pub use compaction::Given;
+pub use compaction::{Compaction, Numbers, Resolved};
+pub use mcp::{Approvals, McpServer, Tools};
+pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settable};
+pub use providers::{Api, Provider};
+pub use sections::{
+    AgentDefaults, Attachments, Delegation, Log, LogFormat, Models, Run, Runtime, SearchIndex,
+    Server, Store, Telemetry, TimeText, Vacuum,
+};
+pub use show::Setting;
+pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
+pub use stored::changed;
+pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+use crate::document::Table;
+use crate::providers::Providers;
+use layers::Layers;
+
+/// Every default with a comment and unit: the text of `config/unisono.toml`.
+pub const DEFAULTS: &str = include_str!("../../../config/unisono.toml");
+
+/// The default model that stands for: whichever provider has a key.
+pub const AUTO: &str = "auto";
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Config {
+    /// Where sessions are kept.
+    pub store: Store,
+    /// Models.
+    pub models: Models,
+    /// Who serves them, by name.
+    #[serde(default)]
+    pub providers: BTreeMap<String, Provider>,
+    /// Servers of tools, by name.
+    #[serde(default)]
+    pub mcp: BTreeMap<String, McpServer>,
+    /// Which calls of tools wait for a person.
+    pub approvals: Approvals,
+    /// When conversations are summarised.
+    pub compaction: Compaction,
+    /// Who works on an input.
+    pub run: Run,
+    /// How far agents may delegate by themselves.
+    pub delegation: Delegation,
+    /// What may be used, and no more.
+    #[serde(default)]
+    pub budget: Budget,
+    /// What an agent has that names nothing else.
+    pub agent_defaults: AgentDefaults,
+    /// Bounds of the running program.
+    pub runtime: Runtime,
+    /// The daemon over HTTP.
+    pub server: Server,
+    /// Messages on stderr.
+    pub log: Log,
+    /// Where traces are sent.
+    pub telemetry: Telemetry,
+}
+
+/// The configuration as it was read, with where everything came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// The models known, a person's own catalogue included.
+    pub catalogue: Catalogue,
+    /// Who can be asked for them.
+    pub providers: Providers,
+    /// The servers of tools, and the rules about approval.
+    pub tools: Tools,
+    /// The model of agents that name none.
+    pub default_model: String,
+    /// The prompts of summarisers.
+    pub prompts: Prompts,
+    /// The project's directory, if there is one.
+    pub project: Option<PathBuf>,
+    /// What is wrong but keeps nothing from working.
+    pub warnings: Diagnostics,
+    sources: Sources,
+    layers: Layers,
+    /// Those that the values are of: what is written while the program runs counts for agents alone.
+    taken: Layers,
+}
+
+impl Loaded {
+    /// Every setting with its value and origin, without values that may be secrets, in the order of the defaults' file.
+    pub fn show(&self) -> Vec<Setting> {
+        show::shown(&self.layers)
+    }
+
+    /// When and how a conversation of that model is compacted.
+    pub fn policy_for(&self, model: &Entry) -> Policy {
+        self.config.compaction.resolve(model).policy
+    }
+
+    /// Whether the models of that provider can be asked.
+    pub(crate) fn can_ask(&self, provider: &str) -> bool {
+        self.providers.lacks(provider).is_none()
+    }
+
+    /// What it was read from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The place of the setting at a path of keys.
+    pub fn place(&self, path: &[&str]) -> Place {
+        self.layers.place(path)
+    }
+
+    /// The same settings, with the tables of agents as they are written now. A setting of another
+    /// kind that is written otherwise by now stays as it was; that is a warning.
+    pub(crate) fn with_agents_of_now(&self) -> (Loaded, Diagnostics) {
+        let mut found = Diagnostics::default();
+        let layers = Layers::read(&self.sources, &mut found);
+        for setting in show::differing(&self.layers, &layers) {
+            let problem = format!("`{}` has changed", setting.key);
+            let diagnostic = Diagnostic::warning(setting.place, problem).on(setting.key);
+            found.push(diagnostic.help("it takes effect when the program is started again"));
+        }
+        let loaded = Loaded {
+            project: self.sources.project(),
+            layers,
+            ..self.clone()
+        };
+        (loaded, found)
+    }
+
+    /// The same with the settings of a session, and settings above all others: those that change no
+    /// server, provider, catalogue or prompt. Nothing is read.
+    pub fn with(&self, own: &Own, settings: &[Override]) -> (Option<Loaded>, Diagnostics) {
+        let mut found = Diagnostics::default();
+        let layers = self.taken.with(&self.sources, own, settings, &mut found);
+        let loaded = extract(&layers, &mut found).map(|config| {
+            contradictions::check(&config.compaction, &layers, &mut found);
+            models::check(&config, &self.catalogue, &layers, &mut found);
+            prompts::check_named(&config, &self.prompts, &layers, &mut found);
+            Loaded {
+                default_model: default_model(&config, &self.providers).to_owned(),
+                config,
+                taken: layers.clone(),
+                layers,
+                ..self.clone()
+            }
+        });
+        found.sort();
+        (loaded, found)
+    }
+
+    /// The tables of agents, all layers merged.
+    pub(crate) fn agent_tables(&self) -> Table {
+        self.layers.agents()
+    }
+}
+
+/// Reads the configuration. Keys nobody knows are warnings.
+///
+/// # Errors
+/// Something is wrong that a person must put right; the list says what, where, and how.
+pub fn load(sources: Sources) -> Result<Loaded, Diagnostics> {
+    let (loaded, found) = read(sources);
+    let warnings = found.into_result()?;
+    match loaded {
+        Some(loaded) => Ok(Loaded { warnings, ..loaded }),
+        None => Err(warnings),
+    }
+}
+
+/// Reads as much as can be read, without what is wrong.
+pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
+    let mut found = Diagnostics::default();
+    let layers = Layers::read(&sources, &mut found);
+    let loaded = extract(&layers, &mut found).and_then(|config| {
+        contradictions::check(&config.compaction, &layers, &mut found);
+        let catalogue = models::catalogue(&config, &sources, &mut found)?;
+        let providers = Providers::read(
+            &config.providers,
+            &catalogue,
+            &sources.variables,
+            &|path| layers.place(path),
+            &mut found,
+        );
+        models::check(&config, &catalogue, &layers, &mut found);
+        let place = |path: &[&str]| layers.place(path);
+        let tools = mcp::read(&config, &sources.variables, &place, &mut found);
+        let default_model = default_model(&config, &providers);
+        let chosen = config.models.instead.is_some() || config.models.default != AUTO;
+        if !chosen && default_model == EXTRACTIVE {
+            providers.warn_of_unused(&config.providers, &place, &mut found);
+        }
+        let prompts = prompts::read(&config, &sources, &layers, &mut found)?;
+        Some(Loaded {
+            default_model: default_model.to_owned(),
+            config,
+            catalogue,
+            providers,
+            tools,
+            prompts,
+            project: sources.project(),
+            warnings: Diagnostics::default(),
+            sources,
+            taken: layers.clone(),
+            layers,
+        })
+    });
+    found.sort();
+    (loaded, found)
+}
+
+/// The model of agents that name none, or of all of them.
+fn default_model<'c>(config: &'c Config, providers: &'c Providers) -> &'c str {
+    if let Some(instead) = &config.models.instead {
+        return instead;
+    }
+    match config.models.default.as_str() {
+        AUTO => providers.default_model(),
+        named => named,
+    }
+}
+
+fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {
+    match layers.figment().extract() {
+        Ok(config) => Some(config),
+        // Checked before: only a default that is missing could get here.
+        Err(errors) => {
+            for error in errors {
+                let place =
+                    layers.place(&error.path.iter().map(String::as_str).collect::<Vec<_>>());
+                found.push(Diagnostic::error(place, error.kind.to_string()));
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Reads the layers. In order, later wins:
+//!
+//! defaults, machine, person, project, settings changed at run time, session, environment, flags.
+//! That of a session is no source of the program's: it is put in its place where a session is
+//! looked at or worked on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Layer;
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::document::{self, Entry, Node, Table, Value};
+use crate::paths;
+use crate::schema::{self, Kind};
+use crate::settings::DEFAULTS;
+use crate::settings::keys::ALL;
+use crate::settings::own::Own;
+use crate::settings::sources::{FILE, Override, PREFIX, Sources};
+use crate::settings::stored::STORED;
+
+/// Every layer with its faults reported and left out, and its paths made absolute.
+pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
+    let files = files(sources, found);
+    let mut below: Vec<Layer> = files
+        .into_iter()
+        .map(|(layer, base)| checked(layer, &base, sources, found))
+        .collect();
+    let directory = &sources.directory;
+    let above: Vec<Layer> = settings(sources)
+        .map(|layer| checked(layer, directory, sources, found))
+        .collect();
+    // Which store it is, the other layers say.
+    let all = below.iter().chain(&above);
+    let at_run_time = store(all).and_then(|store| stored(sources, &store, found));
+    below.extend(at_run_time.map(|layer| checked(layer, directory, sources, found)));
+    below.extend(above);
+    below
+}
+
+fn checked(mut layer: Layer, base: &Path, sources: &Sources, found: &mut Diagnostics) -> Layer {
+    schema::check(&mut layer.table, ALL, "", found);
+    sources.home.expand_all(&mut layer.table, ALL, base, found);
+    layer
+}
+
+/// The directory of the store.
+fn store<'l>(layers: impl DoubleEndedIterator<Item = &'l Layer>) -> Option<PathBuf> {
+    let key = ["store".to_owned(), "path".to_owned()];
+    let mut paths = layers.rev().filter_map(|layer| {
+        let entry = layer.table.find(&key)?;
+        entry.node.value.as_text().map(PathBuf::from)
+    });
+    paths.next()
+}
+
+/// What was changed while the program ran.
+fn stored(sources: &Sources, store: &Path, found: &mut Diagnostics) -> Option<Layer> {
+    let path = store.join(STORED);
+    let Some(text) = &sources.stored else {
+        return read_file(sources, &path, false, found);
+    };
+    let shown = paths::shown(&path, &sources.directory);
+    parse(Origin::File(shown), text, found)
+}
+
+/// The layers that are files, each with where its relative paths start.
+fn files(sources: &Sources, found: &mut Diagnostics) -> Vec<(Layer, PathBuf)> {
+    let mut all = Vec::new();
+    let mut add = |layer: Option<Layer>, base: &Path| {
+        all.extend(layer.map(|layer| (layer, base.to_owned())));
+    };
+    let directory = &sources.directory;
+    add(parse(Origin::Defaults, DEFAULTS, found), directory);
+    let person = sources.home.settings().map(|dir| dir.join(FILE));
+    for path in [sources.system.clone(), person].into_iter().flatten() {
+        let base = path.parent().unwrap_or(directory);
+        add(read_file(sources, &path, false, found), base);
+    }
+    if let Some(path) = sources.project_path() {
+        let base = sources.project();
+        let layer = read_file(sources, &path, sources.file.is_some(), found);
+        add(layer, base.as_deref().unwrap_or(directory));
+    }
+    all
+}
+
+/// A layer for each variable, then for each flag.
+fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
+    let variables = sources.env.iter().filter_map(|(name, value)| {
+        let path = name.strip_prefix(PREFIX)?.to_lowercase();
+        let path = path.split("__").map(str::to_owned).collect();
+        Some(setting(Origin::Env(name.clone()), path, value))
+    });
+    variables.chain(sources.overrides.iter().map(flag))
+}
+
+fn flag(over: &Override) -> Layer {
+    let path = over.key.split('.').map(str::to_owned).collect();
+    setting(Origin::Flag(over.flag.clone()), path, &over.value)
+}
+
+/// A layer for each of these settings.
+pub(super) fn flags(
+    sources: &Sources,
+    settings: &[Override],
+    found: &mut Diagnostics,
+) -> Vec<Layer> {
+    let layers = settings.iter().map(flag);
+    layers
+        .map(|layer| checked(layer, &sources.directory, sources, found))
+        .collect()
+}
+
+/// The layer of a session.
+pub(super) fn of_session(sources: &Sources, own: &Own, found: &mut Diagnostics) -> Layer {
+    let mut table = Table::default();
+    for (key, value) in own {
+        let path = key.split('.').map(str::to_owned).collect();
+        table.overlay(&setting(Origin::Session, path, value).table);
+    }
+    let origin = Origin::Session;
+    checked(Layer { origin, table }, &sources.directory, sources, found)
+}
+
+/// Whether there is no such file, nor a directory it could be in.
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
+}
+
+/// Reads a file if it is there; one that was asked for must be. A copy of the defaults is no
+/// layer of its own: it would hide the layers below.
+fn read_file(
+    sources: &Sources,
+    path: &Path,
+    asked_for: bool,
+    found: &mut Diagnostics,
+) -> Option<Layer> {
+    let shown = paths::shown(path, &sources.directory);
+    let origin = Origin::File(shown.clone());
+    match std::fs::read_to_string(path) {
+        Ok(text) if text == DEFAULTS => None,
+        Ok(text) => parse(origin, &text, found),
+        Err(error) if is_absent(&error) && !asked_for => None,
+        Err(error) => {
+            let problem = format!("the settings cannot be read: {error}");
+            found.push(Diagnostic::error(Place::file(&shown), problem));
+            None
+        }
+    }
+}
+
+fn parse(origin: Origin, text: &str, found: &mut Diagnostics) -> Option<Layer> {
+    let text = text.trim_start_matches('\u{feff}');
+    match document::from_toml(origin.clone(), text) {
+        Ok(table) => Some(Layer { origin, table }),
+        Err(diagnostic) => {
+            found.push(*diagnostic);
+            None
+        }
+    }
+}
+
+/// A layer of one value, given as text.
+fn setting(origin: Origin, path: Vec<String>, raw: &str) -> Layer {
+    let place = Place::whole(origin.clone());
+    let kind = schema::kind_at(ALL, &path);
+    let node = |value| Node {
+        value,
+        place: place.clone(),
+    };
+    let value = match kind {
+        Some(Kind::Texts) => {
+            let items = schema::coerce_list(raw);
+            Value::List(
+                items
+                    .map(|item| node(Value::Text(item.to_owned())))
+                    .collect(),
+            )
+        }
+        kind => schema::coerce(raw, kind),
+    };
+    let table = path.iter().rev().fold(value, |value, key| {
+        let entry = Entry {
+            key: key.clone(),
+            place: place.clone(),
+            node: node(value),
+        };
+        Value::Table([entry].into_iter().collect())
+    });
+    let table = match table {
+        Value::Table(table) => table,
+        _ => Table::default(),
+    };
+    Layer { origin, table }
+}

@@ -1,0 +1,324 @@
+//! Settings that are changed while the daemon runs: a file beside the journal, which is a layer above
+//! the project's.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use super::keys::{ALL, EXCLUSIVE, POLICY};
+use crate::diagnostic::nearest;
+use crate::document::Value as Node;
+use crate::schema::{self, Key, Kind};
+
+/// The file's name, in the directory of the store.
+pub const STORED: &str = "settings.toml";
+/// Its first line.
+const HEAD: &str =
+    "# Changed while the daemon ran; what is here wins over the project's settings.\n";
+
+/// Sections whose keys all concern turns that begin later.
+const SECTIONS: [&str; 3] = ["run", "delegation", "agent_defaults"];
+/// The tables of `[compaction]` that hold the keys of its policy for a provider, or for one model.
+const SCOPES: [&str; 2] = ["providers", "models"];
+/// Keys of `[compaction]` beside its policy.
+const BESIDE: [&str; 3] = ["notice", "deadline_seconds", "summariser_retries"];
+/// The key that names the prompt of summarisers. A path is read from settings files alone: whoever
+/// only has the token is not to have files read.
+const PROMPT: &str = "prompt";
+
+/// Why settings cannot be changed so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unchangeable {
+    /// There is no such key.
+    #[error(
+        "unknown key `{key}`{}",
+        .meant.as_ref().map(|key| format!(", did you mean `{key}`?")).unwrap_or_default()
+    )]
+    Unknown {
+        /// What was written.
+        key: String,
+        /// The key that may be meant.
+        meant: Option<String>,
+    },
+    /// The key is read when the program starts.
+    #[error(
+        "`{0}` cannot be changed while the daemon runs: set it in a settings file and start again; \
+         keys of `run`, `delegation`, `agent_defaults` and `compaction` can, those of \
+         `compaction.providers.NAME` and `compaction.models.\"PROVIDER/MODEL\"` too"
+    )]
+    Key(String),
+    /// A file would have to be read.
+    #[error(
+        "`{0}` takes the name of a prompt here: write the path of a file in a settings file, whose \
+         name it then has"
+    )]
+    Path(String),
+    /// The file is not what was written.
+    #[error("the stored settings cannot be read: {0}")]
+    File(String),
+}
+
+/// The path of a dotted key. The name of a provider or a model may be quoted, and its dots are its
+/// own: `compaction.models.openai/gpt-4.1.preset`.
+pub(super) fn path_of(dotted: &str) -> Vec<String> {
+    let scoped = SCOPES.iter().find_map(|table| {
+        let rest = dotted.strip_prefix("compaction.")?.strip_prefix(table)?;
+        let (name, key) = rest.strip_prefix('.')?.rsplit_once('.')?;
+        Some(["compaction", table, name.trim_matches('"'), key].map(str::to_owned))
+    });
+    match scoped {
+        Some(path) => path.into(),
+        None => dotted.split('.').map(str::to_owned).collect(),
+    }
+}
+
+/// The key as settings are shown.
+pub fn canonical(dotted: &str) -> String {
+    schema::dotted(&path_of(dotted))
+}
+
+/// Whether a key, dotted, can be changed while the program runs.
+pub fn is_changeable(key: &str) -> bool {
+    let path = path_of(key);
+    let known = |keys: &[Key], name: &str| keys.iter().any(|known| known.name == name);
+    match &path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["compaction", scope, name, key] => {
+            SCOPES.contains(scope) && !name.is_empty() && known(POLICY, key)
+        }
+        ["compaction", key] => known(POLICY, key) || BESIDE.contains(key),
+        [section, key] => {
+            let sections = ALL.iter().filter(|known| known.name == *section);
+            let mut keys = sections.filter_map(|section| match section.kind {
+                Kind::Section(keys) => Some(keys),
+                _ => None,
+            });
+            SECTIONS.contains(section) && keys.any(|keys| known(keys, key))
+        }
+        _ => false,
+    }
+}
+
+/// The keys of a policy, which a provider or a model can have of its own.
+pub fn scoped() -> impl Iterator<Item = &'static str> {
+    POLICY.iter().map(|key| key.name)
+}
+
+/// Every key, dotted, that can be changed while the program runs, those of a provider or of one
+/// model aside.
+pub fn changeable() -> impl Iterator<Item = String> {
+    let sections = ALL.iter().filter_map(|section| match section.kind {
+        Kind::Section(keys) => Some((section.name, keys)),
+        _ => None,
+    });
+    let dotted = sections.flat_map(|(section, keys)| {
+        keys.iter()
+            .map(move |key| format!("{section}.{}", key.name))
+    });
+    dotted.filter(|key| is_changeable(key))
+}
+
+fn unchangeable(dotted: &str) -> Unchangeable {
+    let key = dotted.to_owned();
+    if schema::kind_at(ALL, &path_of(dotted)).is_some() {
+        return Unchangeable::Key(key);
+    }
+    let known: Vec<String> = changeable().collect();
+    let meant = nearest(dotted, known.iter().map(String::as_str)).map(str::to_owned);
+    Unchangeable::Unknown { key, meant }
+}
+
+/// A value of a key, dotted, as a person writes it: items of a list are separated by commas.
+pub fn typed(key: &str, text: &str) -> Value {
+    match schema::kind_at(ALL, &path_of(key)) {
+        Some(Kind::Texts) => {
+            let items = schema::coerce_list(text).map(|item| Value::String(item.to_owned()));
+            Value::Array(items.collect())
+        }
+        kind => match schema::coerce(text, kind) {
+            Node::Integer(n) => Value::Integer(n),
+            Node::Float(n) => Value::Float(n),
+            Node::Bool(flag) => Value::Boolean(flag),
+            _ => Value::String(text.to_owned()),
+        },
+    }
+}
+
+/// The file's text with these keys set, or left to the other layers where there is no value.
+pub fn changed(
+    text: &str,
+    changes: &BTreeMap<String, Option<Value>>,
+) -> Result<String, Unchangeable> {
+    let mut all: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| Unchangeable::File(error.message().to_owned()))?;
+    for (dotted, value) in changes {
+        if !is_changeable(dotted) {
+            return Err(unchangeable(dotted));
+        }
+        let path = path_of(dotted);
+        if path.last().is_some_and(|key| key == PROMPT)
+            && value.as_ref().and_then(Value::as_str).is_some_and(is_path)
+        {
+            return Err(Unchangeable::Path(dotted.clone()));
+        }
+        change(&mut all, &path, value.as_ref())?;
+    }
+    Ok(format!("{HEAD}{all}"))
+}
+
+/// Whether a prompt is named by its file.
+fn is_path(prompt: &str) -> bool {
+    prompt.contains(['/', '\\'])
+}
+
+/// Sets the key at a path, or leaves it to the other layers. Tables that become empty go.
+fn change(table: &mut Table, path: &[String], value: Option<&Value>) -> Result<(), Unchangeable> {
+    let Some((key, rest)) = path.split_first() else {
+        return Ok(());
+    };
+    if rest.is_empty() {
+        // Of keys that say the same thing the newest stands.
+        let groups = EXCLUSIVE.iter().filter(|group| group.contains(&&**key));
+        for same in groups.copied().flatten() {
+            table.remove(*same);
+        }
+        match value {
+            Some(value) => table.insert(key.clone(), value.clone()),
+            None => table.remove(key),
+        };
+        return Ok(());
+    }
+    let inner = table.entry(key).or_insert_with(|| Table::new().into());
+    let Value::Table(inner) = inner else {
+        return Err(Unchangeable::File(format!("`{key}` is no table")));
+    };
+    change(inner, rest, value)?;
+    if inner.is_empty() {
+        table.remove(key);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(text: &str, changes: &[(&str, Option<Value>)]) -> Result<String, Unchangeable> {
+        let changes = changes.iter().cloned();
+        let changes = changes.map(|(key, value)| (key.to_owned(), value));
+        changed(text, &changes.collect())
+    }
+
+    #[test]
+    fn no_path_of_a_file_can_be_set_by_who_only_has_the_token() {
+        for key in changeable() {
+            let kind = schema::kind_at(ALL, &path_of(&key));
+            assert!(!matches!(kind, Some(Kind::Path)), "{key}");
+            if matches!(kind, Some(Kind::Prompt)) {
+                let refused = with("", &[(&key, Some("/etc/passwd".into()))]);
+                assert_eq!(refused, Err(Unchangeable::Path(key.clone())));
+                assert!(with("", &[(&key, Some("code".into()))]).is_ok());
+            }
+        }
+        let of_model = "compaction.models.a/b.prompt";
+        let refused = with("", &[(of_model, Some("./mine.md".into()))]);
+        assert_eq!(refused, Err(Unchangeable::Path(of_model.to_owned())));
+    }
+
+    #[test]
+    fn a_provider_and_a_model_have_keys_of_their_own() {
+        let (model, provider) = (
+            "compaction.models.openai/gpt-4.1.trigger_tokens",
+            "compaction.providers.local.preset",
+        );
+        let quoted = "compaction.models.\"openai/gpt-4.1\".trigger_tokens";
+        assert_eq!(canonical(model), quoted);
+        assert_eq!(canonical(quoted), quoted);
+        assert_eq!(canonical("run.lead"), "run.lead");
+        let set = with(
+            "",
+            &[(model, Some(9_000.into())), (provider, Some("off".into()))],
+        )
+        .unwrap();
+        let read: Table = set.parse().unwrap();
+        let of_model = &read["compaction"]["models"]["openai/gpt-4.1"];
+        assert_eq!(of_model["trigger_tokens"], 9_000.into());
+        assert_eq!(
+            read["compaction"]["providers"]["local"]["preset"],
+            "off".into()
+        );
+        let share = "compaction.models.openai/gpt-4.1.trigger_of_window";
+        let other = with(&set, &[(share, Some(0.5.into()))]).unwrap();
+        assert!(!other.contains("trigger_tokens"), "{other}");
+        assert_eq!(
+            with(&set, &[(quoted, None), (provider, None)]).unwrap(),
+            HEAD
+        );
+        for wrong in [
+            "compaction.models.a/b.deadline_seconds",
+            "compaction.models..preset",
+        ] {
+            assert!(with("", &[(wrong, Some(1.into()))]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_are_set_replaced_and_left_again() {
+        let one = with("", &[("run.lead", Some("facts".into()))]).unwrap();
+        assert_eq!(one, format!("{HEAD}[run]\nlead = \"facts\"\n"));
+        let share = [("compaction.trigger_of_window", Some(0.5.into()))];
+        let two = with(&one, &share).unwrap();
+        let tokens = [("compaction.trigger_tokens", Some(9_000.into()))];
+        let three = with(&two, &tokens).unwrap();
+        assert!(three.contains("trigger_tokens = 9000"), "{three}");
+        assert!(!three.contains("trigger_of_window"), "{three}");
+        let none = [("compaction.trigger_tokens", None), ("run.lead", None)];
+        assert_eq!(with(&three, &none).unwrap(), HEAD);
+    }
+
+    #[test]
+    fn a_value_has_the_type_of_its_key() {
+        let cases = [
+            (
+                "run.agents",
+                "risks, facts",
+                Value::from(vec!["risks", "facts"]),
+            ),
+            ("run.agents", "", Value::Array(Vec::new())),
+            ("run.lead", "facts", "facts".into()),
+            ("compaction.trigger_tokens", "9_000", 9_000.into()),
+            ("compaction.trigger_tokens", "many", "many".into()),
+            ("compaction.trigger_of_window", "0.5", 0.5.into()),
+            ("nothing.at_all", "7", "7".into()),
+        ];
+        for (key, text, value) in cases {
+            assert_eq!(typed(key, text), value, "{key} = {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_at_the_start_is_not_changed() {
+        let refused = ["server.bind", "store.path", "run", "agents.lead.model"];
+        for key in refused {
+            let change = with("", &[(key, Some(1.into()))]);
+            assert_eq!(change, Err(Unchangeable::Key(key.to_owned())), "{key}");
+        }
+        for (key, meant) in [
+            ("run.agnets", Some("run.agents")),
+            ("nowhere.near", None),
+            ("", None),
+        ] {
+            let (key, meant) = (key.to_owned(), meant.map(str::to_owned));
+            let change = with("", &[(&key, Some(1.into()))]);
+            assert_eq!(change, Err(Unchangeable::Unknown { key, meant }));
+        }
+        for key in [
+            "run.agents",
+            "compaction.preset",
+            "compaction.deadline_seconds",
+        ] {
+            assert!(is_changeable(key), "{key}");
+        }
+        assert!(matches!(with("lead = ", &[]), Err(Unchangeable::File(_))));
+    }
+}

@@ -1,0 +1,107 @@
+//! What a program starts from: configuration and agents, read and checked together.
+
+use crate::agents::Roster;
+use crate::diagnostic::Diagnostics;
+use crate::settings::{self, Loaded, Override, Own, Sources};
+use crate::summarisers;
+use crate::telemetry;
+use crate::thresholds;
+
+/// Configuration and agents.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The configuration.
+    pub loaded: Loaded,
+    /// The agents.
+    pub roster: Roster,
+    /// Everything that is wrong but keeps nothing from working.
+    pub warnings: Diagnostics,
+}
+
+impl Setup {
+    /// Reads both. `kinds` are the agent kinds implemented in Rust and registered.
+    ///
+    /// # Errors
+    /// Something is wrong that a person must put right; the list says what, where, and how.
+    pub fn load<'k>(
+        sources: Sources,
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Setup, Diagnostics> {
+        let (loaded, found) = settings::read(sources);
+        let Some(loaded) = loaded else {
+            return Err(found);
+        };
+        Setup::checked(loaded, kinds, found)
+    }
+
+    /// The same configuration with the agents as they are defined now, in files and in tables of
+    /// the configuration, checked as at a start. `kinds` as for [`Setup::load`].
+    ///
+    /// # Errors
+    /// Something is wrong that a person must put right; the list says what, where, and how.
+    pub fn with_agents_of_now<'k>(
+        &self,
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Setup, Diagnostics> {
+        let (loaded, found) = self.loaded.with_agents_of_now();
+        Setup::checked(loaded, kinds, found)
+    }
+
+    /// The same with the settings of a session, and settings above all others, checked as at a
+    /// start. Nothing is read: what was written since it was is not seen. `kinds` as for
+    /// [`Setup::load`].
+    ///
+    /// # Errors
+    /// With them, something is wrong; the list says what, where, and how.
+    pub fn with<'k>(
+        &self,
+        own: &Own,
+        settings: &[Override],
+        kinds: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Setup, Diagnostics> {
+        let (loaded, found) = self.loaded.with(own, settings);
+        let Some(loaded) = loaded else {
+            return Err(found);
+        };
+        let (roster, more) = self.roster.under(&loaded, kinds);
+        Setup::of(loaded, roster, found, more)
+    }
+
+    fn checked<'k>(
+        loaded: Loaded,
+        kinds: impl IntoIterator<Item = &'k str>,
+        found: Diagnostics,
+    ) -> Result<Setup, Diagnostics> {
+        let (roster, more) = Roster::read(&loaded, kinds);
+        Setup::of(loaded, roster, found, more)
+    }
+
+    fn of(
+        loaded: Loaded,
+        roster: Roster,
+        mut found: Diagnostics,
+        more: Diagnostics,
+    ) -> Result<Setup, Diagnostics> {
+        found.extend(more);
+        let mut setup = Setup {
+            loaded,
+            roster,
+            warnings: Diagnostics::default(),
+        };
+        summarisers::check(&setup, &mut found);
+        thresholds::check(&setup, &mut found);
+        telemetry::check(&setup, &mut found);
+        found.sort();
+        setup.warnings = found.into_result()?;
+        Ok(setup)
+    }
+}
+
+/// Everything that is wrong with configuration and agents, unknown keys as errors.
+pub fn check<'k>(sources: Sources, kinds: impl IntoIterator<Item = &'k str>) -> Diagnostics {
+    match Setup::load(sources, kinds) {
+        Ok(setup) => setup.warnings,
+        Err(found) => found,
+    }
+    .strict()
+}

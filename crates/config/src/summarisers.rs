@@ -1,0 +1,230 @@
+//! Who writes the summaries of conversations: the models that can be asked, and their prompt.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use unisono_context::policy::{Method, Policy};
+use unisono_context::{Ppm, Tokens};
+use unisono_model::Tokenizer;
+use unisono_model::calibration::Calibrations;
+use unisono_model::catalogue::{EXTRACTIVE, Entry};
+use unisono_model::summariser::{BULK, Limits, Prompt, TOPIC, TooSmall, check_window};
+use unisono_runtime::{Chain, Summariser};
+
+use crate::agents;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::settings::Loaded;
+use crate::setup::Setup;
+
+/// The models that are asked for summaries of conversations that `lead` leads, in order; none:
+/// quotes are taken. A model whose provider cannot be called is left out.
+pub fn models(loaded: &Loaded, lead: &str) -> Vec<Entry> {
+    let Ok(lead) = loaded.catalogue.get(None, lead) else {
+        return Vec::new();
+    };
+    let names = loaded.config.compaction.writers(&lead).names;
+    askable(loaded, &names)
+}
+
+/// Those of these that can be asked, up to the one that takes quotes.
+fn askable(loaded: &Loaded, names: &[String]) -> Vec<Entry> {
+    let entries = names.iter().map_while(|name| {
+        let entry = loaded.catalogue.get(None, name).ok()?;
+        (entry.model.provider != EXTRACTIVE).then_some(entry)
+    });
+    entries
+        .filter(|entry| loaded.can_ask(&entry.model.provider))
+        .collect()
+}
+
+/// The models of all agents: each of them may lead.
+fn leads(setup: &Setup) -> BTreeSet<Arc<str>> {
+    let agents = setup.roster.iter();
+    agents.map(|agent| agent.definition.model.clone()).collect()
+}
+
+/// The chain for the conversations that a model leads.
+pub fn chain(
+    loaded: &Loaded,
+    calibrations: &Calibrations,
+    lead: &str,
+    summariser: Option<&str>,
+) -> Option<Chain> {
+    let models = match summariser {
+        Some(name) => askable(loaded, &[name.to_owned()]),
+        None => models(loaded, lead),
+    };
+    let models: Vec<Summariser> = models
+        .iter()
+        .map(|entry| limits(entry, calibrations))
+        .collect();
+    let entry = loaded.catalogue.get(None, lead).ok()?;
+    let writers = loaded.config.compaction.writers(&entry);
+    let prompt = |name: &str| {
+        let prompt = loaded.prompts.get(name)?.as_ref().clone();
+        Some(Arc::new(prompt.in_style(writers.style)))
+    };
+    (!models.is_empty()).then_some(Chain {
+        models,
+        prompt: prompt(&writers.prompt)?,
+        topic: prompt(TOPIC)?,
+        bulk: prompt(BULK)?,
+        retries: writers.retries,
+    })
+}
+
+fn limits(entry: &Entry, calibrations: &Calibrations) -> Summariser {
+    let model: Arc<str> = entry.model.to_string().into();
+    let known = calibrations.of(&model);
+    let limits = agents::limits(entry).within(known.window(entry.window));
+    let most = Ppm::from_fraction(known.ratio() * (1.0 + known.band()));
+    Summariser {
+        window: limits.window,
+        max_output: limits.max_output,
+        encoding: entry.encoding,
+        scale: most.filter(|_| entry.estimated).unwrap_or(Ppm::ONE),
+        model,
+    }
+}
+
+/// Reports each summariser that is named and cannot be asked, and each prompt that leaves no room
+/// in the window of a summariser that is told it.
+pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
+    let loaded = &setup.loaded;
+    for (path, names) in loaded.config.compaction.summarisers() {
+        for name in names {
+            let entry = loaded.catalogue.get(None, name);
+            let provider = entry.map(|entry| entry.model.provider);
+            let lacks = provider.map(|provider| loaded.providers.lacks(&provider));
+            if let Ok(Some(lacks)) = lacks {
+                let problem = format!("summariser `{name}` is left out: {lacks}");
+                let place = loaded.place(&path);
+                found.push(Diagnostic::warning(place, problem).on(path.join(".")));
+            }
+        }
+    }
+    let unknown = Calibrations::default();
+    for lead in leads(setup) {
+        let Ok(entry) = loaded.catalogue.get(None, &lead) else {
+            continue;
+        };
+        let policy = loaded.policy_for(&entry);
+        let Some(chain) = chain(loaded, &unknown, &lead, None) else {
+            continue;
+        };
+        for summariser in &chain.models {
+            for (name, prompt, cap) in prompts(&chain, &policy) {
+                let Err(error) = fits(prompt, summariser, cap) else {
+                    continue;
+                };
+                let place = loaded.place(&["compaction", "prompt"]);
+                let problem = format!("summariser `{}`, {name}: {error}", summariser.model);
+                found.push(Diagnostic::error(place, problem).on("compaction.prompt"));
+            }
+        }
+    }
+}
+
+/// Why a summariser that a person chose cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unaskable {
+    /// It is not known.
+    #[error("summariser `{name}`: {reason}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Its provider cannot be called.
+    #[error("summariser `{name}` cannot be asked: {lacks}")]
+    Lacks {
+        /// What was asked for.
+        name: String,
+        /// What is missing.
+        lacks: String,
+    },
+    /// Its prompt leaves no room in its window.
+    #[error("summariser `{name}`, {prompt}: {reason}")]
+    TooSmall {
+        /// What was asked for.
+        name: String,
+        /// The prompt.
+        prompt: &'static str,
+        /// The numbers.
+        reason: TooSmall,
+    },
+}
+
+/// Whether the summariser that a person chose can be asked for a summary of a conversation that
+/// `lead` leads under that policy.
+///
+/// # Errors
+/// Why not.
+pub fn check_chosen(
+    setup: &Setup,
+    lead: &str,
+    policy: &Policy,
+    name: &str,
+) -> Result<(), Unaskable> {
+    let loaded = &setup.loaded;
+    let entry = loaded.catalogue.get(None, name);
+    let entry = entry.map_err(|error| Unaskable::Unknown {
+        name: name.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let provider = &entry.model.provider;
+    if let Some(lacks) = loaded.providers.lacks(provider) {
+        let name = name.to_owned();
+        return Err(Unaskable::Lacks { name, lacks });
+    }
+    let Some(chain) = chain(loaded, &Calibrations::default(), lead, Some(name)) else {
+        return Ok(());
+    };
+    for summariser in &chain.models {
+        for (prompt, text, cap) in prompts(&chain, policy) {
+            fits(text, summariser, cap).map_err(|reason| Unaskable::TooSmall {
+                name: name.to_owned(),
+                prompt,
+                reason,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The prompts that a policy asks for, with the caps of what they are to bring.
+fn prompts<'c>(chain: &'c Chain, policy: &Policy) -> Vec<(&'static str, &'c Prompt, Tokens)> {
+    let mut prompts: Vec<(&'static str, &'c Prompt, Tokens)> = Vec::new();
+    if let Method::Summarise { cap } = policy.method {
+        prompts.push(("its prompt", &chain.prompt, cap));
+    }
+    if let Some(tiers) = policy.tiers() {
+        prompts.push(("prompt `topic`", &chain.topic, tiers.topic_cap));
+        prompts.push(("prompt `bulk`", &chain.bulk, tiers.bulk_cap));
+    }
+    prompts
+}
+
+fn fits(prompt: &Prompt, summariser: &Summariser, cap: Tokens) -> Result<(), TooSmall> {
+    let limits = Limits {
+        window: summariser.window,
+        max_output: summariser.max_output,
+        cap,
+    };
+    let bound = |tokens: u64| {
+        let scaled = u128::from(tokens) * u128::from(summariser.scale.0);
+        u64::try_from(scaled.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    };
+    // A token has at least one byte: mostly nothing need be counted.
+    let by_bytes = check_window(prompt, limits, &|text| bound(text.len() as u64));
+    let exactly = |tokenizer: Tokenizer| {
+        check_window(prompt, limits, &|text| {
+            bound(tokenizer.count(text).at_most.0)
+        })
+    };
+    by_bytes.or_else(|error| match Tokenizer::load(summariser.encoding) {
+        Ok(tokenizer) => exactly(tokenizer),
+        Err(_) => Err(error),
+    })
+}

@@ -1,0 +1,87 @@
+//! Numbers of compaction that a model has no room for: more than it leaves for a conversation, or
+//! than the share of it that starts a compaction.
+
+use std::collections::BTreeSet;
+
+use unisono_context::budget::{Budget, Limits};
+use unisono_context::policy::Trigger;
+use unisono_context::{Ppm, Tokens};
+use unisono_model::catalogue::Entry;
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::settings::Given;
+use crate::setup::Setup;
+
+/// Reports them for the model that leads and for those that have numbers of their own, each key
+/// once.
+pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
+    let loaded = &setup.loaded;
+    let lead = setup.roster.get(&loaded.config.run.lead).ok();
+    let lead = lead.map(|lead| lead.model.to_string());
+    let own = loaded.config.compaction.models.keys().cloned();
+    let mut told = BTreeSet::new();
+    for name in lead.into_iter().chain(own) {
+        let Ok(model) = loaded.catalogue.get(None, &name) else {
+            continue;
+        };
+        for given in loaded.config.compaction.amounts(&model) {
+            if let Some(diagnostic) = misfit(setup, &model, &given)
+                && told.insert(given.path.join("."))
+            {
+                found.push(diagnostic);
+            }
+        }
+    }
+}
+
+fn misfit(setup: &Setup, model: &Entry, given: &Given<'_>) -> Option<Diagnostic> {
+    let compaction = &setup.loaded.config.compaction;
+    let resolved = compaction.resolve(model);
+    // A preset that never starts has no use for the number.
+    resolved.policy.trigger?;
+    let usable = budget(model, resolved.safety);
+    let name = &model.model;
+    let key = given.path.join(".");
+    let amount = Tokens(given.value);
+    let (problem, help) = if amount >= usable.usable {
+        let (left, window) = (usable.usable, usable.window);
+        (
+            format!(
+                "`{key}` = {amount} is more than `{name}` leaves for a conversation: {left} tokens \
+                 of its window of {window}"
+            ),
+            "lower it, or choose a model with a larger window",
+        )
+    } else {
+        if matches!(resolved.policy.trigger, Some(Trigger::Tokens(_))) {
+            return None; // told where the keys are read
+        }
+        let share = compaction.trigger_share(model)?;
+        let trigger = resolved.policy.trigger_amount(&usable)?;
+        if amount < trigger {
+            return None;
+        }
+        let other = share.path.join(".");
+        let at = setup.loaded.place(&share.path);
+        (
+            format!(
+                "`{key}` = {amount} contradicts `{other}` = {} ({at}): that is {trigger} tokens of \
+                 `{name}`, and it must be lower",
+                share.value
+            ),
+            "lower the first or raise the second",
+        )
+    };
+    let place = setup.loaded.place(&given.path);
+    Some(Diagnostic::error(place, problem).on(key).help(help))
+}
+
+fn budget(model: &Entry, safety: Ppm) -> Budget {
+    let limits = Limits {
+        window: model.window,
+        max_output: model.max_output,
+        encoding: model.encoding,
+        per_message: model.message_overhead,
+    };
+    Budget::new(limits, safety, Tokens::ZERO)
+}

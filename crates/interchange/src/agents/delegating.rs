@@ -1,0 +1,154 @@
+//! Whom an agent may give tasks to: `Task(a, b)` among its tools, or `permission.task`.
+
+use super::rule::{DELEGATE, Setting, Taken, id};
+use super::write::Draft;
+use unisono_config::document::{Table, Value};
+
+/// Names under which programs have the tool that gives tasks to others.
+const DELEGATES: [&str; 5] = ["task", "agent", "custom-agent", "runsubagent", "delegate"];
+/// Any agent.
+const ANY: &str = "*";
+
+/// Whether a tool is the one that gives tasks to others.
+pub(super) fn is_delegation(tool: &str) -> bool {
+    let bare = tool.split(['(', '/']).next().unwrap_or(tool).trim();
+    DELEGATES.contains(&bare.to_lowercase().as_str())
+}
+
+/// The agents that a tool names in its parentheses.
+pub(super) fn named(tool: &str) -> Vec<String> {
+    let inner = tool.split_once('(').map(|(_, rest)| rest.trim_end());
+    let inner = inner.map(|rest| rest.strip_suffix(')').unwrap_or(rest));
+    let names = inner.unwrap_or_default().split(',').map(str::trim);
+    let names = names.filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+/// The items of a text with commas; those in parentheses separate nothing.
+pub(super) fn items(text: &str) -> Vec<String> {
+    let (mut items, mut depth) = (vec![String::new()], 0_usize);
+    for c in text.chars() {
+        depth = match c {
+            '(' => depth + 1,
+            ')' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        match items.last_mut() {
+            Some(item) if c != ',' || depth > 0 => item.push(c),
+            _ => items.push(String::new()),
+        }
+    }
+    let plain = |item: &String| item.trim().trim_matches(['"', '\'']).trim().to_owned();
+    let items = items.iter().map(plain);
+    items.filter(|item| !item.is_empty()).collect()
+}
+
+impl Setting<'_> {
+    /// Gives an agent the tool `delegate`, for these agents alone where some are named.
+    pub(super) fn delegates(&self, names: &[String], key: &Taken<'_>, draft: &mut Draft) {
+        draft.tool(DELEGATE);
+        let ids = names
+            .iter()
+            .filter(|name| *name != ANY)
+            .map(|name| id(name));
+        let (here, elsewhere): (Vec<String>, Vec<String>) =
+            ids.partition(|id| self.known.agents.contains(id));
+        if !elsewhere.is_empty() {
+            let names = elsewhere.join(", ");
+            let reason = format!(
+                "no such agents here to give tasks to: {names}; import them too, then this one \
+                 again with --force"
+            );
+            key.lost(draft, &reason);
+        }
+        draft.delegates.extend(here);
+    }
+
+    /// Takes `permission.task`: an answer for all agents, or one for each name or pattern, of which
+    /// the last that fits counts.
+    pub(super) fn may_delegate(&self, rights: &Table, key: &Taken<'_>, draft: &mut Draft) {
+        let Some(node) = rights.get("task") else {
+            return;
+        };
+        let rules: Vec<(&str, &str)> = match &node.value {
+            Value::Table(table) => table
+                .iter()
+                .filter_map(|entry| Some((entry.key.as_str(), entry.node.value.as_text()?)))
+                .collect(),
+            other => other
+                .as_text()
+                .map(|word| (ANY, word))
+                .into_iter()
+                .collect(),
+        };
+        let allows = |word: &str| matches!(word, "allow" | "ask");
+        if rules.iter().any(|(_, word)| *word == "ask") {
+            key.changed(
+                draft,
+                "nobody is asked before a task is given to another agent",
+            );
+        }
+        // What stands before a rule for all is overruled by it.
+        let any = rules.iter().rposition(|(name, _)| *name == ANY);
+        let rest = &rules[any.map_or(0, |at| at + 1)..];
+        let is_pattern = |name: &str| name.contains(['*', '?']);
+        let patterns: Vec<&str> = rest
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| is_pattern(name))
+            .collect();
+        let named = rest.iter().filter(|(name, _)| !is_pattern(name));
+        let (allowed, denied): (Vec<_>, Vec<_>) = named.partition(|(_, word)| allows(word));
+        let allowed: Vec<String> = allowed.iter().map(|(name, _)| (*name).to_owned()).collect();
+        if !patterns.is_empty() {
+            let reason = format!(
+                "patterns of agents do not carry over: {}; name the agents in `delegates`",
+                patterns.join(", ")
+            );
+            key.lost(draft, &reason);
+        }
+        match any.is_some_and(|at| allows(rules[at].1)) {
+            true => {
+                draft.tool(DELEGATE);
+                if !denied.is_empty() {
+                    let names: Vec<&str> = denied.iter().map(|(name, _)| *name).collect();
+                    let reason = format!(
+                        "it may give tasks to all but {}: name the others in `delegates`",
+                        names.join(", ")
+                    );
+                    key.lost(draft, &reason);
+                }
+            }
+            false if !allowed.is_empty() => self.delegates(&allowed, key, draft),
+            // What it does not have needs no denying.
+            false => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_parentheses_separate_nothing() {
+        let cases: [(&str, &[&str]); 6] = [
+            (
+                "Read, Task(a, b), Bash(git log:*)",
+                &["Read", "Task(a, b)", "Bash(git log:*)"],
+            ),
+            ("\"Read\", 'Grep'", &["Read", "Grep"]),
+            ("Task(a, b", &["Task(a, b"]),
+            ("a), b", &["a)", "b"]),
+            ("", &[]),
+            (",,", &[]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(items(text), expected, "{text:?}");
+        }
+        assert_eq!(named("Task(worker, researcher)"), ["worker", "researcher"]);
+        assert_eq!(named("Task(worker"), ["worker"]);
+        assert!(named("Task").is_empty() && named("Task()").is_empty());
+        assert!(is_delegation("Task(a)") && is_delegation("agent") && !is_delegation("Read"));
+    }
+}

@@ -1,0 +1,441 @@
+//! What becomes of a key.
+
+use std::io;
+
+use super::delegating;
+use super::served;
+use super::source::Agent;
+use super::write::Draft;
+use super::{Error, Format, Imported, Known, Lost as Loss, formats};
+use unisono_config::agents::{TOOLS, is_id};
+use unisono_config::document::{Entry, Value};
+
+/// What becomes of a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Rule {
+    /// The agent's id.
+    Name,
+    /// What people call it; its id is the file's name.
+    Title,
+    /// What it is for.
+    Description,
+    /// What it is told.
+    Instructions,
+    /// Three parts of what it is told.
+    Role,
+    Goal,
+    Backstory,
+    /// Its model; of that provider where the name does not say.
+    Model(Option<&'static str>),
+    /// Tools by name: a list, or separated by commas.
+    Tools,
+    /// Tools that it must not have.
+    Denied,
+    /// Tools by name, each on or off.
+    Switches,
+    /// Servers of tools, by name.
+    Servers,
+    /// When a person is asked before a call.
+    Asks,
+    /// Which tools it may call, and which only if a person agrees.
+    Rights,
+    /// Whether it may give tasks to others.
+    Delegation,
+    /// A whole number under another key.
+    Whole(&'static str),
+    /// The time for one attempt.
+    Minutes,
+    Seconds,
+    Temperature,
+    /// Must be `local`.
+    Local,
+    /// Whether it is not to be used.
+    Disabled,
+    /// It carries over in another form.
+    Changed(&'static str),
+    /// It says nothing about how the agent works.
+    Dropped,
+    /// It does not carry over.
+    Lost(&'static str),
+}
+
+/// Why rights do not carry over.
+pub(super) const NOTHING_TO_PERMIT: &str = "agents here touch no files and run no commands; calls of servers' tools wait for a person where \
+     `approve` says so";
+/// The tool that gives tasks to others.
+pub(super) const DELEGATE: &str = "delegate";
+/// Longest description.
+const DESCRIPTION_CHARS: usize = 1_000;
+
+/// What agents are read against.
+pub(super) struct Setting<'s> {
+    pub(super) format: Format,
+    pub(super) known: Known<'s>,
+    pub(super) include: &'s dyn Fn(&str) -> io::Result<String>,
+}
+
+impl Setting<'_> {
+    /// Reads one agent.
+    pub(super) fn import(&self, agent: &Agent) -> Result<Imported, Error> {
+        let mut draft = Draft::new(&agent.name);
+        if agent.document.lenient {
+            let reason = "it is not YAML and was read line by line; check the texts";
+            draft.changed.push(loss("front matter", None, reason));
+        }
+        if let Some(body) = &agent.document.body {
+            draft.instructions = body.trim().to_owned();
+        }
+        for entry in agent.document.table.iter() {
+            self.take(entry, &entry.key, &mut draft)?;
+        }
+        draft.finish(self.format)
+    }
+
+    fn take(&self, entry: &Entry, key: &str, draft: &mut Draft) -> Result<(), Error> {
+        let keys = formats::keys(self.format);
+        let deeper = format!("{key}.");
+        if let Value::Table(table) = &entry.node.value
+            && keys.iter().any(|(known, _)| known.starts_with(&deeper))
+        {
+            for below in table.iter() {
+                self.take(below, &format!("{key}.{}", below.key), draft)?;
+            }
+            return Ok(());
+        }
+        let line = entry.place.at.map(|(line, _)| line);
+        let Some((_, rule)) = keys.iter().find(|(known, _)| *known == key) else {
+            draft.lost.push(loss(key, line, "this key is not known"));
+            return Ok(());
+        };
+        let taken = Taken {
+            key,
+            line,
+            value: &entry.node.value,
+        };
+        self.apply(*rule, &taken, draft)
+    }
+
+    fn apply(&self, rule: Rule, key: &Taken<'_>, draft: &mut Draft) -> Result<(), Error> {
+        match rule {
+            Rule::Dropped => {}
+            Rule::Lost(reason) => key.lost(draft, reason),
+            Rule::Changed(how) => key.changed(draft, how),
+            Rule::Name => self.name(key, draft),
+            Rule::Title => draft.title = key.text(draft),
+            Rule::Description => {
+                let text = key.text(draft).unwrap_or_default();
+                if text.chars().count() > DESCRIPTION_CHARS {
+                    key.changed(draft, "it is cut to 1,000 characters");
+                }
+                let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                draft.description = words.chars().take(DESCRIPTION_CHARS).collect();
+            }
+            Rule::Instructions => self.instructions(key, draft),
+            Rule::Role => draft.role = key.text(draft),
+            Rule::Goal => draft.goal = key.text(draft),
+            Rule::Backstory => draft.backstory = key.text(draft),
+            Rule::Model(provider) => self.model(provider, key, draft),
+            Rule::Tools => self.tools(&key.names(draft), key, draft),
+            Rule::Denied => self.denied(&key.names(draft), draft),
+            Rule::Switches => self.switches(key, draft),
+            Rule::Servers => self.servers().take(key, draft),
+            Rule::Asks => self.servers().asks(key, draft, NOTHING_TO_PERMIT),
+            Rule::Rights => {
+                if let Value::Table(rights) = key.value {
+                    self.may_delegate(rights, key, draft);
+                }
+                self.servers().rights(key, draft, NOTHING_TO_PERMIT);
+            }
+            Rule::Delegation if key.is(true) => draft.tool(DELEGATE),
+            Rule::Delegation => {}
+            Rule::Whole(name) => match key
+                .number()
+                .filter(|n| n.fract() == 0.0 && *n >= least(name))
+            {
+                Some(n) => draft.whole(name, n),
+                None => key.lost(draft, "it is no number that can stand here"),
+            },
+            Rule::Minutes => time(60.0, key, draft),
+            Rule::Seconds => time(1.0, key, draft),
+            Rule::Temperature => match key.number().filter(|n| (0.0..=2.0).contains(n)) {
+                Some(n) => draft.temperature = Some(n),
+                None => key.lost(draft, "a temperature is between 0 and 2"),
+            },
+            Rule::Local if key.value.as_text() == Some("local") => {}
+            Rule::Local => {
+                return Err(key.refused(
+                    draft,
+                    "it works elsewhere; write an agent of kind `command` that asks it",
+                ));
+            }
+            Rule::Disabled if key.is(true) => {
+                return Err(key.refused(draft, "it is switched off there"));
+            }
+            Rule::Disabled => {}
+        }
+        Ok(())
+    }
+
+    fn name(&self, key: &Taken<'_>, draft: &mut Draft) {
+        let Some(name) = key.text(draft) else { return };
+        let id = id(&name);
+        if id != name {
+            key.changed(draft, &format!("it is called `{id}`"));
+        }
+        draft.id = id;
+    }
+
+    /// The text, or the file that it names as `{file:path}`.
+    fn instructions(&self, key: &Taken<'_>, draft: &mut Draft) {
+        let Some(text) = key.text(draft) else { return };
+        let file = text
+            .strip_prefix("{file:")
+            .and_then(|rest| rest.strip_suffix('}'));
+        let text = match file.map(|name| (name, (self.include)(name.trim()))) {
+            None => text,
+            Some((_, Ok(text))) => text,
+            Some((name, Err(error))) => {
+                return key.lost(draft, &format!("the file {name} cannot be read: {error}"));
+            }
+        };
+        draft.instructions = match draft.instructions.is_empty() {
+            true => text.trim().to_owned(),
+            false => format!("{}\n\n{}", text.trim(), draft.instructions),
+        };
+    }
+
+    fn model(&self, provider: Option<&str>, key: &Taken<'_>, draft: &mut Draft) {
+        // Some programs take a list and use the first they have.
+        let name = match key.value {
+            Value::List(_) => key.names(draft).into_iter().next(),
+            _ => key.text(draft),
+        };
+        let Some(name) =
+            name.filter(|name| !matches!(name.as_str(), "" | "inherit" | "default" | "auto"))
+        else {
+            return;
+        };
+        match self.model_of(provider, &name) {
+            Some(model) => {
+                if model != name {
+                    key.changed(draft, &format!("`{name}` is `{model}` here"));
+                }
+                draft.model = Some(model);
+            }
+            None => {
+                let reason = format!(
+                    "no model `{name}` is known: the configured one is used; write `model: provider/model`"
+                );
+                key.lost(draft, &reason);
+            }
+        }
+    }
+
+    /// A model as `provider/model`. A name without a provider must be known: another program's short
+    /// name is no model that could be asked.
+    fn model_of(&self, provider: Option<&str>, name: &str) -> Option<String> {
+        let bare = name.split(" (").next().unwrap_or(name).trim();
+        let plain = bare.to_lowercase().replace(' ', "-");
+        if bare.contains('/') {
+            return self
+                .known
+                .catalogue
+                .resolve(bare)
+                .ok()
+                .map(|model| model.to_string());
+        }
+        let dashed = plain.replace('.', "-");
+        let exact = [bare, &plain, &dashed]
+            .into_iter()
+            .find_map(|name| self.known.catalogue.resolve(name).ok());
+        if let Some(model) = exact {
+            return Some(model.to_string());
+        }
+        // `sonnet` is the newest of that name.
+        let family = format!("claude-{plain}-");
+        let newest = self
+            .known
+            .catalogue
+            .entries()
+            .filter(|entry| entry.model.model.starts_with(&family))
+            .last();
+        newest
+            .filter(|_| provider == Some("anthropic"))
+            .map(|entry| entry.model.to_string())
+    }
+}
+
+/// A key of an agent.
+pub(super) struct Taken<'t> {
+    key: &'t str,
+    line: Option<u32>,
+    pub(super) value: &'t Value,
+}
+
+impl Taken<'_> {
+    pub(super) fn lost(&self, draft: &mut Draft, reason: &str) {
+        draft.lost.push(loss(self.key, self.line, reason));
+    }
+
+    pub(super) fn changed(&self, draft: &mut Draft, how: &str) {
+        draft.changed.push(loss(self.key, self.line, how));
+    }
+
+    fn refused(&self, draft: &Draft, reason: &str) -> Error {
+        Error::Refused {
+            name: draft.id.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// The text; what is none is lost.
+    fn text(&self, draft: &mut Draft) -> Option<String> {
+        match self.value {
+            Value::Null => None,
+            Value::Text(text) => Some(text.trim().to_owned()),
+            other => {
+                self.lost(draft, &format!("it is {}, not text", other.kind()));
+                None
+            }
+        }
+    }
+
+    /// The items of a list, or of a text with commas.
+    pub(super) fn names(&self, draft: &mut Draft) -> Vec<String> {
+        match self.value {
+            Value::List(items) => {
+                // A list without quotes is split at every comma.
+                let items = items.iter().filter_map(|item| item.value.as_text());
+                delegating::items(&items.collect::<Vec<_>>().join(", "))
+            }
+            Value::Text(text) => delegating::items(text.trim_matches(['[', ']'])),
+            Value::Null => Vec::new(),
+            other => {
+                self.lost(draft, &format!("it is {}, not a list", other.kind()));
+                Vec::new()
+            }
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match self.value {
+            Value::Integer(n) => Some(*n as f64),
+            Value::Float(n) => Some(*n),
+            Value::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    fn is(&self, wanted: bool) -> bool {
+        match self.value {
+            Value::Bool(value) => *value == wanted,
+            Value::Text(text) => text.trim() == if wanted { "true" } else { "false" },
+            _ => false,
+        }
+    }
+}
+
+pub(super) fn loss(key: &str, line: Option<u32>, reason: &str) -> Loss {
+    Loss {
+        key: key.to_owned(),
+        line,
+        reason: reason.to_owned(),
+    }
+}
+
+/// The least value of a key of ours.
+fn least(key: &str) -> f64 {
+    if key == "retries" { 0.0 } else { 1.0 }
+}
+
+fn time(seconds: f64, key: &Taken<'_>, draft: &mut Draft) {
+    match key
+        .number()
+        .map(|n| (n * seconds).round())
+        .filter(|n| *n >= 1.0)
+    {
+        Some(seconds) => draft.timeout_seconds = Some(seconds),
+        None => key.lost(draft, "it is no time"),
+    }
+}
+
+impl Setting<'_> {
+    fn servers(&self) -> served::Servers<'_> {
+        served::Servers(self.known.servers)
+    }
+
+    /// The tool here that does the same, or is the same server's.
+    fn ours(&self, name: &str) -> Option<String> {
+        let built_in = ours(name).map(str::to_owned);
+        built_in.or_else(|| self.servers().tool(name))
+    }
+
+    /// Takes the tools that there are here.
+    fn tools(&self, names: &[String], key: &Taken<'_>, draft: &mut Draft) {
+        let mut lost = Vec::new();
+        for name in names {
+            if delegating::is_delegation(name) {
+                self.delegates(&delegating::named(name), key, draft);
+                continue;
+            }
+            match self.ours(name) {
+                Some(tool) => draft.tool(&tool),
+                None => lost.push(name.as_str()),
+            }
+        }
+        if !lost.is_empty() && lost != ["*"] {
+            let reason = format!("no such tools here: {}", lost.join(", "));
+            key.lost(draft, &reason);
+        }
+    }
+
+    fn denied(&self, names: &[String], draft: &mut Draft) {
+        // A tool that is not there needs no denying.
+        let tools = names.iter().filter_map(|name| self.ours(name));
+        draft.denied.extend(tools);
+    }
+
+    fn switches(&self, key: &Taken<'_>, draft: &mut Draft) {
+        let Value::Table(table) = key.value else {
+            return self.tools(&key.names(draft), key, draft);
+        };
+        let on = |entry: &&Entry| entry.node.value == Value::Bool(true);
+        let named = |entry: &Entry| entry.key.clone();
+        let names: Vec<String> = table.iter().filter(on).map(named).collect();
+        self.tools(&names, key, draft);
+        let off = table.iter().filter(|entry| !on(entry));
+        self.denied(&off.map(named).collect::<Vec<_>>(), draft);
+    }
+}
+
+/// The tool of ours that does the same.
+fn ours(name: &str) -> Option<&'static str> {
+    let bare = name
+        .split(['(', '/'])
+        .next()
+        .unwrap_or(name)
+        .trim()
+        .to_lowercase();
+    if delegating::is_delegation(name) {
+        return Some(DELEGATE);
+    }
+    TOOLS.into_iter().find(|tool| *tool == bare)
+}
+
+/// The nearest name that an agent can have here.
+pub(super) fn id(name: &str) -> String {
+    let plain = name.trim().to_lowercase();
+    if is_id(&plain) {
+        return plain;
+    }
+    let kept = |c: char| {
+        if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' {
+            c
+        } else {
+            '-'
+        }
+    };
+    let mapped: String = plain.chars().map(kept).collect();
+    let parts: Vec<&str> = mapped.split('-').filter(|part| !part.is_empty()).collect();
+    parts.join("-").trim_start_matches('_').to_owned()
+}

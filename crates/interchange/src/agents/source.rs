@@ -1,0 +1,199 @@
+//! What a file says, before it is known what it means.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Error, Format, crew};
+use unisono_config::diagnostic::{Origin, Place};
+use unisono_config::document::{self, Entry, Node, Table, Value};
+
+/// A file as keys and text.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    pub(super) table: Table,
+    /// The text below the front matter of a Markdown file.
+    pub(super) body: Option<String>,
+    /// Whether its front matter was read line by line, because it is not YAML.
+    pub(super) lenient: bool,
+}
+
+/// One agent of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Agent {
+    /// What it is called where it says nothing else.
+    pub(super) name: String,
+    pub(super) document: Document,
+}
+
+/// Reads a file by its ending.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Document, Error> {
+    let origin = Origin::File(path.to_owned());
+    let text = text.trim_start_matches('\u{feff}');
+    let whole = |table| Document {
+        table,
+        body: None,
+        lenient: false,
+    };
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let read = match ending.unwrap_or_default() {
+        "toml" => document::from_toml(origin, text).map(whole),
+        "yaml" | "yml" => document::from_yaml(origin, text).map(whole),
+        // JSON is YAML, comments aside.
+        "json" | "jsonc" => document::from_yaml(origin, &without_comments(text)).map(whole),
+        "md" if !text.starts_with("---") => return Err(Error::NoFrontMatter),
+        _ => match document::from_markdown(origin.clone(), text) {
+            Ok((table, body)) => Ok(Document {
+                table,
+                body: Some(body.to_owned()),
+                lenient: false,
+            }),
+            Err(error) => line_by_line(origin, text).ok_or(error),
+        },
+    };
+    read.map_err(Error::Malformed)
+}
+
+/// The agents of a file: one, or one for each key of a table.
+pub(super) fn agents(format: Format, path: &Path, document: Document) -> Vec<Agent> {
+    let named = match format {
+        Format::CrewAi => Some(crew::agents(&document).clone()),
+        Format::OpenCode => ["agent", "agents"]
+            .iter()
+            .find_map(|key| document.table.table(key))
+            .cloned(),
+        _ => None,
+    };
+    let Some(table) = named else {
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        let stem = name.split('.').next().unwrap_or_default().to_owned();
+        return vec![Agent {
+            name: stem,
+            document,
+        }];
+    };
+    let tables = table.iter().filter_map(|entry| match &entry.node.value {
+        Value::Table(table) => Some(Agent {
+            name: entry.key.clone(),
+            document: Document {
+                table: match format {
+                    // Keys of JSON do not know their line.
+                    Format::OpenCode => table.iter().cloned().map(nowhere).collect(),
+                    _ => table.clone(),
+                },
+                body: None,
+                lenient: false,
+            },
+        }),
+        _ => None,
+    });
+    tables.collect()
+}
+
+fn nowhere(mut entry: Entry) -> Entry {
+    entry.place.at = None;
+    entry
+}
+
+/// Front matter that is not YAML, such as an unquoted description with a colon in it, as the
+/// programs that wrote it read it: a key begins a line, what follows is its text.
+fn line_by_line(origin: Origin, text: &str) -> Option<Document> {
+    let origin = Arc::new(origin);
+    let rest = text.strip_prefix("---")?.trim_start_matches([' ', '\r']);
+    let rest = rest.strip_prefix('\n')?;
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut offset = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Some(Document {
+                table: entries.into_iter().collect(),
+                body: Some(rest[offset + line.len()..].to_owned()),
+                lenient: true,
+            });
+        }
+        let begins = line.split_once(':').filter(|(key, _)| is_key(key));
+        match (begins, entries.last_mut()) {
+            (Some((key, value)), _) => {
+                let place = Place::in_text(&origin, text, text.len() - rest.len() + offset);
+                let node = Node {
+                    value: Value::Text(unquoted(value.trim()).to_owned()),
+                    place: place.clone(),
+                };
+                entries.push(Entry {
+                    key: key.to_owned(),
+                    place,
+                    node,
+                });
+            }
+            (None, Some(entry)) => {
+                if let Value::Text(text) = &mut entry.node.value {
+                    text.push('\n');
+                    text.push_str(line.trim_end());
+                }
+            }
+            (None, None) => {}
+        }
+        offset += line.len();
+    }
+    None
+}
+
+fn is_key(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(word)
+}
+
+fn unquoted(text: &str) -> &str {
+    let quoted = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(text)
+}
+
+/// JSON without `//` and `/* */`: each becomes as many spaces, so that places stay.
+fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut quoted, mut escaped) = (false, false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let comment = match quoted {
+            true => None,
+            false if rest.starts_with("//") => Some(rest.find('\n').unwrap_or(rest.len())),
+            false if rest.starts_with("/*") => {
+                Some(rest.find("*/").map_or(rest.len(), |at| at + 2))
+            }
+            false => None,
+        };
+        if let Some(length) = comment {
+            let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+            out.extend(rest[..length].chars().map(blank));
+            rest = &rest[length..];
+            continue;
+        }
+        if quoted && !escaped && c == '\\' {
+            escaped = true;
+        } else {
+            quoted ^= c == '"' && !escaped;
+            escaped = false;
+        }
+        // YAML takes no tabs between tokens.
+        out.push(if c == '\t' && !quoted { ' ' } else { c });
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_leave_json_and_texts_stay() {
+        let json = "{ // one\n\t\"a\": \"x // \\\" y\", /* two\n */ \"b\": 1 }";
+        let plain = without_comments(json);
+        assert!(
+            plain.contains("\"x // \\\" y\"") && !plain.contains("one") && !plain.contains("two")
+        );
+        assert_eq!(plain.lines().count(), json.lines().count());
+    }
+}

@@ -1,0 +1,446 @@
+//! Examples of each format, our own, and what becomes of them.
+
+use std::path::{Path, PathBuf};
+
+use insta::{Settings, assert_snapshot};
+
+use super::*;
+use unisono_config::settings::Sources;
+use unisono_config::setup;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agents/testdata")
+}
+
+/// Without servers of tools.
+fn known(catalogue: &Catalogue) -> Known<'_> {
+    static NONE: BTreeSet<String> = BTreeSet::new();
+    Known {
+        catalogue,
+        servers: &NONE,
+        agents: &NONE,
+    }
+}
+
+/// All that is known of what was read, for a golden file.
+fn told(path: &Path, format: Option<Format>) -> String {
+    let catalogue = Catalogue::built_in().unwrap();
+    let agents = match read(path, format, known(&catalogue)) {
+        Ok(agents) => agents,
+        Err(error) => return format!("error: {error}\n"),
+    };
+    let mut out = String::new();
+    for agent in agents {
+        let agent = match agent {
+            Ok(agent) => agent,
+            Err(error) => {
+                out += &format!("error: {error}\n");
+                continue;
+            }
+        };
+        out += &format!("== {} ({})\n", agent.id, agent.format.name());
+        for (word, list) in [("lost", &agent.lost), ("changed", &agent.changed)] {
+            for Lost { key, line, reason } in list {
+                let line = line.map_or_else(|| "-".to_owned(), |line| line.to_string());
+                out += &format!("{word} {key}:{line}: {reason}\n");
+            }
+        }
+        out += &agent.text;
+    }
+    out
+}
+
+fn goldens() -> Settings {
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("testdata/goldens");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings
+}
+
+#[test]
+fn every_format_becomes_a_definition_and_a_list_of_losses() {
+    goldens().bind(|| {
+        for name in [
+            "claude/contract-reviewer.md",
+            "claude/night-watch.md",
+            "codex/tide.toml",
+            "copilot/recipe-scaler.agent.md",
+            "opencode/orchard.md",
+            "opencode/opencode.jsonc",
+            "gemini/map-maker.md",
+            "gemini/geologist.toml",
+            "gemini/far.md",
+            "crewai/agents.yaml",
+            "crewai/crew.yaml",
+            "harbour/config/agents.yaml",
+        ] {
+            let told = told(&examples().join(name), None);
+            assert_snapshot!(name.replace(['/', '.'], "-"), told);
+        }
+    });
+}
+
+#[test]
+fn what_was_read_is_right_here() {
+    let place = tempfile::tempdir().unwrap();
+    let catalogue = Catalogue::built_in().unwrap();
+    std::fs::create_dir_all(place.path().join("agents")).unwrap();
+    std::fs::create_dir_all(place.path().join("config")).unwrap();
+    std::fs::write(place.path().join("config/unisono.toml"), "").unwrap();
+    let mut written = 0;
+    for file in find(&examples()).unwrap() {
+        for agent in read(&file, None, known(&catalogue))
+            .unwrap()
+            .into_iter()
+            .flatten()
+        {
+            let path = place.path().join(format!("agents/{}.md", agent.id));
+            std::fs::write(path, agent.text).unwrap();
+            written += 1;
+        }
+    }
+    // Only what lies in a known place is found in a directory that nobody named as one of agents.
+    assert_eq!(
+        written, 7,
+        "two crews, of which one has tasks, and the cashier"
+    );
+    for name in [
+        "claude/contract-reviewer.md",
+        "claude/night-watch.md",
+        "codex/tide.toml",
+        "copilot/recipe-scaler.agent.md",
+        "opencode/orchard.md",
+        "gemini/map-maker.md",
+        "gemini/geologist.toml",
+    ] {
+        for agent in read(&examples().join(name), None, known(&catalogue))
+            .unwrap()
+            .into_iter()
+            .flatten()
+        {
+            let path = place.path().join(format!("agents/{}.md", agent.id));
+            std::fs::write(path, agent.text).unwrap();
+        }
+    }
+    let sources = Sources {
+        directory: place.path().to_owned(),
+        home: unisono_config::paths::Home::from_variables(|name| {
+            (name == "HOME").then(|| "/nobody".into())
+        }),
+        ..Sources::default()
+    };
+    let found = setup::check(sources.clone(), []);
+    assert!(found.is_empty(), "{found}");
+    let setup = setup::Setup::load(sources, []).unwrap();
+    let harbour = setup.roster.get("harbour").unwrap();
+    let stages = harbour.pipeline.iter().map(|stage| stage.agent.as_str());
+    let order = ["tide_reader", "berth_planner", "harbour_master"];
+    assert!(stages.eq(order), "as the program has them");
+    let beekeeper = setup.roster.get("beekeeper").unwrap();
+    assert_eq!((beekeeper.max_turns, beekeeper.timeout_ms), (9, 90_000));
+    let tools: Vec<&str> = beekeeper.tools.iter().map(|tool| &**tool).collect();
+    assert_eq!(tools, ["delegate", "read_message", "recall"]);
+}
+
+#[test]
+fn what_is_no_agent_is_refused_by_name() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let read = |path: &str, text: &str, format| {
+        let mut all = read_text(Path::new(path), text, format, known(&catalogue), &none)?;
+        all.pop().unwrap()
+    };
+    let error = |path: &str, text: &str| read(path, text, None).unwrap_err().to_string();
+    assert!(error("a.md", "no front matter").contains("there is no front matter"));
+    assert!(error("a.md", "---\ntitle: A page\n---\nText").contains("no known format"));
+    assert!(error("a.toml", "x = [").contains("a.toml:1"));
+    assert!(error("a.toml", "x = 1").contains("no known format"));
+    assert!(error("a.yaml", "a: [").contains("not YAML"));
+    assert!(error("agents.yaml", "").contains("no known format"));
+    assert!(
+        error("x/.claude/agents/empty.md", "---\nname: empty\n---\n")
+            .contains("neither a description")
+    );
+    assert!(
+        error(
+            "x/.claude/agents/a.md",
+            "---\nname: 犬\ndescription: x\n---\n"
+        )
+        .contains("no letter or digit")
+    );
+    let deep = format!("---\nname: a\ndescription: {}\n---\nx", "[".repeat(5_000));
+    read("x/.claude/agents/a.md", &deep, None).ok();
+    let named = read(
+        "a.md",
+        "---\ntitle: A page\n---\nText",
+        Some(Format::Claude),
+    )
+    .unwrap();
+    assert_eq!(named.lost[0].key, "title");
+    assert!(named.text.contains("description: Text"));
+}
+
+#[test]
+fn a_file_that_is_named_is_read_from_beside_only() {
+    let place = tempfile::tempdir().unwrap();
+    let inside = place.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(inside.join("text"), "inside").unwrap();
+    std::fs::write(place.path().join("secret"), "outside").unwrap();
+    assert_eq!(included(&inside, "./text").unwrap(), "inside");
+    assert!(included(&inside, "../secret").is_err());
+    std::os::unix::fs::symlink(place.path().join("secret"), inside.join("link")).unwrap();
+    assert!(included(&inside, "link").is_err());
+    assert!(included(&inside, "/etc/hostname").is_err());
+}
+
+#[test]
+fn what_is_said_of_servers_carries_over_where_they_are_configured() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let servers = ["archive", "atlas", "harbour", "scales"].map(str::to_owned);
+    let servers = BTreeSet::from(servers);
+    let known = Known {
+        catalogue: &catalogue,
+        servers: &servers,
+        agents: &servers,
+    };
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let read = |path: &str, text: &str| {
+        let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
+        all.pop().unwrap().unwrap()
+    };
+    let claude = read(
+        "x/.claude/agents/a.md",
+        "---\nname: a\ndescription: x\ntools: Read, mcp__archive__lookup, mcp__other__x\n\
+         disallowedTools: mcp__atlas__draw\npermissionMode: default\nmcpServers:\n  - scales\n  \
+         - slow: {command: npx, args: [-y, slow], env: {KEY: hidden}}\n---\nx",
+    );
+    let codex = read(
+        "x/.codex/agents/a.toml",
+        "name = \"a\"\ndescription = \"x\"\ndeveloper_instructions = \"x\"\n\
+         approval_policy = \"untrusted\"\n[mcp_servers.harbour]\nurl = \"https://h.example/mcp\"\n",
+    );
+    let opencode = read(
+        "x/.opencode/agents/a.md",
+        "---\ndescription: x\nmode: subagent\ntools:\n  atlas_*: true\n  scales_*: false\npermission:\n  \
+         atlas_draw: ask\n  edit: deny\n---\nx",
+    );
+    goldens().bind(|| {
+        for (name, agent) in [("claude", claude), ("codex", codex), ("opencode", opencode)] {
+            let said = format!("{}{:#?}", agent.text, agent.lost);
+            assert_snapshot!(format!("servers-of-{name}"), said);
+        }
+    });
+}
+
+#[test]
+fn a_crew_that_is_not_worked_through_in_order_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let config = place.path().join("config");
+    std::fs::create_dir(&config).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text).unwrap();
+    write("config/agents.yaml", "a:\n  role: A\n  goal: Do it\n");
+    let read = || {
+        let catalogue = Catalogue::built_in().unwrap();
+        read(&config.join("agents.yaml"), None, known(&catalogue))
+    };
+    let lost = || -> Vec<String> {
+        let agents = read().unwrap();
+        assert_eq!(agents.len(), 1, "no crew");
+        let first = agents.into_iter().next().unwrap().unwrap();
+        first.lost.into_iter().map(|lost| lost.reason).collect()
+    };
+    assert_eq!(
+        lost(),
+        Vec::<String>::new(),
+        "a crew without tasks is its agents"
+    );
+    write(
+        "config/tasks.yaml",
+        "t:\n  description: Do it\n  agent: b\n",
+    );
+    assert!(lost()[0].contains("names an agent of it"), "{:?}", lost());
+    write(
+        "config/tasks.yaml",
+        "t:\n  description: Do it\n  agent: a\n",
+    );
+    assert_eq!(read().unwrap().len(), 2);
+    write("crew.py", "Crew(process=Process.hierarchical)\n");
+    assert!(lost()[0].contains("`hierarchical`"), "{:?}", lost());
+    write("config/tasks.yaml", "t: [");
+    assert!(read().unwrap_err().to_string().contains("tasks.yaml"));
+}
+
+/// A definition as it is read where these agents are, or will be.
+fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
+    let catalogue = Catalogue::built_in().unwrap();
+    let agents = agents.iter().map(|name| (*name).to_owned()).collect();
+    let known = Known {
+        agents: &agents,
+        ..known(&catalogue)
+    };
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
+    all.pop().unwrap().unwrap()
+}
+
+fn reasons(lost: &[Lost]) -> String {
+    let lines = lost
+        .iter()
+        .map(|lost| format!("{}: {}", lost.key, lost.reason));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn whom_an_agent_may_give_tasks_to_carries_over() {
+    let claude = |tools: &str| {
+        let text = format!("---\nname: boss\ndescription: x\ntools: {tools}\n---\nx");
+        read_beside("x/.claude/agents/boss.md", &text, &["scout", "smith"])
+    };
+    let opencode = |task: &str| {
+        let text = format!("---\ndescription: x\npermission:\n  task: {task}\n---\nx");
+        read_beside("x/.opencode/agents/boss.md", &text, &["scout", "smith"])
+    };
+    let both = "delegates:\n- scout\n- smith\n";
+    let cases: [(Imported, bool, &str, &str); 11] = [
+        (claude("Task(scout, smith)"), true, both, ""),
+        (claude("[Task(scout, smith)]"), true, both, ""),
+        (claude("Task"), true, "", ""),
+        (
+            claude("Task(scout, nobody)"),
+            true,
+            "delegates:\n- scout\n",
+            "nobody",
+        ),
+        (opencode("allow"), true, "", ""),
+        (opencode("deny"), false, "", ""),
+        (
+            opencode("{\"*\": deny, scout: allow, smith: allow}"),
+            true,
+            both,
+            "",
+        ),
+        (opencode("{scout: allow, \"*\": deny}"), false, "", ""),
+        (
+            opencode("{\"*\": allow, smith: deny}"),
+            true,
+            "",
+            "all but smith",
+        ),
+        (
+            opencode("{\"*\": deny, \"team-*\": allow}"),
+            false,
+            "",
+            "team-*",
+        ),
+        (
+            opencode("{\"*\": deny, scout: ask}"),
+            true,
+            "delegates:\n- scout\n",
+            "",
+        ),
+    ];
+    for (at, (agent, delegates, named, lost)) in cases.into_iter().enumerate() {
+        assert_eq!(
+            agent.text.contains("- delegate\n"),
+            delegates,
+            "{at}: {}",
+            agent.text
+        );
+        assert!(agent.text.contains(named), "{at}: {}", agent.text);
+        assert_eq!(
+            agent.text.contains("delegates:"),
+            !named.is_empty(),
+            "{at}: {}",
+            agent.text
+        );
+        let told = reasons(&agent.lost);
+        assert!(told.contains(lost), "{at}: {told}");
+        assert_eq!(told.is_empty(), lost.is_empty(), "{at}: {told}");
+    }
+}
+
+#[test]
+fn a_short_name_that_nobody_knows_is_no_model() {
+    let agent = |model: &str| {
+        let text = format!("---\nname: a\ndescription: x\nmodel: {model}\n---\nx");
+        read_beside("x/.claude/agents/a.md", &text, &[])
+    };
+    let known = agent("sonnet");
+    assert!(
+        known.text.contains("model: anthropic/claude-sonnet-"),
+        "{}",
+        known.text
+    );
+    for model in ["opusplan", "turbo", "my-model-7"] {
+        let unknown = agent(model);
+        assert!(!unknown.text.contains("model:"), "{}", unknown.text);
+        let told = reasons(&unknown.lost);
+        assert!(
+            told.contains(&format!("no model `{model}` is known")),
+            "{told}"
+        );
+    }
+    assert!(
+        agent("anthropic/my-model-7")
+            .text
+            .contains("model: anthropic/my-model-7")
+    );
+}
+
+#[test]
+fn who_takes_the_place_of_a_built_in_agent_is_told() {
+    let text = "---\nname: lead\ndescription: x\n---\nx";
+    let lead = read_beside("x/.claude/agents/lead.md", text, &[]);
+    let told = reasons(&lead.changed);
+    assert!(
+        told.contains("takes the place of the built-in agent `lead`"),
+        "{told}"
+    );
+    let text = "---\nname: leader\ndescription: x\n---\nx";
+    assert!(
+        read_beside("x/.claude/agents/a.md", text, &[])
+            .changed
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_crew_whose_program_says_who_does_what_has_its_process() {
+    let place = tempfile::tempdir().unwrap();
+    let top = place.path().join("Light House");
+    std::fs::create_dir_all(top.join("config")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(top.join(name), text).unwrap();
+    write(
+        "config/agents.yaml",
+        "keeper:\n  role: Keeper\n  goal: Keep\nclerk_of_logs:\n  role: Clerk\n  goal: Note\n",
+    );
+    write(
+        "config/tasks.yaml",
+        "log_task:\n  description: Note it\ntrim_lamp:\n  description: Trim it\nspare:\n  \
+         description: Nobody does it\n",
+    );
+    let script = "class House:\n\
+        \x20   @agent\n    def keeper_agent(self):\n        return Agent(config=self.agents_config['keeper'])\n\
+        \x20   @agent\n    def clerk(self):\n        return Agent(config=self.agents_config['clerk_of_logs'])\n\
+        \x20   @task\n    def trim(self):\n        return Task(config=self.tasks_config['trim_lamp'], agent=self.keeper_agent())\n\
+        \x20   @task\n    def log(self):\n        return Task(\n            config=self.tasks_config['log_task'],\n\
+        \x20           agent=self.clerk(),\n            context=[self.trim()],\n        )\n\
+        \x20   @crew\n    def crew(self):\n        return Crew(process=Process.sequential)\n";
+    // The file need not be called so.
+    for (name, other) in [("crew.py", "main.py"), ("light_house_crew.py", "crew.py")] {
+        std::fs::remove_file(top.join(other)).ok();
+        write(name, script);
+        write("main.py", "print('no crew')\n");
+        let catalogue = Catalogue::built_in().unwrap();
+        let all = read(&top.join("config/agents.yaml"), None, known(&catalogue)).unwrap();
+        let crew = all.into_iter().next_back().unwrap().unwrap();
+        assert_eq!(crew.id, "light-house");
+        let stages = "pipeline:\n- keeper=Trim it\n- clerk_of_logs=Note it\n";
+        assert!(crew.text.contains(stages), "{}", crew.text);
+        let told = reasons(&crew.lost);
+        assert_eq!(told, "tasks.yaml spare: no crew of the program does it");
+        assert!(crew.changed.is_empty(), "{:?}", crew.changed);
+    }
+}

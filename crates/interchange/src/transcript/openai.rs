@@ -1,0 +1,206 @@
+//! OpenAI chat messages.
+
+use std::borrow::Cow;
+
+use unisono_context::message::Part;
+use unisono_context::{AgentId, Role};
+
+use super::draft::{Draft, Drafted};
+use super::json::{Object, Value};
+use super::source::Problem;
+use unisono_config::diagnostic::suggestion;
+
+const ROLES: [&str; 6] = [
+    "system",
+    "developer",
+    "user",
+    "assistant",
+    "tool",
+    "function",
+];
+
+type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+
+/// Reads a message.
+pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) {
+    match message(item, draft) {
+        Ok(message) => draft.push_or_system(item.raw(), message),
+        Err(problem) => draft.bad(problem),
+    }
+}
+
+fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+    let object = item.object()?;
+    let role = object.need("role")?;
+    let name = role.text()?;
+    match &*name {
+        "system" | "developer" => Ok(Drafted::new(Role::System, content(&object, draft)?)),
+        "user" => Ok(Drafted::new(Role::User, content(&object, draft)?)),
+        "assistant" => assistant(&object, draft),
+        "tool" | "function" => result(&object, draft),
+        unknown => {
+            let help = suggestion(unknown, ROLES.into_iter()).unwrap_or_default();
+            Err(role.wrong(format!("unknown role {unknown:?}; {help}")))
+        }
+    }
+}
+
+fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+    let mut parts = content(object, draft)?;
+    if let Some(refusal) = object.opt_text("refusal")? {
+        parts.push(Part::text(refusal.as_ref()));
+    }
+    let mut calls = Vec::new();
+    for call in object
+        .get("tool_calls")
+        .map(Value::array)
+        .transpose()?
+        .unwrap_or_default()
+    {
+        calls.push(tool_call(&call.object()?)?);
+    }
+    if let Some(call) = object.get("function_call") {
+        let call = call.object()?;
+        calls.push(function(&call, "".into())?);
+    }
+    if !calls.is_empty() {
+        // An empty text beside calls says nothing.
+        parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+    }
+    parts.extend(calls);
+    Ok(Drafted {
+        author: author(object),
+        ..Drafted::new(Role::Assistant, parts)
+    })
+}
+
+/// The name of the agent that wrote it, where it can be one.
+fn author(object: &Object<'_>) -> Option<AgentId> {
+    let name = object.get("name")?.text().ok()?;
+    unisono_config::agents::is_id(&name).then(|| AgentId::new(&*name))
+}
+
+fn tool_call<'t>(call: &Object<'t>) -> Result<'t, Part> {
+    if let Some(kind) = call.get("type") {
+        let name = kind.text()?;
+        if name != "function" {
+            return Err(kind.wrong(format!(
+                "unknown kind of tool call {name:?}; known: function"
+            )));
+        }
+    }
+    let id = call.opt_text("id")?.unwrap_or_default();
+    function(&call.need("function")?.object()?, id)
+}
+
+fn function<'t>(function: &Object<'t>, id: Cow<'t, str>) -> Result<'t, Part> {
+    let arguments = match function.get("arguments") {
+        Some(text) if text.is_text() => text.text()?,
+        Some(value) => Cow::Borrowed(value.raw()),
+        None => Cow::Borrowed("{}"),
+    };
+    Ok(Part::ToolCall {
+        id: id.into(),
+        name: function.text("name")?.into(),
+        arguments: arguments.into(),
+    })
+}
+
+fn result<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Drafted> {
+    let call_id = object.opt_text("tool_call_id")?.unwrap_or_default();
+    let texts: Vec<String> = content(object, draft)?
+        .iter()
+        .map(|p| p.countable_text().into())
+        .collect();
+    let part = Part::ToolResult {
+        call_id: call_id.into(),
+        content: texts.join("\n").into(),
+        is_error: false,
+    };
+    Ok(Drafted::new(Role::Tool, vec![part]))
+}
+
+/// The parts of a message's content: text, null, or a list of parts.
+fn content<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<Part>> {
+    match object.get("content") {
+        None => Ok(Vec::new()),
+        Some(text) if text.is_text() => Ok(vec![Part::text(text.text()?)]),
+        Some(list) if list.is_array() => draft.parts(list.array()?.into_iter().map(part).collect()),
+        Some(other) => Err(other.wrong("`content` must be text, null, or a list of parts")),
+    }
+}
+
+fn part(value: Value<'_>) -> Result<'_, Part> {
+    let object = value.object()?;
+    let kind = object.need("type")?;
+    let name = kind.text()?;
+    match &*name {
+        "text" | "input_text" | "output_text" => Ok(Part::text(object.text("text")?)),
+        "refusal" => Ok(Part::text(object.text("refusal")?)),
+        "image_url" => image(&object),
+        "input_audio" => audio(&object),
+        "file" => file(&object),
+        unknown => {
+            let known = ["text", "refusal", "image_url", "input_audio", "file"];
+            let help = suggestion(unknown, known.into_iter()).unwrap_or_default();
+            Err(kind.wrong(format!("unknown part type {unknown:?}; {help}")))
+        }
+    }
+}
+
+fn image<'t>(object: &Object<'t>) -> Result<'t, Part> {
+    let image = object.need("image_url")?;
+    let url = match image.is_text() {
+        true => image.text()?,
+        false => image.object()?.text("url")?,
+    };
+    if let Some((mime, bytes)) = data_url(&url) {
+        return Ok(attachment("image", mime, bytes));
+    }
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let filename = path
+        .rsplit('/')
+        .find(|part| !part.is_empty())
+        .unwrap_or("image");
+    Ok(attachment(filename, "image/*", 0))
+}
+
+fn audio<'t>(object: &Object<'t>) -> Result<'t, Part> {
+    let audio = object.need("input_audio")?.object()?;
+    let format = audio.opt_text("format")?.unwrap_or("*".into());
+    let bytes = audio
+        .opt_text("data")?
+        .map_or(0, |data| base64_bytes(&data));
+    Ok(attachment("audio", &format!("audio/{format}"), bytes))
+}
+
+fn file<'t>(object: &Object<'t>) -> Result<'t, Part> {
+    let file = object.need("file")?.object()?;
+    let filename = file.opt_text("filename")?.or(file.opt_text("file_id")?);
+    let data = file.opt_text("file_data")?.unwrap_or_default();
+    let (mime, bytes) =
+        data_url(&data).unwrap_or(("application/octet-stream", base64_bytes(&data)));
+    Ok(attachment(&filename.unwrap_or("file".into()), mime, bytes))
+}
+
+fn attachment(filename: &str, mime: &str, size_bytes: u64) -> Part {
+    Part::Attachment {
+        filename: filename.into(),
+        mime: mime.into(),
+        size_bytes,
+    }
+}
+
+/// Media type and size of `data:<mime>;base64,<data>`. Its content is not kept.
+fn data_url(url: &str) -> Option<(&str, u64)> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let mime = head.split(';').next().filter(|mime| !mime.is_empty());
+    Some((
+        mime.unwrap_or("application/octet-stream"),
+        base64_bytes(data),
+    ))
+}
+
+fn base64_bytes(data: &str) -> u64 {
+    data.trim_end_matches('=').len() as u64 * 3 / 4
+}

@@ -1,0 +1,59 @@
+//! Conversations to text.
+
+mod chat;
+mod lossless;
+
+use unisono_context::MessageId;
+use unisono_session::State;
+use unisono_session::state::MAIN;
+
+use super::Format;
+use unisono_api::harmless::for_json;
+
+/// Why a conversation was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// No branch of that name.
+    #[error("branch {name:?} does not exist{}", .help.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]
+    UnknownBranch {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        help: Option<String>,
+    },
+    /// The session has no id yet.
+    #[error("the session does not exist yet")]
+    NoSession,
+    /// A value is no JSON: a defect of this program.
+    #[error("internal: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes a session, or one branch of it. The unisono format keeps every branch unless one is
+/// named; the others hold one branch, `main` where none is named.
+///
+/// # Errors
+/// The branch does not exist.
+pub fn write(state: &State, branch: Option<&str>, format: Format) -> Result<String, WriteError> {
+    match (format, branch) {
+        (Format::Unisono, None) => lossless::session(state),
+        (Format::Unisono, Some(name)) => lossless::branch(state, name, head(state, name)?),
+        (Format::OpenAi, name) => chat::openai(state, head(state, name.unwrap_or(MAIN))?),
+        (Format::ShareGpt, name) => chat::sharegpt(state, head(state, name.unwrap_or(MAIN))?),
+    }
+}
+
+fn head(state: &State, name: &str) -> Result<MessageId, WriteError> {
+    let tree = state.tree();
+    tree.head(name).ok_or_else(|| WriteError::UnknownBranch {
+        name: name.to_owned(),
+        help: unisono_config::diagnostic::suggestion(name, tree.branches().map(|(name, _)| name)),
+    })
+}
+
+/// One object and a line break.
+fn line(out: &mut String, value: &impl serde::Serialize) -> Result<(), WriteError> {
+    out.push_str(&for_json(&serde_json::to_string(value)?));
+    out.push('\n');
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! unisono JSONL: everything an import takes.
+
+mod checkpoint;
+mod shortened;
+mod topics;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use unisono_context::message::{NewMessage, Part, ReportedUsage};
+use unisono_context::tree::Node;
+use unisono_context::{Message, MessageId, Ordinal, Timestamp};
+use unisono_session::State;
+
+use super::{WriteError, line};
+use crate::transcript::unisono::VERSION;
+use checkpoint::CheckpointLine;
+use shortened::ShortenedLine;
+use topics::{SealedLine, TopicsLine};
+use unisono_api::harmless::is_harmful;
+use unisono_config::settings::Own;
+
+/// All messages, branches and checkpoints, what stands shortened, and where topics end.
+pub(super) fn session(state: &State) -> Result<String, WriteError> {
+    let mut out = head_line(state)?;
+    for node in state.tree().iter() {
+        line(&mut out, &MessageLine::of(&node.message, state))?;
+    }
+    let branches: Vec<_> = state.tree().branches().collect();
+    let mut heads = Vec::with_capacity(branches.len());
+    for (name, head) in branches {
+        heads.push((name, waiting(&mut out, state, name, head)?));
+    }
+    for (name, head) in heads {
+        line(&mut out, &BranchLine::of(name, head))?;
+    }
+    for checkpoint in state.checkpoints().iter() {
+        line(&mut out, &CheckpointLine::of(checkpoint, state))?;
+    }
+    for (after, shortened) in state.alterations().standing() {
+        line(&mut out, &ShortenedLine::of(shortened, after))?;
+    }
+    let nodes: Vec<&Node> = state.tree().iter().collect();
+    topics(&mut out, state, &nodes)?;
+    Ok(out)
+}
+
+/// The messages that wait on a branch until its open turn has ended, after its head: nothing waits
+/// where they are imported, because open turns are no part of an export. The branch's last message
+/// then.
+fn waiting(
+    out: &mut String,
+    state: &State,
+    branch: &str,
+    head: MessageId,
+) -> Result<MessageId, WriteError> {
+    let mut last = head;
+    for message in state.waiting_messages(branch) {
+        line(out, &MessageLine::waiting(message, last))?;
+        last = message.id;
+    }
+    Ok(last)
+}
+
+/// What was decided and sealed among these messages, parents first.
+fn topics(out: &mut String, state: &State, nodes: &[&Node]) -> Result<(), WriteError> {
+    let known = state.topics();
+    for decided in known.decisions(state.tree(), nodes.iter().copied()) {
+        line(out, &TopicsLine::new(&decided, state))?;
+    }
+    let ids = nodes.iter().map(|node| node.message.id);
+    for last in ids.filter(|id| known.is_sealed(*id)) {
+        line(out, &SealedLine::new(last, state))?;
+    }
+    Ok(())
+}
+
+/// The same of one branch.
+pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<String, WriteError> {
+    let tree = state.tree();
+    let mut out = head_line(state)?;
+    let last = tree
+        .get(head)
+        .map_or(Ordinal(0), |node| node.message.ordinal);
+    let nodes = tree.range(head, Ordinal::FIRST..=last);
+    for node in &nodes {
+        line(&mut out, &MessageLine::of(&node.message, state))?;
+    }
+    let last = waiting(&mut out, state, name, head)?;
+    line(&mut out, &BranchLine::of(name, last))?;
+    let on_branch = |id: MessageId| {
+        let ordinal = tree.get(id).map(|node| node.message.ordinal);
+        ordinal
+            .and_then(|at| tree.at(head, at))
+            .is_some_and(|node| node.message.id == id)
+    };
+    let checkpoints = state.checkpoints().iter();
+    for checkpoint in checkpoints.filter(|c| c.applies_to(tree, head)) {
+        let mut line_of = CheckpointLine::of(checkpoint, state);
+        if !on_branch(checkpoint.parent) {
+            // Made on a sibling: on this branch, at the cutoff they share.
+            let cutoff = tree.at(head, checkpoint.cutoff).map(|node| node.message.id);
+            line_of.parent = cutoff.unwrap_or(head).to_string();
+        }
+        line(&mut out, &line_of)?;
+    }
+    let shortened = state.alterations().standing().into_iter();
+    for (after, shortened) in shortened.filter(|(_, a)| on_branch(a.message)) {
+        line(&mut out, &ShortenedLine::of(shortened, after))?;
+    }
+    topics(&mut out, state, &nodes)?;
+    Ok(out)
+}
+
+fn head_line(state: &State) -> Result<String, WriteError> {
+    let mut out = String::new();
+    let session = SessionLine {
+        r#type: "session",
+        unisono: VERSION,
+        id: state.id().ok_or(WriteError::NoSession)?.to_string(),
+        title: state.title(),
+        system: state.system(),
+        labels: state.own_labels().collect(),
+        settings: texts(state.settings()),
+    };
+    line(&mut out, &session)?;
+    Ok(out)
+}
+
+fn texts(settings: &Own) -> BTreeMap<&str, &str> {
+    let each = settings.iter();
+    each.map(|(key, value)| (&**key, &**value)).collect()
+}
+
+#[derive(Serialize)]
+struct SessionLine<'s> {
+    r#type: &'static str,
+    unisono: u32,
+    id: String,
+    title: &'s str,
+    system: &'s str,
+    labels: BTreeMap<&'s str, &'s str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    settings: BTreeMap<&'s str, &'s str>,
+}
+
+#[derive(Serialize)]
+struct MessageLine<'m> {
+    r#type: &'static str,
+    id: String,
+    parent: Option<String>,
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<&'m str>,
+    at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pinned: bool,
+    parts: Vec<PartLine<'m>>,
+}
+
+impl<'m> MessageLine<'m> {
+    fn of(message: &'m Message, state: &State) -> MessageLine<'m> {
+        MessageLine {
+            r#type: "message",
+            id: message.id.to_string(),
+            parent: message.parent.map(|id| id.to_string()),
+            role: message.role.name(),
+            author: message.author.as_ref().map(|author| author.as_str()),
+            at: Time::of(message.at),
+            usage: message.usage.map(Usage::of),
+            pinned: state.pinned().contains(&message.id),
+            parts: message.parts.iter().map(PartLine::of).collect(),
+        }
+    }
+
+    /// A message that will follow `parent`.
+    fn waiting(message: &'m NewMessage, parent: MessageId) -> MessageLine<'m> {
+        MessageLine {
+            r#type: "message",
+            id: message.id.to_string(),
+            parent: Some(parent.to_string()),
+            role: message.role.name(),
+            author: message.author.as_ref().map(|author| author.as_str()),
+            at: Time::of(message.at),
+            usage: message.usage.map(Usage::of),
+            pinned: false,
+            parts: message.parts.iter().map(PartLine::of).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Usage {
+    input: u64,
+    output: u64,
+}
+
+impl Usage {
+    fn of(usage: ReportedUsage) -> Usage {
+        Usage {
+            input: usage.input.0,
+            output: usage.output.0,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum PartLine<'m> {
+    Text {
+        text: &'m str,
+    },
+    ToolCall {
+        id: &'m str,
+        name: &'m str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments: Option<&'m RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments_text: Option<&'m str>,
+    },
+    ToolResult {
+        call_id: &'m str,
+        content: &'m str,
+        is_error: bool,
+    },
+    Attachment {
+        filename: &'m str,
+        mime: &'m str,
+        size_bytes: u64,
+    },
+}
+
+impl<'m> PartLine<'m> {
+    fn of(part: &'m Part) -> PartLine<'m> {
+        match part {
+            Part::Text(text) => PartLine::Text { text },
+            Part::ToolCall {
+                id,
+                name,
+                arguments,
+            } => {
+                let raw = as_is(arguments);
+                PartLine::ToolCall {
+                    id,
+                    name,
+                    arguments: raw,
+                    arguments_text: raw.is_none().then_some(&**arguments),
+                }
+            }
+            Part::ToolResult {
+                call_id,
+                content,
+                is_error,
+            } => PartLine::ToolResult {
+                call_id,
+                content,
+                is_error: *is_error,
+            },
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+            } => PartLine::Attachment {
+                filename,
+                mime,
+                size_bytes: *size_bytes,
+            },
+        }
+    }
+}
+
+/// Arguments that can stand in the line as they are: JSON on one line, and not a text, which
+/// would be read as arguments in a text.
+pub(super) fn as_is(arguments: &str) -> Option<&RawValue> {
+    let breaks = arguments.contains(['\n', '\r']);
+    // What is escaped would be other arguments; in a text it is the same.
+    if arguments.starts_with('"') || breaks || arguments.contains(is_harmful) {
+        return None;
+    }
+    let raw: &RawValue = serde_json::from_str(arguments).ok()?;
+    (raw.get() == arguments).then_some(raw)
+}
+
+#[derive(Serialize)]
+struct BranchLine<'b> {
+    r#type: &'static str,
+    name: &'b str,
+    head: String,
+}
+
+impl<'b> BranchLine<'b> {
+    fn of(name: &'b str, head: MessageId) -> BranchLine<'b> {
+        BranchLine {
+            r#type: "branch",
+            name,
+            head: head.to_string(),
+        }
+    }
+}
+
+/// RFC 3339; milliseconds for a time no calendar has.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Time {
+    Text(String),
+    Ms(i64),
+}
+
+impl Time {
+    fn of(at: Timestamp) -> Time {
+        match jiff::Timestamp::from_millisecond(at.0) {
+            Ok(time) => Time::Text(time.to_string()),
+            Err(_) => Time::Ms(at.0),
+        }
+    }
+}
