@@ -5,6 +5,7 @@
 //! so the loop ends; where no step would shrink the context, there is no plan.
 
 mod accept;
+mod ahead;
 mod anew;
 mod cover;
 mod floor;
@@ -31,6 +32,7 @@ use crate::view::View;
 use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
+pub use ahead::{Ahead, ahead};
 pub use anew::{Edit, PERSON, anew, edited};
 pub use floor::holds;
 pub use outcome::Made;

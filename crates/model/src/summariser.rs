@@ -10,6 +10,7 @@
 //! redacted on both ways: in what is sent, because a summariser may be another provider's than
 //! the model that the person talks to, and in the summary, because it is kept.
 
+mod batch;
 mod library;
 mod parts;
 mod prompt;
@@ -29,6 +30,7 @@ use unisono_context::{AgentId, Tokens};
 use crate::language::{LanguageModel, Listener, Request};
 use crate::prompt::{Group, Persona, Shared};
 
+pub use batch::{Batch, Topic, batch, summaries};
 pub use library::{BULK, GENERAL, Prompts, TOPIC};
 pub use parts::{Material, Part, Parts, plan_parts};
 pub use prompt::{Error as PromptError, Prompt};

@@ -9,6 +9,7 @@
 
 mod allowance;
 mod ask;
+mod batch;
 mod carry_out;
 mod chain;
 mod extract;
@@ -167,6 +168,8 @@ pub(super) struct Work {
     tokenizer: tokenizer::Handle,
     /// How long it may take.
     allowance: Allowance,
+    /// What was written ahead in this turn.
+    drafts: batch::Drafts,
     /// The summarisers that are left alone for now.
     resting: BTreeSet<Arc<str>>,
     listener: Listener,
@@ -237,6 +240,7 @@ impl State {
             env: self.env.clone(),
             tokenizer: self.tokenizer.clone(),
             allowance,
+            drafts: began.drafts,
             resting: self.rest.resting(clock::now()),
             listener,
             compactor: myself.clone(),

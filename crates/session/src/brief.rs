@@ -13,6 +13,7 @@ use unisono_context::{
 };
 
 use crate::agent::{ContextMode, Definition};
+use crate::ahead::Topic;
 use crate::event::{Calibration, RunRole, Work, Writing};
 use crate::ids;
 use crate::run::calls::CallPlace;
@@ -143,6 +144,8 @@ pub struct CompactionJob {
     pub prior: Vec<Arc<Checkpoint>>,
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
+    /// The topics that later steps summarise, which one request may be asked for together.
+    pub ahead: Vec<Topic>,
     /// What follows the cutoff, for context only.
     pub recent: Vec<Arc<Message>>,
     /// How those of the messages stand in the context that are masked or cut.
@@ -328,7 +331,9 @@ impl State {
             Work::Answer { .. } => Kind::Auto,
             _ => Kind::Manual,
         };
-        let shown = messages.iter().chain(&recent);
+        let ahead = self.ahead(turn, plan);
+        let later = ahead.iter().flat_map(|topic| &topic.messages);
+        let shown = messages.iter().chain(&recent).chain(later);
         let altered = shown.filter_map(|said| self.alterations.get(said.ordinal, said.id));
         Some(CompactionJob {
             session: self.id?,
@@ -342,6 +347,7 @@ impl State {
             prior: prior.into_iter().cloned().collect(),
             messages,
             recent,
+            ahead,
             encodings: Encoding::ALL.to_vec(),
             writing: turn.accepted.work.writing().cloned().unwrap_or_default(),
             settings: turn.settings.clone(),

@@ -14,6 +14,7 @@
 //! No clock, no randomness, no I/O: time arrives with each input.
 
 pub mod agent;
+pub mod ahead;
 pub mod append;
 pub mod brief;
 pub mod budget;

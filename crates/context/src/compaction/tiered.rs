@@ -22,7 +22,7 @@ use crate::view::{self, View};
 
 use super::cover::{SMALLEST_SUMMARY, writer};
 use super::situation::Situation;
-use super::{Cover, Mode, Plan, Step};
+use super::{Ahead, Cover, Mode, Plan, Step};
 
 use older::Entry;
 
@@ -172,6 +172,11 @@ impl<'s, 'a> Tiered<'s, 'a> {
         let start = self.s.view.topic_of(message);
         let entry = self.older.iter().find(|entry| entry.start == start);
         older::summarised(self, std::slice::from_ref(entry?))
+    }
+
+    /// The topics behind the one of that cover that are sure to be summarised.
+    pub(super) fn after(&self, cover: &Cover, most: usize) -> Vec<Ahead> {
+        older::after(self, cover, most)
     }
 
     /// A summary of the middle of the current topic.

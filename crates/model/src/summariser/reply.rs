@@ -69,7 +69,7 @@ pub fn shorter(target: Tokens, tokens: Tokens, cap: Tokens) -> Tokens {
 }
 
 /// The answer without a code fence around the whole.
-fn inner(text: &str) -> &str {
+pub(super) fn inner(text: &str) -> &str {
     let text = text.trim();
     unfenced(text).unwrap_or(text)
 }

@@ -8,7 +8,7 @@ use crate::extractive::CountTokens;
 
 /// Tokens of a request besides the prompt and the persona's words: what a dialect adds, and what
 /// counts of texts may miss where these are joined.
-const OVERHEAD: u64 = 96;
+pub(super) const OVERHEAD: u64 = 96;
 /// A window that leaves fewer tokens for the messages of a part is too small.
 const ROOM_LEAST: u64 = 128;
 /// The most tokens of messages that are shown for context only, and their part of the window.
@@ -18,10 +18,10 @@ const RECENT_PART: u64 = 8;
 const CARRIED_PART: u64 = 4;
 /// The part of the window that is kept for the reply, and what is kept besides twice the summary
 /// for a model that reasons before it writes.
-const REPLY_PART: u64 = 3;
-const REASONING: u64 = 2_048;
+pub(super) const REPLY_PART: u64 = 3;
+pub(super) const REASONING: u64 = 2_048;
 /// Models write more than they are asked for: they are asked for so many percent of the cap.
-const TARGET_PERCENT: u64 = 80;
+pub(super) const TARGET_PERCENT: u64 = 80;
 
 /// What a summariser can take and should give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

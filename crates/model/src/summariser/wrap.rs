@@ -18,8 +18,10 @@ pub(super) const RECENT: &str = "recent_messages";
 pub(super) const CUTOFF: &str = "cutoff";
 /// What the person adds who asked.
 pub(super) const REQUEST: &str = "asked_for";
+/// One of several topics.
+pub(super) const TOPIC: &str = "topic";
 
-const TAGS: [&str; 5] = [CONVERSATION, EARLIER, RECENT, CUTOFF, REQUEST];
+const TAGS: [&str; 6] = [CONVERSATION, EARLIER, RECENT, CUTOFF, REQUEST, TOPIC];
 
 /// Guarded text between the marks of a tag.
 pub(super) fn wrapped(tag: &str, guarded: &str) -> String {

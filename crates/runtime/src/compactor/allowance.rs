@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::batch::Drafts;
+
 /// Kept for the summaries that need no model, or half of the time where there is less than twice
 /// as much.
 const RESERVE: Duration = Duration::from_secs(1);
@@ -40,14 +42,18 @@ fn millis(deadline: Duration) -> u64 {
     u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When the compaction of a turn began. All its steps have clones of one.
+/// When the compaction of a turn began, and what was written ahead in it. All its steps have clones
+/// of one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Began(Arc<OnceLock<Instant>>);
+pub(crate) struct Began {
+    first: Arc<OnceLock<Instant>>,
+    pub(super) drafts: Drafts,
+}
 
 impl Began {
     /// With the first of its steps that is carried out.
     pub(super) fn at(&self, now: Instant) -> Instant {
-        *self.0.get_or_init(|| now)
+        *self.first.get_or_init(|| now)
     }
 }
 

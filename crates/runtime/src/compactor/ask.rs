@@ -20,6 +20,7 @@ use unisono_model::summariser::{
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::brief::CompactionJob;
 
+use super::batch;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
 use super::extract::{Block, cost, style, summary_of};
@@ -29,6 +30,7 @@ use crate::clock;
 use crate::set_aside;
 
 /// What a model is asked for.
+#[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) work: &'a Work,
     pub(super) chain: &'a Chain,
@@ -46,7 +48,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// Why a reply is asked for again.
-struct Unfit {
+pub(super) struct Unfit {
     rejection: Rejection,
     /// How long the next one should be.
     target: Tokens,
@@ -66,6 +68,9 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
     // The chain of summarisers says who is next. One that stood in for this would be asked with
     // what was divided for this one's window, and its success would be taken for this one's.
     let model = model.alone().unwrap_or(model);
+    if let Some(block) = batch::together(asked, &model, spent).await {
+        return Ok(block);
+    }
     let parts = plan(asked).await?;
     let all = parts.parts.len();
     let mut so_far: Option<String> = None;
@@ -84,7 +89,7 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
 }
 
 /// What came of a part.
-enum Finished {
+pub(super) enum Finished {
     /// The summary so far.
     SoFar(String),
     /// The whole summary.
@@ -135,7 +140,7 @@ async fn part(
 }
 
 /// The whole summary as its block, if it may stand in the context.
-async fn finished(
+pub(super) async fn finished(
     asked: &Asked<'_>,
     text: String,
     target: Tokens,
@@ -197,7 +202,7 @@ fn shorter_than(target: Tokens, tokens: Tokens, most: Tokens) -> Tokens {
 }
 
 /// One reply, or why there is none.
-async fn complete(
+pub(super) async fn complete(
     asked: &Asked<'_>,
     model: &Arc<dyn LanguageModel>,
     task: &str,
@@ -276,7 +281,7 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
 }
 
 /// Messages as they stand in the context.
-fn said<'j>(job: &'j CompactionJob, messages: &'j [Arc<Message>]) -> Vec<Said<'j>> {
+pub(super) fn said<'j>(job: &'j CompactionJob, messages: &'j [Arc<Message>]) -> Vec<Said<'j>> {
     let form = |message: &Message| {
         let altered = |alteration: &&Alteration| alteration.message == message.id;
         Some(job.alterations.iter().find(altered)?.form)

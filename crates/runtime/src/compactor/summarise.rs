@@ -18,6 +18,7 @@ use unisono_session::event::Unwritten;
 use unisono_session::machine::Written;
 
 use super::ask::{self, Asked};
+use super::batch;
 use super::chain::{Chain, Summariser};
 use super::extract::{self, Block};
 use super::retry::{self, Next, NoSummary};
@@ -171,6 +172,23 @@ async fn by_models(
         .collect();
     let Room { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
+    let first = chain.models.first();
+    if let Some(summariser) = first.filter(|_| work.drafts.has(cover)) {
+        let drafted = Asked {
+            work,
+            chain,
+            summariser,
+            cover,
+            below,
+            cap,
+            room,
+            key_facts: &key_facts,
+            until: Instant::now(),
+        };
+        if let Some(block) = batch::drafted(&drafted).await {
+            return Ok(block);
+        }
+    }
     let mut left = asked.len();
     let mut tries: Vec<Option<Instant>> = Vec::new();
     for summariser in asked {

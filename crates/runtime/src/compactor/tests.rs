@@ -1,6 +1,7 @@
 //! Summaries by models: whose is taken, what happens where none can be, and what they are asked.
 
 mod arrivals;
+mod batches;
 mod bounds;
 mod repairs;
 mod wishes;

@@ -7,7 +7,7 @@ use crate::checkpoint::{Body, Checkpoint, Tier};
 use crate::compaction::cover::covering;
 use crate::compaction::situation::Situation;
 use crate::compaction::unit::Unit;
-use crate::compaction::{Cover, Plan, Step};
+use crate::compaction::{Ahead, Cover, Plan, Step};
 use crate::ids::Ordinal;
 use crate::tokens::Tokens;
 
@@ -103,6 +103,33 @@ pub(super) fn summarised(t: &Tiered<'_, '_>, topics: &[Entry<'_>]) -> Option<Pla
         return None;
     }
     t.summary(covering_all(t, topics)?, Tier::Topic)
+}
+
+/// The topics behind the one of that cover that are summarised next: as many as are needed even
+/// where the summaries before them take nothing.
+pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Ahead> {
+    let is_due = |entry: &Entry<'_>| !entry.is_summarised() && t.over[1];
+    let covered = |entry: &Entry<'_>| covering_all(t, std::slice::from_ref(entry));
+    let own = |entry: &Entry<'_>| covered(entry).is_some_and(|own| own == *cover);
+    let Some(first) = t.older.iter().position(own) else {
+        return Vec::new();
+    };
+    let mut excess = t.loads[1].minus(t.targets[1]).minus(t.older[first].tokens);
+    let mut ahead = Vec::new();
+    for entry in t.older[first + 1..].iter().filter(|entry| is_due(entry)) {
+        if excess == Tokens::ZERO || ahead.len() == most {
+            break;
+        }
+        let (Some(cap), Some(cover)) = (t.cap(Tier::Topic, entry.tokens), covered(entry)) else {
+            continue;
+        };
+        // A summary of a part of it would have to be read first: that is asked for by itself.
+        if entry.blocks.is_empty() {
+            ahead.push(Ahead { cover, cap });
+        }
+        excess = excess.minus(entry.tokens);
+    }
+    ahead
 }
 
 /// How many topics become one summary: one, but for a backlog.

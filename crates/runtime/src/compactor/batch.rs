@@ -1,0 +1,160 @@
+//! Asking one model for the summaries of several topics at once.
+//!
+//! The texts of later steps are drafts: they are kept for the turn, each is judged and used at its
+//! own step. A topic is asked for together with others once; where no draft of it can be taken it
+//! is asked for by itself. A crash loses drafts, nothing else.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+use unisono_context::Tokens;
+use unisono_context::checkpoint::{Span, Tier};
+use unisono_context::compaction::Cover;
+use unisono_context::cost::Cost;
+use unisono_model::language::LanguageModel;
+use unisono_model::summariser::{self, Batch, Limits, Topic, summaries};
+use unisono_model::tokenizer::Tokenizer;
+
+use super::ask::{Asked, Finished, complete, finished, said};
+use super::extract::Block;
+
+/// The topics of a turn that were asked for together with others. Clones are one. As many as the
+/// turn has steps with models, times the few that are ahead of each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drafts(Arc<Mutex<Vec<Draft>>>);
+
+#[derive(Clone, Debug)]
+struct Draft {
+    spans: Vec<Span>,
+    /// What was written, and by which model, until it is used.
+    text: Option<(String, Arc<str>)>,
+}
+
+impl Drafts {
+    fn with<T>(&self, act: impl FnOnce(&mut Vec<Draft>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether there is a text for what leaves.
+    pub(super) fn has(&self, cover: &Cover) -> bool {
+        let is = |draft: &Draft| draft.spans == cover.spans && draft.text.is_some();
+        self.with(|drafts| drafts.iter().any(is))
+    }
+
+    /// Whether it was asked for together with others.
+    fn is_tried(&self, cover: &Cover) -> bool {
+        self.with(|drafts| drafts.iter().any(|draft| draft.spans == cover.spans))
+    }
+
+    fn try_all<'c>(&self, covers: impl Iterator<Item = &'c Cover>) {
+        let tried = covers.map(|cover| Draft {
+            spans: cover.spans.clone(),
+            text: None,
+        });
+        self.with(|drafts| drafts.extend(tried));
+    }
+
+    fn keep(&self, cover: &Cover, text: String, by: &Arc<str>) {
+        self.with(|drafts| {
+            let mut drafts = drafts.iter_mut();
+            if let Some(draft) = drafts.find(|draft| draft.spans == cover.spans) {
+                draft.text = Some((text, by.clone()));
+            }
+        });
+    }
+
+    fn take(&self, cover: &Cover) -> Option<(String, Arc<str>)> {
+        self.with(|drafts| {
+            let mut drafts = drafts.iter_mut();
+            drafts.find(|draft| draft.spans == cover.spans)?.text.take()
+        })
+    }
+}
+
+/// The block of a text that was written ahead, if it may stand in the context.
+pub(super) async fn drafted(asked: &Asked<'_>) -> Option<Block> {
+    let (text, by) = asked.work.drafts.take(asked.cover)?;
+    match finished(asked, text, asked.room, &by).await {
+        Ok(Ok(Finished::Block(block))) => Some(block),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// Asks for this topic and those ahead in one request, where there are any and none was asked for
+/// so before. The block of this one, if it may stand in the context.
+pub(super) async fn together(
+    asked: &Asked<'_>,
+    model: &Arc<dyn LanguageModel>,
+    spent: &mut Option<Cost>,
+) -> Option<Block> {
+    let (job, drafts) = (&asked.work.job, &asked.work.drafts);
+    let is_topic = job.plan.step.tier() == Tier::Topic && job.prior.is_empty();
+    if !is_topic || job.ahead.is_empty() || drafts.is_tried(asked.cover) {
+        return None;
+    }
+    let batch = plan(asked).await?;
+    let ahead = job.ahead.iter().map(|topic| &topic.due.cover);
+    let covers: Vec<&Cover> = std::iter::once(asked.cover).chain(ahead).collect();
+    let covers = &covers[..batch.topics.min(covers.len())];
+    drafts.try_all(covers.iter().copied());
+    let name = &asked.summariser.model;
+    asked
+        .work
+        .tell(format!("{name} summarises {} topics", covers.len()));
+    // The other half is for asking for this one by itself.
+    let now = Instant::now();
+    let until = now + asked.until.saturating_duration_since(now) / 2;
+    let asked = &Asked { until, ..*asked };
+    let request = complete(asked, model, &batch.task, batch.max_output);
+    let reason = match timeout_at(until, request).await {
+        Ok(Ok(reply)) => {
+            *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
+            let by = reply.stand_in.as_ref().map(|by| &by.model);
+            let by = by.unwrap_or(name);
+            asked.work.used(by, reply.usage);
+            for (cover, text) in covers.iter().zip(summaries(&reply, covers.len())) {
+                if let Some(text) = text {
+                    drafts.keep(cover, text, by);
+                }
+            }
+            return drafted(asked).await;
+        }
+        Ok(Err(failed)) => failed.reason,
+        Err(_) => format!("model {name}: no summaries in time").into(),
+    };
+    tracing::warn!(session = %job.session, %reason, "no summaries of several topics");
+    None
+}
+
+/// The request for as many topics as the model's window takes.
+async fn plan(asked: &Asked<'_>) -> Option<Batch> {
+    let (job, drafts) = (asked.work.job.clone(), asked.work.drafts.clone());
+    let summariser = asked.summariser.clone();
+    let prompt = asked.chain.prompt(Tier::Topic).clone();
+    let (cap, room) = (asked.cap, asked.room);
+    let limits = Limits {
+        window: summariser.window,
+        max_output: summariser.max_output,
+        cap: room,
+    };
+    let work = spawn_blocking(move || {
+        let tokenizer = Tokenizer::load(summariser.encoding).ok()?;
+        let ahead = job.ahead.iter();
+        // Key facts are taken to need the same part of each cap.
+        let ahead = ahead.take_while(|topic| !drafts.is_tried(&topic.due.cover));
+        let ahead = ahead.map(|topic| Topic {
+            said: said(&job, &topic.messages),
+            cap: Tokens(topic.due.cap.0.saturating_mul(room.0) / cap.0.max(1)),
+        });
+        let own = Topic {
+            said: said(&job, &job.messages),
+            cap: room,
+        };
+        let topics: Vec<Topic<'_>> = std::iter::once(own).chain(ahead).collect();
+        let instructions = job.writing.instructions.as_deref();
+        let count = |text: &str| summariser.bound(tokenizer.count(text)).0;
+        summariser::batch(&prompt, &topics, instructions, limits, &count)
+    });
+    work.await.ok().flatten()
+}

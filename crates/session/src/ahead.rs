@@ -1,0 +1,43 @@
+//! The topics that a compaction summarises after the one under way.
+
+use std::sync::Arc;
+
+use unisono_context::Message;
+use unisono_context::compaction::{self, Ahead, Plan};
+
+use crate::event::Work;
+use crate::state::State;
+use crate::turn::Turn;
+
+/// The most topics of one request, besides the one that is due.
+const TOPICS_AHEAD: usize = 7;
+
+/// A topic that a later step of the turn summarises.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    /// What that step will be about.
+    pub due: Ahead,
+    /// Its messages, oldest first.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl State {
+    /// The topics that the steps after this one are sure to summarise.
+    pub(crate) fn ahead(&self, turn: &Turn, plan: &Plan) -> Vec<Topic> {
+        if !matches!(turn.accepted.work, Work::Answer { .. }) {
+            return Vec::new();
+        }
+        let head = self.tree.head(&turn.accepted.branch);
+        let Some((head, view)) = head.and_then(|head| Some((head, self.view(head, true)?))) else {
+            return Vec::new();
+        };
+        let due = compaction::ahead(&view, plan, &turn.accepted.policy, TOPICS_AHEAD);
+        let topics = due.into_iter().map(|due| {
+            let spans = due.cover.fresh.iter();
+            let nodes = spans.flat_map(|span| self.tree.range(head, span.first..=span.last));
+            let messages = nodes.map(|node| node.message.clone()).collect();
+            Topic { due, messages }
+        });
+        topics.collect()
+    }
+}
