@@ -126,7 +126,7 @@ impl Forms<'_> {
             details class="fork" {
                 summary { "Set another key" }
                 form method="post" action=(self.action) {
-                    label for="another-key" { "Key" }
+                    label for="another-key" { "Key without a value" }
                     select id="another-key" name="key" {
                         @for key in keys.filter(unset) { option { (key) } }
                     }
@@ -168,7 +168,7 @@ fn of_one(action: &str) -> Markup {
             form method="post" action=(action) {
                 label for="one-of" { "Provider, or provider/model" }
                 input id="one-of" name="of" required;
-                label for="one-key" { "Key" }
+                label for="one-key" { "Key of compaction" }
                 select id="one-key" name="key" {
                     @for key in scoped() { option { (key) } }
                 }
