@@ -300,6 +300,69 @@ fn a_store_on_a_full_disk_is_looked_at() {
     disk.end();
 }
 
+/// What makes syncs below `SHIM_ROOT` fail, to be loaded before the program.
+fn shim(place: &Place) -> PathBuf {
+    let shim = place.path("shim.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/it/shim.c");
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&shim).arg(source);
+    assert!(cc.args(["-ldl", "-lpthread"]).status().unwrap().success());
+    shim
+}
+
+/// What was acknowledged is read after a sync failed, also what was not in memory then; nothing is
+/// written any more.
+#[test]
+fn a_daemon_whose_disk_fails_to_sync_reads_on_and_refuses_writes() {
+    let place = Place::new();
+    place.talk();
+    place.call(&["import", "talk.json"]).expect(0);
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("LD_PRELOAD", shim(&place));
+    command.env("SHIM_ROOT", place.path("data"));
+    command.env("SHIM_FAIL_SYNC", "40");
+    let daemon = Daemon::of(&place, command);
+    let listed = daemon.get("/v1/sessions").expect(200).json();
+    let unread = listed["items"][0]["session"].as_str().unwrap().to_owned();
+    let mut kept = Vec::new();
+    let refused = loop {
+        let reply = daemon.post("/v1/sessions", &conversation(1));
+        if reply.status != 201 {
+            break reply.expect(503).json();
+        }
+        kept.push(reply.json()["session"].as_str().unwrap().to_owned());
+        assert!(kept.len() < 100, "no sync has failed");
+    };
+    assert!(!kept.is_empty());
+    assert_eq!(refused["code"], "unavailable", "{refused}");
+    daemon.get("/healthz").expect(200);
+    daemon.get("/readyz").expect(503);
+    for session in kept.iter().chain([&unread]) {
+        let at = format!("/v1/sessions/{session}");
+        daemon.get(&at).expect(200);
+        let messages = daemon.get(&format!("{at}/messages")).expect(200).json();
+        assert!(!messages["items"].as_array().unwrap().is_empty());
+        daemon.get(&format!("{at}/context")).expect(200);
+        daemon.get(&format!("/sessions/{session}")).expect(200);
+        for (path, body) in [
+            ("messages", json!({"role": "user", "text": "More."})),
+            ("turns", json!({"task": "When?", "agents": []})),
+        ] {
+            let refused = daemon.post(&format!("{at}/{path}"), &body).expect(503);
+            assert_eq!(refused.json()["code"], "unavailable", "{path}");
+        }
+    }
+    daemon.going.signal("KILL");
+    drop(daemon.going.finish());
+    // With a disk that syncs again, all that was acknowledged is there.
+    let daemon = Daemon::start(&place);
+    for session in kept.iter().chain([&unread]) {
+        daemon.get(&format!("/v1/sessions/{session}")).expect(200);
+    }
+    daemon.post("/v1/sessions", &conversation(1)).expect(201);
+    daemon.stop();
+}
+
 /// The storage engine panics where it cannot sync while it closes: a person is told of the disk, in
 /// one line, and of nothing else.
 #[test]
@@ -307,11 +370,7 @@ fn a_disk_that_fails_at_the_start_is_told_in_one_line() {
     let place = Place::new();
     place.talk();
     place.call(&["import", "talk.json"]).expect(0);
-    let shim = place.path("shim.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/it/shim.c");
-    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    cc.args(["-shared", "-fPIC", "-o"]).arg(&shim).arg(source);
-    assert!(cc.args(["-ldl", "-lpthread"]).status().unwrap().success());
+    let shim = shim(&place);
     let data = place.path("data/unisono/data").display().to_string();
     for verb in [
         &["sessions", "list"][..],
