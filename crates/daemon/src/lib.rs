@@ -1,25 +1,15 @@
-//! What stands around the runtime: configuration, agent definitions, transcripts, telemetry.
+//! A daemon: store, runtime and agents as one program, and its clients.
 //!
-//! - [`config`] reads the settings of all layers and says where each came from.
-//! - [`providers`] says of whom models can be asked.
-//! - [`models`] are what agents and summaries ask.
-//! - [`agents`] reads agent definitions into a roster.
-//! - [`setup`] does both at once: what a program starts from.
+//! - [`agents`] makes a roster of agent definitions, [`models`] what agents and summaries ask.
 //! - [`daemon`] wires store, runtime and agents together; [`ask`] is what it is asked,
-//!   [`append`] what is added without asking.
-//! - [`summarisers`] says which models write summaries.
+//!   [`append`] what is added without asking, [`spool`] what waits on disk to be imported.
 //! - [`evaluation`] compacts a conversation to see what is left of it.
 //! - [`labels`] picks sessions out, [`retention`] finds and deletes old ones.
-//! - [`transcript`] imports and exports conversations.
 //! - [`context`] is what a model sees of a branch, for those that only look; [`past`] what a
 //!   journal tells of turns and runs, [`why`] what a run was sent, [`hits`] what a search found,
-//!   [`outline`] the tree of messages, [`short`] how long things are made short,
-//!   [`harmless`] what of a text may reach a terminal, a page or a file.
+//!   [`outline`] the tree of messages, [`short`] how long things are made short.
 //! - [`http`] is the daemon for clients, [`mcp`] for those of the Model Context Protocol.
-//! - [`metrics`] counts what happens.
-//! - [`telemetry`] writes the log, [`init`] a starter project.
-//!
-//! Faults that a person can put right are [`diagnostic`] values: what, where, what to do.
+//! - [`metrics`] counts what happens, [`telemetry`] writes the log.
 
 pub mod agents;
 pub mod append;
