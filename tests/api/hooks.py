@@ -4,19 +4,14 @@ import schemathesis
 
 
 @schemathesis.hook
-def map_query(ctx, query):
-    """A cursor is what a list gave: nobody can make one up."""
-    if query:
-        query.pop("cursor", None)
-    return query
-
-
-@schemathesis.hook
-def map_headers(ctx, headers):
-    """An event that a client had last has happened."""
-    if headers:
-        headers.pop("Last-Event-ID", None)
-    return headers
+def before_call(ctx, case, kwargs):
+    """A cursor is what a list gave, and an event that a client had last has happened: nobody can
+    make one up that is right."""
+    if case.meta is None or case.meta.generation.mode.is_negative:
+        return
+    for held, name in ((case.query, "cursor"), (case.query, "after"), (case.headers, "Last-Event-ID")):
+        if held and name in held:
+            del held[name]
 
 
 @schemathesis.hook

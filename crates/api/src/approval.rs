@@ -37,7 +37,7 @@ pub struct Approval {
 }
 
 /// What is to become of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It is made.
@@ -52,8 +52,8 @@ pub enum Verdict {
     Repeat,
 }
 
-/// An answer to a call that waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// An answer to a call that waits. The OpenAPI description has [`Decision`] in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
     /// What is to become of it.
@@ -61,6 +61,63 @@ pub struct Decide {
     /// For `deny`: why, for the model. For `done` and `failed`: what the model is told.
     #[serde(default)]
     pub text: Option<String>,
+}
+
+/// An answer to a call that waits.
+// The schema of `Decide`: it says which decisions need a text. The daemon reads `Decide`, whose
+// errors name the field.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[schema(as = Decide)]
+#[serde(untagged)]
+pub enum Decision {
+    /// The call is made, made again, or denied.
+    Verdict(CallVerdict),
+    /// The call was in doubt, and a person found out what became of it.
+    Report(CallReport),
+}
+
+/// A decision about a call that is not made yet, or is made again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallVerdict {
+    /// The decision.
+    pub decision: CallVerdictKind,
+    /// For `deny`: the reason, for the model.
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
+/// The decisions that need no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallVerdictKind {
+    /// The call is made.
+    Approve,
+    /// The call is not made; the model is told so.
+    Deny,
+    /// The call was in doubt, and is made again under the same key.
+    Repeat,
+}
+
+/// A report of what became of a call in doubt.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallReport {
+    /// The outcome.
+    pub decision: CallOutcome,
+    /// The result or the error, for the model.
+    #[schema(pattern = r"\S")]
+    pub text: String,
+}
+
+/// The outcomes of a call in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// The call had been made.
+    Done,
+    /// The call had failed.
+    Failed,
 }
 
 /// A call that was decided about.

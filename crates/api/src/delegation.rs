@@ -14,6 +14,7 @@ pub struct NewDelegation {
     /// What is to be done.
     pub task: String,
     /// Who works on it, at least one.
+    #[schema(min_items = 1)]
     pub agents: Vec<Delegate>,
     /// The branch it continues.
     #[serde(default = "main_branch")]

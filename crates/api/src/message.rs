@@ -1,5 +1,7 @@
 //! What was said.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,9 +11,9 @@ use crate::session::main_branch;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewMessage {
-    /// `user`, `assistant`, `tool` or `system`.
-    #[serde(default = "user")]
-    pub role: String,
+    /// Its role; none: `user`.
+    #[serde(default)]
+    pub role: Role,
     /// What is said, where that is one text; otherwise `parts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -21,17 +23,49 @@ pub struct NewMessage {
     pub parts: Vec<Part>,
     /// Who wrote it: an agent or a person, up to 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(
+        max_length = 200,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     pub author: Option<String>,
     /// When it was said, RFC 3339; none: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
     pub at: Option<String>,
     /// The branch it continues.
     #[serde(default = "main_branch")]
     pub branch: String,
 }
 
-fn user() -> String {
-    "user".to_owned()
+/// The role of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// A person.
+    #[default]
+    User,
+    /// An agent.
+    Assistant,
+    /// A tool.
+    Tool,
+    /// The author of the system text.
+    System,
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Role, String> {
+        match name {
+            "user" => Ok(Role::User),
+            "assistant" => Ok(Role::Assistant),
+            "tool" => Ok(Role::Tool),
+            "system" => Ok(Role::System),
+            _ => Err(format!(
+                "there is no role {name:?}: it is user, assistant, tool or system"
+            )),
+        }
+    }
 }
 
 /// A message that was appended.

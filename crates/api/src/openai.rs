@@ -31,7 +31,7 @@ pub struct ChatRequest {
     pub tools: Option<Vec<Value>>,
     /// `auto`, `none`, `required`, or one function.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
     /// Whether one answer may leave several calls to the client.
     #[serde(default)]
@@ -69,6 +69,40 @@ pub enum Stop {
     One(String),
     /// At the first of these.
     Any(Vec<String>),
+}
+
+/// The functions that a reply calls.
+// The schema of `tool_choice`. The daemon reads the value itself: its errors name the field.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ToolChoice {
+    /// A mode.
+    Mode(ToolChoiceMode),
+    /// One function, by its name.
+    Function(BTreeMap<String, Value>),
+}
+
+/// Whether a reply calls functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoiceMode {
+    /// The model decides.
+    Auto,
+    /// It calls none.
+    None,
+    /// It calls at least one.
+    Required,
+}
+
+/// The input of a response.
+// The schema of `input`. The daemon reads the value itself: its errors name the item.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Input {
+    /// The task.
+    Text(String),
+    /// The conversation, whose last item is the task.
+    Items(Vec<BTreeMap<String, Value>>),
 }
 
 /// What a stream tells besides the answer.
@@ -256,9 +290,9 @@ pub struct Reason {
 pub struct ResponseRequest {
     /// An agent, or `team` for the configured lead with its agents.
     pub model: String,
-    /// What is asked: a text, or the conversation as items, the last of which is the task. In a
-    /// session, what is new of them is appended.
-    #[schema(value_type = Object)]
+    /// The task as a text, or the conversation as items. The last item is the task. A session
+    /// appends the new items.
+    #[schema(value_type = Input)]
     pub input: Value,
     /// The system text, in place of that of the items.
     #[serde(default)]
@@ -276,7 +310,7 @@ pub struct ResponseRequest {
     pub tools: Option<Vec<Value>>,
     /// `auto`, `none`, `required`, or one function.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
     /// Whether one answer may leave several calls to the client.
     #[serde(default)]
@@ -333,7 +367,7 @@ pub struct Response {
     #[schema(value_type = Vec<Object>)]
     pub tools: Vec<Value>,
     /// As in the request.
-    #[schema(value_type = Object)]
+    #[schema(value_type = ToolChoice)]
     pub tool_choice: Value,
     /// As in the request.
     pub parallel_tool_calls: bool,

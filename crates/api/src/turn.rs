@@ -34,7 +34,7 @@ pub struct NewTurn {
     pub tools: Vec<Value>,
     /// `auto`, `none`, `required`, or one of these functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<crate::openai::ToolChoice>)]
     pub tool_choice: Option<Value>,
     /// Whether one reply may have several calls of them; none: it may.
     #[serde(default, skip_serializing_if = "Option::is_none")]

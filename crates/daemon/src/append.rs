@@ -1,6 +1,6 @@
 //! Messages that are appended without a turn, as clients and people write them.
 
-use unisono_api::message::{NewMessage, Part};
+use unisono_api::message::{self as api, NewMessage, Part};
 use unisono_context::message::{self, Role};
 use unisono_context::{AgentId, Digest, MessageId, Timestamp};
 use unisono_runtime::clock;
@@ -16,9 +16,6 @@ pub const KEY_CHARS: usize = 255;
 /// Why a message cannot be appended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such role.
-    #[error("there is no role {0:?}: it is user, assistant, tool or system")]
-    Role(String),
     /// Both forms were used.
     #[error("a message has `text` or `parts`, not both")]
     Both,
@@ -61,7 +58,6 @@ pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Er
 /// # Errors
 /// What of it cannot be read.
 pub fn message(new: &NewMessage, key: Option<RequestKey>) -> Result<Append, Error> {
-    let role = Role::from_name(&new.role).ok_or_else(|| Error::Role(new.role.clone()))?;
     let parts = match &new.text {
         Some(_) if !new.parts.is_empty() => return Err(Error::Both),
         Some(text) => vec![message::Part::text(text.as_str())],
@@ -72,7 +68,7 @@ pub fn message(new: &NewMessage, key: Option<RequestKey>) -> Result<Append, Erro
         branch: new.branch.as_str().into(),
         message: message::NewMessage {
             id: MessageId::new(Uuid::now_v7()),
-            role,
+            role: role(new.role),
             parts,
             author: new.author.as_deref().map(author).transpose()?,
             at: at.unwrap_or_else(clock::now),
@@ -82,13 +78,21 @@ pub fn message(new: &NewMessage, key: Option<RequestKey>) -> Result<Append, Erro
     })
 }
 
+fn role(role: api::Role) -> Role {
+    match role {
+        api::Role::User => Role::User,
+        api::Role::Assistant => Role::Assistant,
+        api::Role::Tool => Role::Tool,
+        api::Role::System => Role::System,
+    }
+}
+
 fn author(name: &str) -> Result<AgentId, Error> {
-    let name = name.trim();
     let fits = name.chars().take(AUTHOR_CHARS + 1).count() <= AUTHOR_CHARS;
-    if name.is_empty() || !fits || name.contains(char::is_control) {
+    if name.trim().is_empty() || !fits || name.contains(char::is_control) {
         return Err(Error::Author);
     }
-    Ok(AgentId::from(name))
+    Ok(AgentId::from(name.trim()))
 }
 
 fn instant(text: &str) -> Result<Timestamp, Error> {
@@ -150,7 +154,6 @@ mod tests {
         let long = "a".repeat(AUTHOR_CHARS + 1);
         let call = json!({"type": "tool_call", "id": "1", "name": "look", "arguments": "[1]"});
         for (json, says) in [
-            (json!({"role": "bot", "text": "a"}), "no role \"bot\""),
             (
                 json!({"text": "a", "parts": [{"type": "text", "text": "b"}]}),
                 "not both",

@@ -1,8 +1,8 @@
 //! `unisono append`: a message without a turn.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use unisono_api::message::{Appended, NewMessage, Part};
+use unisono_api::message::{Appended, NewMessage, Part, Role};
 use unisono_context::SessionId;
 use unisono_daemon::append;
 use unisono_runtime::settle;
@@ -44,8 +44,8 @@ pub(crate) struct Args {
     parts: Option<String>,
     /// Who speaks
     #[arg(long, default_value = "user")]
-    #[arg(value_parser = PossibleValuesParser::new(["user", "assistant", "tool", "system"]))]
-    role: String,
+    #[arg(value_parser = roles())]
+    role: Role,
     /// The name of the person or agent who says it
     #[arg(long, value_name = "NAME")]
     author: Option<String>,
@@ -60,12 +60,17 @@ pub(crate) struct Args {
     key: Option<String>,
 }
 
+fn roles() -> impl TypedValueParser<Value = Role> {
+    PossibleValuesParser::new(["user", "assistant", "tool", "system"])
+        .try_map(|name| name.parse::<Role>())
+}
+
 impl Args {
     fn message(&self) -> Result<NewMessage> {
         let parts = self.parts.as_deref().map(parts).transpose()?;
         let text = self.text.as_deref().map(text).transpose()?;
         Ok(NewMessage {
-            role: self.role.clone(),
+            role: self.role,
             text,
             parts: parts.unwrap_or_default(),
             author: self.author.clone(),

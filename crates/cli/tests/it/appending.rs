@@ -76,9 +76,15 @@ fn a_conversation_is_kept_elsewhere_and_asked_about_here() {
     assert!(usage["output_tokens"].as_u64().unwrap() > 0, "{messages}");
     assert!(messages["items"][4].get("usage").is_none());
 
+    let list = json!({"type": "tool_call", "id": "c9", "name": "look", "arguments": "[1]"});
     for (body, status) in [
         (json!({"role": "user"}), 422),
         (json!({"role": "bot", "text": "a"}), 400),
+        (
+            json!({"text": "a", "parts": [{"type": "text", "text": "b"}]}),
+            422,
+        ),
+        (json!({"role": "assistant", "parts": [list]}), 422),
         (json!({"text": "a", "branch": "nope"}), 404),
         (json!({"text": "a", "colour": "red"}), 400),
         (result, 422),

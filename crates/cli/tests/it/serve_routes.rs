@@ -409,6 +409,8 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
     );
 
     assert_eq!(items(&list("agent=marks&limit=100")).len(), 7);
+    let unnamed = daemon.get("/v1/runs?agent=").expect(400).json();
+    assert_eq!(unnamed["code"], "invalid_request", "{unnamed}");
     assert_eq!(
         items(&list(&format!("session={}", sessions[0]))),
         whole[8..]

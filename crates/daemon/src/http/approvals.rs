@@ -147,7 +147,7 @@ pub(super) async fn waiting(
 #[utoipa::path(
     post, path = "/v1/approvals/{call}", tag = "approvals",
     params(("call" = String, Path, description = "The call's id")),
-    request_body = Decide,
+    request_body = unisono_api::approval::Decision,
     responses((status = 200, description = "It is decided, and on disk", body = Decided))
 )]
 async fn decide(

@@ -56,7 +56,10 @@ struct From {
     params(("session" = String, Path, description = "The session's id"), From,
            ("Last-Event-ID" = Option<u64>, Header, description = "The last event that came")),
     responses((status = 200, body = String, content_type = "text/event-stream",
-               description = "Server-sent events named by their kind; the data of each is JSON"))
+               description = "Server-sent events; the data of each is JSON. An event of the journal is \
+                   named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \
+                   `turn`, `run`, `agent`, `text`. `progress` and `piece`, without an id: `run` or \
+                   `turn`, `text`, `trouble`. `missed`: an empty object. `agents`: what was read again"))
 )]
 async fn follow(
     State(shared): State<Arc<Shared>>,

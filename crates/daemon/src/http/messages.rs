@@ -1,6 +1,6 @@
 //! `/v1/sessions/{session}/messages`: what was said.
 
-use std::num::NonZeroU32;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::Json;
@@ -46,8 +46,8 @@ struct Which {
     /// `next` of the part before.
     cursor: Option<String>,
     /// How many at most: 100, and no more than 1,000.
-    #[param(value_type = Option<u32>, minimum = 1)]
-    limit: Option<NonZeroU32>,
+    #[param(value_type = Option<usize>, minimum = 1)]
+    limit: Option<NonZeroUsize>,
 }
 
 /// The messages of a branch, the oldest first, also those that have left the context.
@@ -63,10 +63,10 @@ async fn list(
 ) -> Result<Json<Page<Message>>, Fault> {
     let session = sessions::open(&shared, &id).await?;
     let first = after(part.cursor.as_deref())?.unwrap_or(1);
-    let (branch, limit) = (
-        part.branch.clone(),
-        part.limit.map_or(PAGE, NonZeroU32::get),
-    );
+    let limit = part
+        .limit
+        .map_or(PAGE, |limit| u32::try_from(limit.get()).unwrap_or(MOST));
+    let branch = part.branch.clone();
     let look = move |state: &SessionState| read(state, &branch, first, limit);
     let found = session.inspect(look).await?;
     Ok(Json(found.ok_or_else(|| unknown_branch(&part.branch))?))
@@ -92,7 +92,14 @@ async fn append(
 ) -> Result<(StatusCode, Json<Appended>), Fault> {
     let session = sessions::open(&shared, &id).await?;
     let key = turns::key(&headers, &new)?;
-    let wrong = |error: append::Error| Fault::new(Code::InvalidRequest, error.to_string());
+    let wrong = |error: append::Error| {
+        let code = match error {
+            // Each field can be read; together they make no message.
+            append::Error::Both | append::Error::Arguments(_) => Code::Refused,
+            _ => Code::InvalidRequest,
+        };
+        Fault::new(code, error.to_string())
+    };
     let asked = append::message(&new, key).map_err(wrong)?;
     let id = asked.message.id;
     let appended = session.append(asked).await?;

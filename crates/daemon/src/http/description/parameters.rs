@@ -14,6 +14,9 @@ const DIGEST: &str = "^[0-9a-f]{64}$";
 /// ASCII without spaces.
 const KEY: &str = "^[!-~]+$";
 
+/// A name, and perhaps a value.
+const LABEL: &str = r"^\s*[^\s=]";
+
 /// Says what a parameter may be.
 pub(super) fn describe(parameter: &mut Parameter) {
     if parameter.name == "settings" {
@@ -46,7 +49,8 @@ pub(super) fn describe(parameter: &mut Parameter) {
             (schema.min_length, schema.max_length) = (Some(1), Some(255));
             schema.pattern = Some(KEY.to_owned());
         }
-        "cursor" | "agent" | "lead" => schema.min_length = Some(1),
+        "cursor" | "agent" | "lead" | "q" => schema.min_length = Some(1),
+        "label" => schema.pattern = Some(LABEL.to_owned()),
         _ if parameter.parameter_in == ParameterIn::Path => schema.min_length = Some(1),
         _ => {}
     }

@@ -81,6 +81,10 @@ impl Wanted {
             })
         };
         let state = state.map(named).transpose()?;
+        if agent.as_deref() == Some("") {
+            let detail = "`agent` is empty: name one, or leave it out";
+            return Err(Fault::new(Code::InvalidRequest, detail));
+        }
         Ok(Wanted { agent, state })
     }
 
