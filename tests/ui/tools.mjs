@@ -24,19 +24,23 @@ function serveTools() {
   });
 }
 
-// Calls `send` first; then says what it came back with.
-export async function model() {
+// Calls `send` first; then says what it came back with. With `answer` it streams that, and ends the
+// reply when `finish` is called.
+export async function model(answer) {
+  let finish;
+  const finished = new Promise((done) => { finish = done; });
   const server = createServer(async (request, reply) => {
     let text = "";
     for await (const piece of request) text += piece;
     const { messages } = JSON.parse(text);
     const last = messages.at(-1);
     const call = { index: 0, id: "call_1", type: "function", function: { name: "mail__send", arguments: '{"text":"We <b>move</b> on Friday."}' } };
-    const asks = last.role !== "tool";
-    const delta = asks ? { tool_calls: [call] } : { content: `Told: ${last.content}` };
+    const asks = !answer && last.role !== "tool";
+    const delta = asks ? { tool_calls: [call] } : { content: answer ?? `Told: ${last.content}` };
     const chunk = (rest) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 0, model: "gpt-4o", ...rest })}\n\n`;
     reply.writeHead(200, { "Content-Type": "text/event-stream" });
     reply.write(chunk({ choices: [{ index: 0, delta: { role: "assistant", ...delta }, finish_reason: null }] }));
+    if (answer) await finished;
     reply.write(chunk({ choices: [{ index: 0, delta: {}, finish_reason: asks ? "tool_calls" : "stop" }] }));
     reply.write(chunk({ choices: [], usage: { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55 } }));
     reply.end("data: [DONE]\n\n");
@@ -46,7 +50,7 @@ export async function model() {
     server.close(done);
     server.closeAllConnections();
   });
-  return { address: `http://127.0.0.1:${server.address().port}/v1`, close };
+  return { address: `http://127.0.0.1:${server.address().port}/v1`, close, finish };
 }
 
 // The settings of a project whose clerk has those tools, and must ask before it sends.

@@ -1,0 +1,94 @@
+// What people and models write, and how sessions are found, on the page in a real browser.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { browser as launch, enter } from "./browser.mjs";
+import { Place } from "./place.mjs";
+import { model, settings } from "./tools.mjs";
+
+let browser;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(() => browser?.close());
+
+// Characters that steer a terminal or reorder text, in what a reader is given: text, attributes, the
+// title, fields. `found` has the texts with such a character, `replaced` counts those with a
+// replacement.
+const harmful = (page) =>
+  page.evaluate(() => {
+    const texts = [document.title];
+    const nodes = document.createTreeWalker(document, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT | NodeFilter.SHOW_COMMENT);
+    for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+      texts.push(String(node.nodeValue ?? ""), String(node.value ?? ""), ...[...(node.attributes ?? [])].map((one) => one.value));
+    }
+    const bad = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
+    return { found: texts.filter((text) => bad.test(text)), replaced: texts.filter((text) => text.includes("\ufffd")).length };
+  });
+
+test("no character of a title, a message or an answer reorders or steers what is shown", async () => {
+  const bad = (text) => `${text} \u202egnp.exe\u009b2J\u001b[31m end`;
+  const spoken = await model(bad("An answer"));
+  const other = await new Place(settings(spoken.address)).serve();
+  try {
+    const { session } = await other.ask("POST", "/v1/sessions", {
+      title: bad("A title"), labels: { kind: bad("a label") },
+      messages: [{ role: "user", content: bad("A message") }],
+    });
+    const page = await enter(browser, other);
+    const clean = async (path) => {
+      const { found, replaced } = await harmful(page);
+      assert.deepEqual(found, [], path);
+      assert.ok(replaced > 0, `${path} shows none of the text`);
+    };
+    const home = `/sessions/${session}`;
+    await page.goto(other.address + home);
+    await clean(home);
+    const { turn } = await other.ask("POST", `/v1${home}/turns`, { task: bad("A task"), wait: false });
+    // While it is streamed: by the page's own script.
+    await page.locator("[data-run]").getByText("An answer").waitFor();
+    await clean("the stream");
+    spoken.finish();
+    await page.locator(".turn .state.answered").waitFor();
+    const { items } = await other.ask("GET", `/v1${home}/turns`);
+    const run = `${home}/runs/${items[0].runs[0].run}`;
+    const history = `${home}/history?from=1`;
+    for (const path of ["/", home, history, `${home}/tree`, `${home}/turns`, `${home}/turns/${turn}`, run, "/?q=gnp"]) {
+      await page.goto(other.address + path);
+      await clean(path);
+    }
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await other.stop();
+    await spoken.close();
+  }
+});
+
+test("the list of sessions is narrowed by a label", async () => {
+  const other = await new Place().serve();
+  try {
+    for (const [title, labels] of [["Orders", { team: "shop" }], ["Returns", { team: "shop" }], ["Wages", { team: "office" }], ["Bare", {}]]) {
+      await other.ask("POST", "/v1/sessions", { title, labels });
+    }
+    const page = await enter(browser, other);
+    const shown = async (label) => {
+      await page.getByLabel("Only those with a label").fill(label);
+      await page.getByRole("button", { name: "Show" }).click();
+      await page.waitForURL(`**/?label=${encodeURIComponent(label)}`);
+      return (await page.locator("main td:first-child a").allTextContents()).sort();
+    };
+    assert.deepEqual(await shown("team=shop"), ["Orders", "Returns"]);
+    assert.equal(await page.getByLabel("Only those with a label").inputValue(), "team=shop");
+    assert.deepEqual(await shown("team=office"), ["Wages"]);
+    assert.deepEqual(await shown("team=nobody"), []);
+    assert.deepEqual(await shown("team"), ["Orders", "Returns", "Wages"]);
+    assert.deepEqual(await shown(""), ["Bare", "Orders", "Returns", "Wages"]);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await other.stop();
+  }
+});
