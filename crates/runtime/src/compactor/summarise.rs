@@ -172,19 +172,20 @@ async fn by_models(
         .collect();
     let Room { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
+    let request = |summariser, until| Asked {
+        work,
+        chain,
+        summariser,
+        cover,
+        below,
+        cap,
+        room,
+        key_facts: &key_facts,
+        until,
+    };
     let first = chain.models.first();
     if let Some(summariser) = first.filter(|_| work.drafts.has(cover)) {
-        let drafted = Asked {
-            work,
-            chain,
-            summariser,
-            cover,
-            below,
-            cap,
-            room,
-            key_facts: &key_facts,
-            until: Instant::now(),
-        };
+        let drafted = request(summariser, Instant::now());
         if let Some(block) = batch::drafted(&drafted).await {
             return Ok(block);
         }
@@ -197,17 +198,7 @@ async fn by_models(
             break;
         };
         left -= 1;
-        let asked = Asked {
-            work,
-            chain,
-            summariser,
-            cover,
-            below,
-            cap,
-            room,
-            key_facts: &key_facts,
-            until: share,
-        };
+        let asked = request(summariser, share);
         let written = match timeout_at(share, ask::ask(&asked, spent)).await {
             Ok(written) => written,
             Err(_) => Err(NoSummary::from(format!(
