@@ -189,11 +189,11 @@ pub struct Estimate {
     /// Why there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nothing: Option<String>,
-    /// What the next turn would compact by itself, before what is said in it.
+    /// The automatic compaction of the next turn, without its input.
     pub next_turn: NextTurn,
 }
 
-/// What a turn would compact by itself, were it to begin now.
+/// The automatic compaction of a turn that begins now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NextTurn {
     /// The preset.

@@ -151,8 +151,8 @@ impl App {
         }
     }
 
-    /// Opens the store where something that is in it is to be changed. One that does not exist is
-    /// empty, and is not made; one that is named in this call has to exist.
+    /// Opens the store for a change of something in it. A missing store counts as empty and is not
+    /// created; a store that this call names must exist.
     pub(crate) async fn store_or_nothing(&self, setup: &Setup) -> Result<Where> {
         if self.has_store(setup)? {
             return self.store_or_daemon(setup).await;

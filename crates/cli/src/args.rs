@@ -129,7 +129,7 @@ pub(crate) enum Colour {
 /// When to compact.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Compaction {
-    /// When the conversation is summarised and what stays
+    /// The preset: when the conversation is summarised, and how much stays verbatim
     #[arg(long, value_parser = PossibleValuesParser::new(Preset::ALL.map(Preset::name)))]
     preset: Option<String>,
     /// Compacts above this many tokens, in place of the preset's own trigger
@@ -140,15 +140,15 @@ pub(crate) struct Compaction {
 /// How a summary is written that a person asks for.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Writer {
-    /// What the writer of the summary is told
+    /// Instructions for the writer of the summary
     #[arg(long, value_name = "TEXT")]
     instructions: Option<String>,
-    /// Who writes the summary, in place of the configured ones: a model as provider/model, or
-    /// `extractive`, which takes quotes
+    /// The writer of the summary, in place of the configured ones: provider/model, or `extractive`
+    /// for quotes
     #[arg(long, value_name = "MODEL")]
     summariser: Option<String>,
-    /// Where no model writes a summary that can be taken: asks them again (three times in all),
-    /// takes quotes, or leaves everything as it is; without it, a person at a terminal is asked
+    /// If every model fails: asks them again (three times in all), takes quotes, or changes nothing
+    /// (default: asks at a terminal)
     #[arg(long, value_name = "WAY")]
     #[arg(value_parser = PossibleValuesParser::new(Unwritten::ALL.map(Unwritten::name)))]
     on_failure: Option<String>,
@@ -186,19 +186,19 @@ impl Compaction {
 /// Who works on what is asked, and when its conversation is compacted.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Workers {
-    /// The agents that work on it, in place of the configured ones; empty: the lead alone
+    /// The agents of the turn, in place of the configured ones; empty: the lead alone
     #[arg(long, short, value_name = "A,B=TASK")]
     agents: Vec<String>,
     /// The agent that answers
     #[arg(long, value_name = "AGENT")]
     lead: Option<String>,
-    /// The model that all agents ask, in place of those they name: provider/model, or extractive
+    /// The model of all agents, in place of their own: provider/model, or extractive
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// The most that all agents may cost together, in dollars
+    /// Maximum cost of all agents together, in dollars
     #[arg(long, value_name = "USD")]
     max_cost: Option<String>,
-    /// The most tokens, in and out, that all agents may use together
+    /// Maximum tokens, in and out, of all agents together
     #[arg(long, value_name = "N")]
     max_tokens: Option<String>,
     #[command(flatten)]
@@ -303,22 +303,22 @@ pub(crate) fn time(text: &str) -> std::result::Result<std::time::Duration, Strin
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Imports a conversation, compacts it, and has agents work on one frozen snapshot of it
+    /// Imports a conversation, compacts it, and runs agents on one frozen snapshot of it
     Run(run::Args),
-    /// Gives agents tasks on one frozen snapshot of a session, and tells what each came back with
+    /// Gives agents tasks on one frozen snapshot of a session, and shows their results
     Delegate(delegate::Args),
     /// Talks with the agents about a conversation, line by line
     Chat(chat::Args),
-    /// Shows what was said in a conversation
+    /// Shows the messages of a conversation
     History(history::Args),
-    /// Adds a message to a conversation without asking anybody
+    /// Adds a message to a conversation without a turn
     Append(append::Args),
     /// The daemon: sessions, turns and events over HTTP, and an endpoint for OpenAI's clients
     #[command(visible_alias = "up")]
     Serve(serve::Args),
     /// Answers programs that speak the Model Context Protocol, on standard input and output
     Mcp(mcp::Args),
-    /// Continues turns that were interrupted
+    /// Continues interrupted turns
     Resume(resume::Args),
     /// Imports a conversation, or a whole store's archive
     Import(import::Args),
@@ -327,25 +327,25 @@ pub(crate) enum Command {
     /// Conversations of the store
     #[command(subcommand)]
     Sessions(sessions::Command),
-    /// What agents were given to do, and what became of it
+    /// Runs: the tasks of agents and their results
     #[command(subcommand)]
     Runs(runs::Command),
-    /// Calls of tools that wait for a person
+    /// Tool calls awaiting approval
     #[command(subcommand)]
     Approvals(approvals::Command),
     /// The exact bytes an agent was sent, and the chain of causes
     Why(why::Args),
     /// Rebuilds every request of a turn from the journal and checks every digest
     Replay(replay::Args),
-    /// What the model sees of a conversation, and how full its window is
+    /// Shows the model's context of a conversation, and how full its window is
     Context(context::Args),
     /// Summarises the older part of a conversation now
     Compact(compact::Args),
-    /// Keeps messages verbatim, whatever is summarised; without numbers, lists those that are kept
+    /// Pins messages so that they stay verbatim; without numbers, lists the pinned messages
     Pin(pin::Args),
     /// Lets pinned messages be summarised again
     Unpin(pin::UnpinArgs),
-    /// Lets the current topic of a conversation end
+    /// Ends the current topic of a conversation
     Seal(seal::Args),
     /// Stored summaries
     #[command(subcommand)]
@@ -355,9 +355,9 @@ pub(crate) enum Command {
     Agents(agents::Command),
     /// Known models, their windows and prices, and which can be asked
     Models(models::Args),
-    /// What model calls used, by agent and model
+    /// Tokens and cost of model calls, by agent and model
     Usage(usage::Args),
-    /// How well conversations are compacted, in numbers
+    /// Measures how well conversations are compacted
     #[command(subcommand)]
     Eval(eval::Command),
     /// Settings and where they come from
@@ -367,7 +367,7 @@ pub(crate) enum Command {
     Init(init::Args),
     /// Checks every record of the store
     Doctor(doctor::Args),
-    /// Gives the space of what was deleted back
+    /// Frees the disk space of deleted data
     Vacuum(vacuum::Args),
     /// Completions for a shell
     Completions(completions::Args),

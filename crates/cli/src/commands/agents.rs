@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Has a running daemon read all definitions again
     Reload(reload::Args),
-    /// Reads agents of other programs, and says what does not carry over
+    /// Imports agents of other programs, and lists what does not carry over
     Import(import::Args),
 }
 

@@ -17,8 +17,8 @@ use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
 The message is on disk when this returns, and part of what agents see in the next turn. While a turn
-is open on the branch it waits until that has ended. With --key the same call can be made again: it
-adds the message once.
+is open on the branch, the message waits for its end. A repeated call with the same --key adds the
+message once.
 
 PARTS is a JSON list: {\"type\": \"text\", \"text\"}, {\"type\": \"tool_call\", \"id\", \"name\", \"arguments\"}
 (arguments: a JSON object, as a text), {\"type\": \"tool_result\", \"call_id\", \"content\", \"is_error\"},
@@ -36,13 +36,13 @@ JSON: session, branch, message, state (appended, waiting), ordinal.";
 pub(crate) struct Args {
     /// The session
     session: String,
-    /// What is said, or `-` for standard input
+    /// The text, or `-` for standard input
     #[arg(required_unless_present = "parts", conflicts_with = "parts")]
     text: Option<String>,
-    /// What the message is made of, as JSON, or `-` for standard input
+    /// The parts of the message as JSON, or `-` for standard input
     #[arg(long, value_name = "PARTS")]
     parts: Option<String>,
-    /// Who speaks
+    /// The role
     #[arg(long, default_value = "user")]
     #[arg(value_parser = roles())]
     role: Role,

@@ -33,10 +33,10 @@ pub(crate) enum Command {
     /// Lets a call be made
     #[command(after_help = DECIDE_HELP)]
     Approve(Approve),
-    /// Keeps a call from being made; the model is told so
+    /// Denies a call; the model is told so
     #[command(after_help = DECIDE_HELP)]
     Deny(Deny),
-    /// Says what became of a call that is in doubt
+    /// Settles a call whose outcome is unknown
     #[command(after_help = DECIDE_HELP)]
     Settle(Settle),
 }
@@ -68,10 +68,10 @@ pub(crate) struct Deny {
 pub(crate) struct Settle {
     /// The call: its id, or a start or an end of it
     call: String,
-    /// It was made: what the model is told it came back with
+    /// The call was made: its result, for the model
     #[arg(long, value_name = "TEXT")]
     done: Option<String>,
-    /// It was made and failed: what the model is told went wrong
+    /// The call was made and failed: its error, for the model
     #[arg(long, value_name = "TEXT")]
     failed: Option<String>,
     /// It was not made, or may be made twice: it is made again, under the same key

@@ -17,11 +17,11 @@ pub(crate) enum Command {
     List(list::Args),
     /// Shows one checkpoint with its text
     Show(show::Args),
-    /// Has a summary written anew, by another model or with other instructions
+    /// Regenerates a summary, by another model or with other instructions
     Regenerate(regenerate::Args),
-    /// Puts a text of one's own in place of a summary's
+    /// Replaces the text of a summary
     Edit(edit::Args),
-    /// Takes a checkpoint back: the context is what it was before it, with what was said since
+    /// Reverts a checkpoint: restores the context before it, with all later messages
     Restore(restore::Args),
 }
 

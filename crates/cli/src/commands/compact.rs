@@ -28,9 +28,8 @@ const SHORT: u64 = 2_000;
 
 const HELP: &str = "\
 Without --keep, everything before the newest user message is summarised. --topic, --attention and
---large make one part smaller instead, by the rules of the preset tiered. --dry-run also says what
-the next turn would compact by itself, under the preset. The messages themselves are never altered
-or deleted.
+--large shrink one part instead, by the rules of the preset tiered. --dry-run also shows the
+automatic compaction of the next turn. Messages are never altered or deleted.
 
 Examples:
   unisono compact latest --dry-run
@@ -57,7 +56,7 @@ pub(crate) struct Args {
     /// The branch
     #[arg(long, default_value = MAIN)]
     branch: String,
-    /// Says what would be done, and does nothing
+    /// Shows the result, and changes nothing
     #[arg(long)]
     dry_run: bool,
     /// Does not ask
@@ -280,7 +279,7 @@ fn tell_estimate(app: &App, id: SessionId, args: &Args, estimate: &Estimate) {
     }
 }
 
-/// What the next turn would compact by itself.
+/// Describes the automatic compaction of the next turn.
 fn by_itself(next: &NextTurn) -> String {
     let starts = match next.starts_above_tokens {
         Some(starts) => format!(" compacts above {} tokens", show::number(starts)),

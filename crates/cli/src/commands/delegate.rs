@@ -16,8 +16,8 @@ use super::run::{self, From};
 
 const HELP: &str = "\
 Each AGENT gets the task, or one of its own after `=`; all of them read the same frozen snapshot, at
-the same time. A lead then answers with what they found. It is a turn of the session: what was
-asked, what came back and the answer are messages of its branch.
+the same time. A lead then answers from their results. This is a turn of the session: task, results
+and answer are messages of its branch.
 
 Examples:
   unisono delegate latest risks facts --task \"May we ship on Friday?\"
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Who works on it: agents, each perhaps with a task of its own
     #[arg(required = true, value_name = "AGENT[=TASK]")]
     agents: Vec<String>,
-    /// What is to be done, or `-` for standard input
+    /// The task, or `-` for standard input
     #[arg(long, short, value_name = "TEXT")]
     task: String,
     /// The agent that answers, in place of the configured one

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Saves all that is whole into a fresh log where something is wrong
     #[arg(long)]
     repair: bool,
-    /// Takes note of what repairs have lost: it is not told any more
+    /// Acknowledges the losses of repairs: they are no longer reported
     #[arg(long, conflicts_with = "repair")]
     acknowledge: bool,
 }

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Which messages; without it, all
     #[arg(value_name = "MESSAGES", value_parser = range, allow_hyphen_values = true)]
     messages: Option<Range>,
-    /// Only what this role said; may be repeated
+    /// Only messages of this role; may be repeated
     #[arg(long, value_parser = role)]
     role: Vec<Role>,
     /// The branch

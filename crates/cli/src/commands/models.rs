@@ -29,7 +29,7 @@ cache_write_usd_per_million}.";
 pub(crate) struct Args {
     /// Only models whose name contains this
     name: Option<String>,
-    /// Only models that can be asked
+    /// Only available models
     #[arg(long)]
     usable: bool,
 }

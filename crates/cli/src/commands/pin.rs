@@ -32,7 +32,7 @@ JSON: session, branch, pinned [{ordinal, role, tokens, text}], pinned_tokens, us
 pub(crate) struct Args {
     /// The session
     session: String,
-    /// Numbers of messages, such as 4; without any, lists what is pinned
+    /// Numbers of messages, such as 4; without any, lists the pinned messages
     #[arg(value_name = "N", value_parser = ordinal)]
     messages: Vec<u32>,
     /// The branch whose messages are meant

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Continues a session instead
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// What is to be done
+    /// The task
     #[arg(long, short, value_name = "TEXT")]
     task: Option<String>,
     #[command(flatten)]

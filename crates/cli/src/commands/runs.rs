@@ -13,7 +13,7 @@ use crate::problem::Result;
 pub(crate) enum Command {
     /// Lists runs, the newest first
     List(list::Args),
-    /// Shows one run: its task, its steps, what it used and how it ended
+    /// Shows one run: its task, steps, usage and result
     Show(show::Args),
     /// Stops an open run or turn that no process works on
     Cancel(cancel::Args),

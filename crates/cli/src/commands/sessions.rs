@@ -17,7 +17,7 @@ use crate::problem::Result;
 pub(crate) enum Command {
     /// Lists all sessions, the newest first
     List(list::Args),
-    /// Shows one session: what it is, its branches, turns and labels
+    /// Shows one session: its title, branches, turns and labels
     Show(show::Args),
     /// Shows the tree of messages, with where branches end
     Tree(tree::Args),

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// The directory they are written to, in place of the project's agents/
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Says what would be written, and writes nothing
+    /// Shows the files that it would write, and writes nothing
     #[arg(long)]
     dry_run: bool,
     /// Overwrites files that exist

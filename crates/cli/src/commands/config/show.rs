@@ -27,7 +27,7 @@ Examples:
 pub(crate) struct Args {
     /// Only keys that start with this
     key: Option<String>,
-    /// Only what is not a default
+    /// Only values that differ from the default
     #[arg(long)]
     changed: bool,
     /// As it counts for this session

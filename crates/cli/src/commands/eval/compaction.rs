@@ -52,7 +52,7 @@ tokens, retained {all, category: share}, times_tail, writers, duration_ms, cost_
 pub(crate) struct Args {
     /// The conversation, in any format that can be imported; `-` is standard input
     transcript: String,
-    /// What can be asked of it
+    /// The questions that probe the conversation
     #[arg(long, value_name = "FILE")]
     probes: PathBuf,
     /// How many times smaller it gets
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PRESET,…", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(presets().map(Preset::name)))]
     presets: Vec<String>,
-    /// Who writes summaries, each by itself: models as provider/model, or `extractive`
+    /// The summarisers to compare: provider/model, or `extractive`
     #[arg(long, value_name = "MODEL,…", value_delimiter = ',', default_value = EXTRACTIVE)]
     summarisers: Vec<String>,
     /// Also draws a chart

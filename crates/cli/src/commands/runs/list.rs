@@ -16,7 +16,7 @@ use crate::traces::{Within, end, role_json};
 
 const HELP: &str = "\
 RUN is the end of the run's id; every verb takes it. `?` is an unknown cost, which is not free. The
-newest are first; where there are more than --limit, how to go on is said.
+newest are first; beyond --limit the output names the next cursor.
 
 Examples:
   unisono runs list --state running
@@ -32,10 +32,10 @@ duration_ms, error}.";
 pub(crate) struct Args {
     #[command(flatten)]
     within: Within,
-    /// Only those that are so
+    /// Only runs in this state
     #[arg(long, value_parser = PossibleValuesParser::new(Status::ALL.map(Status::name)))]
     state: Option<String>,
-    /// Only those of this agent
+    /// Only runs of this agent
     #[arg(long)]
     agent: Option<String>,
     /// How many at most: the newest sessions' newest

@@ -15,8 +15,8 @@ use crate::sessions;
 use crate::show;
 
 const HELP: &str = "\
-A session is as old as its last change. Those with open turns are never deleted. The daemon does the
-same by itself where `store.retention_days` is set.
+A session is as old as its last change. Sessions with open turns are never deleted. With
+`store.retention_days` the daemon prunes automatically.
 
 Examples:
   unisono sessions prune --older-than 30d --dry-run
@@ -28,13 +28,13 @@ turns).";
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Deletes what did not change since: how long ago (30m 12h 7d 2w), a date, or an instant
+    /// Deletes sessions without a change since: an age (30m 12h 7d 2w), a date, or an instant
     #[arg(long, value_name = "TIME")]
     older_than: String,
     /// Only sessions with this label: NAME=VALUE, or NAME with any value; may be repeated
     #[arg(long, value_name = "LABEL")]
     label: Vec<Label>,
-    /// Says what it would delete, and deletes nothing
+    /// Lists the sessions that it would delete, and deletes nothing
     #[arg(long)]
     dry_run: bool,
     /// Does not ask

@@ -43,22 +43,22 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// What to search for
+    /// The query
     #[arg(required = true)]
     query: Vec<String>,
     /// Only this session
     #[arg(long)]
     session: Option<String>,
-    /// Only what this role said; may be repeated
+    /// Only messages of this role; may be repeated
     #[arg(long, value_parser = role)]
     role: Vec<Role>,
-    /// Only what this agent wrote; may be repeated
+    /// Only messages of this agent; may be repeated
     #[arg(long)]
     agent: Vec<String>,
-    /// Only what was said then or later: a date, an instant, or how long ago
+    /// Only messages since then: a date, an instant, or an age
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only what was said before that
+    /// Only messages before then
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// How many messages at most
