@@ -300,7 +300,7 @@ impl App {
             .enable_all()
             .build();
         let runtime =
-            runtime.map_err(|error| Problem::failed(format!("no threads can be had: {error}")))?;
+            runtime.map_err(|error| Problem::failed(format!("cannot start threads: {error}")))?;
         let done = runtime.block_on(work);
         // What still blocks a thread is not waited for: all that matters is on disk.
         runtime.shutdown_timeout(std::time::Duration::from_millis(200));

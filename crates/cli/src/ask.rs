@@ -41,6 +41,6 @@ fn answer(out: &Out, question: &str) -> Result<String> {
     out.ask(format_args!("{question}"));
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    read.map_err(|error| Problem::failed(format!("no answer could be read: {error}")))?;
+    read.map_err(|error| Problem::failed(format!("cannot read the answer: {error}")))?;
     Ok(line.trim().to_lowercase())
 }

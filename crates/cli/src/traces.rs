@@ -158,7 +158,7 @@ impl Within {
                 newest = Some(Found { session, trace, id });
             }
         }
-        let none = || Problem::usage("no agent was given anything to do yet");
+        let none = || Problem::usage("there are no runs yet");
         newest.ok_or_else(|| {
             let problem = none().code(Code::NotFound);
             problem.hint("`unisono run FILE` does that")
@@ -205,7 +205,7 @@ fn answering(trace: &Trace, turn: TurnId) -> Result<RunId> {
             .is_some_and(|run| run.opened.1.role == RunRole::Lead)
     };
     runs.iter().find(is_lead).copied().ok_or_else(|| {
-        let problem = Problem::usage(format!("the lead of turn {turn} was given nothing yet"));
+        let problem = Problem::usage(format!("the lead of turn {turn} has no run yet"));
         problem
             .code(Code::NotFound)
             .hint("`unisono runs list` shows the runs there are")

@@ -30,7 +30,7 @@ Examples:
 
 JSON: run, turn, session, agent, role, task, causes [{event, at, cause, text}], requests [{number,
 to, stand_in_prefix (absent: no other model stood in), head_bytes, bytes, digest, after_steps,
-masked, wrap_up, attempt, head, tail}], unknown (why they cannot be told), checks as of `replay`,
+masked, wrap_up, attempt, head, tail}], unknown (why they cannot be rebuilt), checks as of `replay`,
 against {run, agent, request, shared_bytes, own, theirs, differs} (null: it has no sibling).";
 
 #[derive(Debug, clap::Args)]
@@ -104,9 +104,9 @@ fn chosen(own: &Requests, number: u32) -> Result<&Sent> {
         return Ok(sent);
     }
     Err(match (&own.unknown, own.sent.len()) {
-        (Some(why), 0) => Problem::failed(format!("what the run was sent cannot be told: {why}")),
+        (Some(why), 0) => Problem::failed(format!("cannot rebuild the run's requests: {why}")),
         (None, 0) => {
-            Problem::failed("the run was sent nothing: it ended before its model was asked")
+            Problem::failed("the run sent no request: it ended before its first model call")
         }
         (_, count) => Problem::usage(format!("the run has no request {number}"))
             .hint(format!("it has 1 to {count}")),

@@ -31,9 +31,8 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     pub(crate) fn listen() -> Result<Interrupts> {
         let on = |kind| {
-            signal(kind).map_err(|error| {
-                Problem::failed(format!("signals cannot be listened for: {error}"))
-            })
+            signal(kind)
+                .map_err(|error| Problem::failed(format!("cannot listen for signals: {error}")))
         };
         Ok(Interrupts {
             int: on(SignalKind::interrupt())?,

@@ -89,7 +89,7 @@ impl Input {
         let read = if terminal.is_some() { edited } else { plain };
         let thread = thread::Builder::new().name("lines".to_owned());
         let started = thread.spawn(move || read(&wanted, &send));
-        started.map_err(|error| Problem::failed(format!("no thread can be had: {error}")))?;
+        started.map_err(|error| Problem::failed(format!("cannot start a thread: {error}")))?;
         Ok(Input {
             prompts,
             lines,
@@ -117,7 +117,7 @@ impl Input {
         let line = self.lines.recv().await;
         self.asked = false;
         line.unwrap_or(Ok(Read::End))
-            .map_err(|error| Problem::failed(format!("no line can be read: {error}")))
+            .map_err(|error| Problem::failed(format!("cannot read the input: {error}")))
     }
 
     /// Whether a line was asked for that has not come.

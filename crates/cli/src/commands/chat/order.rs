@@ -114,7 +114,7 @@ fn branch(rest: &str) -> Result<Order, Problem> {
 
 fn number(order: &str, text: &str) -> Result<u32, Problem> {
     ordinal(text)
-        .map_err(|hint| Problem::usage(format!("{order}: {text:?} is no number")).hint(hint))
+        .map_err(|hint| Problem::usage(format!("{order}: {text:?} is not a number")).hint(hint))
 }
 
 #[cfg(test)]
