@@ -1,6 +1,6 @@
 //! Moves whole sessions between engines, as one file of the envelopes the disk engine writes.
 //!
-//! `unisono archive, schema 1\n`, then for every session its events in order, its checkpoint if it has
+//! `unisono archive, format 1\n`, then for every session its events in order, its checkpoint if it has
 //! one, and its head, which closes it; then an end record with the number of records and a hash of
 //! everything before it. An import checks the whole file before it stores anything.
 

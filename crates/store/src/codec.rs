@@ -21,10 +21,8 @@ fn options() -> impl bincode::Options {
         .reject_trailing_bytes()
 }
 
-/// Encodes a row.
-///
-/// # Errors
-/// The reason, as text, if the row is over the limit.
+/// A row in bytes of its own.
+#[cfg(test)]
 pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
     options().serialize(row).map_err(|error| error.to_string())
 }
@@ -32,8 +30,8 @@ pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
 /// Encodes a row behind what is there.
 ///
 /// # Errors
-/// As [`encode`].
-pub(crate) fn encode_onto<T: Serialize>(bytes: &mut Vec<u8>, row: &T) -> Result<(), String> {
+/// The reason, as text, if the row is over the limit.
+pub(crate) fn encode_onto<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, row: &T) -> Result<(), String> {
     options()
         .serialize_into(bytes, row)
         .map_err(|error| error.to_string())
@@ -47,6 +45,30 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     options()
         .deserialize(bytes)
         .map_err(|error| error.to_string())
+}
+
+/// Takes a number off the front of these bytes.
+///
+/// # Errors
+/// The reason, as text, if they do not start with one.
+pub(crate) fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, String> {
+    options()
+        .deserialize_from(bytes)
+        .map_err(|error| error.to_string())
+}
+
+/// Takes a text off the front of these bytes, without a copy of it.
+///
+/// # Errors
+/// As [`take`].
+pub(crate) fn take_text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, String> {
+    const LENGTH_BYTES: usize = size_of::<u64>();
+    let text: &'a str = options()
+        .allow_trailing_bytes()
+        .deserialize(bytes)
+        .map_err(|error| error.to_string())?;
+    *bytes = &bytes[LENGTH_BYTES + text.len()..];
+    Ok(text)
 }
 
 /// Bytes that serde handles as one block, not as a sequence of numbers.

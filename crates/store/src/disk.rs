@@ -1,7 +1,7 @@
 //! The disk engine: sled 0.34.7 under a discipline that makes it safe.
 //!
 //! ```text
-//! <store>/FORMAT         what this directory is, and its schema
+//! <store>/FORMAT         what this directory is, and its format
 //! <store>/LOCK           locked by the process that has the store open; holds its pid
 //! <store>/acknowledged   the ledger: how far every session was acknowledged
 //! <store>/data/          sled's directory
@@ -116,7 +116,7 @@ impl Disk {
     /// kept under `quarantine/`, and [`Opened::salvage`] says what was lost, by name.
     ///
     /// # Errors
-    /// `Held` by another process, `NewerSchema` and `NotAStore` (nothing is touched), `DiskFull`, `Io`
+    /// `Held` by another process, `NewerStore`, `EarlierStore` and `NotAStore` (nothing is touched), `DiskFull`, `Io`
     /// where the directory cannot be written, `TimedOut`. Where [`Error::is_unwritable`] holds,
     /// [`ReadOnlyDisk::open`] may do.
     pub fn open(path: impl AsRef<Path>) -> Result<Opened> {

@@ -108,15 +108,21 @@ pub enum Error {
     },
     /// A record that this version cannot read, because a newer one wrote it.
     #[error(
-        "{record} was written by a newer version of unisono (record version {found}, this one reads up to {supported}): nothing is damaged; use the newer version"
+        "{record} was written by a newer version of unisono ({what}): nothing is damaged; use the newer version"
     )]
     NewerRecord {
         /// Which record.
         record: Record,
-        /// Its version.
-        found: u16,
-        /// The newest version this build reads.
-        supported: u16,
+        /// What this build does not know.
+        what: String,
+    },
+    /// A record from before format 1.
+    #[error(
+        "{record} was written by a version of unisono from before format 1: nothing is damaged; use the version that wrote it"
+    )]
+    EarlierRecord {
+        /// Which record.
+        record: Record,
     },
     /// Another process has the store open.
     #[error("the store {} is held by {}: stop it, or use another directory", path.display(), Holder(*pid))]
@@ -127,14 +133,23 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// The store was written by a newer version.
-    #[error("the store {} has schema {found}, this version reads up to {supported}: nothing was touched; use the newer version", path.display())]
-    NewerSchema {
+    #[error("the store {} has format {found}, this version reads format {supported}: nothing was touched; use the newer version", path.display())]
+    NewerStore {
         /// The store's directory.
         path: PathBuf,
-        /// Its schema.
+        /// Its format.
         found: u16,
-        /// The newest schema this build reads.
+        /// The format this build reads.
         supported: u16,
+    },
+    /// The store was written before format 1.
+    #[error(
+        "the store {} was written by a version of unisono from before format 1: nothing was touched; with that version list its sessions (`unisono sessions`) and export each (`unisono export SESSION -o FILE`), then give this version another directory and `unisono import FILE` (not `export --all`: an archive is in the old format too)",
+        path.display()
+    )]
+    EarlierStore {
+        /// The store's directory.
+        path: PathBuf,
     },
     /// The directory holds something else.
     #[error("{} is not a store ({why}): nothing was touched; give another directory", path.display())]
@@ -191,6 +206,15 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// An archive from before format 1.
+    #[error(
+        "the archive {} was written by a version of unisono from before format 1: import it into an empty store with that version, export each session there (`unisono export SESSION -o FILE`), and `unisono import FILE` here",
+        path.display()
+    )]
+    EarlierArchive {
+        /// The archive.
+        path: PathBuf,
+    },
     /// An archive of sessions that are already here; nothing of it was stored.
     #[error(
         "session {session} of the archive is already in the store: nothing was stored; delete it first, or import into another store"
@@ -243,11 +267,8 @@ impl Error {
     /// A record that cannot be read, for this fault.
     pub(crate) fn unreadable(record: Record, fault: Fault) -> Self {
         match fault {
-            Fault::Newer { found, supported } => Self::NewerRecord {
-                record,
-                found,
-                supported,
-            },
+            Fault::Newer { what } => Self::NewerRecord { record, what },
+            Fault::Earlier => Self::EarlierRecord { record },
             fault => Self::Corrupt { record, fault },
         }
     }

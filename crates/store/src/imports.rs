@@ -10,14 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::codec;
 use crate::engine::{Append, Deletion, Engine, SessionId};
 use crate::error::{Error, Fault, Record, Result};
+use crate::record;
 
 /// The journal's id.
 pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX - 2);
-/// The version of its entries; they begin with it.
-const VERSION: u16 = 1;
 
 /// The sessions that are not whole.
 ///
@@ -77,31 +75,17 @@ async fn write(engine: &dyn Engine, list: &BTreeSet<SessionId>) -> Result<()> {
 }
 
 fn encode(list: &BTreeSet<SessionId>, seq: u64) -> Result<Vec<u8>> {
-    let records: Vec<[u8; 16]> = list.iter().map(|id| *id.0.as_bytes()).collect();
-    let mut bytes = VERSION.to_be_bytes().to_vec();
-    codec::encode_onto(&mut bytes, &records).map_err(|reason| Error::Encode {
+    let ids: Vec<[u8; 16]> = list.iter().map(|id| *id.0.as_bytes()).collect();
+    record::encode_own(&ids).map_err(|reason| Error::Encode {
         record: Record::Event { session: ID, seq },
         reason,
-    })?;
-    Ok(bytes)
+    })
 }
 
 fn decode(bytes: &[u8]) -> std::result::Result<BTreeSet<SessionId>, Fault> {
-    let (version, body) = bytes.split_first_chunk().ok_or(Fault::Truncated)?;
-    match u16::from_be_bytes(*version) {
-        VERSION => {
-            let records: Vec<[u8; 16]> =
-                codec::decode(body).map_err(|reason| Fault::Undecodable { reason })?;
-            let ids = records.into_iter();
-            Ok(ids
-                .map(|id| SessionId::from_u128(u128::from_be_bytes(id)))
-                .collect())
-        }
-        found => Err(Fault::Newer {
-            found,
-            supported: VERSION,
-        }),
-    }
+    let ids: Vec<[u8; 16]> = record::decode_own(bytes)?;
+    let ids = ids.into_iter().map(u128::from_be_bytes);
+    Ok(ids.map(SessionId::from_u128).collect())
 }
 
 /// The imports of this process.

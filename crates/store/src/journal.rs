@@ -201,7 +201,7 @@ impl Journal {
     }
 
     /// Whether turns of a session are open, by its last event alone; none where that does not tell,
-    /// because an older version wrote it or a repair cut the journal: then its fold does.
+    /// because a repair cut the journal: then its fold does.
     ///
     /// # Errors
     /// The store failed, or the event cannot be read.

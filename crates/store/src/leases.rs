@@ -7,16 +7,13 @@
 
 use unisono_session::budget::{House, Lease};
 
-use crate::codec;
 use crate::engine::{Append, Checkpoint, SessionId};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
-use crate::record::budget as record;
+use crate::record;
 
 /// The journal's id.
 pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX);
-/// The version of its records; they begin with it.
-const VERSION: u16 = 1;
 /// Entries read at a time.
 const PAGE: usize = 4_096;
 /// Entries after which the state is written down when the journal is opened.
@@ -134,28 +131,14 @@ async fn fold(journal: &Journal, last: u64) -> Result<(House, u64)> {
 }
 
 fn encode(leases: &[Lease], seq: u64) -> Result<Vec<u8>> {
-    let records: Vec<record::Lease> = leases.iter().map(Into::into).collect();
-    let mut bytes = VERSION.to_be_bytes().to_vec();
-    codec::encode_onto(&mut bytes, &records).map_err(|reason| Error::Encode {
+    record::encode_own(&leases.to_vec()).map_err(|reason| Error::Encode {
         record: Record::Event { session: ID, seq },
         reason,
-    })?;
-    Ok(bytes)
+    })
 }
 
 fn decode(bytes: &[u8]) -> std::result::Result<Vec<Lease>, Fault> {
-    let (version, body) = bytes.split_first_chunk().ok_or(Fault::Truncated)?;
-    match u16::from_be_bytes(*version) {
-        VERSION => {
-            let records: Vec<record::Lease> =
-                codec::decode(body).map_err(|reason| Fault::Undecodable { reason })?;
-            Ok(records.into_iter().map(Into::into).collect())
-        }
-        found => Err(Fault::Newer {
-            found,
-            supported: VERSION,
-        }),
-    }
+    record::decode_own(bytes)
 }
 
 #[cfg(test)]
@@ -210,14 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_a_newer_version_are_named_and_not_guessed_at() {
+    fn entries_of_a_newer_format_are_named_and_not_guessed_at() {
         let mut bytes = encode(&[lease(1)], 1).unwrap();
-        bytes[..2].copy_from_slice(&(VERSION + 1).to_be_bytes());
-        let newer = Fault::Newer {
-            found: VERSION + 1,
-            supported: VERSION,
-        };
-        assert_eq!(decode(&bytes), Err(newer));
+        bytes[1] = record::FORMAT + 1;
+        assert!(matches!(decode(&bytes), Err(Fault::Newer { .. })));
         assert_eq!(decode(&bytes[..1]), Err(Fault::Truncated));
     }
 

@@ -1,151 +1,104 @@
-//! Events as the bytes of a payload, and back.
+//! Facts as the bytes of a payload, and back.
 //!
-//! A payload is the record version (two bytes, big-endian), since version 3 how many turns are open
-//! (see [`OpenTurns`]), and an [`Event`] in the codec of this crate. The types of the submodules are
-//! version 3: they mirror the domain's, name for name, and are converted field by field, so that a
-//! change of the domain does not change what is on disk unnoticed. Version 2 had the same types with
-//! fewer facts and steps; version 1 is read into them ([`v1`]).
+//! A payload is the mark of this format (two bytes), for an event how many turns are open (see
+//! [`OpenTurns`]), and the value by its [`layout`]. What each type has in it is listed in
+//! [`mod@context`] and [`mod@session`]: those lists are the format.
 //!
-//! - The order of fields and of variants **is** the format. Nothing is inserted, moved or removed.
-//! - A change makes a new [`VERSION`]: the types that differ are copied as they were, and [`decode`]
-//!   goes on reading the old ones.
-//! - Only what its version wrote is read: what decodes encodes, in that version, to the same bytes again.
-//!
-//! Ids are 128-bit numbers, digests 32 bytes, instants milliseconds since 1970 UTC.
+//! - A field is added at the end of its list, behind the semicolon; a variant takes the next number.
+//!   Nothing else is changed, moved or removed, and [`FORMAT`] stays.
+//! - Only what is written so is read: what decodes encodes to the same bytes again.
 
-mod agent;
-pub(crate) mod budget;
-mod checkpoint;
-mod codes;
-mod compaction;
-mod context_part;
-mod ending;
-mod fact;
-mod message;
+mod context;
+pub(crate) mod layout;
 mod open_turns;
-mod policy;
-mod run;
-mod snapshot;
-mod text_map;
-mod tokens;
-mod tool;
-mod topic;
-mod turn;
-pub(crate) mod usage;
-mod v1;
+mod session;
 
 use unisono_session::event;
 
-use crate::codec;
+use crate::codec::ROW_LIMIT_BYTES;
 use crate::error::Fault;
 
-use fact::Event;
+use layout::{Layout, undecodable};
 pub(crate) use open_turns::OpenTurns;
 
-/// The version this build writes. It reads this one and all before it.
-pub(crate) const VERSION: u16 = 3;
+/// The first byte of every payload. Payloads before format 1 started with 0.
+const MARK: u8 = b'u';
+/// The format this build writes and reads. A field or a variant more is no other format.
+pub(crate) const FORMAT: u8 = 1;
 
 /// The payload of an event, and what is known of its session after it.
 ///
 /// # Errors
-/// The reason, as text, if it is over the codec's limit or could not be read back.
+/// The reason, as text, if it is too large or could not be read back.
 pub(crate) fn encode(event: &event::Event, open: OpenTurns) -> Result<Vec<u8>, String> {
-    let record = Event::try_from(event).map_err(|invalid| invalid.to_string())?;
-    let body = codec::encode(&record)?;
-    let mut payload = Vec::with_capacity(2 + OpenTurns::BYTES + body.len());
-    payload.extend_from_slice(&VERSION.to_be_bytes());
+    let mut payload = vec![MARK, FORMAT];
     payload.extend_from_slice(&open.to_bytes());
-    payload.extend_from_slice(&body);
-    Ok(payload)
+    event.put(&mut payload)?;
+    fits(payload)
 }
 
-/// What an event's payload says of its session's open turns; unknown where its version, or its
-/// place in an append, does not tell.
+/// What an event's payload says of its session's open turns; unknown where its place in an append,
+/// or its format, does not tell.
 pub(crate) fn open_turns(payload: &[u8]) -> OpenTurns {
-    match payload.split_first_chunk() {
-        Some((&version, rest)) if u16::from_be_bytes(version) == VERSION => {
-            OpenTurns::split(rest).map_or(OpenTurns::Unknown, |(open, _)| open)
-        }
-        _ => OpenTurns::Unknown,
-    }
+    let body = body(payload).ok().and_then(OpenTurns::split);
+    body.map_or(OpenTurns::Unknown, |(open, _)| open)
 }
 
 /// The event of a payload.
 ///
 /// # Errors
-/// What is wrong with it: a newer version, or bytes that [`encode`] did not write.
+/// What is wrong with it: another format, or bytes that [`encode`] did not write.
 pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
-    let (version, body) = payload.split_first_chunk().ok_or(Fault::Truncated)?;
-    let record: Event = match u16::from_be_bytes(*version) {
-        0 => return Err(undecodable("record version 0 does not exist")),
-        1 => {
-            let record: v1::Event = codec::decode(body).map_err(undecodable)?;
-            let record = Event::from(record);
-            if record.fact.since() > 2 {
-                return Err(undecodable("version 1 knew no such fact"));
-            }
-            record
-        }
-        2 => {
-            let record: Event = codec::decode(body).map_err(undecodable)?;
-            if record.fact.since() > 2 {
-                return Err(undecodable("version 2 knew no such fact"));
-            }
-            record
-        }
-        VERSION => {
-            let (_, body) = OpenTurns::split(body).ok_or(Fault::Truncated)?;
-            codec::decode(body).map_err(undecodable)?
-        }
-        found => {
-            return Err(Fault::Newer {
-                found,
-                supported: VERSION,
-            });
-        }
-    };
-    let event = record.try_into();
-    event.map_err(|invalid: Invalid| undecodable(invalid.to_string()))
+    let (_, event) = OpenTurns::split(body(payload)?).ok_or(Fault::Truncated)?;
+    whole(event)
 }
 
-fn undecodable(reason: impl Into<String>) -> Fault {
-    Fault::Undecodable {
-        reason: reason.into(),
+/// The payload of a journal of the store's own.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_own<T: Layout>(value: &T) -> Result<Vec<u8>, String> {
+    let mut payload = vec![MARK, FORMAT];
+    value.put(&mut payload)?;
+    fits(payload)
+}
+
+/// What is in such a payload.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_own<T: Layout>(payload: &[u8]) -> Result<T, Fault> {
+    whole(body(payload)?)
+}
+
+/// What is behind the mark.
+fn body(payload: &[u8]) -> Result<&[u8], Fault> {
+    match payload {
+        [MARK, FORMAT, body @ ..] => Ok(body),
+        [MARK, 0, ..] => Err(undecodable("format 0 does not exist")),
+        [MARK, found, ..] => Err(Fault::Newer {
+            what: format!("format {found}, this version reads {FORMAT}"),
+        }),
+        [0, _, ..] => Err(Fault::Earlier),
+        [_, _, ..] => Err(undecodable("it has no format")),
+        _ => Err(Fault::Truncated),
     }
 }
 
-/// A record that decodes, but stands for no value of the domain.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Invalid {
-    /// A range of messages that ends before it begins, or beyond the last number there is.
-    #[error("there is no range of messages from {first} to {last}")]
-    Span {
-        /// Its first message.
-        first: u32,
-        /// Its last message.
-        last: u32,
-    },
-    /// A step that has a variant of its own for what it says.
-    #[error("a summary of the conversation stands where one of a topic or a bulk belongs")]
-    Tier,
-    /// A turn that has a variant of its own for what it says.
-    #[error("wishes about a summary's writer stand where there are none")]
-    Plain,
-    /// A turn or an ending that has a variant of its own where nothing is lent or handed over.
-    #[error("tools or calls of whoever asked stand where there are none")]
-    Alone,
-    /// A reply that has a variant of its own where nothing is known of how a stand-in was asked.
-    #[error("what a stand-in was sent stands where none answered")]
-    Own,
-    /// A definition that has a variant of its own where it has no pipeline.
-    #[error("a pipeline without stages stands where there is none")]
-    Stageless,
-    /// A table with keys twice, or out of order.
-    #[error("its {table} are not in ascending order")]
-    Order {
-        /// What it lists.
-        table: &'static str,
-    },
+/// The value that fills these bytes.
+fn whole<T: Layout>(mut bytes: &[u8]) -> Result<T, Fault> {
+    let value = T::take(&mut bytes)?;
+    match bytes {
+        [] => Ok(value),
+        _ => Err(Fault::Truncated),
+    }
+}
+
+fn fits(payload: Vec<u8>) -> Result<Vec<u8>, String> {
+    if payload.len() as u64 > ROW_LIMIT_BYTES {
+        return Err(format!("it is over {ROW_LIMIT_BYTES} bytes"));
+    }
+    Ok(payload)
 }
 
 #[cfg(test)]

@@ -8,14 +8,11 @@
 use unisono_context::SessionId;
 use unisono_session::usage::{Deleted, Ledger};
 
-use crate::codec;
 use crate::engine::{self, Deletion, REMAINS};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
-use crate::record::usage::Sum;
+use crate::record;
 
-/// The version of its records; they begin with it.
-const VERSION: u16 = 1;
 /// Events read at a time.
 const PAGE: usize = 1_024;
 /// Entries after which the sum takes their place.
@@ -136,26 +133,14 @@ async fn sum_up(journal: &Journal) {
 }
 
 fn encode(deleted: &Deleted) -> Result<Vec<u8>> {
-    let mut bytes = VERSION.to_be_bytes().to_vec();
-    codec::encode_onto(&mut bytes, &Sum::from(deleted)).map_err(|reason| Error::Encode {
+    record::encode_own(deleted).map_err(|reason| Error::Encode {
         record: Record::Head { session: REMAINS },
         reason,
-    })?;
-    Ok(bytes)
+    })
 }
 
 fn decode(bytes: &[u8]) -> std::result::Result<Deleted, Fault> {
-    let (version, body) = bytes.split_first_chunk().ok_or(Fault::Truncated)?;
-    match u16::from_be_bytes(*version) {
-        VERSION => {
-            let sum: Sum = codec::decode(body).map_err(|reason| Fault::Undecodable { reason })?;
-            Ok(sum.into())
-        }
-        found => Err(Fault::Newer {
-            found,
-            supported: VERSION,
-        }),
-    }
+    record::decode_own(bytes)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! The rows inside the envelopes, schema 1, and the hash chain between them.
+//! The rows inside the envelopes, format 1, and the hash chain between them.
 //!
-//! Field order is the format. A change makes a new row type for a new schema; the old one stays
-//! readable.
+//! Field order is the format. A change makes a new row type for a new kind of record.
 
 use serde::{Deserialize, Serialize};
 

@@ -40,11 +40,11 @@ fn a_store_of_a_newer_version_is_not_touched() {
     place.call(&["import", &example()]).expect(0);
     let format = place.path("data/unisono/FORMAT");
     let text = std::fs::read_to_string(&format).unwrap();
-    let newer = text.replace("schema 1", "schema 9");
+    let newer = text.replace("format 1", "format 9");
     assert_ne!(text, newer);
     std::fs::write(&format, newer).unwrap();
     let done = place.call(&["sessions", "list"]).expect(1);
-    done.says(&["has schema 9", "use the newer version"]);
+    done.says(&["has format 9", "use the newer version"]);
 }
 
 #[test]

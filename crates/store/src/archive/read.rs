@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::archive::end_key;
-use crate::archive::write::FIRST_LINE;
+use crate::archive::write::{EARLIER_LINE, FIRST_LINE};
 use crate::codec;
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Envelope, HEADER_BYTES, Key, Kind};
@@ -226,10 +226,13 @@ impl Reader {
             next: 0,
         };
         let first = reader.bytes(FIRST_LINE.len())?;
+        if first == EARLIER_LINE {
+            return Err(Error::EarlierArchive { path: reader.path });
+        }
         if first != FIRST_LINE {
             return Err(Error::BadArchive {
                 offset: 0,
-                reason: "it does not start as an archive of schema 1".into(),
+                reason: "it does not start as an archive of format 1".into(),
             });
         }
         reader.hasher.update(FIRST_LINE);

@@ -14,7 +14,9 @@ use crate::error::{Error, Record, Result};
 use crate::private;
 use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Head, Stamp};
 
-pub(super) const FIRST_LINE: &[u8] = b"unisono archive, schema 1\n";
+/// What stands in its place in an archive from before format 1.
+pub(super) const EARLIER_LINE: &[u8] = b"unisono archive, schema 1\n";
+pub(super) const FIRST_LINE: &[u8] = b"unisono archive, format 1\n";
 
 /// Records to be written.
 pub(super) enum Section {

@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::envelope::SCHEMA;
+use crate::envelope::FORMAT;
 use crate::error::{Error, Result};
 use crate::private;
 
-const FORMAT_LINE: &str = "unisono store, schema ";
+const FORMAT_LINE: &str = "unisono store, format ";
+/// What stood there before format 1.
+const EARLIER_LINE: &str = "unisono store, schema ";
 
 /// sled's directory.
 pub(super) fn data(root: &Path) -> PathBuf {
@@ -28,7 +30,7 @@ fn format(root: &Path) -> PathBuf {
     root.join("FORMAT")
 }
 
-/// Makes the directory if it is not there; refuses one that holds something else or a newer store.
+/// Makes the directory if it is not there; refuses one that holds something else or a store of another format.
 /// Touches nothing that exists.
 pub(super) fn check(root: &Path) -> Result<()> {
     if !root.exists() {
@@ -73,19 +75,20 @@ pub(super) fn check_there(root: &Path) -> Result<()> {
 }
 
 fn check_format(root: &Path, text: &str) -> Result<()> {
-    let found = text
-        .trim_end()
-        .strip_prefix(FORMAT_LINE)
-        .and_then(|number| number.parse::<u16>().ok());
-    match found {
-        Some(found) if found > SCHEMA => Err(Error::NewerSchema {
-            path: root.to_path_buf(),
+    let path = root.to_path_buf();
+    if text.starts_with(EARLIER_LINE) {
+        return Err(Error::EarlierStore { path });
+    }
+    let number = text.trim_end().strip_prefix(FORMAT_LINE);
+    match number.and_then(|number| number.parse::<u16>().ok()) {
+        Some(FORMAT) => Ok(()),
+        Some(found) if found > FORMAT => Err(Error::NewerStore {
+            path,
             found,
-            supported: SCHEMA,
+            supported: FORMAT,
         }),
-        Some(_) => Ok(()),
-        None => Err(Error::NotAStore {
-            path: root.to_path_buf(),
+        _ => Err(Error::NotAStore {
+            path,
             why: "its file FORMAT does not say so".into(),
         }),
     }
@@ -114,7 +117,7 @@ fn check_empty(root: &Path) -> Result<()> {
 pub(super) fn prepare(root: &Path) -> Result<u64> {
     let narrowed = narrow(root);
     if !format(root).exists() {
-        replace(&format(root), format!("{FORMAT_LINE}{SCHEMA}\n").as_bytes())?;
+        replace(&format(root), format!("{FORMAT_LINE}{FORMAT}\n").as_bytes())?;
     }
     let (data, new, old) = (data(root), data_new(root), data_old(root));
     if !data.exists() && new.exists() {

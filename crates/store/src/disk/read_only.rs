@@ -36,7 +36,7 @@ impl ReadOnlyDisk {
     /// Blocking: call it off the async threads.
     ///
     /// # Errors
-    /// `Held` by another process, `NewerSchema`, `NotAStore`, and `Io` where it cannot be read.
+    /// `Held` by another process, `NewerStore`, `EarlierStore`, `NotAStore`, and `Io` where it cannot be read.
     pub fn open(path: impl AsRef<Path>, reason: impl Into<String>) -> Result<Self> {
         let root = path.as_ref();
         files::check_there(root)?;

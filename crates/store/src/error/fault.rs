@@ -63,13 +63,14 @@ pub enum Fault {
     #[error("its checksum does not hold")]
     BadChecksum,
     /// It was written by a newer version.
-    #[error("it has version {found}, this one reads up to {supported}")]
+    #[error("a newer version wrote it ({what})")]
     Newer {
-        /// The version of its frame or of its payload.
-        found: u16,
-        /// The newest that this build reads.
-        supported: u16,
+        /// What this build does not know.
+        what: String,
     },
+    /// It was written before format 1.
+    #[error("a program from before format 1 wrote it")]
+    Earlier,
     /// Its body is encoded in a way this version does not know.
     #[error("its codec {found} is unknown")]
     UnknownCodec {

@@ -231,7 +231,7 @@ async fn an_unreadable_event_is_named(journal: Subject) {
         session: A.into(),
         epoch: claim.epoch,
         expected_seq: 1,
-        payloads: vec![vec![0, 1, 0xFF, 0xFF], vec![0, 4]],
+        payloads: vec![vec![b'u', 1, 0xFF, 0xFF], vec![b'u', 2], vec![0, 3]],
     };
     journal.engine().append(foreign).await.unwrap();
 
@@ -242,20 +242,25 @@ async fn an_unreadable_event_is_named(journal: Subject) {
     };
     let damaged = journal.read(A, 1, 10).await.unwrap_err();
     assert!(
-        matches!(&damaged, Error::Corrupt { record, fault: Fault::Undecodable { .. } } if *record == named(2)),
+        matches!(&damaged, Error::Corrupt { record, fault: Fault::Truncated } if *record == named(2)),
         "{damaged}"
     );
     let newer = journal.read(A, 3, 10).await.unwrap_err();
     assert!(
-        matches!(&newer, Error::NewerRecord { record, found: 4, supported: 3 } if *record == named(3)),
+        matches!(&newer, Error::NewerRecord { record, .. } if *record == named(3)),
         "{newer}"
     );
     assert_eq!(
         newer.to_string(),
         format!(
-            "{} was written by a newer version of unisono (record version 4, this one reads up to 3): nothing is damaged; use the newer version",
+            "{} was written by a newer version of unisono (format 2, this version reads 1): nothing is damaged; use the newer version",
             named(3)
         )
+    );
+    let earlier = journal.read(A, 4, 10).await.unwrap_err();
+    assert!(
+        matches!(&earlier, Error::EarlierRecord { record } if *record == named(4)),
+        "{earlier}"
     );
 }
 

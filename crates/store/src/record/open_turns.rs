@@ -8,7 +8,7 @@
 pub(crate) enum OpenTurns {
     /// So many, after this event.
     Known(u32),
-    /// Not said: the event was appended with others behind it, or an old version wrote it.
+    /// Not said: the event was appended with others behind it.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of schema 1, held still by golden files: a store of today opens tomorrow.
+//! The bytes of format 1, held still by golden files: a store of today opens tomorrow.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ where
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(
         sealed, bytes,
-        "the bytes of {name} changed: that needs a new schema"
+        "the bytes of {name} changed: that needs a new kind of record"
     );
     let body = envelope::open_as(&bytes, kind, key(SESSION, seq)).unwrap();
     assert_eq!(codec::decode::<T>(body).as_ref(), Ok(row));

@@ -91,16 +91,16 @@ async fn a_closed_store_opens_again_while_somebody_holds_it() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_untouched() {
+fn a_newer_format_is_refused_untouched() {
     let dir = tempfile::tempdir().unwrap();
     drop(Disk::open(dir.path()).unwrap());
-    fs::write(dir.path().join("FORMAT"), "unisono store, schema 7\n").unwrap();
+    fs::write(dir.path().join("FORMAT"), "unisono store, format 7\n").unwrap();
     let before = listing(dir.path());
     let error = refused(dir.path());
     assert!(
         matches!(
             error,
-            Error::NewerSchema {
+            Error::NewerStore {
                 found: 7,
                 supported: 1,
                 ..

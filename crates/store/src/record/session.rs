@@ -1,0 +1,187 @@
+//! The layout of what sessions decide.
+
+use std::sync::Arc;
+
+use unisono_session::agent::{
+    Command, ContextMode, Definition, Http, Kind, OnFailure, PrefixMode, Stage,
+};
+use unisono_session::budget::{Amount, Caps, Lease, Reservation, TurnCaps};
+use unisono_session::event::{
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
+    Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
+};
+use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
+use unisono_session::run::{Cause, Ending, Spent, Step};
+use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::usage::{Asker, Deleted, Ledger, Used};
+
+use super::layout::{Fields, Layout, layout, put_optional, unknown};
+use crate::error::Fault;
+
+layout! {
+    struct Event { at, fact }
+    enum Fact {
+        0 Created { session, title, system, labels },
+        1 Appended { branch, parent, message },
+        2 Posted { branch, message; key },
+        3 BranchSet { branch, head },
+        4 Counted { encoding, counts },
+        5 PreambleCounted { preamble, encoding, count },
+        6 Defined { definition },
+        7 SettingsSet { settings },
+        8 PhrasesSet { phrases },
+        9 ToolRulesSet { rules },
+        10 CallCapSet { calls },
+        11 TurnAccepted { turn },
+        12 TurnKeyed { turn, key },
+        13 Capped { turn, caps },
+        14 TurnStarted { turn },
+        15 TurnEnded { turn, outcome },
+        16 Measured { turn, calibration },
+        17 CompactionPlanned { turn, plan },
+        18 Altered { turn, alterations },
+        19 Compacted { turn, checkpoint },
+        20 CompactionFailed { turn, reason },
+        21 SummariserUsed { turn, model, usage },
+        22 Restored { turn, checkpoint, before },
+        23 Pinned { messages },
+        24 Unpinned { messages },
+        25 TopicsDecided { turn, through, ends },
+        26 TopicSealed { branch, last },
+        27 TopicsImported { decided, sealed },
+        28 ImportNoted { opened, sealed, tightened },
+        29 Frozen { turn, snapshot, manifest },
+        30 RunOpened { run },
+        31 RunStepped { run, step },
+        32 RunRetried { run, attempt, not_before, reason },
+        33 RunEnded { run, ending },
+        34 CameLate { run, attempt, late },
+        35 Delegated { run, round, calls },
+        36 ToolsCalled { run, round, calls },
+        37 ToolStarted { call },
+        38 ToolEnded { call, output },
+        39 ToolInDoubt { call },
+        40 ToolDecided { call, decision },
+        41 Reserved { run, reservation },
+        42 CallSettled { run, call, used, told },
+    }
+}
+
+// Turns.
+layout! {
+    struct RequestKey { name, request }
+    struct AcceptedTurn {
+        id, branch, work, policy, safety, lead, delegates, tools, available, calibrations, delegation
+    }
+    struct DelegationLimits { depth, live_runs, results }
+    struct Calibration { model, ratio, band }
+    enum Work {
+        0 Answer { input; lent },
+        1 Compact { keep, writing },
+        2 CompactPart { part, writing },
+        3 Restore { checkpoint },
+        4 Regenerate { checkpoint, writing },
+        5 Edit { checkpoint, text, counts },
+    }
+    struct Writing { instructions, summariser, unwritten }
+    codes Unwritten { 0 Leave, 1 Retry, 2 Extractive }
+    enum Outcome {
+        0 Answered,
+        1 Compacted { before, after },
+        2 Failed { code, reason },
+        3 Cancelled,
+        4 Restored { before, after },
+    }
+}
+
+// Agents.
+layout! {
+    codes ContextMode { 0 Snapshot, 1 TaskOnly }
+    codes PrefixMode { 0 Shared, 1 Own }
+    codes OnFailure { 0 Continue, 1 Fail }
+    struct Definition {
+        id, description, instructions, kind, model, limits, tools, max_turns, timeout_ms, retries,
+        max_concurrent, context, prefix, on_failure, delegates, tags, output_schema,
+        temperature_milli, cache_warm; pipeline
+    }
+    enum Kind { 0 Llm, 1 Command(command), 2 Custom(name), 3 Http(http), 4 Pipeline }
+    struct Command { program, args, env, cwd; env_pass }
+    struct Http { url, headers }
+    struct Stage { agent, task }
+}
+
+// Runs.
+layout! {
+    struct OpenedRun { id, turn, role, agent, definition, snapshot, prefix }
+    enum RunRole { 0 Delegate { index }, 1 Lead, 2 Child { parent, round, index } }
+    struct DelegatedCall { call_id, agent, task; refused }
+    enum Step {
+        0 Model(reply),
+        1 Tools(results),
+        2 Named { name, result },
+        3 Narrowed { room; output },
+        4 Spent(spent),
+    }
+    struct Spent { usage; stand_in }
+    enum Late { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
+    enum Ending {
+        0 Finished { text, partial, usage, duration_ms; calls },
+        1 Failed { cause, reason, duration_ms },
+        2 Cancelled,
+    }
+    codes Cause {
+        0 Panic, 1 Timeout, 2 Spawn, 3 Exit, 4 BadOutput, 5 Model, 6 Busy, 7 BadInput,
+        8 SnapshotMismatch, 9 Unavailable, 10 Rejected, 11 Overflow, 12 Refused, 13 Budget, 14 Stuck
+    }
+}
+
+// Tools.
+layout! {
+    codes Contract { 0 Pure, 1 Idempotent, 2 AtMostOnce }
+    struct Rules { contracts, approvals, approval_timeout_ms }
+    struct ApprovalRule { agent, tool, arguments }
+    struct CallPlace { run, round, index }
+    struct PlannedCall { call_id, tool, arguments, contract; approval }
+    struct Approval { rule, until }
+    struct Output { content, is_error }
+    enum Decision {
+        0 Approved,
+        1 Denied { reason },
+        2 Expired,
+        3 Done { text },
+        4 Repeat,
+        5 Failed { text },
+    }
+}
+
+// Budgets, and what was used.
+layout! {
+    struct Amount { tokens, cost }
+    struct Caps { tokens, cost, time_ms }
+    struct TurnCaps { session, turn, run, agents; limit_ms }
+    struct Reservation { call, amount, keep, wrap_up }
+    struct Lease { session, period, base, used, ceiling }
+    struct Deleted { sessions, ledger }
+    enum Asker { 0 Agent(agent), 1 Summaries }
+    struct Used { jobs, usage }
+}
+
+/// Only what models were used for, which is what it is made of again.
+impl Layout for Ledger {
+    fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
+        let rows = self.used();
+        (rows.len() as u64).put(to)?;
+        for (asker, model, used) in rows {
+            asker.put(to)?;
+            Arc::<str>::from(model).put(to)?;
+            used.put(to)?;
+        }
+        Ok(())
+    }
+
+    fn take(from: &mut &[u8]) -> Result<Self, Fault> {
+        let rows = Vec::<((Asker, Arc<str>), Used)>::take(from)?;
+        let rows = rows.into_iter();
+        Ok(rows.map(|((asker, model), used)| (asker, model, used)).collect())
+    }
+}
