@@ -1,5 +1,8 @@
 //! Stores that cannot be used.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use crate::support::{Place, example};
 
 #[test]
@@ -45,6 +48,69 @@ fn a_store_of_a_newer_version_is_not_touched() {
     std::fs::write(&format, newer).unwrap();
     let done = place.call(&["sessions", "list"]).expect(1);
     done.says(&["has format 9", "use the newer version"]);
+}
+
+/// What the version before format 1 wrote: a store in a place of its own, and where its exports are.
+fn before_format_1() -> (Place, PathBuf) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/before-format-1");
+    let place = Place::new();
+    for dir in ["", "data"] {
+        let to = place.path("data/unisono").join(dir);
+        fs::create_dir_all(&to).unwrap();
+        for entry in fs::read_dir(from.join("store").join(dir))
+            .unwrap()
+            .flatten()
+        {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    (place, from)
+}
+
+#[test]
+fn a_store_from_before_format_1_is_not_touched_and_its_exports_are_read() {
+    let (place, from) = before_format_1();
+    let root = place.path("data/unisono");
+    let files = || {
+        let listed = ["FORMAT", "acknowledged", "data/conf", "data/db"];
+        let bytes = listed.map(|file| fs::read(root.join(file)).unwrap());
+        (fs::read_dir(&root).unwrap().count(), bytes)
+    };
+    let before = files();
+    let talk = from.join("talk.jsonl").display().to_string();
+    for verb in [
+        &["sessions", "list"][..],
+        &["context", "latest"],
+        &["import", &talk],
+        &["run", &talk],
+        &["doctor"],
+        &["vacuum"],
+        &["serve", "--set", "server.bind=127.0.0.1:0"],
+    ] {
+        let done = place.call(verb).expect(1);
+        done.says(&[
+            "before format 1",
+            "unisono export SESSION",
+            "nothing was touched",
+        ]);
+        assert_eq!(files(), before, "{verb:?}");
+    }
+
+    let elsewhere = ["--store", "other"];
+    let archive = from.join("archive.unisono").display().to_string();
+    let done = place.call(&[&["import", &archive][..], &elsewhere].concat());
+    done.expect(1)
+        .says(&["before format 1", "unisono export SESSION"]);
+    place.json(&[&["import", &talk][..], &elsewhere].concat());
+    let history = place.call(&[&["history", "latest"][..], &elsewhere].concat());
+    let said = history.expect(0).stdout;
+    for text in ["Where do we open the depot?", "What is open?"] {
+        assert!(said.contains(text), "{said}");
+    }
+    let listed = place.json(&[&["checkpoints", "list", "latest"][..], &elsewhere].concat());
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The directory of a store: who may open it, and what an opening refuses.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unisono_store::{
-    Append, Checkpoint, Deletion, Disk, Engine, Error, Journal, SessionId, vacuum,
+    Append, Checkpoint, Deletion, Disk, Engine, Error, Journal, Memory, ReadOnlyDisk, SessionId,
+    archive, doctor, repair, vacuum,
 };
 
 use crate::child::{self, payload};
@@ -109,6 +110,77 @@ fn a_newer_format_is_refused_untouched() {
         "{error}"
     );
     assert_eq!(listing(dir.path()), before);
+}
+
+/// What the version before format 1 wrote.
+fn before_format_1() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/before-format-1")
+}
+
+/// Every file and directory below, with its bytes.
+fn bytes(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            all.extend(bytes(&path));
+            all.push((path, Vec::new()));
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            all.push((path, bytes));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_store_from_before_format_1_is_refused_untouched() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fs::create_dir(root.join("data")).unwrap();
+    for (path, bytes) in bytes(&before_format_1().join("store")) {
+        let file = path.strip_prefix(before_format_1().join("store")).unwrap();
+        if path.is_file() {
+            fs::write(root.join(file), bytes).unwrap();
+        }
+    }
+    let (before, times) = (bytes(root), listing(root));
+    assert!(before.iter().any(|(path, _)| path.ends_with("data/db")));
+    let opened = [
+        refused(root),
+        ReadOnlyDisk::open(root, "to look").unwrap_err(),
+        doctor(root).unwrap_err(),
+        repair(root).unwrap_err(),
+        vacuum(root).unwrap_err(),
+    ];
+    for error in opened {
+        assert!(matches!(error, Error::EarlierStore { .. }), "{error}");
+        let said = error.to_string();
+        for part in [
+            "nothing was touched",
+            "`unisono export SESSION -o FILE`",
+            "`unisono import FILE`",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    assert_eq!(bytes(root), before);
+    assert_eq!(listing(root), times);
+}
+
+#[tokio::test]
+async fn an_archive_from_before_format_1_is_refused() {
+    let archive = before_format_1().join("archive.unisono");
+    let store = Memory::new();
+    let error = archive::import(&store, &archive).await.unwrap_err();
+    assert!(matches!(error, Error::EarlierArchive { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("`unisono export SESSION -o FILE`")
+    );
+    assert_eq!(store.sessions(None, 9).await.unwrap(), []);
 }
 
 /// Every file with its length and time of change.
