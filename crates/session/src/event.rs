@@ -19,7 +19,7 @@ use unisono_context::{
 };
 
 use crate::agent::Definition;
-use crate::budget::{Amount, Reservation, TurnCaps};
+use crate::budget::{Amount, Reservation};
 use crate::run::calls::{CallPlace, Decision, Output, PlannedCall};
 use crate::run::{Ending, Reply, Spent, Step, Usage};
 use crate::state::Settings;
@@ -246,13 +246,6 @@ pub enum Fact {
         /// The topic's last message.
         last: MessageId,
     },
-    /// The turn was asked for under a key: whoever asks again under it is given this turn.
-    TurnKeyed {
-        /// The turn.
-        turn: TurnId,
-        /// The key.
-        key: RequestKey,
-    },
     /// The rules about tools that turns accepted from now on keep.
     ToolRulesSet {
         /// All of them.
@@ -297,15 +290,8 @@ pub enum Fact {
         decided: Vec<DecidedTopics>,
         /// The messages that a person let topics end with.
         sealed: Vec<MessageId>,
-    },
-    /// What else was imported of topics and checkpoints.
-    ImportNoted {
-        /// When ends of topics were decided, by the message that opened the next topic.
-        opened: Vec<(MessageId, Timestamp)>,
-        /// When a person let topics end, by their last message.
-        sealed: Vec<(MessageId, Timestamp)>,
-        /// The checkpoints whose steps kept less than was asked for.
-        tightened: Vec<CheckpointId>,
+        /// What else is known of topics and checkpoints.
+        notes: Box<ImportNotes>,
     },
     /// A provider was asked to count the context of a turn, because the error of the estimate
     /// decided something.
@@ -314,13 +300,6 @@ pub enum Fact {
         turn: TurnId,
         /// What is known of the model from then on.
         calibration: Calibration,
-    },
-    /// A turn, and its session from now on, may use no more than this.
-    Capped {
-        /// The turn.
-        turn: TurnId,
-        /// The bounds.
-        caps: Box<TurnCaps>,
     },
     /// What a model call of a run may take was set aside.
     Reserved {
@@ -378,6 +357,17 @@ impl Outcome {
     pub fn is_unwritten(&self) -> bool {
         matches!(self, Outcome::Failed { code, .. } if &**code == "compaction_failed")
     }
+}
+
+/// What is known of imported topics and checkpoints beside what they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportNotes {
+    /// When ends of topics were decided, by the message that opened the next topic.
+    pub opened: Vec<(MessageId, Timestamp)>,
+    /// When a person let topics end, by their last message.
+    pub sealed: Vec<(MessageId, Timestamp)>,
+    /// The checkpoints whose steps kept less than was asked for.
+    pub tightened: Vec<CheckpointId>,
 }
 
 /// What tells a request that is made again from another one.

@@ -9,7 +9,7 @@ use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 use crate::event::{Event, Fact};
 use crate::ids;
 use crate::run::calls::{CallPlace, Status};
-use crate::state::{CallCap, Keyed, State};
+use crate::state::{CallCap, State};
 
 mod calls;
 mod delegation;
@@ -125,27 +125,21 @@ impl State {
             Fact::TopicSealed { last, .. } => {
                 Arc::make_mut(&mut self.topics).seal(*last, Some(at));
             }
-            Fact::TopicsImported { decided, sealed } => {
+            Fact::TopicsImported {
+                decided,
+                sealed,
+                notes,
+            } => {
                 let topics = Arc::make_mut(&mut self.topics);
                 for DecidedTopics { through, ends } in decided {
                     topics.decided(&self.tree, *through, ends, None);
                 }
                 sealed.iter().for_each(|last| topics.seal(*last, None));
-            }
-            Fact::ImportNoted {
-                opened,
-                sealed,
-                tightened,
-            } => {
-                Arc::make_mut(&mut self.topics).note_times(opened, sealed);
+                topics.note_times(&notes.opened, &notes.sealed);
                 let checkpoints = Arc::make_mut(&mut self.checkpoints);
-                for id in tightened {
+                for id in &notes.tightened {
                     checkpoints.note_tightened(*id);
                 }
-            }
-            Fact::TurnKeyed { turn, key } => {
-                let keyed = Arc::make_mut(&mut self.keyed);
-                keyed.insert(key.name.clone(), (key.request, Keyed::Turn(*turn)));
             }
             Fact::Posted {
                 branch,

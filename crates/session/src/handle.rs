@@ -48,8 +48,8 @@ pub(crate) use reserve::settle_lost;
 pub(crate) fn input(tx: &mut Tx<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Import(import) => import::handle(tx, import),
-        Input::Accept(turn) => accept::handle(tx, *turn),
-        Input::AcceptKeyed { key, turn } => accept::keyed(tx, key, *turn),
+        Input::Accept(turn) => accept::handle(tx, None, *turn),
+        Input::AcceptKeyed { key, turn } => accept::handle(tx, Some(key), *turn),
         Input::AcceptAfter {
             preceding,
             key,

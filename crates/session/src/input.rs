@@ -11,13 +11,12 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Count, Counts, Ppm};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{
-    AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Timestamp,
-    Tokens, TurnId,
+    AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Tokens, TurnId,
 };
 
 use crate::agent::Team;
 use crate::budget::{Ask, TurnCaps};
-use crate::event::{Calibration, DelegationLimits, RequestKey, Work};
+use crate::event::{Calibration, DelegationLimits, ImportNotes, RequestKey, Work};
 use crate::run::calls::{CallPlace, Decision, Output};
 use crate::run::{Cause, Spent, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
@@ -279,17 +278,6 @@ pub struct Import {
     pub sealed: Vec<MessageId>,
     /// What else is known of topics and checkpoints.
     pub notes: Box<ImportNotes>,
-}
-
-/// What is known of imported topics and checkpoints beside what they are.
-#[derive(Clone, Debug, Default)]
-pub struct ImportNotes {
-    /// When ends of topics were decided, by the message that opened the next topic.
-    pub opened: Vec<(MessageId, Timestamp)>,
-    /// When a person let topics end, by their last message.
-    pub sealed: Vec<(MessageId, Timestamp)>,
-    /// The checkpoints whose steps kept less than was asked for.
-    pub tightened: Vec<CheckpointId>,
 }
 
 /// A message to be appended without a turn.

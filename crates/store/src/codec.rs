@@ -31,7 +31,10 @@ pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// The reason, as text, if the row is over the limit.
-pub(crate) fn encode_onto<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, row: &T) -> Result<(), String> {
+pub(crate) fn encode_onto<T: Serialize + ?Sized>(
+    bytes: &mut Vec<u8>,
+    row: &T,
+) -> Result<(), String> {
     options()
         .serialize_into(bytes, row)
         .map_err(|error| error.to_string())

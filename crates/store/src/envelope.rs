@@ -304,6 +304,6 @@ mod tests {
         let end = sealed.len() - 4;
         let crc = crc32c::crc32c(&sealed[..end]).to_be_bytes();
         sealed[end..].copy_from_slice(&crc);
-assert!(matches!(open(&sealed), Err(Fault::Newer { .. })));
+        assert!(matches!(open(&sealed), Err(Fault::Newer { .. })));
     }
 }

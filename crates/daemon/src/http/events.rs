@@ -290,7 +290,6 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::SummariserUsed { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TopicsDecided { turn, .. }
-        | Fact::Capped { turn, .. }
         | Fact::Measured { turn, .. }
         | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
         Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Restored { turn, .. } => {

@@ -56,7 +56,7 @@ fn used(tokens: u64) -> Usage {
 /// A tree of one turn with these bounds and so many runs.
 fn tree(caps: TurnCaps, runs: u128) -> Tree {
     let mut tree = Tree::default();
-    tree.cap(TURN, caps);
+    tree.accept(TURN, caps);
     (1..=runs).for_each(|n| tree.open(TURN, run(n), agent()));
     tree
 }
@@ -156,7 +156,7 @@ fn every_level_counts_and_the_tightest_is_named() {
     tree.end(run(1), End::Finished(&used(90)));
     tree.end_turn(TURN, 5);
     let next = TurnId::from_u128(2);
-    tree.cap(
+    tree.accept(
         next,
         TurnCaps {
             session: tokens(150),

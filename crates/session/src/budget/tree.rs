@@ -109,18 +109,10 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A turn is about to be accepted with these bounds; those of the session hold from now on.
-    pub fn cap(&mut self, turn: TurnId, caps: TurnCaps) {
+    /// A turn was accepted with these bounds; those of the session hold from now on.
+    pub fn accept(&mut self, turn: TurnId, caps: TurnCaps) {
         self.caps = caps.session;
         self.turns.entry(turn).or_default().caps = caps;
-    }
-
-    /// A turn was accepted. Where it came without bounds the session has none any more.
-    pub fn accept(&mut self, turn: TurnId) {
-        if !self.turns.contains_key(&turn) {
-            self.caps = Caps::NONE;
-            self.turns.insert(turn, TurnAccount::default());
-        }
         // No run: only what is above it bounds it.
         self.runs
             .insert(ids::summaries(turn), RunAccount::new(turn, Caps::NONE));

@@ -10,6 +10,9 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{AgentId, CheckpointId, Digest, Tokens, TurnId};
 
+use super::RequestKey;
+use crate::budget::TurnCaps;
+
 /// What an agent is to do whose calls were answered by whoever asked.
 const GO_ON: &str = "The tools that you called have answered. Go on with what you were asked.";
 
@@ -38,6 +41,10 @@ pub struct AcceptedTurn {
     pub calibrations: Vec<Calibration>,
     /// How far its agents may delegate by themselves.
     pub delegation: DelegationLimits,
+    /// What it, and its session from now on, may use at most.
+    pub caps: TurnCaps,
+    /// The key it was asked for under: whoever asks again under it is given this turn.
+    pub key: Option<RequestKey>,
 }
 
 /// How far agents may delegate by themselves: a fan-out by configuration is not bounded by that; and

@@ -71,15 +71,7 @@ impl Fact {
                 "topics_imported",
                 "topics came with an imported conversation",
             ),
-            Fact::ImportNoted { .. } => (
-                "import_noted",
-                "times of topics, and summaries that kept less, came with an imported conversation",
-            ),
             Fact::Measured { .. } => ("measured", "a provider counted the context"),
-            Fact::TurnKeyed { .. } => (
-                "turn_keyed",
-                "a turn was asked for under an idempotency key",
-            ),
             Fact::ToolRulesSet { .. } => (
                 "tool_rules_set",
                 "the contracts of tools and the rules of approval were recorded",
@@ -95,7 +87,6 @@ impl Fact {
                 "a call may have been made before a crash; a person has to settle it",
             ),
             Fact::ToolDecided { .. } => ("tool_decided", "a person decided about a call"),
-            Fact::Capped { .. } => ("capped", "the bounds of a budget were recorded"),
             Fact::Reserved { .. } => ("reserved", "a part of a budget was set aside for a call"),
             Fact::CallSettled { .. } => (
                 "call_settled",

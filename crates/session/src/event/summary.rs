@@ -177,19 +177,18 @@ impl Display for Fact {
                     calibration.model
                 )
             }
-            Fact::TopicsImported { decided, sealed } => {
-                let ends = decided.iter().flat_map(|topics| &topics.ends).count();
-                write!(f, "{ends} ended, {} sealed", sealed.len())
-            }
-            Fact::ImportNoted {
-                opened,
+            Fact::TopicsImported {
+                decided,
                 sealed,
-                tightened,
+                notes,
             } => {
-                let (times, tightened) = (opened.len() + sealed.len(), tightened.len());
-                write!(f, "{times} times, {tightened} kept less")
+                let ends = decided.iter().flat_map(|topics| &topics.ends).count();
+                write!(f, "{ends} ended, {} sealed", sealed.len())?;
+                match notes.tightened.len() {
+                    0 => Ok(()),
+                    tightened => write!(f, ", {tightened} summaries kept less"),
+                }
             }
-            Fact::TurnKeyed { turn: id, key } => write!(f, "{}: {:?}", turn(*id), key.name),
             Fact::ToolRulesSet { rules } => {
                 let (tools, held) = (rules.contracts.len(), rules.approvals.len());
                 write!(f, "{tools} tools, {held} rules about approval")
@@ -224,7 +223,6 @@ impl Display for Fact {
                 call(*place, f)?;
                 write!(f, ": {}", decision.name())
             }
-            Fact::Capped { turn: id, caps } => capped(*id, caps, f),
             Fact::Reserved {
                 run: id,
                 reservation,
@@ -274,8 +272,10 @@ fn call(place: CallPlace, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "{}: call {number} of round {round}", run(place.run))
 }
 
-fn capped(id: TurnId, caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, "{}:", turn(id))?;
+fn capped(caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {
+    if !caps.is_none() {
+        f.write_str(", at most")?;
+    }
     for (level, caps) in [
         ("session", caps.session),
         ("turn", caps.turn),
@@ -315,9 +315,13 @@ fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
     let (id, branch) = (turn(accepted.id), &accepted.branch);
     write!(f, "{id}: {work} on {branch}")?;
     match accepted.delegates.len() {
-        0 => Ok(()),
-        delegates => write!(f, " with {delegates} delegates"),
+        0 => {}
+        delegates => write!(f, " with {delegates} delegates")?,
     }
+    if let Some(key) = &accepted.key {
+        write!(f, " under {:?}", key.name)?;
+    }
+    capped(&accepted.caps, f)
 }
 
 fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {

@@ -13,8 +13,7 @@ impl State {
     /// ends is still there.
     pub(super) fn apply_to_budget(&mut self, fact: &Fact, at: Timestamp) {
         match fact {
-            Fact::TurnAccepted { turn } => self.budget.accept(turn.id),
-            Fact::Capped { turn, caps } => self.budget.cap(*turn, (**caps).clone()),
+            Fact::TurnAccepted { turn } => self.budget.accept(turn.id, turn.caps.clone()),
             Fact::RunOpened { run } => self.budget.open(run.turn, run.id, run.definition),
             Fact::Reserved { run, reservation } => self.budget.reserve(*run, reservation),
             Fact::CallSettled {

@@ -10,7 +10,7 @@ use unisono_context::{CheckpointId, Digest, RunId, SnapshotId, Timestamp, Tokens
 use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{Ending, Run};
-use crate::state::{EndedTurn, State};
+use crate::state::{EndedTurn, Keyed, State};
 use crate::turn::{Cached, Phase, Turn};
 
 use super::Error;
@@ -20,6 +20,10 @@ impl State {
         let team = self.team(accepted)?;
         if matches!(accepted.work, Work::Answer { .. }) {
             self.told = accepted.tools.clone();
+        }
+        if let Some(key) = &accepted.key {
+            let keyed = Arc::make_mut(&mut self.keyed);
+            keyed.insert(key.name.clone(), (key.request, Keyed::Turn(accepted.id)));
         }
         let queue = self.queues.entry(accepted.branch.clone()).or_default();
         queue.push_back(accepted.id);

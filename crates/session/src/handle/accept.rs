@@ -13,8 +13,18 @@ use crate::state::{Keyed, MAIN, State};
 
 use super::{Tx, append, restore};
 
-/// Idempotent: a turn that is known already changes nothing.
-pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
+/// Idempotent: a turn that is known already changes nothing, nor does one under a key that is known,
+/// as long as the same is asked for.
+pub(super) fn handle(
+    tx: &mut Tx<'_>,
+    key: Option<RequestKey>,
+    new: NewTurn,
+) -> Result<(), Refusal> {
+    if let Some(key) = &key
+        && is_given(tx.state, key)?
+    {
+        return Ok(());
+    }
     if is_known(tx, new.id) {
         return Ok(());
     }
@@ -51,27 +61,12 @@ pub(super) fn handle(tx: &mut Tx<'_>, new: NewTurn) -> Result<(), Refusal> {
         tools: new.tools,
         calibrations: new.calibrations,
         delegation: new.delegation,
+        caps: new.caps,
+        key,
     };
-    // Before the turn: one that is accepted without what bounds it would work without bounds.
-    if !new.caps.is_none() {
-        tx.record(Fact::Capped {
-            turn: turn.id,
-            caps: Box::new(new.caps),
-        })?;
-    }
     Ok(tx.record(Fact::TurnAccepted {
         turn: Box::new(turn),
     })?)
-}
-
-/// Under a key that is known already nothing changes, as long as the same is asked for.
-pub(super) fn keyed(tx: &mut Tx<'_>, key: RequestKey, new: NewTurn) -> Result<(), Refusal> {
-    if is_given(tx.state, &key)? {
-        return Ok(());
-    }
-    let turn = new.id;
-    handle(tx, new)?;
-    Ok(tx.record(Fact::TurnKeyed { turn, key })?)
 }
 
 /// Messages come before the turn. Whatever could refuse either is looked at before anything is
@@ -102,10 +97,7 @@ pub(super) fn after(
             key: None,
         })?;
     }
-    match key {
-        Some(key) => keyed(tx, key, new),
-        None => handle(tx, new),
-    }
+    handle(tx, key, new)
 }
 
 /// Whether a turn was given under the key before, for the same request.

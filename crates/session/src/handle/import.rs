@@ -77,20 +77,12 @@ pub(super) fn handle(tx: &mut Tx<'_>, mut import: Import) -> Result<(), Refusal>
         }
     }
     shorten(tx, alterations.collect())?;
-    let (decided, sealed) = (import.topics, import.sealed);
-    if !knows_topics(tx.state, &decided, &sealed) {
-        tx.record(Fact::TopicsImported { decided, sealed })?;
-    }
-    if !knows_notes(tx.state, &import.notes) {
-        let ImportNotes {
-            opened,
+    let (decided, sealed, notes) = (import.topics, import.sealed, import.notes);
+    if !knows_topics(tx.state, &decided, &sealed) || !knows_notes(tx.state, &notes) {
+        tx.record(Fact::TopicsImported {
+            decided,
             sealed,
-            tightened,
-        } = *import.notes;
-        tx.record(Fact::ImportNoted {
-            opened,
-            sealed,
-            tightened,
+            notes,
         })?;
     }
     Ok(())

@@ -112,7 +112,9 @@ impl Fields {
             });
         }
         if self.ends_in_default {
-            return Err(undecodable(format!("{of} ends in a field that says nothing")));
+            return Err(undecodable(format!(
+                "{of} ends in a field that says nothing"
+            )));
         }
         Ok(())
     }
@@ -410,7 +412,9 @@ fn ascending<K: PartialOrd, V, T: FromIterator<(K, V)>>(
     if pairs.is_sorted_by(|a, b| a.0 < b.0) {
         Ok(pairs.into_iter().collect())
     } else {
-        Err(undecodable(format!("its {table} are not in ascending order")))
+        Err(undecodable(format!(
+            "its {table} are not in ascending order"
+        )))
     }
 }
 
@@ -419,7 +423,9 @@ fn checked(first: u32, last: u32) -> Result<(), String> {
     if first <= last && last < u32::MAX {
         Ok(())
     } else {
-        Err(format!("there is no range of messages from {first} to {last}"))
+        Err(format!(
+            "there is no range of messages from {first} to {last}"
+        ))
     }
 }
 

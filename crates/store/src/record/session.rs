@@ -7,8 +7,8 @@ use unisono_session::agent::{
 };
 use unisono_session::budget::{Amount, Caps, Lease, Reservation, TurnCaps};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
-    Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes, Late,
+    OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
 use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
 use unisono_session::run::{Cause, Ending, Spent, Step};
@@ -33,45 +33,44 @@ layout! {
         9 ToolRulesSet { rules },
         10 CallCapSet { calls },
         11 TurnAccepted { turn },
-        12 TurnKeyed { turn, key },
-        13 Capped { turn, caps },
-        14 TurnStarted { turn },
-        15 TurnEnded { turn, outcome },
-        16 Measured { turn, calibration },
-        17 CompactionPlanned { turn, plan },
-        18 Altered { turn, alterations },
-        19 Compacted { turn, checkpoint },
-        20 CompactionFailed { turn, reason },
-        21 SummariserUsed { turn, model, usage },
-        22 Restored { turn, checkpoint, before },
-        23 Pinned { messages },
-        24 Unpinned { messages },
-        25 TopicsDecided { turn, through, ends },
-        26 TopicSealed { branch, last },
-        27 TopicsImported { decided, sealed },
-        28 ImportNoted { opened, sealed, tightened },
-        29 Frozen { turn, snapshot, manifest },
-        30 RunOpened { run },
-        31 RunStepped { run, step },
-        32 RunRetried { run, attempt, not_before, reason },
-        33 RunEnded { run, ending },
-        34 CameLate { run, attempt, late },
-        35 Delegated { run, round, calls },
-        36 ToolsCalled { run, round, calls },
-        37 ToolStarted { call },
-        38 ToolEnded { call, output },
-        39 ToolInDoubt { call },
-        40 ToolDecided { call, decision },
-        41 Reserved { run, reservation },
-        42 CallSettled { run, call, used, told },
+        12 TurnStarted { turn },
+        13 TurnEnded { turn, outcome },
+        14 Measured { turn, calibration },
+        15 CompactionPlanned { turn, plan },
+        16 Altered { turn, alterations },
+        17 Compacted { turn, checkpoint },
+        18 CompactionFailed { turn, reason },
+        19 SummariserUsed { turn, model, usage },
+        20 Restored { turn, checkpoint, before },
+        21 Pinned { messages },
+        22 Unpinned { messages },
+        23 TopicsDecided { turn, through, ends },
+        24 TopicSealed { branch, last },
+        25 TopicsImported { decided, sealed; notes },
+        26 Frozen { turn, snapshot, manifest },
+        27 RunOpened { run },
+        28 RunStepped { run, step },
+        29 RunRetried { run, attempt, not_before, reason },
+        30 RunEnded { run, ending },
+        31 CameLate { run, attempt, late },
+        32 Delegated { run, round, calls },
+        33 ToolsCalled { run, round, calls },
+        34 ToolStarted { call },
+        35 ToolEnded { call, output },
+        36 ToolInDoubt { call },
+        37 ToolDecided { call, decision },
+        38 Reserved { run, reservation },
+        39 CallSettled { run, call, used, told },
     }
 }
 
 // Turns.
 layout! {
+    struct ImportNotes { opened, sealed, tightened }
     struct RequestKey { name, request }
     struct AcceptedTurn {
-        id, branch, work, policy, safety, lead, delegates, tools, available, calibrations, delegation
+        id, branch, work, policy, safety, lead, delegates, tools, available, calibrations,
+        delegation; caps, key
     }
     struct DelegationLimits { depth, live_runs, results }
     struct Calibration { model, ratio, band }
@@ -182,6 +181,8 @@ impl Layout for Ledger {
     fn take(from: &mut &[u8]) -> Result<Self, Fault> {
         let rows = Vec::<((Asker, Arc<str>), Used)>::take(from)?;
         let rows = rows.into_iter();
-        Ok(rows.map(|((asker, model), used)| (asker, model, used)).collect())
+        Ok(rows
+            .map(|((asker, model), used)| (asker, model, used))
+            .collect())
     }
 }

@@ -61,20 +61,17 @@ facts![
     TopicSealed,
     TopicsImported,
     Measured,
-    TurnKeyed,
     ToolRulesSet,
     ToolsCalled,
     ToolStarted,
     ToolEnded,
     ToolInDoubt,
     ToolDecided,
-    Capped,
     Reserved,
     CallSettled,
     SettingsSet,
     Posted,
     CallCapSet,
-    ImportNoted,
 ];
 
 /// As the last event of an append, with two turns open.
@@ -180,7 +177,10 @@ fn another_format_is_told_from_damage() {
     let mut payload = encode(&event).unwrap();
     payload[1] = FORMAT + 1;
     let newer = decode(&payload).unwrap_err();
-    assert_eq!(newer.to_string(), "a newer version wrote it (format 2, this version reads 1)");
+    assert_eq!(
+        newer.to_string(),
+        "a newer version wrote it (format 2, this version reads 1)"
+    );
     payload[1] = 0;
     assert!(matches!(decode(&payload), Err(Fault::Undecodable { .. })));
     payload[..2].copy_from_slice(b"no");

@@ -98,8 +98,12 @@ pub(super) fn decide_topics(
     let Some(ends) = ends else { return Ok(()) };
     let through = head;
     let decided = vec![DecidedTopics { through, ends }];
-    let sealed = Vec::new();
-    note(state, Fact::TopicsImported { decided, sealed })?;
+    let fact = Fact::TopicsImported {
+        decided,
+        sealed: Vec::new(),
+        notes: Box::default(),
+    };
+    note(state, fact)?;
     Ok(())
 }
 

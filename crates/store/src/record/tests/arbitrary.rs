@@ -26,8 +26,8 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
-    Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes, Late,
+    OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
 use unisono_session::run::{
     self, Cause, Ending, Reply, StandIn, Stop, ToolCall, ToolResult, Usage,
@@ -45,6 +45,21 @@ use conversation::*;
 use runs::*;
 
 type Text = Arc<str>;
+
+fn import_notes() -> impl Strategy<Value = Box<ImportNotes>> {
+    let notes = (
+        list(message_time()),
+        list(message_time()),
+        list(checkpoint_id()),
+    );
+    notes.prop_map(|(opened, sealed, tightened)| {
+        Box::new(ImportNotes {
+            opened,
+            sealed,
+            tightened,
+        })
+    })
+}
 
 /// An event of any kind.
 pub(super) fn event() -> impl Strategy<Value = Event> {
@@ -257,23 +272,18 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
         ),
         (
             "TopicsImported",
-            (list(decided_topics()), list(message_id()))
-                .prop_map(|(decided, sealed)| Fact::TopicsImported { decided, sealed })
+            (list(decided_topics()), list(message_id()), import_notes())
+                .prop_map(|(decided, sealed, notes)| Fact::TopicsImported {
+                    decided,
+                    sealed,
+                    notes,
+                })
                 .boxed(),
         ),
         (
             "Measured",
             (turn_id(), calibration())
                 .prop_map(|(turn, calibration)| Fact::Measured { turn, calibration })
-                .boxed(),
-        ),
-        (
-            "TurnKeyed",
-            (id(TurnId::from_u128), text(), digest())
-                .prop_map(|(turn, name, request)| Fact::TurnKeyed {
-                    turn,
-                    key: RequestKey { name, request },
-                })
                 .boxed(),
         ),
         (
@@ -290,26 +300,6 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
             "CallCapSet",
             any::<u32>()
                 .prop_map(|calls| Fact::CallCapSet { calls })
-                .boxed(),
-        ),
-        (
-            "ImportNoted",
-            (
-                list(message_time()),
-                list(message_time()),
-                list(checkpoint_id()),
-            )
-                .prop_map(|(opened, sealed, tightened)| Fact::ImportNoted {
-                    opened,
-                    sealed,
-                    tightened,
-                })
-                .boxed(),
-        ),
-        (
-            "Capped",
-            (turn_id(), turn_caps())
-                .prop_map(|(turn, caps)| Fact::Capped { turn, caps })
                 .boxed(),
         ),
         (

@@ -74,7 +74,10 @@ fn a_later_program_reads_what_is_written_today() {
         };
         assert_eq!(read_as(&today), Ok(later));
     }
-    assert_eq!(read_as(&today::Step::Wait), Ok(later::Step::Wait { until: 0 }));
+    assert_eq!(
+        read_as(&today::Step::Wait),
+        Ok(later::Step::Wait { until: 0 })
+    );
 }
 
 #[test]
@@ -127,5 +130,8 @@ fn a_value_has_one_form() {
     *payload.last_mut().unwrap() = 1;
     payload.push(0);
     let fault = decode_own::<today::Caps>(&payload).unwrap_err().to_string();
-    assert!(fault.contains("ends in a field that says nothing"), "{fault}");
+    assert!(
+        fault.contains("ends in a field that says nothing"),
+        "{fault}"
+    );
 }

@@ -22,8 +22,8 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, Late, OpenedRun,
-    Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes, Late,
+    OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
 };
 use unisono_session::run::{
     self, Cause, Ending, Reply, StandIn, Stop, ToolCall, ToolResult, Usage,
@@ -158,6 +158,19 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
                     ends: vec![end((3, EndedBy::Silence))],
                 }],
                 sealed: vec![MESSAGE],
+                notes: Box::default(),
+            },
+        ),
+        (
+            "topics_imported_with_notes",
+            Fact::TopicsImported {
+                decided: Vec::new(),
+                sealed: Vec::new(),
+                notes: Box::new(ImportNotes {
+                    opened: vec![(MESSAGE, Timestamp(5))],
+                    sealed: vec![(MESSAGE, Timestamp(6))],
+                    tightened: vec![CHECKPOINT],
+                }),
             },
         ),
         (
@@ -168,16 +181,6 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
                     model: "anthropic/claude-opus-5".into(),
                     ratio: Ppm(1_180_000),
                     band: Ppm(10_000),
-                },
-            },
-        ),
-        (
-            "turn_keyed",
-            Fact::TurnKeyed {
-                turn: TURN,
-                key: RequestKey {
-                    name: "9f1c-order-17".into(),
-                    request: Digest::of_bytes(b"{}"),
                 },
             },
         ),
@@ -193,14 +196,6 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
             },
         ),
         ("call_cap_set", Fact::CallCapSet { calls: 64 }),
-        (
-            "import_noted",
-            Fact::ImportNoted {
-                opened: vec![(MESSAGE, Timestamp(5))],
-                sealed: vec![(MESSAGE, Timestamp(6))],
-                tightened: vec![CHECKPOINT],
-            },
-        ),
         ("counted", counted),
         ("preamble_counted", preamble_counted),
         (

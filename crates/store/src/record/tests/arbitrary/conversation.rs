@@ -303,7 +303,13 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
         digest(),
         delegates,
         list(tool),
-        (list(digest()), list(calibration()), limits),
+        (
+            list(digest()),
+            list(calibration()),
+            limits,
+            turn_caps(),
+            option::of((text(), digest())),
+        ),
     )
         .prop_map(
             |(id, branch, work, policy, safety, lead, delegates, tools, more)| AcceptedTurn {
@@ -318,6 +324,8 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
                 available: more.0,
                 calibrations: more.1,
                 delegation: more.2,
+                caps: *more.3,
+                key: more.4.map(|(name, request)| RequestKey { name, request }),
             },
         )
 }

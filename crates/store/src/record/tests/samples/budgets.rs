@@ -1,45 +1,52 @@
 //! Facts about budgets.
 
-use unisono_context::cost::Cost;
-use unisono_context::{Digest, Tokens};
 use unisono_session::budget::{Amount, Caps, Reservation, TurnCaps};
-use unisono_session::event::Fact;
 
-use super::{RUN, TURN};
+use super::*;
+
+/// A turn that is accepted with these bounds, under this key.
+fn bounded(caps: TurnCaps, key: Option<RequestKey>) -> Fact {
+    let work = Work::Restore {
+        checkpoint: CHECKPOINT,
+    };
+    let Fact::TurnAccepted { turn } = accepted(work, policy()) else {
+        unreachable!("it is accepted");
+    };
+    let turn = Box::new(AcceptedTurn { caps, key, ..*turn });
+    Fact::TurnAccepted { turn }
+}
 
 pub(super) fn facts() -> Vec<(&'static str, Fact)> {
+    let caps = TurnCaps {
+        session: Caps {
+            tokens: Some(Tokens(9_000)),
+            ..Caps::NONE
+        },
+        turn: Caps {
+            cost: Some(Cost::from_micro_dollars(500_000)),
+            ..Caps::NONE
+        },
+        run: Caps {
+            time_ms: Some(60_000),
+            ..Caps::NONE
+        },
+        agents: vec![(Digest([7; 32]), Caps::NONE)],
+        limit_ms: None,
+    };
+    let within = TurnCaps {
+        limit_ms: Some(600_000),
+        ..TurnCaps::default()
+    };
+    let key = RequestKey {
+        name: "9f1c-order-17".into(),
+        request: Digest::of_bytes(b"{}"),
+    };
     vec![
+        ("turn_accepted_capped", bounded(caps, None)),
+        ("turn_accepted_within", bounded(within, None)),
         (
-            "capped",
-            Fact::Capped {
-                turn: TURN,
-                caps: Box::new(TurnCaps {
-                    session: Caps {
-                        tokens: Some(Tokens(9_000)),
-                        ..Caps::NONE
-                    },
-                    turn: Caps {
-                        cost: Some(Cost::from_micro_dollars(500_000)),
-                        ..Caps::NONE
-                    },
-                    run: Caps {
-                        time_ms: Some(60_000),
-                        ..Caps::NONE
-                    },
-                    agents: vec![(Digest([7; 32]), Caps::NONE)],
-                    limit_ms: None,
-                }),
-            },
-        ),
-        (
-            "capped_within",
-            Fact::Capped {
-                turn: TURN,
-                caps: Box::new(TurnCaps {
-                    limit_ms: Some(600_000),
-                    ..TurnCaps::default()
-                }),
-            },
+            "turn_accepted_keyed",
+            bounded(TurnCaps::default(), Some(key)),
         ),
         (
             "reserved",

@@ -1,5 +1,7 @@
 //! What the samples are made of.
 
+use unisono_session::budget::TurnCaps;
+
 use super::*;
 
 pub(super) fn message() -> NewMessage {
@@ -127,6 +129,8 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
                 live_runs: 32,
                 results: DelegationLimits::RESULTS,
             },
+            caps: TurnCaps::default(),
+            key: None,
         }),
     }
 }
