@@ -5,6 +5,8 @@
 //! everything before it. An import checks the whole file before it stores anything.
 
 mod read;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::collections::BTreeSet;
@@ -15,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::engine::{Append, Engine, REMAINS, SessionId, SessionInfo};
 use crate::error::{Error, Result};
 use crate::row::{self, Head};
-use crate::{imports, leases};
+use crate::{imports, leases, remains};
 
 use read::Item;
 use write::Section;
@@ -119,7 +121,8 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 /// sessions exists already; if the engine fails on the way, or the process ends, the sessions begun are
 /// deleted again.
 ///
-/// What is left of deleted sessions is added to what is left of those here. What a daemon lent to
+/// What is left of deleted sessions is added to what is left of those here, in the write that ends
+/// the import: an import that is repeated adds it once. What a daemon lent to
 /// sessions is taken where no daemon has lent anything here: another daemon's bounds are its own.
 ///
 /// # Errors
@@ -130,6 +133,9 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     let sessions = checking
         .await
         .unwrap_or_else(|error| Err(stopped(&error)))?;
+    // An import that was cut short is no session.
+    let left = imports::unfinished(engine).await?;
+    imports::take_back(engine, &left).await?;
     let mut kept = Vec::new();
     for &session in &sessions {
         if engine.session(session).await?.is_some() {
@@ -145,12 +151,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
         .filter(|session| !kept.contains(session))
         .collect();
     imports::begin(engine, &made).await?;
-    let mut stored = store_all(engine, path, &kept).await;
-    if stored.is_ok()
-        && let Err(error) = imports::end(engine, &made).await
-    {
-        stored = Err(error);
-    }
+    let stored = store_whole(engine, path, &kept).await;
     // The cause is told; what cannot be taken back now is taken back at the next opening.
     if stored.is_err()
         && let Err(error) = imports::take_back(engine, &made).await
@@ -162,7 +163,19 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
 
 /// Stores what an archive has. Of the journals that are here already, those of `kept`, only what is
 /// left of sessions is added to.
-async fn store_all(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
+async fn store_whole(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
+    let mut left = Vec::new();
+    let moved = store_all(engine, path, kept, &mut left).await?;
+    imports::end_all(engine, remains::merged(left)?).await?;
+    Ok(moved)
+}
+
+async fn store_all(
+    engine: &dyn Engine,
+    path: &Path,
+    kept: &[SessionId],
+    left: &mut Vec<Vec<u8>>,
+) -> Result<Moved> {
     let (sender, mut items) = mpsc::channel(QUEUE);
     let from = path.to_path_buf();
     let reading = tokio::task::spawn_blocking(move || read::send(&from, &sender));
@@ -170,8 +183,11 @@ async fn store_all(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Resu
     let mut open: Option<(SessionId, u64, u64)> = None;
     while let Some(item) = items.recv().await {
         let session = item.session();
-        let events = matches!(item, Item::Events { .. });
-        if kept.contains(&session) && (session == leases::ID || !events) {
+        if kept.contains(&session) {
+            if let (Item::Events { payloads, .. }, REMAINS) = (item, session) {
+                moved.events += payloads.len() as u64;
+                left.extend(payloads);
+            }
             continue;
         }
         let (epoch, last_seq) = match open {

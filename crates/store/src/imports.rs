@@ -56,6 +56,18 @@ pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> 
     write(engine, &list).await
 }
 
+/// The same of all there are, and adds this to what is left of deleted sessions: both in one write.
+///
+/// # Errors
+/// The engine's.
+pub(crate) async fn end_all(engine: &dyn Engine, remains: Option<Vec<u8>>) -> Result<()> {
+    let deletion = Deletion {
+        remains,
+        ..Deletion::of(ID)
+    };
+    engine.delete_session(deletion).await.map(drop)
+}
+
 /// Removes what there is of these sessions. Their names stay in the list unless all of it is gone.
 ///
 /// # Errors
@@ -76,10 +88,7 @@ async fn write(engine: &dyn Engine, list: &BTreeSet<SessionId>) -> Result<()> {
 
 fn encode(list: &BTreeSet<SessionId>, seq: u64) -> Result<Vec<u8>> {
     let ids: Vec<[u8; 16]> = list.iter().map(|id| *id.0.as_bytes()).collect();
-    record::encode_own(&ids).map_err(|reason| Error::Encode {
-        record: Record::Event { session: ID, seq },
-        reason,
-    })
+    record::encode_entry(&ids, ID, seq)
 }
 
 fn decode(bytes: &[u8]) -> std::result::Result<BTreeSet<SessionId>, Fault> {

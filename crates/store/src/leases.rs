@@ -131,10 +131,7 @@ async fn fold(journal: &Journal, last: u64) -> Result<(House, u64)> {
 }
 
 fn encode(leases: &[Lease], seq: u64) -> Result<Vec<u8>> {
-    record::encode_own(&leases.to_vec()).map_err(|reason| Error::Encode {
-        record: Record::Event { session: ID, seq },
-        reason,
-    })
+    record::encode_entry(&leases.to_vec(), ID, seq)
 }
 
 fn decode(bytes: &[u8]) -> std::result::Result<Vec<Lease>, Fault> {

@@ -16,7 +16,8 @@ mod session;
 use unisono_session::event;
 
 use crate::codec::ROW_LIMIT_BYTES;
-use crate::error::Fault;
+use crate::engine::SessionId;
+use crate::error::{self, Error, Fault, Record};
 
 use layout::{Layout, undecodable};
 pub(crate) use open_turns::OpenTurns;
@@ -61,6 +62,21 @@ pub(crate) fn encode_own<T: Layout>(value: &T) -> Result<Vec<u8>, String> {
     let mut payload = vec![MARK, FORMAT];
     value.put(&mut payload)?;
     fits(payload)
+}
+
+/// The same of an entry; the error names it.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_entry<T: Layout>(
+    value: &T,
+    session: SessionId,
+    seq: u64,
+) -> error::Result<Vec<u8>> {
+    encode_own(value).map_err(|reason| Error::Encode {
+        record: Record::Event { session, seq },
+        reason,
+    })
 }
 
 /// What is in such a payload.

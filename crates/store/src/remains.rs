@@ -61,6 +61,21 @@ pub(crate) async fn read(journal: &Journal) -> Result<Deleted> {
     Ok(fold(journal).await?.0)
 }
 
+/// One entry for these, as an archive has them.
+///
+/// # Errors
+/// One of several cannot be read.
+pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    if entries.len() < 2 {
+        return Ok(entries.pop());
+    }
+    let mut all = Deleted::default();
+    for (seq, entry) in (1..).zip(&entries) {
+        all.add(&entry_of(seq, entry)?);
+    }
+    encode(&all).map(Some)
+}
+
 /// Reads a session on, event by event. One that cannot be read ends it: a damaged session can be
 /// deleted, and what is told of it is what can be told.
 async fn follow(
@@ -95,11 +110,7 @@ async fn fold(journal: &Journal) -> Result<(Deleted, u64)> {
         };
         last = newest.seq;
         for event in page {
-            let entry = decode(&event.payload).map_err(|fault| {
-                let (session, seq) = (REMAINS, event.seq);
-                Error::unreadable(Record::Event { session, seq }, fault)
-            })?;
-            all.add(&entry);
+            all.add(&entry_of(event.seq, &event.payload)?);
         }
     }
 }
@@ -141,6 +152,18 @@ fn encode(deleted: &Deleted) -> Result<Vec<u8>> {
 
 fn decode(bytes: &[u8]) -> std::result::Result<Deleted, Fault> {
     record::decode_own(bytes)
+}
+
+fn entry_of(seq: u64, payload: &[u8]) -> Result<Deleted> {
+    let session = REMAINS;
+    decode(payload).map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))
+}
+
+/// An entry of so many sessions.
+#[cfg(test)]
+pub(crate) fn of_sessions(sessions: u64) -> Vec<u8> {
+    let ledger = Ledger::default();
+    encode(&Deleted { sessions, ledger }).unwrap_or_default()
 }
 
 #[cfg(test)]

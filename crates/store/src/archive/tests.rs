@@ -1,0 +1,118 @@
+//! An archive's import that ends on the way leaves nothing, wherever it ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::engine::{Answer, Checkpoint, Claim, Deletion, Event, Health};
+use crate::journal::Journal;
+use crate::memory::Memory;
+
+/// An engine whose process ends after so many writes.
+struct Dying {
+    engine: Arc<Memory>,
+    left: AtomicUsize,
+}
+
+impl Dying {
+    fn write<T>(&self, write: impl FnOnce() -> T, dead: impl FnOnce() -> T) -> T {
+        let left = |left: usize| left.checked_sub(1);
+        let lives = self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left);
+        if lives.is_ok() { write() } else { dead() }
+    }
+}
+
+fn dead<'a, T: Send + 'a>() -> Answer<'a, T> {
+    Box::pin(async { Err(Error::Closed) })
+}
+
+impl Engine for Dying {
+    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+        self.write(|| self.engine.claim(session), dead)
+    }
+
+    fn append(&self, append: Append) -> Answer<'_, u64> {
+        self.write(|| self.engine.append(append), dead)
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.engine.read(session, from, limit)
+    }
+
+    fn put_checkpoint(&self, session: SessionId, epoch: u64, it: Checkpoint) -> Answer<'_, ()> {
+        self.write(|| self.engine.put_checkpoint(session, epoch, it), dead)
+    }
+
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+        self.engine.latest_checkpoint(session)
+    }
+
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+        self.engine.session(session)
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+        self.engine.sessions(after, limit)
+    }
+
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        self.write(|| self.engine.delete_session(deletion), dead)
+    }
+
+    fn health(&self) -> Health {
+        Health::Ok
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.engine.close()
+    }
+}
+
+/// Makes a session that used nothing, and deletes others, each of which had used something.
+async fn fill(engine: &Memory, session: u128, gone: std::ops::Range<u128>) {
+    let session = SessionId::from_u128(session);
+    let claim = engine.claim(session).await.unwrap();
+    let append = Append::to(session, claim, b"an event".to_vec());
+    engine.append(append).await.unwrap();
+    for gone in gone {
+        let session = SessionId::from_u128(gone);
+        engine.claim(session).await.unwrap();
+        let deletion = Deletion {
+            remains: Some(remains::of_sessions(1)),
+            ..Deletion::of(session)
+        };
+        assert!(engine.delete_session(deletion).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_import_that_ends_on_the_way_and_is_repeated_counts_what_is_left_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("archive");
+    let there = Memory::new();
+    fill(&there, 1, 10..13).await;
+    export(&there, &path).await.unwrap();
+    let mut whole = false;
+    for writes in 0.. {
+        let engine = Arc::new(Memory::new());
+        fill(&engine, 2, 20..22).await;
+        let dying = Dying {
+            engine: engine.clone(),
+            left: AtomicUsize::new(writes),
+        };
+        whole = import(&dying, &path).await.is_ok();
+        let again = import(engine.as_ref(), &path).await;
+        assert_eq!(again.is_err(), whole, "after {writes} writes: {again:?}");
+        let journal = Journal::new(engine);
+        let left = journal.deleted().await.unwrap();
+        assert_eq!(left.sessions, 5, "after {writes} writes");
+        assert_eq!(journal.sweep().await.unwrap(), 0);
+        assert_eq!(journal.sessions(None, 9).await.unwrap().len(), 2);
+        if whole {
+            break;
+        }
+    }
+    assert!(whole);
+}
