@@ -109,9 +109,19 @@ impl Follower {
         mut messages: Vec<Placed>,
     ) -> Result<()> {
         messages.drain(..usize::try_from(start.messages).unwrap_or(usize::MAX));
-        let (mut cursor, mut uncommitted) = (start, 0);
         self.write(move |writer| writer.add(session, start, &[]))
             .await?;
+        self.add_parts(session, start, messages).await.map(drop)
+    }
+
+    /// Adds messages behind the cursor, part by part; false where it is closed before all are in.
+    pub(crate) async fn add_parts(
+        &mut self,
+        session: SessionId,
+        mut cursor: Cursor,
+        messages: Vec<Placed>,
+    ) -> Result<bool> {
+        let mut uncommitted = 0;
         let mut rest = messages.into_iter().peekable();
         while rest.peek().is_some() && !self.is_closing() {
             let chunk: Vec<Placed> = rest.by_ref().take(CHUNK).collect();
@@ -124,7 +134,7 @@ impl Follower {
                 self.commit().await?;
             }
         }
-        Ok(())
+        Ok(rest.peek().is_none())
     }
 
     /// The session as its journal has it.

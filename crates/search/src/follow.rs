@@ -216,21 +216,22 @@ impl Follower {
                 .len()
                 .min(usize::try_from(known).unwrap_or(usize::MAX)),
         );
-        let cursor = Cursor {
-            seq: seq.max(cursor.seq),
-            ..cursor
-        };
-        if messages.is_empty() {
-            // No reason to bother the disk: it goes with the next commit.
-            if let Some(writer) = &mut self.writer {
-                writer.set(session, cursor);
-            }
+        let some = !messages.is_empty();
+        // A long import does not hold up the end of the program: the rest is read from the journal.
+        if some && !self.add_parts(session, cursor, messages).await? {
+            self.shared.behind.store(true, Ordering::Release);
             return Ok(());
         }
-        self.write(move |writer| writer.add(session, cursor, &messages))
-            .await?;
-        self.due
-            .get_or_insert_with(|| Instant::now() + COMMIT_AFTER);
+        let cursor = self.cursor(session).unwrap_or(cursor);
+        // No reason to bother the disk: it goes with the next commit.
+        if let Some(writer) = &mut self.writer {
+            let seq = seq.max(cursor.seq);
+            writer.set(session, Cursor { seq, ..cursor });
+        }
+        if some {
+            let commit = || Instant::now() + COMMIT_AFTER;
+            self.due.get_or_insert_with(commit);
+        }
         Ok(())
     }
 
@@ -291,4 +292,78 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     done.map_err(|error| Error::Damaged {
         reason: error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::message::NewMessage;
+    use unisono_context::{MessageId, Part, Role, Timestamp};
+    use unisono_session::{Event, Fact, State};
+    use unisono_store::Memory;
+
+    use super::*;
+
+    const MESSAGES: usize = 1_500;
+
+    fn events(session: SessionId) -> Vec<Event> {
+        let at = Timestamp(0);
+        let id = |n: usize| MessageId::from_u128(n as u128);
+        let said = |n: usize| Fact::Appended {
+            branch: Some("main".into()),
+            parent: (n > 1).then(|| id(n - 1)),
+            message: NewMessage {
+                id: id(n),
+                role: Role::User,
+                parts: vec![Part::text("a kestrel")],
+                author: None,
+                at,
+                usage: None,
+            },
+        };
+        let created = Fact::Created {
+            session,
+            title: "a talk".into(),
+            system: "".into(),
+            labels: [].into(),
+        };
+        let facts = std::iter::once(created).chain((1..=MESSAGES).map(said));
+        facts.map(|fact| Event { at, fact }).collect()
+    }
+
+    #[tokio::test]
+    async fn a_long_import_does_not_hold_up_the_end_and_is_taken_in_later() {
+        let (dir, session) = (tempfile::tempdir().unwrap(), SessionId::from_u128(1));
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let events = events(session);
+        let claim = journal.claim(session).await.unwrap();
+        let appended = journal.append(session, claim.epoch, 0, &events, 0);
+        appended.await.unwrap();
+        let mut state = State::default();
+        events.iter().for_each(|event| state.apply(event).unwrap());
+        let mut follower = Follower {
+            journal,
+            directory: Some(dir.path().join("search")),
+            shared: Arc::default(),
+            writer: None,
+            due: None,
+            rest_until: None,
+        };
+        follower.open().await.unwrap();
+        follower.shared.behind.store(false, Ordering::Release);
+        follower.shared.closing.store(true, Ordering::Release);
+        let told = Committed {
+            session,
+            seq: state.events(),
+            from: 0,
+            messages: state.tree().iter().map(Placed::from).collect(),
+        };
+        follower.committed(told).await.unwrap();
+        let taken = |follower: &Follower| follower.cursor(session).map_or(0, |at| at.messages);
+        assert_eq!(taken(&follower), 0, "the end is waited for");
+        assert!(follower.shared.behind.load(Ordering::Acquire));
+        follower.shared.closing.store(false, Ordering::Release);
+        follower.settle(None).await.unwrap();
+        assert_eq!(taken(&follower), MESSAGES as u64);
+        follower.let_go().await;
+    }
 }
