@@ -27,6 +27,9 @@ use unisono_daemon::Daemon;
 use unisono_daemon::http::Server;
 use unisono_model::Tokenizer;
 
+#[path = "http/silent.rs"]
+mod silent;
+
 /// What the program allocates with.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -335,6 +338,7 @@ async fn measure() {
         &turns,
         Duration::from_millis(100),
     );
+    silent::measure(&table, &served).await;
     listeners(&table, &served).await;
     Arc::into_inner(served).unwrap().stop().await;
 }

@@ -147,6 +147,28 @@ impl Journal {
         decoded.collect()
     }
 
+    /// The same, with no more events than take `bytes` together on disk; the first of them always
+    /// comes.
+    ///
+    /// # Errors
+    /// As of [`Journal::read`].
+    pub async fn read_within(
+        &self,
+        session: SessionId,
+        from: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<(u64, Event)>> {
+        let events = self.engine.read(session.into(), from, limit).await?;
+        let mut left = bytes;
+        let fitting = events.into_iter().enumerate().map_while(|(n, event)| {
+            let rest = left.checked_sub(event.payload.len());
+            left = rest.unwrap_or_default();
+            (n == 0 || rest.is_some()).then_some(event)
+        });
+        fitting.map(|event| decoded(session, event)).collect()
+    }
+
     /// The first event of each of these sessions, by one read; none for one that has no events.
     ///
     /// # Errors

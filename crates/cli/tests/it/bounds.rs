@@ -168,26 +168,46 @@ fn health_is_answered_however_few_files_may_be_open() {
 }
 
 #[test]
-fn many_who_follow_and_never_read_take_no_thread_each() {
-    const CLIENTS: usize = 150;
-    let place = Place::new();
+fn many_who_follow_and_never_read_take_no_thread_and_little_memory_each() {
+    const CLIENTS: usize = 1_024;
+    const EACH_KB: u64 = 64;
+    let place = Place::with_config(&format!(
+        "[server]\nstreams = {CLIENTS}\nrequests_per_second = 0\n"
+    ));
     let daemon = Daemon::start(&place);
     let made = daemon.post("/v1/sessions", &hello()).expect(201).json();
     let at = |rest: &str| format!("/v1/sessions/{}{rest}", made["session"].as_str().unwrap());
-    let follow = || daemon.get(&at("/events?after=0")).expect(200);
+    let follow = || daemon.get(&at("/events?after=0"));
     let task = json!({"task": "Who said hello?", "agents": ["facts", "risks"]});
-    daemon.post(&at("/turns"), &task).expect(200);
-    let silent: Vec<_> = (0..CLIENTS).map(|_| follow()).collect();
-    for _ in 0..3 {
+    let ask = || {
         let turn = daemon.post(&at("/turns"), &task).expect(200).json();
         assert_eq!(turn["state"], "answered", "{turn}");
+    };
+    ask();
+    let (threads, memory) = (status(&daemon, "Threads:"), status(&daemon, "VmRSS:"));
+    let mut silent: Vec<_> = (0..CLIENTS).map(|_| follow().expect(200)).collect();
+    let refused = follow().expect(429);
+    assert!(refused.header("retry-after").is_some());
+    assert!(refused.problem("busy").contains("server.streams"));
+    for _ in 0..6 {
+        ask();
+        daemon.get("/healthz").expect(200);
     }
-    let threads = status(&daemon, "Threads:");
-    assert!(threads < 60, "{threads} threads for {CLIENTS} who follow");
-    let whole = daemon.get(&at("")).expect(200).json();
-    let events = whole["events"].as_u64().unwrap();
-    let told = follow().events().filter_map(|event| event.id);
-    assert!((1..=events).eq(told.take(usize::try_from(events).unwrap())));
+    // The threads that read the store and write it may have come meanwhile.
+    let more = status(&daemon, "Threads:").saturating_sub(threads);
+    assert!(more <= 24, "{more} threads more for {CLIENTS} who follow");
+    let grown = status(&daemon, "VmRSS:").saturating_sub(memory);
+    let most = EACH_KB * CLIENTS as u64;
+    assert!(grown <= most, "{grown} kB more for {CLIENTS} who follow");
+    // Those who read at last have missed nothing.
+    let events = daemon.get(&at("")).expect(200).json();
+    let events = events["events"].as_u64().unwrap();
+    for reply in [silent.pop().unwrap(), silent.swap_remove(0)] {
+        let ids = reply.events().filter_map(|event| event.id);
+        assert!((1..=events).eq(ids.take(usize::try_from(events).unwrap())));
+    }
+    let again = (0..10_000).find(|_| follow().status == 200);
+    assert!(again.is_some(), "their place is free again");
     drop(silent);
     daemon.stop();
 }

@@ -33,6 +33,11 @@ use crate::daemon::Reload;
 
 /// A comment is sent where nothing else was for so long, so that a dead connection shows.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long an event waits for the next ones, for each follower of the session: a turn that
+/// thousands follow is hardly slower, since each of them is woken and written to once for many events.
+const LATER_EACH: Duration = Duration::from_micros(20);
+/// Nothing waits for less than this.
+const LATER_LEAST: Duration = Duration::from_millis(2);
 /// The name of the header that says which event a client had last.
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -153,8 +158,28 @@ impl Stream {
         self
     }
 
-    /// What comes next; none once the session is gone, or the program stops and no turn is waited for.
+    /// What comes next; none once the session is gone, or the program stops and no turn is waited
+    /// for. Where many follow, the first of several events waits for the others, so that all of
+    /// them are one write. It must not be dropped before it has ended: an event would be lost.
     pub(super) async fn next(&mut self) -> Option<Next> {
+        if self.has_more() {
+            return self.soon().await;
+        }
+        let next = self.soon().await;
+        let later = later(self.events.followers());
+        if later >= LATER_LEAST {
+            // Nothing wakes it meanwhile.
+            tokio::time::sleep(later).await;
+        }
+        next
+    }
+
+    /// Whether something is there already.
+    fn has_more(&self) -> bool {
+        self.events.is_behind() || !self.progress.is_empty()
+    }
+
+    async fn soon(&mut self) -> Option<Next> {
         loop {
             tokio::select! {
                 biased;
@@ -214,6 +239,11 @@ impl Stream {
         };
         Some((event, self))
     }
+}
+
+/// How long an event waits for the next ones where so many follow.
+fn later(followers: usize) -> Duration {
+    LATER_EACH.saturating_mul(u32::try_from(followers).unwrap_or(u32::MAX))
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {

@@ -10,8 +10,10 @@ use unisono_context::SessionId;
 use super::feed::{Recent, SharedEvent};
 use crate::runtime::{Env, Error};
 
-/// Events read at a time by one that has fallen behind.
+/// Events read at a time by one that has fallen behind, at most.
 const PAGE: usize = 32;
+/// Bytes on disk of those of them that it keeps until they are taken, besides the first.
+const PAGE_BYTES: usize = 16 * 1024;
 
 /// The durable events of a session from a cursor on, each once and in order.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Events {
     env: Arc<Env>,
     session: SessionId,
     next: u64,
+    /// Events to read the next time: where they are large, no more than can be kept.
+    page: usize,
     read: VecDeque<(u64, Arc<SharedEvent>)>,
     durable: watch::Receiver<u64>,
     recent: Recent,
@@ -36,6 +40,7 @@ impl Events {
             env,
             session,
             next: after + 1,
+            page: PAGE,
             read: VecDeque::new(),
             durable,
             recent,
@@ -66,11 +71,24 @@ impl Events {
         }
     }
 
+    /// Whether there are events on disk that were not taken yet.
+    pub fn is_behind(&self) -> bool {
+        *self.durable.borrow() >= self.next
+    }
+
+    /// How many follow the session, this one included.
+    pub fn followers(&self) -> usize {
+        self.recent.followers()
+    }
+
     /// Reads on in the journal, with few others at a time: each read takes a thread. False where
     /// there is no more, because the session was deleted.
     async fn read_on(&mut self) -> Result<bool, Error> {
         let _place = self.env.catching_up.acquire().await;
-        let read = self.env.journal.read(self.session, self.next, PAGE).await?;
+        let journal = &self.env.journal;
+        let read = journal.read_within(self.session, self.next, self.page, PAGE_BYTES);
+        let read = read.await?;
+        self.page = (2 * read.len()).clamp(1, PAGE);
         let read = read.into_iter();
         self.read
             .extend(read.map(|(seq, event)| (seq, Arc::new(SharedEvent::from(event)))));

@@ -131,6 +131,11 @@ type Numbered = VecDeque<(u64, Arc<SharedEvent>)>;
 pub(super) struct Recent(Arc<Mutex<Numbered>>);
 
 impl Recent {
+    /// How many follow, about: the feed itself holds one.
+    pub(super) fn followers(&self) -> usize {
+        Arc::strong_count(&self.0).saturating_sub(1)
+    }
+
     /// The event of that number, if it is kept.
     pub(super) fn get(&self, seq: u64) -> Option<Arc<SharedEvent>> {
         let kept = self.kept();
@@ -216,6 +221,7 @@ mod tests {
         let feed = Feed::new();
         let following = [feed.follow(), feed.follow()];
         feed.committed(1, &events(1..=1));
+        assert_eq!(following[0].recent.followers(), 2);
         let [first, second] = following.map(|one| one.recent.get(1).unwrap());
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(first.text(|event| event.at.0.to_string()), "1");

@@ -52,6 +52,7 @@ macro_rules! on_both {
 
 on_both![
     events_come_back_as_appended,
+    events_are_read_as_far_as_they_fit,
     only_the_latest_claim_at_the_latest_event_appends,
     an_event_makes_a_session_exist,
     the_last_event_says_whether_turns_are_open,
@@ -122,6 +123,34 @@ async fn events_come_back_as_appended(journal: Subject) {
     assert_eq!(journal.read(A, 2, 1).await.unwrap(), all[1..2]);
     assert_eq!(journal.read(A, 4, 100).await.unwrap(), []);
     assert_eq!(journal.read(B, 1, 100).await.unwrap(), []);
+}
+
+async fn events_are_read_as_far_as_they_fit(journal: Subject) {
+    let claim = journal.claim(A).await.unwrap();
+    let reasons = ["short", "short", &"a reason ".repeat(20_000), "short"];
+    let events: Vec<_> = std::iter::once(created(A))
+        .chain(reasons.iter().map(|reason| failed(reason)))
+        .collect();
+    let appended = journal.append(A, claim.epoch, 0, &events, 0).await;
+    assert_eq!(appended.unwrap(), 5);
+    let fitting = async |from, limit, bytes| {
+        let read = journal.read_within(A, from, limit, bytes).await.unwrap();
+        for (n, (seq, event)) in read.iter().enumerate() {
+            let at = from as usize - 1 + n;
+            assert_eq!((*seq, event), (at as u64 + 1, &events[at]));
+        }
+        read.len()
+    };
+    assert_eq!(fitting(1, 100, 1_000_000).await, 5);
+    assert_eq!(fitting(1, 2, 1_000_000).await, 2);
+    assert_eq!(
+        fitting(1, 100, 10_000).await,
+        3,
+        "the large one does not fit"
+    );
+    assert_eq!(fitting(4, 100, 10_000).await, 1, "it comes alone");
+    assert_eq!(fitting(5, 100, 0).await, 1);
+    assert_eq!(fitting(6, 100, 0).await, 0);
 }
 
 async fn only_the_latest_claim_at_the_latest_event_appends(journal: Subject) {
