@@ -84,6 +84,9 @@ test("the list of sessions is narrowed by a label", async () => {
     assert.equal(await page.getByLabel("Only those with a label").inputValue(), "team=shop");
     assert.deepEqual(await shown("team=office"), ["Wages"]);
     assert.deepEqual(await shown("team=nobody"), []);
+    await page.getByText("No session has the label team=nobody.").waitFor();
+    await page.getByRole("link", { name: "Show all sessions" }).click();
+    assert.equal(await page.locator("main td:first-child a").count(), 4);
     assert.deepEqual(await shown("team"), ["Orders", "Returns", "Wages"]);
     assert.deepEqual(await shown(""), ["Bare", "Orders", "Returns", "Wages"]);
     assert.deepEqual(page.faults, []);

@@ -1,7 +1,6 @@
 //! Who works, and on which models.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::turn::Settings;
@@ -82,7 +81,7 @@ impl Whom {
         let own = &self.settings;
         let own = own.iter().map(|(key, value)| (key.clone(), value.clone()));
         let own: serde_json::Map<_, _> = own.collect();
-        let settings = (!own.is_empty()).then(|| Value::Object(own).to_string());
+        let settings = (!own.is_empty()).then(|| serde_json::Value::Object(own).to_string());
         [
             ("lead", self.lead.clone()),
             ("agents", self.agents.clone()),

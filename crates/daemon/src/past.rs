@@ -32,7 +32,7 @@ pub enum Error {
     #[error(transparent)]
     Session(#[from] unisono_runtime::Error),
     /// An event does not follow from those before it.
-    #[error("event {seq} of session {session} does not fit: {error}")]
+    #[error("event {seq} of session {session} does not follow from the events before it: {error}")]
     Unfit {
         /// The session.
         session: SessionId,

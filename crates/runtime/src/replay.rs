@@ -181,7 +181,7 @@ fn one(
         // It is given results, and hands the last one on.
         Kind::Pipeline => {}
         Kind::Custom(kind) => {
-            let code = format!("the code of kind `{kind}` decides what it asks its model");
+            let code = format!("the code of kind `{kind}` writes its requests");
             requests.unknown = Some(code);
         }
         Kind::Llm => match models.get(&brief.definition.model) {
@@ -315,7 +315,7 @@ impl StandIns {
     ) -> Result<(Digest, [Bytes; 2]), String> {
         let model = models
             .get(&by.model)
-            .map_err(|error| format!("what stood in is left out: {error}"))?;
+            .map_err(|error| format!("the request of a stand-in model is missing: {error}"))?;
         let prefix = self.prefixes.entry(by.model.clone());
         let prefix = prefix.or_insert_with(|| model.render(&request.shared()));
         request.prefix = prefix.clone();

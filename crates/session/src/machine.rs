@@ -160,7 +160,7 @@ pub enum Refusal {
     #[error("no call {0} waits for a decision")]
     UnknownCall(CallId),
     /// It was decided about the call before.
-    #[error("it was decided about call {0} before")]
+    #[error("call {0} has already been decided")]
     Decided(CallId),
     /// The decision does not answer what the call waits for.
     #[error(

@@ -58,7 +58,7 @@ fn range(text: &str) -> std::result::Result<Range, String> {
     let number = |text: &str| {
         let digits = text.strip_prefix('#').unwrap_or(text);
         let number = digits.parse::<u32>().ok().filter(|n| *n > 0);
-        number.ok_or_else(|| format!("{text:?} is no number of a message"))
+        number.ok_or_else(|| format!("{text:?} is not a message number"))
     };
     match text.trim().split_once('-') {
         None => number(text).map(|one| Range::Between(one, Some(one))),
@@ -68,7 +68,7 @@ fn range(text: &str) -> std::result::Result<Range, String> {
             let (first, last) = (number(first)?, number(last)?);
             match first <= last {
                 true => Ok(Range::Between(first, Some(last))),
-                false => Err(format!("the range begins after its end: {text}")),
+                false => Err(format!("the range {text} begins after its end")),
             }
         }
     }
@@ -109,7 +109,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         .filter_map(|node| Some(text(app.out.paint, view.as_ref()?, node)));
     let texts: Vec<String> = texts.collect();
     match texts[..] {
-        [] => app.out.say("no such message was said"),
+        [] => app.out.say("no message matches"),
         _ => app.out.data(texts.join("\n\n")),
     }
     Ok(())
@@ -131,8 +131,8 @@ fn view<'s>(state: &'s State, args: &Args) -> Result<Option<(View<'s>, Vec<&'s N
     let all = Range::Between(1, None);
     let (first, last) = args.messages.unwrap_or(all).bounds(length);
     if first > length {
-        let problem = format!("there is no message #{first} on branch `{}`", args.branch);
-        return Err(Problem::usage(problem).hint(format!("its last one is #{length}")));
+        let problem = format!("branch `{}` has no message #{first}", args.branch);
+        return Err(Problem::usage(problem).hint(format!("the last message is #{length}")));
     }
     let mut nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
     nodes.retain(|node| args.role.is_empty() || args.role.contains(&node.role()));

@@ -47,10 +47,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     match rebuilt.mismatches().count() as u64 {
         0 => Ok(()),
         wrong => {
-            let wrong = show::many(wrong, "digest");
-            let problem = Problem::failed(format!("{wrong} of turn {} do not match", found.id));
+            let wrong = show::many(wrong, "wrong digest");
+            let problem = Problem::failed(format!("the replay of turn {} has {wrong}", found.id));
             Err(problem.hint(
-                "settings, catalogue or program differ from those of then, or the journal does",
+                "the settings, the catalogue, the program or the journal changed after the turn",
             ))
         }
     }
@@ -63,7 +63,7 @@ fn text(app: &App, turn: TurnId, replay: &Replay, rebuilt: &Rebuilt) -> String {
     let mut out = format!("{} {turn}: {outcome}\n", paint.bold("turn"));
     let rows = rebuilt.runs.iter().map(row).collect();
     if rebuilt.runs.is_empty() {
-        out += "no agent was given anything\n";
+        out += "no agent received a request\n";
     } else {
         let header = ["RUN", "AGENT", "REQUESTS", "BYTES", ""];
         out += &show::table(&header, &[2, 3], rows);
@@ -75,7 +75,7 @@ fn text(app: &App, turn: TurnId, replay: &Replay, rebuilt: &Rebuilt) -> String {
     let requests: usize = rebuilt.runs.iter().map(|run| run.sent.len()).sum();
     let held = rebuilt.checks.iter().filter(|check| check.holds()).count();
     out += &format!(
-        "{} rebuilt without asking anybody, {held} of {} hold\n",
+        "{} rebuilt without a call to a model, {held} of {} hold\n",
         show::many(requests as u64, "request"),
         show::many(rebuilt.checks.len() as u64, "check")
     );

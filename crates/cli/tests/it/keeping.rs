@@ -49,6 +49,12 @@ fn sessions_are_picked_out_by_their_labels() {
     assert_eq!(titles(&rest["items"]), ["One"]);
     assert_eq!(rest["next"], Value::Null);
     daemon.get("/v1/sessions?label=%3D1").expect(400);
+    let page = daemon.get("/?label=team%3Dnobody").expect(200).text();
+    let sentence = "No session has the label <code>team=nobody</code>.";
+    assert!(page.contains(sentence), "{page}");
+    assert!(page.contains("<a href=\"/\">Show all sessions</a>"));
+    let page = daemon.get("/?label=team&after=50").expect(200).text();
+    assert!(page.contains("There are no older sessions."), "{page}");
 
     let list = |labels: &[&str]| {
         let flags = labels.iter().flat_map(|label| ["--label", label]);
@@ -105,7 +111,7 @@ fn a_conversation_is_read_by_range_and_role() {
     let refused = place.call(&["history", "latest", "9"]);
     refused
         .expect(2)
-        .says(&["no message #9", "its last one is #4"]);
+        .says(&["no message #9", "the last message is #4"]);
     place.call(&["history", "latest", "4-2"]).expect(2);
 }
 

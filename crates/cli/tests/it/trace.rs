@@ -286,7 +286,7 @@ fn a_turn_that_is_not_as_it_was_recorded_is_told_by_what_differs() {
     let altered = copied(&place, session, another_word, |_| {});
     let done = place.call(&["replay", "--session", &altered]).expect(1);
     assert!(done.stdout.contains("differs: snapshot"), "{done:#?}");
-    done.says(&["1 digest of turn ", "do not match"]);
+    done.says(&["the replay of turn ", "has 1 wrong digest"]);
     let why = place.json(&["runs", "list", "--session", &altered]);
     let run = why[0]["run"].as_str().unwrap();
     place
@@ -307,7 +307,7 @@ fn a_turn_that_is_not_as_it_was_recorded_is_told_by_what_differs() {
     place
         .call(&["replay", "--session", &altered])
         .expect(1)
-        .says(&["does not fit", "was not recorded", &altered]);
+        .says(&["does not follow", "was not recorded", &altered]);
 }
 
 #[test]

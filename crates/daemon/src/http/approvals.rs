@@ -184,7 +184,7 @@ pub(super) async fn answer(shared: &Shared, call: &str, asked: Decide) -> Result
         }
     }
     Err(if before {
-        let detail = format!("it was decided about call {id} before");
+        let detail = format!("call {id} has already been decided");
         Fault::new(Code::Conflict, detail)
     } else {
         Fault::not_found("call that waits for a person", id)

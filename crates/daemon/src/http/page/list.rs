@@ -61,8 +61,9 @@ pub(super) async fn show(
     let shown = sessions::listed(&shared.daemon, part).await?;
     let body = html! {
         h1 { "Sessions" }
-        @if shown.is_empty() && label.is_empty() { (nothing()) } @else {
-            (searching("")) (narrowing(label)) (table(&shown))
+        @if count == 0 && label.is_empty() { (nothing()) } @else {
+            (searching("")) (narrowing(label))
+            @if shown.is_empty() { (none_here(label, count)) } @else { (table(&shown)) }
         }
         @if which.after + SHOWN < count {
             p { a href={ "/?after=" (which.after + SHOWN) "&label=" (encoded(label)) } { "Older sessions" } }
@@ -88,6 +89,18 @@ fn narrowing(label: &str) -> Markup {
             label for="label" { "Only those with a label" }
             input id="label" name="label" value=(label) placeholder="team=shop";
             button { "Show" }
+        }
+    }
+}
+
+/// Why no session is shown, where some are stored.
+fn none_here(label: &str, count: usize) -> Markup {
+    html! {
+        p role="status" {
+            @if count > 0 { "There are no older sessions. " } @else {
+                "No session has the label " code { (label) } ". "
+            }
+            a href="/" { "Show all sessions" }
         }
     }
 }
