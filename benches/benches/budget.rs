@@ -29,7 +29,7 @@ fn tree() -> Tree {
         time_ms: None,
     };
     let mut tree = Tree::default();
-    tree.cap(
+    tree.accept(
         TURN,
         TurnCaps {
             session: caps,
