@@ -23,6 +23,7 @@
 //! - Values stay at or under 60 KiB: larger payloads are cut into chunks named by their hash.
 
 mod batch;
+mod cache;
 mod carve;
 mod condition;
 mod copy;
@@ -74,6 +75,7 @@ pub use read_only::ReadOnlyDisk;
 pub use salvage::{Lost, Salvage};
 pub use vacuum::vacuum;
 
+use cache::Sweeper;
 use condition::Condition;
 use group::Command;
 use lock::Lock;
@@ -218,6 +220,7 @@ impl Disk {
 struct Running {
     queue: mpsc::Sender<Command>,
     writer: Option<JoinHandle<()>>,
+    sweeper: Option<Sweeper>,
     trees: Arc<Trees>,
 }
 
@@ -226,7 +229,9 @@ impl Running {
         let trees = Arc::new(trees);
         let (queue, commands) = mpsc::channel(QUEUE_COMMANDS);
         let writer = Some(Writer::start(Arc::clone(&trees), commands)?);
+        let sweeper = Some(Sweeper::start(Arc::clone(&trees))?);
         Ok(Self {
+            sweeper,
             queue,
             writer,
             trees,
@@ -244,6 +249,7 @@ impl Running {
     }
 
     fn stop(&mut self) {
+        drop(self.sweeper.take());
         // The writer ends when nobody can send to it any more.
         self.queue = mpsc::channel(1).0;
         if self

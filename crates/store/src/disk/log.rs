@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::de::DeserializeOwned;
 
 use crate::codec;
+use crate::disk::cache::Cache;
 use crate::disk::keys;
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Envelope, Key, Kind};
@@ -18,6 +19,7 @@ pub(super) struct Log {
     pub(super) db: sled::Db,
     pub(super) journal: sled::Tree,
     pub(super) chunks: sled::Tree,
+    pub(super) cache: Cache,
 }
 
 /// What is known of a session: its head, and where its last events lie.
@@ -115,7 +117,10 @@ impl Log {
     /// A block, if it was written.
     pub(super) fn block(&self, number: u64) -> Result<Option<sled::IVec>, Fault> {
         let value = get(&self.journal, &keys::block(number))?;
-        Ok(value.filter(|value| !value.is_empty()))
+        let block = value.filter(|value| !value.is_empty());
+        self.cache
+            .count(block.as_ref().map_or(0, |block| block.len()));
+        Ok(block)
     }
 
     /// The first block that may hold events which no head or page knows of.
@@ -158,6 +163,7 @@ impl Log {
     pub(super) fn payload(&self, body: Body) -> Result<Vec<u8>, Fault> {
         assemble(body, |hash| {
             let value = get(&self.chunks, hash).ok()??;
+            self.cache.count(value.len());
             envelope::open_as(&value, Kind::Chunk, Key::of_chunk(hash))
                 .ok()
                 .map(<[u8]>::to_vec)

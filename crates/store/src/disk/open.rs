@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::disk::cache::{self, Cache};
 use crate::disk::ledger::{self, Extent, Extents};
 use crate::disk::lock::Lock;
 use crate::disk::log::{Log, panic_text};
@@ -17,7 +18,6 @@ use crate::error::{Error, Result};
 
 /// sled's unit of space. With smaller ones a power cut was measured to lose data.
 pub(super) const SEGMENT_BYTES: usize = 8 << 20;
-const CACHE_BYTES: u64 = 64 << 20;
 /// An opening may take this long, and a second more for every 16 MiB of log.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -228,6 +228,7 @@ fn open_sled(data: &PathBuf, deadline: Instant) -> sled::Result<Log> {
                     db,
                     journal,
                     chunks,
+                    cache: Cache::default(),
                 });
             }
         }
@@ -244,7 +245,7 @@ fn config(data: &PathBuf) -> sled::Config {
         .segment_size(SEGMENT_BYTES)
         .mode(sled::Mode::LowSpace)
         .flush_every_ms(None)
-        .cache_capacity(CACHE_BYTES)
+        .cache_capacity(cache::CAPACITY_BYTES)
         .use_compression(false)
 }
 

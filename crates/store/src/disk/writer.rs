@@ -15,13 +15,13 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
 use crate::disk::batch::Batch;
-use crate::disk::files;
 use crate::disk::group::{self, Command, Group, Waiter};
 use crate::disk::intake::Intake;
 use crate::disk::ledger::{Extent, Ledger};
 use crate::disk::log::{Known, Log, panic_text};
 use crate::disk::room::Room;
 use crate::disk::trees::Trees;
+use crate::disk::{cache, files};
 use crate::engine::SessionId;
 use crate::error::{Error, Result};
 
@@ -104,6 +104,7 @@ impl Writer {
         if !waiters.is_empty() {
             self.commit(log, changes, &checkpointed, waiters);
         }
+        self.write_cache_pages();
         if trees.live().len() > LIVE_LIMIT || self.batch.next_block() >= self.settle_at {
             self.settle();
         }
@@ -163,21 +164,34 @@ impl Writer {
 
     /// Makes the batch durable, or says why it may not be.
     fn write(&mut self, log: &Log) -> Result<(), String> {
-        let written = catch_unwind(AssertUnwindSafe(|| {
+        log.cache.count(self.batch.bytes());
+        unpanicked(|| {
             let applied = self.batch.apply(log);
             applied.map_err(|error| format!("a write to the log failed ({error})"))?;
             let flushed = log.db.flush();
             flushed.map_err(|error| format!("a flush of the log failed ({error})"))?;
             let synced = self.log_file.sync_data();
             synced.map_err(|error| format!("a sync of the log failed ({error})"))
-        }));
-        let panicked = |panic: Box<dyn std::any::Any + Send>| {
-            Err(format!(
-                "the storage engine panicked ({})",
-                panic_text(panic.as_ref())
-            ))
-        };
-        written.unwrap_or_else(panicked)
+        })
+    }
+
+    /// Writes what the cache is swept with, once the log is large.
+    fn write_cache_pages(&mut self) {
+        let trees = Arc::clone(&self.trees);
+        let Ok(log) = trees.log() else { return };
+        if !log.cache.needs_pages() || trees.condition.read_only().is_some() {
+            return;
+        }
+        if self.room.reserve(cache::PAGES_BYTES).is_err() {
+            return;
+        }
+        let written = unpanicked(|| {
+            let written = log.cache.write_pages(log);
+            written.map_err(|error| format!("a write to the log failed ({error})"))
+        });
+        if let Err(reason) = written {
+            trees.condition.set_read_only(reason);
+        }
     }
 
     /// Writes the heads and pages that lag behind, and the mark; an opening starts from there.
@@ -229,6 +243,14 @@ impl Writer {
             .filter_map(|(session, known)| Some((*session, known.clone()?)));
         known.filter(|(_, known)| known.lags()).collect()
     }
+}
+
+/// Calls into sled, which panics where a write fails.
+fn unpanicked(write: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
+        let text = panic_text(panic.as_ref());
+        Err(format!("the storage engine panicked ({text})"))
+    })
 }
 
 /// Why a batch was dropped.

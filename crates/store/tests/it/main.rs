@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "a test ends where something is not as it must be"
 )]
 
@@ -14,6 +15,7 @@ mod directory;
 mod faults;
 mod full_disk;
 mod kill;
+mod memory;
 mod model;
 mod online;
 mod power_cut;

@@ -1,0 +1,156 @@
+//! Keeps sled's cache at its bound.
+//!
+//! sled 0.34 counts pages in 256 shards, by page number, and a shard looks at its sum only after 64
+//! accesses. A page of blocks is large (up to 512 KiB) and accessed a few times, so most shards never
+//! look: hundreds of megabytes stay in memory, whatever capacity is set. The sweep makes every shard
+//! look: it reads small pages, some of each shard, 64 times. They lie in sled's default tree, which
+//! the store does not use otherwise, and are written once a store is large enough to need them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+
+use crate::disk::log::{Log, guarded};
+use crate::disk::trees::Trees;
+use crate::error::{Error, Fault, Result};
+
+/// What sled keeps of pages in memory, after a sweep.
+pub(super) const CAPACITY_BYTES: u64 = 16 << 20;
+/// Once so many bytes were read and written, there is a sweep.
+const SWEEP_BYTES: u64 = 32 << 20;
+/// Once nothing was read or written for so long, too.
+const QUIET: Duration = Duration::from_secs(1);
+/// Before so many were, it is not worth a sweep.
+const SMALL_BYTES: u64 = 8 << 20;
+/// A page has 16 keys at most: these fill 288 pages with successive numbers, more than there are shards.
+const KEYS: u16 = 288 * 16;
+/// What these take in a batch.
+pub(super) const PAGES_BYTES: usize = 64 * KEYS as usize;
+/// A page has 8 keys at least: each page is read twice in a round.
+const STEP: usize = 4;
+/// Two reads of a page in each make the 64 after which a shard looks.
+const ROUNDS: usize = 32;
+
+/// What of a log was read and written since sled's cache was last swept.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    unswept: AtomicU64,
+    /// Whether the small pages are there.
+    primed: AtomicBool,
+    closing: AtomicBool,
+    sweeper: OnceLock<Thread>,
+}
+
+impl Cache {
+    /// Counts bytes that were read or written.
+    pub(super) fn count(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        let before = self.unswept.fetch_add(bytes, Ordering::Relaxed);
+        let wakes = before == 0 || (before < SWEEP_BYTES && before + bytes >= SWEEP_BYTES);
+        if wakes {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(sweeper) = self.sweeper.get() {
+            sweeper.unpark();
+        }
+    }
+
+    /// Whether the small pages are missing and worth writing.
+    pub(super) fn needs_pages(&self) -> bool {
+        !self.primed.load(Ordering::Relaxed) && self.unswept.load(Ordering::Relaxed) >= SMALL_BYTES
+    }
+
+    /// Writes the small pages, if they are missing. Not durable before a flush; need not be.
+    pub(super) fn write_pages(&self, log: &Log) -> sled::Result<()> {
+        if !log.db.contains_key(key(KEYS - 1))? {
+            let mut pages = sled::Batch::default();
+            (0..KEYS).for_each(|number| pages.insert(&key(number), &[]));
+            log.db.apply_batch(pages)?;
+        }
+        self.primed.store(true, Ordering::Relaxed);
+        self.wake();
+        Ok(())
+    }
+}
+
+const fn key(number: u16) -> [u8; 2] {
+    number.to_be_bytes()
+}
+
+/// The thread that sweeps. Dropping it ends the thread.
+#[derive(Debug)]
+pub(super) struct Sweeper {
+    trees: Arc<Trees>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sweeper {
+    pub(super) fn start(trees: Arc<Trees>) -> Result<Self> {
+        let (swept, root) = (Arc::clone(&trees), trees.root.clone());
+        let thread = std::thread::Builder::new().name("store-cache".into());
+        let thread = thread
+            .spawn(move || run(&swept))
+            .map_err(|error| Error::io("start the cache thread of", &root, error))?;
+        if let Ok(log) = trees.log() {
+            log.cache.sweeper.get_or_init(|| thread.thread().clone());
+        }
+        // It may have been counted before the thread was known.
+        thread.thread().unpark();
+        Ok(Self {
+            trees,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if let Ok(log) = self.trees.log() {
+            log.cache.closing.store(true, Ordering::Relaxed);
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::warn!("the cache thread of the store panicked");
+            }
+        }
+    }
+}
+
+fn run(trees: &Trees) {
+    let Ok(log) = trees.log() else { return };
+    let cache = &log.cache;
+    let mut seen = 0;
+    while !cache.closing.load(Ordering::Relaxed) {
+        let unswept = cache.unswept.load(Ordering::Relaxed);
+        if unswept == 0 || !cache.primed.load(Ordering::Relaxed) {
+            std::thread::park();
+        } else if unswept < SWEEP_BYTES && unswept != seen {
+            std::thread::park_timeout(QUIET);
+        } else {
+            cache.unswept.fetch_sub(unswept, Ordering::Relaxed);
+            if let Err(fault) = sweep(log) {
+                tracing::warn!(%fault, "the store's cache is not swept any more");
+                return;
+            }
+        }
+        seen = unswept;
+    }
+}
+
+/// Has every shard of sled's cache look at its sum.
+fn sweep(log: &Log) -> Result<(), Fault> {
+    for _ in 0..ROUNDS {
+        if log.cache.closing.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        for number in (0..KEYS).step_by(STEP) {
+            guarded(|| log.db.contains_key(key(number)))?;
+        }
+    }
+    Ok(())
+}
