@@ -31,10 +31,7 @@ pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// The reason, as text, if the row is over the limit.
-pub(crate) fn encode_onto<T: Serialize + ?Sized>(
-    bytes: &mut Vec<u8>,
-    row: &T,
-) -> Result<(), String> {
+pub(crate) fn encode_onto<T: Serialize>(bytes: &mut Vec<u8>, row: &T) -> Result<(), String> {
     options()
         .serialize_into(bytes, row)
         .map_err(|error| error.to_string())
@@ -50,14 +47,30 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Takes a number off the front of these bytes.
+/// Puts a number, or a text, behind what is there. It is not measured before it is written, as a row
+/// is: the record that it is a part of is, when it is whole.
+///
+/// # Errors
+/// The reason, as text; there is none for a number or a text.
+#[inline]
+pub(crate) fn put<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) -> Result<(), String> {
+    let mut serializer = bincode::Serializer::new(bytes, options());
+    let put = value.serialize(&mut serializer);
+    put.map_err(|error| error.to_string())
+}
+
+/// Takes a number off the front of these bytes, each of which is as long as it is in memory.
 ///
 /// # Errors
 /// The reason, as text, if they do not start with one.
+#[inline]
 pub(crate) fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, String> {
-    options()
-        .deserialize_from(bytes)
-        .map_err(|error| error.to_string())
+    let ends = || "it ends early".to_owned();
+    let (number, rest) = bytes.split_at_checked(size_of::<T>()).ok_or_else(ends)?;
+    let mut deserializer = bincode::Deserializer::from_slice(number, options());
+    let number = T::deserialize(&mut deserializer).map_err(|error| error.to_string())?;
+    *bytes = rest;
+    Ok(number)
 }
 
 /// Takes a text off the front of these bytes, without a copy of it.
@@ -66,10 +79,8 @@ pub(crate) fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, String> 
 /// As [`take`].
 pub(crate) fn take_text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, String> {
     const LENGTH_BYTES: usize = size_of::<u64>();
-    let text: &'a str = options()
-        .allow_trailing_bytes()
-        .deserialize(bytes)
-        .map_err(|error| error.to_string())?;
+    let mut deserializer = bincode::Deserializer::from_slice(bytes, options());
+    let text = <&'a str>::deserialize(&mut deserializer).map_err(|error| error.to_string())?;
     *bytes = &bytes[LENGTH_BYTES + text.len()..];
     Ok(text)
 }

@@ -32,7 +32,7 @@ pub(crate) const FORMAT: u8 = 1;
 /// # Errors
 /// The reason, as text, if it is too large or could not be read back.
 pub(crate) fn encode(event: &event::Event, open: OpenTurns) -> Result<Vec<u8>, String> {
-    let mut payload = vec![MARK, FORMAT];
+    let mut payload = begun();
     payload.extend_from_slice(&open.to_bytes());
     event.put(&mut payload)?;
     fits(payload)
@@ -59,7 +59,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
 /// # Errors
 /// As [`encode`].
 pub(crate) fn encode_own<T: Layout>(value: &T) -> Result<Vec<u8>, String> {
-    let mut payload = vec![MARK, FORMAT];
+    let mut payload = begun();
     value.put(&mut payload)?;
     fits(payload)
 }
@@ -110,10 +110,20 @@ fn whole<T: Layout>(mut bytes: &[u8]) -> Result<T, Fault> {
     }
 }
 
-fn fits(payload: Vec<u8>) -> Result<Vec<u8>, String> {
+/// A payload with its mark, and room for most events.
+fn begun() -> Vec<u8> {
+    const ROOM_BYTES: usize = 512;
+    let mut payload = Vec::with_capacity(ROOM_BYTES);
+    payload.extend_from_slice(&[MARK, FORMAT]);
+    payload
+}
+
+/// The payload, if it is not too large. It gives back what it did not need.
+fn fits(mut payload: Vec<u8>) -> Result<Vec<u8>, String> {
     if payload.len() as u64 > ROW_LIMIT_BYTES {
         return Err(format!("it is over {ROW_LIMIT_BYTES} bytes"));
     }
+    payload.shrink_to_fit();
     Ok(payload)
 }
 

@@ -213,9 +213,10 @@ macro_rules! numbers {
     ($($type:ty),+) => {$(
         impl Layout for $type {
             fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
-                codec::encode_onto(to, self)
+                codec::put(to, self)
             }
 
+            #[inline]
             fn take(from: &mut &[u8]) -> Result<Self, Fault> {
                 codec::take(from).map_err(undecodable)
             }
@@ -269,7 +270,7 @@ ids!(SessionId, TurnId, RunId, MessageId, CheckpointId);
 
 impl Layout for AgentId {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
-        codec::encode_onto(to, self.as_str())
+        codec::put(to, self.as_str())
     }
 
     fn take(from: &mut &[u8]) -> Result<Self, Fault> {
@@ -279,7 +280,7 @@ impl Layout for AgentId {
 
 impl Layout for Arc<str> {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
-        codec::encode_onto(to, &**self)
+        codec::put(to, &**self)
     }
 
     fn take(from: &mut &[u8]) -> Result<Self, Fault> {
@@ -311,6 +312,9 @@ impl<T: Layout> Layout for Option<T> {
     }
 }
 
+/// Values that are allocated for before they are read.
+const AT_ONCE: u64 = 64;
+
 impl<T: Layout> Layout for Vec<T> {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
         put_all(self.iter(), to)
@@ -322,7 +326,11 @@ impl<T: Layout> Layout for Vec<T> {
         if len > from.len() as u64 {
             return Err(Fault::Truncated);
         }
-        (0..len).map(|_| T::take(from)).collect()
+        let mut values = Vec::with_capacity(len.min(AT_ONCE) as usize);
+        for _ in 0..len {
+            values.push(T::take(from)?);
+        }
+        Ok(values)
     }
 }
 
