@@ -48,7 +48,8 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Takes the rights of group and others from a directory and from all that is in it, the directory
-/// first. Links are not followed. Answers how many of them others had rights to.
+/// first. Links are not followed. Answers how many of them others could reach: nothing in a directory
+/// that was closed to them.
 ///
 /// # Errors
 /// A directory cannot be read, or something belongs to somebody else; the rest is narrowed first.
@@ -67,7 +68,8 @@ pub fn narrow(path: &Path) -> io::Result<u64> {
             Err(error) => failed = Some(error),
         }
     }
-    failed.map_or(Ok(narrowed), Err)
+    let reached = meta.mode() & OTHERS != 0;
+    failed.map_or(Ok(if reached { narrowed } else { 0 }), Err)
 }
 
 /// The first thing in a directory that group or others have rights to.
@@ -122,7 +124,12 @@ mod tests {
         fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
         fs::set_permissions(&deep, Permissions::from_mode(0o755)).unwrap();
         assert_eq!(exposed(&root).unwrap(), Some(deep.clone()));
-        assert_eq!(narrow(&root).unwrap(), 2);
+        assert_eq!(narrow(&root).unwrap(), 0, "others could not reach them");
+        assert_eq!((mode(&deep), mode(&old)), (0o700, 0o600));
+        fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&deep, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(narrow(&root).unwrap(), 3);
         assert_eq!((mode(&deep), mode(&old)), (0o700, 0o600));
         assert_eq!(exposed(&root).unwrap(), None);
         drop(create_new(&new).unwrap());
