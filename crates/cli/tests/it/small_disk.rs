@@ -428,8 +428,10 @@ fn what_is_written_is_its_owners_alone() {
     open_to_others(&place.path("settings"), &mut found);
     assert_eq!(found, [""; 0]);
     // A store as an earlier version left it.
-    let db = place.path("data/unisono/data/db");
-    std::fs::set_permissions(db, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for (path, mode) in [("", 0o755), ("/data", 0o755), ("/data/db", 0o644)] {
+        let path = place.path(&format!("data/unisono{path}"));
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
     let told = place.call(&["doctor"]);
     assert!(told.stdout.contains("for its owner only"), "{told:?}");
     let told = told
